@@ -1,0 +1,49 @@
+-- Take the reentrant lock, or confirm and raise a hold that the caller has.
+--
+-- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count
+-- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
+-- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; absent or '0': not
+-- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone;
+-- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
+-- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
+--
+-- May be repeated and may come late: count and time to live only grow, and only count 1 creates.
+-- Everything that can fail is checked before the first write: HSET done and PEXPIRE refused would be a lock for ever.
+-- The free lock costs three commands, a refusal two.
+local call, key, field = redis.call, KEYS[1], ARGV[1]
+local count, lease = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+if not (count and count >= 1 and count <= 2147483647 and count % 1 == 0) then
+    return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
+end
+if not (lease and lease >= 1 and lease <= 1099511627776 and lease % 1 == 0) then
+    return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
+end
+
+local answer
+local ttl = call('pttl', key)
+if ttl == -2 then
+    if count > 1 then
+        return -12
+    end
+    call('hset', key, field, '1')
+    call('pexpire', key, lease)
+    answer = -10
+else
+    local held = call('hget', key, field)
+    if not held then
+        return count > 1 and -12 or ttl
+    end
+    if (tonumber(held) or 0) < count then
+        call('hset', key, field, count)
+    end
+    if ttl < lease then
+        call('pexpire', key, lease)
+    end
+    answer = -11
+end
+if ARGV[4] == '1' and count == 1 then
+    local now = call('time')
+    return now[1] * 1000000 + now[2]
+end
+return answer

@@ -1,0 +1,41 @@
+-- See that holds of simple locks last at least so long from now. Renewal sends batches, extend a batch of one.
+--
+-- KEYS[1..k]  the locks, strings
+-- ARGV[2i-1]  value of the hold of KEYS[i]             ARGV[2i]  lease in ms, 1 to 2^40
+-- Returns {seconds, microseconds, r1 .. rk}: the server's time, and for each lock its time to live in ms as it was
+-- before (-1: it had none, now it has), or -14: the hold is gone.
+--
+-- May be repeated and may come late: a time to live only grows, and nothing is created.
+-- A key of another type under one name is that hold gone, not a failure of its neighbours in the batch.
+local call, pcall = redis.call, redis.pcall
+local leases = {}
+
+if #ARGV ~= 2 * #KEYS then
+    return redis.error_reply('ERR redlatch: a value and a lease are wanted for each key')
+end
+for i = 1, #KEYS do
+    local lease = tonumber(ARGV[2 * i])
+    if not (lease and lease >= 1 and lease <= 1099511627776 and lease % 1 == 0) then
+        return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
+    end
+    leases[i] = lease
+end
+
+local now = call('time')
+local answer = {tonumber(now[1]), tonumber(now[2])}
+for i = 1, #KEYS do
+    local key = KEYS[i]
+    local holder = pcall('get', key)
+    if holder == ARGV[2 * i - 1] then
+        local ttl = call('pttl', key)
+        if ttl < leases[i] then
+            call('pexpire', key, leases[i])
+        end
+        answer[i + 2] = ttl
+    elseif type(holder) ~= 'table' or string.find(holder.err, '^WRONGTYPE') then
+        answer[i + 2] = -14
+    else
+        return holder
+    end
+end
+return answer
