@@ -1,0 +1,12 @@
+/* clock.c - the library's clock. Every Linux that can run this has CLOCK_BOOTTIME, so reading it does not fail. */
+#include "core/base/clock.h"
+
+#include <time.h>
+
+int64_t rdl__now(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
+}

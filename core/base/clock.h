@@ -1,0 +1,31 @@
+/* clock.h - the one place that reads a clock.
+ *
+ * All times inside the library are nanoseconds of CLOCK_BOOTTIME in an int64_t: monotonic, and counting suspension, so that
+ * a lease that ran out while the machine slept is seen to have run out. Everything above base takes `now` as an argument.
+ * Seam: tests and the simulator link a clock.c of their own.
+ */
+#ifndef REDLATCH_BASE_CLOCK_H
+#define REDLATCH_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define RDL__US INT64_C(1000)
+#define RDL__MS INT64_C(1000000)
+#define RDL__SEC INT64_C(1000000000)
+#define RDL__NEVER INT64_MAX
+
+int64_t rdl__now(void);
+
+/* now + ms, RDL__NEVER instead of overflowing. ms >= 0. */
+static inline int64_t rdl__after_ms(int64_t now, int64_t ms)
+{
+    return ms >= (RDL__NEVER - now) / RDL__MS ? RDL__NEVER : now + ms * RDL__MS;
+}
+
+/* Whole milliseconds until `deadline`, rounded up, 0 when it has passed. */
+static inline int64_t rdl__ms_until(int64_t deadline, int64_t now)
+{
+    return deadline <= now ? 0 : (deadline - now - 1) / RDL__MS + 1;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* sync.h - mutex, and a place for one thread to sleep until it is told something.
+ *
+ * A parker is one word: its owner sleeps in rdl__park until somebody posts a value other than 0. A post is one atomic
+ * store followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after
+ * the store, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
+ */
+#ifndef REDLATCH_BASE_SYNC_H
+#define REDLATCH_BASE_SYNC_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct rdl__mutex {
+    pthread_mutex_t m;
+};
+
+int rdl__mutex_init(struct rdl__mutex *mu); /* RDL_OK or RDL_ENOMEM */
+void rdl__mutex_done(struct rdl__mutex *mu);
+
+static inline void rdl__mutex_lock(struct rdl__mutex *mu)
+{
+    (void)pthread_mutex_lock(&mu->m);
+}
+
+static inline void rdl__mutex_unlock(struct rdl__mutex *mu)
+{
+    (void)pthread_mutex_unlock(&mu->m);
+}
+
+struct rdl__parker {
+    _Atomic uint32_t word; /* 0: nothing posted */
+};
+
+static inline void rdl__parker_init(struct rdl__parker *p)
+{
+    atomic_init(&p->word, 0);
+}
+
+/* Store `value` (not 0) and wake the owner. @thread any */
+void rdl__parker_post(struct rdl__parker *p, uint32_t value);
+
+/* Sleep until something is posted or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns what was posted, without
+ * taking it away, or 0. @thread the owner */
+uint32_t rdl__park(struct rdl__parker *p, int64_t deadline);
+
+static inline uint32_t rdl__parker_peek(const struct rdl__parker *p)
+{
+    return atomic_load_explicit(&p->word, memory_order_acquire);
+}
+
+/* Forget what was posted. @thread the owner */
+static inline void rdl__parker_reset(struct rdl__parker *p)
+{
+    atomic_store_explicit(&p->word, 0, memory_order_release);
+}
+
+#endif

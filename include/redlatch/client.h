@@ -1,0 +1,99 @@
+/* client.h - a client: the connections to one deployment of servers, and everything that runs behind the locks.
+ *
+ * A client owns one thread, its loop: it waits for messages, renews leases and reconnects. Open one per process and server
+ * and share it among threads; several in one process do not meet.
+ */
+#ifndef REDLATCH_CLIENT_H
+#define REDLATCH_CLIENT_H
+
+#include <redlatch/error.h>
+#include <redlatch/observe.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rdl_client rdl_client_t;
+
+/* Memory for the client and everything made from it (the C library's when absent). `size` on freeing is what was asked for.
+ * Called from any thread; must not call back into the library. hiredis, libev and the C library allocate for themselves. */
+typedef struct rdl_allocator {
+    void *(*alloc)(size_t size, void *arg);             /* NULL when there is none */
+    void (*free)(void *block, size_t size, void *arg);  /* block is never NULL */
+    void *arg;
+} rdl_allocator_t;
+
+/* Where callbacks run. */
+typedef enum rdl_dispatch {
+    RDL_DISPATCH_LOOP = 0, /* on the client's loop thread */
+    RDL_DISPATCH_FD = 1,   /* in rdl_client_dispatch, on whatever thread calls it when rdl_client_fd is readable */
+} rdl_dispatch_t;
+
+#define RDL_CLIENT_OPTIONS_VERSION 1
+
+/* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
+typedef struct rdl_client_options {
+    uint32_t version;                 /* RDL_CLIENT_OPTIONS_VERSION */
+    rdl_dispatch_t dispatch;          /* where callbacks run; default RDL_DISPATCH_LOOP */
+    const char *username;             /* instead of the URI's; copied */
+    const char *password;             /* instead of the URI's; copied, wiped when the client is freed */
+    const char *client_name;          /* CLIENT SETNAME, [!-~]+; default "redlatch" */
+    int64_t connect_timeout_ms;       /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
+    int64_t command_timeout_ms;       /* bound on one answer of the server, for calls with no wait of their own; 3000 */
+    int64_t outage_timeout_ms;        /* rdl_lock gives up with RDL_ECONN after that long without a connection; 60000 */
+    int64_t watchdog_lease_ms;        /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
+    int64_t close_timeout_ms;         /* how long rdl_client_close waits for undo commands to be answered; 1000 */
+    int64_t reconnect_min_ms;         /* first pause before connecting again; doubles, with jitter; 10 */
+    int64_t reconnect_max_ms;         /* longest pause; 1000 */
+    int64_t ping_interval_ms;         /* silence on an idle connection before it is pinged; 15000 */
+    int32_t connections;              /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
+    int32_t drift_ppm;                /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
+    int64_t drift_ms;                 /* and a constant part; 2 */
+    rdl_log_fn log;                   /* NULL: silent */
+    void *log_arg;
+    rdl_log_level_t log_level;        /* least level that is passed on; 0 is RDL_LOG_DEBUG */
+    rdl_metrics_fn metrics;           /* NULL: nothing is measured */
+    void *metrics_arg;
+    const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
+} rdl_client_options_t;
+
+#define RDL_CLIENT_OPTIONS_INIT {.version = RDL_CLIENT_OPTIONS_VERSION}
+
+/* Connect to the server at `uri` and check that locks can work there.
+ *
+ *   redis://[[user]:password@]host[:port][/db]    redis://user:p%40ss@[::1]:6380/2
+ *   unix:/path/to/socket[?db=N]                   unix://[[user]:password@]/path[?db=N]
+ *
+ * Percent-encoding is undone in user, password and path. `options` is copied.
+ * Blocks for at most connect_timeout_ms.
+ *
+ * Errors: RDL_EINVAL (URI, with the place of the mistake; options), RDL_ECONN (not reachable in time, with the reason),
+ * RDL_ESERVER (refused: WRONGPASS, NOAUTH, NOPERM, LOADING ...), RDL_ENOMEM. */
+RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err);
+
+/* Close and free. Calls under way on other threads return RDL_ECLOSED, asynchronous ones call back with it (with
+ * RDL_DISPATCH_FD: from inside this call). Undo commands still owed are sent, within close_timeout_ms. Holds are *not*
+ * released: they are no longer renewed and end with their lease, because somebody may still be working under them. Handles
+ * of the client stay valid for freeing and answer RDL_ECLOSED.
+ *
+ * NULL is fine. Returns NULL. Must not be called from a callback (it then does nothing and returns its argument), nor twice. */
+RDL_API rdl_client_t *rdl_client_close(rdl_client_t *client);
+
+/* With RDL_DISPATCH_FD: a descriptor that is readable while callbacks are due. It belongs to the client: poll it, do not
+ * read or close it. RDL_EINVAL with RDL_DISPATCH_LOOP; RDL_EFORK. */
+RDL_API int rdl_client_fd(rdl_client_t *client);
+
+/* With RDL_DISPATCH_FD: run the callbacks that are due on the calling thread, never waiting. Returns how many ran, or
+ * RDL_EINVAL (not in this mode), RDL_EFORK. A callback may call any function of the library but rdl_client_close. */
+RDL_API int rdl_client_dispatch(rdl_client_t *client);
+
+/* The client's identity on the wire, 36 lower-case characters: the U in the `U:n` under which its holds appear in Redis.
+ * Valid while the client is open. */
+RDL_API const char *rdl_client_id(const rdl_client_t *client);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,194 @@
+/* lock.h - lock types and their verbs.
+ *
+ * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same name
+ * under another type is refused in one client. Handles may be shared among threads; the caller is the calling thread's
+ * owner (owner.h).
+ *
+ * A hold is judged by this process's own clock, pessimistically: it is valid until lease - elapsed since sending - drift
+ * allowance. When that moment has passed, the hold is LOST, whether or not the server can be reached; the callback of
+ * rdl_on_lost runs once, and every verb on the hold answers RDL_ELOST until it has been unlocked as often as it was locked.
+ */
+#ifndef REDLATCH_LOCK_H
+#define REDLATCH_LOCK_H
+
+#include <redlatch/client.h>
+#include <redlatch/error.h>
+#include <redlatch/owner.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rdl_lock rdl_lock_t;
+
+/* Lease: the client's watchdog_lease_ms, renewed until unlocked. */
+#define RDL_LEASE_AUTO INT64_MIN
+/* Wait: for as long as it takes. */
+#define RDL_WAIT_FOREVER INT64_MAX
+/* Longest lease and longest name. */
+#define RDL_LEASE_MAX_MS (INT64_C(1) << 40)
+#define RDL_NAME_MAX ((size_t)512 * 1024)
+
+/* Fencing: a number that grows whenever the lock changes hands, to be checked by the resource that the lock guards. */
+typedef enum rdl_fencing {
+    RDL_FENCING_DEFAULT = 0, /* the type's own: none, except for the fenced lock */
+    RDL_FENCING_NONE = 1,
+    RDL_FENCING_TIME = 2, /* the server's clock in microseconds when the lock was taken; grows as long as that clock does */
+} rdl_fencing_t;
+
+/* When to look again although no message came. Locks whose holders announce their unlock need none: waiters are woken by
+ * messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
+ * announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
+typedef enum rdl_retry_kind {
+    RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms */
+    RDL_RETRY_NONE = 1,    /* messages and the end of the lease only */
+    RDL_RETRY_FIXED = 2,   /* every min_ms */
+    RDL_RETRY_RANDOM = 3,  /* after min_ms to max_ms, evenly spread */
+    RDL_RETRY_EXPONENTIAL = 4, /* after 0 to min(max_ms, min_ms * 2^tries), evenly spread ("full jitter") */
+} rdl_retry_kind_t;
+
+typedef struct rdl_retry {
+    rdl_retry_kind_t kind;
+    int64_t min_ms; /* 1 to 3600000; 0: 25 */
+    int64_t max_ms; /* min_ms to 3600000; 0: 1000 or min_ms, whichever is more */
+} rdl_retry_t;
+
+#define RDL_LOCK_OPTIONS_VERSION 1
+
+typedef struct rdl_lock_options {
+    uint32_t version;      /* RDL_LOCK_OPTIONS_VERSION */
+    rdl_fencing_t fencing; /* see above */
+    size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
+    rdl_retry_t retry;     /* see above */
+} rdl_lock_options_t;
+
+#define RDL_LOCK_OPTIONS_INIT {.version = RDL_LOCK_OPTIONS_VERSION}
+
+/* ---- types -------------------------------------------------------------------------------------------------------------
+ * Each makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
+ * copied. Options of the first handle of a name hold for all handles of that name; different ones are refused.
+ * Errors: RDL_EINVAL (NULL client, name, options; the name is in use under another type or with other options),
+ * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+
+/* The general-purpose lock. Its owner may take it again; each take wants its unlock. A hash in Redis, understood by Java's
+ * RLock (WIRE.md, reentrant). Waiters are woken by messages. */
+RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                               rdl_lock_t **ret_lock, rdl_err_t *err);
+
+/* The lock that everybody's own code speaks: SET name value NX PX lease, deleted if the value is still one's own. The
+ * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
+RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                            rdl_err_t *err);
+
+/* Free a handle; NULL is fine; returns NULL. Not while a call on this handle is under way. The last handle of a name still
+ * held does not release it: the hold is no longer renewed and ends with its lease. */
+RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
+
+/* ---- acquiring --------------------------------------------------------------------------------------------------------- */
+
+/* Take the lock, waiting for it at most wait_ms.
+ *
+ * wait_ms   0: ask once (the answer is waited for command_timeout_ms); RDL_WAIT_FOREVER: no limit. Otherwise the call has
+ *           returned when wait_ms is over, whatever the server does.
+ * lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time unless extended; RDL_LEASE_AUTO: it is renewed
+ *           until unlocked. Of nested holds the longest lease asked for counts.
+ *
+ * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is not
+ * re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or the answer came when the lease was over);
+ * RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone); RDL_ECONN (never sent);
+ * RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
+RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
+
+/* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
+RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
+
+/* ---- releasing --------------------------------------------------------------------------------------------------------- */
+
+/* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from the
+ * moment of the call, whatever it returns; what could not be confirmed is repeated in the background.
+ * Errors: RDL_ENOTOWNER (the caller does not hold it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN;
+ * RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED. Blocks for at most command_timeout_ms. */
+RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
+
+/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST.
+ * Only the holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it.
+ * Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
+
+/* ---- the present hold --------------------------------------------------------------------------------------------------- */
+
+/* See that the caller's hold lasts at least lease_ms from now; never shortens it. A hold with an explicit lease keeps one;
+ * one of RDL_LEASE_AUTO goes on being renewed.
+ * Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ECONN, RDL_ESERVER, RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
+RDL_API int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
+
+/* Ask the server whether anybody holds the lock: 1 or 0. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,
+ * RDL_EFORK, RDL_ECLOSED. */
+RDL_API int rdl_is_locked(rdl_lock_t *lock, rdl_err_t *err);
+
+/* Does the caller hold the lock, by local judgement? 1 or 0, or RDL_ELOST. Nothing is sent. RDL_EINVAL, RDL_EFORK,
+ * RDL_ECLOSED. */
+RDL_API int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err);
+
+/* How often the caller has taken the lock and not yet unlocked it; 0 when not held. Nothing is sent. Errors: RDL_ELOST,
+ * RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+RDL_API int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err);
+
+/* How long the lock is still held. When the caller holds it: how long its hold is valid by local judgement, nothing is
+ * sent. Otherwise the server is asked: time to live of the present holder's lease, 0 when free.
+ * Errors: RDL_ELOST, RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+RDL_API int64_t rdl_remaining_ms(rdl_lock_t *lock, rdl_err_t *err);
+
+/* The fencing token of the caller's hold, above 0. Nothing is sent. Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EINVAL (the
+ * lock was made without fencing), RDL_EFORK, RDL_ECLOSED. */
+RDL_API int64_t rdl_token(rdl_lock_t *lock, rdl_err_t *err);
+
+typedef enum rdl_hold_state {
+    RDL_NOT_HELD = 0,
+    RDL_HELD = 1,
+    RDL_AT_RISK = 2, /* still held, but two renewals in a row were not confirmed in time */
+    RDL_LOST = 3,    /* no longer held, not yet unlocked */
+} rdl_hold_state_t;
+
+/* The state of the caller's hold, by local judgement; nothing is sent. RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+RDL_API int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err);
+
+/* ---- loss --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum rdl_loss_reason {
+    RDL_LOSS_LEASE = 1,       /* the lease ran out, or could not be renewed in time */
+    RDL_LOSS_GONE = 2,        /* the server no longer knows the hold: evicted, flushed, failed over */
+    RDL_LOSS_THREAD_EXIT = 3, /* its thread ended, or its owner was freed; the lease is running out */
+    RDL_LOSS_RENEWAL = 4,     /* AT_RISK only: renewal is overdue */
+} rdl_loss_reason_t;
+
+typedef struct rdl_loss {
+    rdl_hold_state_t state;   /* RDL_AT_RISK or RDL_LOST */
+    rdl_loss_reason_t reason;
+    const char *owner;        /* the hold's owner on the wire, "U:n" */
+    int64_t token;            /* its fencing token, or 0 */
+    int64_t remaining_ms;     /* RDL_AT_RISK: how long the hold is still valid; else 0 */
+} rdl_loss_t;
+
+/* Called where the client's callbacks run; `loss` is valid during the call. `lock` is the handle that was given to
+ * rdl_on_lost. */
+typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
+
+/* Be told of holds of this lock that are at risk or lost, by whichever owner of this client: once for each hold and state.
+ * One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on the thread where callbacks
+ * run, the former function is not called again; on other threads it may still be running.
+ * Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
+
+/* The lock's name and its length; valid while the handle is. */
+RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
+
+/* The type's name: "reentrant", "simple". Static. */
+RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
