@@ -1,0 +1,75 @@
+#include "tests/support/wait.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t now_ms(void)
+{
+    return now_us() / 1000;
+}
+
+struct timespec until_ms(int64_t ms)
+{
+    int64_t due = now_us() + ms * 1000;
+
+    return (struct timespec){.tv_sec = due / 1000000, .tv_nsec = due % 1000000 * 1000};
+}
+
+void let_pass_ms(int64_t ms)
+{
+    struct timespec due = until_ms(ms);
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
+        ;
+}
+
+void die(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("tests/support: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    abort();
+}
+
+void *must_alloc(size_t size)
+{
+    void *block = calloc(1, size);
+
+    if (block == NULL)
+        die("out of memory");
+    return block;
+}
+
+void *must_realloc(void *block, size_t size)
+{
+    if ((block = realloc(block, size)) == NULL)
+        die("out of memory");
+    return block;
+}
+
+char *must_format(const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        die("out of memory");
+    va_end(args);
+    return text;
+}
