@@ -2,34 +2,33 @@
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
--- ARGV[3]  'publish', or 'spublish' where the fleet uses sharded channels
+-- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- Returns 1 freed, and `0` published; 0 still held; -14 the caller has no hold here.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
 -- Freeing takes the field away, and the hash goes with its last one. Any other field is another's hold and stays.
 -- An unnested hold costs two commands.
-local key, field, left = KEYS[1], ARGV[1], ARGV[2]
+local key, field, left, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
-if ARGV[3] ~= 'publish' and ARGV[3] ~= 'spublish' then
+if publish ~= 'publish' and publish ~= 'spublish' then
     return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
 end
 if left == '0' then
     if redis.call('hdel', key, field) == 0 then
         return -14
     end
-    redis.call(ARGV[3], KEYS[2], '0')
+    redis.call(publish, KEYS[2], '0')
     return 1
 end
 
-left = tonumber(left)
-if not (left and left >= 1 and left <= 2147483647 and left % 1 == 0) then
+if not string.find(left, '^[1-9]%d*$') or tonumber(left) > 2147483647 then
     return redis.error_reply('ERR redlatch: count left must be a whole number from 0 to 2147483647')
 end
 local held = redis.call('hget', key, field)
 if not held then
     return -14
 end
-if (tonumber(held) or 0) > left then
+if (tonumber(held) or 0) > tonumber(left) then
     redis.call('hset', key, field, left)
 end
 return 0

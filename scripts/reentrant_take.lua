@@ -9,21 +9,21 @@
 --
 -- May be repeated and may come late: count and time to live only grow, and only count 1 creates.
 -- Everything that can fail is checked before the first write: HSET done and PEXPIRE refused would be a lock for ever.
+-- Numbers are plain digits, and are handed on as the text that they came in: exact, and nothing is formatted.
 -- The free lock costs three commands, a refusal two.
-local call, key, field = redis.call, KEYS[1], ARGV[1]
-local count, lease = tonumber(ARGV[2]), tonumber(ARGV[3])
+local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
-if not (count and count >= 1 and count <= 2147483647 and count % 1 == 0) then
+if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
     return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
 end
-if not (lease and lease >= 1 and lease <= 1099511627776 and lease % 1 == 0) then
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
 local answer
 local ttl = call('pttl', key)
 if ttl == -2 then
-    if count > 1 then
+    if count ~= '1' then
         return -12
     end
     call('hset', key, field, '1')
@@ -32,17 +32,17 @@ if ttl == -2 then
 else
     local held = call('hget', key, field)
     if not held then
-        return count > 1 and -12 or ttl
+        return count == '1' and ttl or -12
     end
-    if (tonumber(held) or 0) < count then
+    if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
-    if ttl < lease then
+    if ttl < tonumber(lease) then
         call('pexpire', key, lease)
     end
     answer = -11
 end
-if ARGV[4] == '1' and count == 1 then
+if ARGV[4] == '1' and count == '1' then
     local now = call('time')
     return now[1] * 1000000 + now[2]
 end

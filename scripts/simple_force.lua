@@ -1,14 +1,16 @@
 -- Free the simple lock from the holder that was seen, whoever asks; a holder that came since is left alone.
 --
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel
--- ARGV[1]  the value that was seen         ARGV[2]  'publish' or 'spublish'
+-- ARGV[1]  the value that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
 -- Returns 1 freed, and `0` published; 0 that holder is gone.
-if ARGV[2] ~= 'publish' and ARGV[2] ~= 'spublish' then
+local publish = ARGV[2] or 'publish'
+
+if publish ~= 'publish' and publish ~= 'spublish' then
     return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
 end
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end
 redis.call('del', KEYS[1])
-redis.call(ARGV[2], KEYS[2], '0')
+redis.call(publish, KEYS[2], '0')
 return 1

@@ -2,11 +2,13 @@
 --
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel
 -- ARGV[1]  value of the caller             ARGV[2]  count to be left, always 0: the lock is not re-entrant
--- ARGV[3]  'publish', or 'spublish' where the fleet uses sharded channels
+-- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- Returns 1 freed, and `0` published; -14 the caller has no hold here.
 --
 -- May be repeated and may come late: a value is never used again, so it cannot hurt a newer hold.
-if ARGV[3] ~= 'publish' and ARGV[3] ~= 'spublish' then
+local publish = ARGV[3] or 'publish'
+
+if publish ~= 'publish' and publish ~= 'spublish' then
     return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
 end
 if ARGV[2] ~= '0' then
@@ -16,5 +18,5 @@ if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return -14
 end
 redis.call('del', KEYS[1])
-redis.call(ARGV[3], KEYS[2], '0')
+redis.call(publish, KEYS[2], '0')
 return 1

@@ -8,17 +8,15 @@
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
 -- A key of another type under one name is that hold gone, not a failure of its neighbours in the batch.
 local call, pcall = redis.call, redis.pcall
-local leases = {}
 
 if #ARGV ~= 2 * #KEYS then
     return redis.error_reply('ERR redlatch: a value and a lease are wanted for each key')
 end
 for i = 1, #KEYS do
-    local lease = tonumber(ARGV[2 * i])
-    if not (lease and lease >= 1 and lease <= 1099511627776 and lease % 1 == 0) then
+    local lease = ARGV[2 * i]
+    if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
         return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
     end
-    leases[i] = lease
 end
 
 local now = call('time')
@@ -27,9 +25,9 @@ for i = 1, #KEYS do
     local key = KEYS[i]
     local holder = pcall('get', key)
     if holder == ARGV[2 * i - 1] then
-        local ttl = call('pttl', key)
-        if ttl < leases[i] then
-            call('pexpire', key, leases[i])
+        local ttl, lease = call('pttl', key), ARGV[2 * i]
+        if ttl < tonumber(lease) then
+            call('pexpire', key, lease)
         end
         answer[i + 2] = ttl
     elseif type(holder) ~= 'table' or string.find(holder.err, '^WRONGTYPE') then

@@ -8,13 +8,12 @@
 -- none. With a token wanted, the server's time in microseconds in place of -10 and -11.
 --
 -- May be repeated and may come late: the time to live only grows. All is checked before the first write.
-local call, key, value = redis.call, KEYS[1], ARGV[1]
-local lease = tonumber(ARGV[3])
+local call, key, value, lease = redis.call, KEYS[1], ARGV[1], ARGV[3]
 
 if ARGV[2] ~= '1' then
     return redis.error_reply('ERR redlatch: count must be 1')
 end
-if not (lease and lease >= 1 and lease <= 1099511627776 and lease % 1 == 0) then
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
@@ -28,7 +27,7 @@ else
     if holder ~= value then
         return ttl
     end
-    if ttl < lease then
+    if ttl < tonumber(lease) then
         call('pexpire', key, lease)
     end
     answer = -11
