@@ -1,0 +1,39 @@
+/* reply.h - a view of one reply of the server. Valid only while its reader's arena is (core/io/reader.h): copy what you keep. */
+#ifndef REDLATCH_WIRE_REPLY_H
+#define REDLATCH_WIRE_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum rdl__reply_type {
+    RDL__REPLY_NIL,
+    RDL__REPLY_INT,    /* also RESP3 booleans */
+    RDL__REPLY_STRING, /* simple, bulk, verbatim, double, big number: as text */
+    RDL__REPLY_ERROR,
+    RDL__REPLY_ARRAY,  /* array, set, map (twice as many elements), push */
+};
+
+struct rdl__reply {
+    enum rdl__reply_type type;
+    bool push;         /* RESP3 out-of-band message */
+    int64_t integer;
+    const char *str;   /* NUL-terminated; the NUL is not counted */
+    size_t len;        /* of str; or the number of elements */
+    struct rdl__reply **elem;
+};
+
+/* Does an error reply begin with this word ("NOSCRIPT")? */
+bool rdl__reply_is_error(const struct rdl__reply *r, const char *word);
+
+/* The reply as an integer: an integer, or a string that is one, as a whole, in decimal. */
+bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret);
+
+/* Element i, or NULL when r is no array or has no such element. */
+const struct rdl__reply *rdl__reply_at(const struct rdl__reply *r, size_t i);
+
+/* Value of "key" in text of the forms that INFO (key:value, lines ending in CR LF) and CLIENT INFO (key=value, separated by
+ * spaces, ending in a newline) answer with. `sep` is ':' or '='. False when absent; the value may be empty. */
+bool rdl__reply_field(const struct rdl__reply *r, const char *key, char sep, const char **ret_value, size_t *ret_len);
+
+#endif
