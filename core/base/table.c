@@ -1,8 +1,8 @@
 /* table.c - intrusive chained hash table.
  *
  * A node keeps its hash, so growing and walking never read a key. The table doubles when it has a node per slot; when there
- * is no memory for that, it is tried again at the next addition. It never shrinks: a program that once held a number of locks
- * is likely to do so again. */
+ * is no memory for that, it is tried again at the next addition. It never shrinks: a program that once held a number of
+ * locks is likely to do so again. */
 #include "core/base/table.h"
 
 #include <redlatch/error.h>

@@ -21,7 +21,7 @@ struct rdl__uri {
 };
 
 /* Forms and defaults: client.h, rdl_client_open. Scheme names in any case. Errors: RDL_EINVAL, whose message names what is
- * wrong and the offset of the character ("... at character 12"), and never quotes the URI, for it may hold a password;
+ * wrong and the place of the mistake, counted in bytes from 1 ("... at character 12"), and never quotes the URI, for it may hold a password;
  * RDL_ENOMEM. `rediss`, `sentinel`, `cluster` are answered with RDL_EINVAL "not supported yet". Refused: unknown query
  * parameters, a fragment, an empty host, a port outside 1..65535, a db outside 0..2^31-1, a %00 anywhere, bad percent escapes,
  * a unix path that does not fit sockaddr_un or is not absolute. */
