@@ -1,0 +1,39 @@
+/* scripts.h - the Lua files of this folder, built into the library.
+ *
+ * A new script is its file and one line in this list. At build time tools/build/embed.py takes each file's comments and
+ * indentation away, computes the SHA-1 that EVALSHA wants, and writes the table; a Lua file that is not in the list stops the
+ * build.
+ */
+#ifndef REDLATCH_SCRIPTS_SCRIPTS_H
+#define REDLATCH_SCRIPTS_SCRIPTS_H
+
+#include <stddef.h>
+
+/* X(id, name): the file is name.lua. */
+#define RDL__SCRIPTS(X)                                                                                                      \
+    X(RDL__SCRIPT_REENTRANT_TAKE, "reentrant_take")                                                                          \
+    X(RDL__SCRIPT_REENTRANT_RELEASE, "reentrant_release")                                                                    \
+    X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                        \
+    X(RDL__SCRIPT_REENTRANT_FORCE, "reentrant_force")                                                                        \
+    X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                                \
+    X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                          \
+    X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                              \
+    X(RDL__SCRIPT_SIMPLE_FORCE, "simple_force")
+
+enum rdl__script_id {
+#define RDL__SCRIPTS_ENUM_(id, name) id,
+    RDL__SCRIPTS(RDL__SCRIPTS_ENUM_)
+#undef RDL__SCRIPTS_ENUM_
+        RDL__SCRIPT_COUNT
+};
+
+struct rdl__script {
+    const char *name;
+    const char *body; /* what SCRIPT LOAD is given */
+    size_t body_len;
+    char sha[41]; /* of the body, lower-case hex */
+};
+
+extern const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT];
+
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/python3 -I
+"""embed - turn the Lua scripts into a C table.
+
+    embed.py scripts/scripts.h OUTPUT.c
+
+scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the server
+keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused: long
+brackets, block comments, strings continued with a backslash.
+"""
+
+import hashlib
+import os
+import re
+import sys
+
+ENTRY = re.compile(r'^\s*X\((RDL__SCRIPT_\w+), "(\w+)"\)')
+SPANNING = re.compile(r"\[=*\[|\\$")
+
+
+class Refused(Exception):
+    pass
+
+
+def entries(header):
+    """The (id, name) pairs of the list in scripts.h, in its order."""
+    with open(header) as f:
+        found = [match.groups() for match in map(ENTRY.match, f) if match]
+    for id_, name in found:
+        if id_ != "RDL__SCRIPT_" + name.upper():
+            raise Refused("%s: the id of %s is not RDL__SCRIPT_%s" % (header, name, name.upper()))
+    listed = [name for _, name in found]
+    present = sorted(name[:-4] for name in os.listdir(os.path.dirname(header)) if name.endswith(".lua"))
+    if sorted(listed) != present:
+        odd = sorted(set(listed) ^ set(present)) or ["a name twice"]
+        raise Refused("%s: its list and the Lua files beside it differ: %s" % (header, ", ".join(odd)))
+    return found
+
+
+def names(header):
+    return [name for _, name in entries(header)]
+
+
+def strip(path):
+    lines = []
+    with open(path, encoding="ascii") as f:
+        for number, line in enumerate(f, 1):
+            line = line.strip()
+            if SPANNING.search(line) and not (line.startswith("--") and not line.startswith("--[")):
+                raise Refused("%s:%d: spans lines, which the embedding does not understand" % (path, number))
+            if line and not line.startswith("--"):
+                lines.append(line)
+    return "\n".join(lines)
+
+
+def literal(text):
+    def quote(line):
+        return '"%s"' % line.replace("\\", "\\\\").replace('"', '\\"')
+    lines = text.split("\n")
+    return "\n        ".join([quote(line)[:-1] + '\\n"' for line in lines[:-1]] + [quote(lines[-1])])
+
+
+def table(header):
+    folder = os.path.dirname(header)
+    parts = ["/* Generated from the Lua files in scripts by tools/build/embed.py. */\n"
+             '#include "scripts/scripts.h"\n\n'
+             "const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT] = {\n"]
+    for id_, name in entries(header):
+        body = strip(os.path.join(folder, name + ".lua"))
+        parts.append("    [%s] = {\n        .name = \"%s\",\n        .body =\n        %s,\n        .body_len = %d,\n"
+                     "        .sha = \"%s\",\n    },\n"
+                     % (id_, name, literal(body), len(body), hashlib.sha1(body.encode()).hexdigest()))
+    return "".join(parts) + "};\n"
+
+
+def main(header, output):
+    try:
+        text = table(header)
+    except (Refused, OSError, UnicodeDecodeError) as error:
+        sys.exit("embed: %s" % error)
+    with open(output, "w") as f:
+        f.write(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
