@@ -10,14 +10,14 @@
 #include <stddef.h>
 
 /* X(id, name): the file is name.lua. */
-#define RDL__SCRIPTS(X)                                                                                                      \
-    X(RDL__SCRIPT_REENTRANT_TAKE, "reentrant_take")                                                                          \
-    X(RDL__SCRIPT_REENTRANT_RELEASE, "reentrant_release")                                                                    \
-    X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                        \
-    X(RDL__SCRIPT_REENTRANT_FORCE, "reentrant_force")                                                                        \
-    X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                                \
-    X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                          \
-    X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                              \
+#define RDL__SCRIPTS(X)                                                                                                     \
+    X(RDL__SCRIPT_REENTRANT_TAKE, "reentrant_take")                                                                         \
+    X(RDL__SCRIPT_REENTRANT_RELEASE, "reentrant_release")                                                                   \
+    X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                       \
+    X(RDL__SCRIPT_REENTRANT_FORCE, "reentrant_force")                                                                       \
+    X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                               \
+    X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                         \
+    X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                             \
     X(RDL__SCRIPT_SIMPLE_FORCE, "simple_force")
 
 enum rdl__script_id {

@@ -21,8 +21,8 @@ const char *rdl_strerror(int code)
     switch (code) {
     case RDL_OK:
         return "success";
-#define CASE(name, number, text)                                                                                         \
-    case name:                                                                                                           \
+#define CASE(name, number, text)                                                                                            \
+    case name:                                                                                                              \
         return text;
         RDL_ERRORS(CASE)
 #undef CASE
@@ -36,8 +36,8 @@ const char *rdl_err_name(int code)
     switch (code) {
     case RDL_OK:
         return "RDL_OK";
-#define CASE(name, number, text)                                                                                         \
-    case name:                                                                                                           \
+#define CASE(name, number, text)                                                                                            \
+    case name:                                                                                                              \
         return #name;
         RDL_ERRORS(CASE)
 #undef CASE

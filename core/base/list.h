@@ -10,7 +10,7 @@ struct rdl__link {
     struct rdl__link *prev;
 };
 
-#define rdl__container(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define rdl__container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void rdl__list_init(struct rdl__link *l)
 {

@@ -14,12 +14,13 @@ struct rdl__sinks {
 };
 
 /* @locks none held: a sink is the user's code */
-void rdl__log_(const struct rdl__sinks *s, rdl_log_level_t level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void rdl__log_(const struct rdl__sinks *s, rdl_log_level_t level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
-#define rdl__log(s, lvl, ...)                                                                                            \
-    do {                                                                                                                 \
-        if ((s)->log != NULL && (lvl) >= (s)->level)                                                                     \
-            rdl__log_((s), (lvl), __VA_ARGS__);                                                                          \
+#define rdl__log(s, lvl, ...)                                                                                               \
+    do {                                                                                                                    \
+        if ((s)->log != NULL && (lvl) >= (s)->level)                                                                        \
+            rdl__log_((s), (lvl), __VA_ARGS__);                                                                             \
     } while (0)
 
 static inline bool rdl__metered(const struct rdl__sinks *s)

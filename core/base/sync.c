@@ -1,6 +1,6 @@
 /* sync.c - mutex, and the parker on a private futex.
  *
- * The kernel puts a thread to sleep only while the word is still 0, and a post changes the word before it wakes: there is no
+ * The kernel puts a thread to sleep only while the word is still what it was seen to be, and a post changes the word before it wakes: there is no
  * moment between looking and sleeping in which a post could be missed. Wakes without cause (a signal, a late wake meant for
  * an earlier parker at the same address) only lead to another look. */
 #include "core/base/sync.h"
@@ -35,34 +35,38 @@ void rdl__mutex_done(struct rdl__mutex *mu)
     (void)pthread_mutex_destroy(&mu->m);
 }
 
-void rdl__parker_post(struct rdl__parker *p, uint32_t value)
+void rdl__parker_post(struct rdl__parker *p, uint32_t bits)
 {
-    atomic_store_explicit(&p->word, value, memory_order_release);
+    (void)atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel);
     futex(p, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-static void sleep_unless_posted(struct rdl__parker *p, int64_t ns)
+static void sleep_while(struct rdl__parker *p, uint32_t value, int64_t ns)
 {
     int64_t bounded = ns < LONGEST_SLEEP ? ns : LONGEST_SLEEP;
     struct timespec timeout = {.tv_sec = (time_t)(bounded / RDL__SEC), .tv_nsec = (long)(bounded % RDL__SEC)};
 
-    futex(p, FUTEX_WAIT_PRIVATE, 0, &timeout);
+    futex(p, FUTEX_WAIT_PRIVATE, value, &timeout);
+}
+
+uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
+{
+    uint32_t posted;
+
+    while (((posted = rdl__parker_peek(p)) & bits) == 0) {
+        int64_t left = RDL__NEVER;
+
+        if (deadline != RDL__NEVER && (left = deadline - rdl__now()) <= 0)
+            return rdl__parker_peek(p);
+        if (deadline == RDL__NEVER)
+            futex(p, FUTEX_WAIT_PRIVATE, posted, NULL);
+        else
+            sleep_while(p, posted, left);
+    }
+    return posted;
 }
 
 uint32_t rdl__park(struct rdl__parker *p, int64_t deadline)
 {
-    uint32_t posted;
-
-    while ((posted = rdl__parker_peek(p)) == 0) {
-        int64_t left;
-
-        if (deadline == RDL__NEVER) {
-            futex(p, FUTEX_WAIT_PRIVATE, 0, NULL);
-        } else if ((left = deadline - rdl__now()) > 0) {
-            sleep_unless_posted(p, left);
-        } else {
-            return rdl__parker_peek(p);
-        }
-    }
-    return posted;
+    return rdl__park_for(p, UINT32_MAX, deadline);
 }

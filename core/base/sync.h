@@ -1,8 +1,8 @@
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
- * A parker is one word: its owner sleeps in rdl__park until somebody posts a value other than 0. A post is one atomic
- * store followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after
- * the store, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
+ * A parker is one word of bits: its owner sleeps in rdl__park until somebody posts one. A post is one atomic operation
+ * followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after the
+ * former, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
  */
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H
@@ -37,22 +37,28 @@ static inline void rdl__parker_init(struct rdl__parker *p)
     atomic_init(&p->word, 0);
 }
 
-/* Store `value` (not 0) and wake the owner. @thread any */
-void rdl__parker_post(struct rdl__parker *p, uint32_t value);
+/* Add bits (not 0) and wake the owner. @thread any */
+void rdl__parker_post(struct rdl__parker *p, uint32_t bits);
 
-/* Sleep until something is posted or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns what was posted, without
- * taking it away, or 0. @thread the owner */
+/* Sleep until anything is posted, or one of `bits`, or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns all that
+ * is posted, without taking it away. @thread the owner */
 uint32_t rdl__park(struct rdl__parker *p, int64_t deadline);
+uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline);
+
+/* Add bits without waking: the owner is not asleep. Take bits away. @thread the owner */
+static inline void rdl__parker_mark(struct rdl__parker *p, uint32_t bits)
+{
+    (void)atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel);
+}
+
+static inline void rdl__parker_unmark(struct rdl__parker *p, uint32_t bits)
+{
+    (void)atomic_fetch_and_explicit(&p->word, ~bits, memory_order_acq_rel);
+}
 
 static inline uint32_t rdl__parker_peek(const struct rdl__parker *p)
 {
     return atomic_load_explicit(&p->word, memory_order_acquire);
-}
-
-/* Forget what was posted. @thread the owner */
-static inline void rdl__parker_reset(struct rdl__parker *p)
-{
-    atomic_store_explicit(&p->word, 0, memory_order_release);
 }
 
 #endif

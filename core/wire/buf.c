@@ -6,8 +6,8 @@
 
 enum {
     FIRST_CAP = 64,
-    INT_MAX_LEN = 20,                       /* of the text of an int64_t or a size_t */
-    HEADER_MAX_LEN = 1 + INT_MAX_LEN + 2,   /* '*' or '$', a number, CR LF */
+    INT_MAX_LEN = 20,                     /* of the text of an int64_t or a size_t */
+    HEADER_MAX_LEN = 1 + INT_MAX_LEN + 2, /* '*' or '$', a number, CR LF */
 };
 
 void rdl__buf_init(struct rdl__buf *b, const struct rdl__mem *mem)
@@ -54,12 +54,11 @@ bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t more)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-static const char digit_pairs[] =
-    "0001020304050607080910111213141516171819"
-    "2021222324252627282930313233343536373839"
-    "4041424344454647484950515253545556575859"
-    "6061626364656667686970717273747576777879"
-    "8081828384858687888990919293949596979899";
+static const char digit_pairs[] = "0001020304050607080910111213141516171819"
+                                  "2021222324252627282930313233343536373839"
+                                  "4041424344454647484950515253545556575859"
+                                  "6061626364656667686970717273747576777879"
+                                  "8081828384858687888990919293949596979899";
 
 /* How many decimal digits value has: 1233/4096 is a little above log10(2), so the bit count gives the number of digits or
  * one less, and one comparison tells which. */

@@ -11,15 +11,15 @@ enum rdl__reply_type {
     RDL__REPLY_INT,    /* also RESP3 booleans */
     RDL__REPLY_STRING, /* simple, bulk, verbatim, double, big number: as text */
     RDL__REPLY_ERROR,
-    RDL__REPLY_ARRAY,  /* array, set, map (twice as many elements), push */
+    RDL__REPLY_ARRAY, /* array, set, map (twice as many elements), push */
 };
 
 struct rdl__reply {
     enum rdl__reply_type type;
-    bool push;         /* RESP3 out-of-band message */
+    bool push; /* RESP3 out-of-band message */
     int64_t integer;
-    const char *str;   /* NUL-terminated; the NUL is not counted */
-    size_t len;        /* of str; or the number of elements */
+    const char *str; /* NUL-terminated; the NUL is not counted */
+    size_t len;      /* of str; or the number of elements */
     struct rdl__reply **elem;
 };
 

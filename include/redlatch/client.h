@@ -20,8 +20,8 @@ typedef struct rdl_client rdl_client_t;
 /* Memory for the client and everything made from it (the C library's when absent). `size` on freeing is what was asked for.
  * Called from any thread; must not call back into the library. hiredis, libev and the C library allocate for themselves. */
 typedef struct rdl_allocator {
-    void *(*alloc)(size_t size, void *arg);             /* NULL when there is none */
-    void (*free)(void *block, size_t size, void *arg);  /* block is never NULL */
+    void *(*alloc)(size_t size, void *arg);            /* NULL when there is none */
+    void (*free)(void *block, size_t size, void *arg); /* block is never NULL */
     void *arg;
 } rdl_allocator_t;
 
@@ -35,31 +35,34 @@ typedef enum rdl_dispatch {
 
 /* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
 typedef struct rdl_client_options {
-    uint32_t version;                 /* RDL_CLIENT_OPTIONS_VERSION */
-    rdl_dispatch_t dispatch;          /* where callbacks run; default RDL_DISPATCH_LOOP */
-    const char *username;             /* instead of the URI's; copied */
-    const char *password;             /* instead of the URI's; copied, wiped when the client is freed */
-    const char *client_name;          /* CLIENT SETNAME, [!-~]+; default "redlatch" */
-    int64_t connect_timeout_ms;       /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
-    int64_t command_timeout_ms;       /* bound on one answer of the server, for calls with no wait of their own; 3000 */
-    int64_t outage_timeout_ms;        /* rdl_lock gives up with RDL_ECONN after that long without a connection; 60000 */
-    int64_t watchdog_lease_ms;        /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
-    int64_t close_timeout_ms;         /* how long rdl_client_close waits for undo commands to be answered; 1000 */
-    int64_t reconnect_min_ms;         /* first pause before connecting again; doubles, with jitter; 10 */
-    int64_t reconnect_max_ms;         /* longest pause; 1000 */
-    int64_t ping_interval_ms;         /* silence on an idle connection before it is pinged; 15000 */
-    int32_t connections;              /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
-    int32_t drift_ppm;                /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
-    int64_t drift_ms;                 /* and a constant part; 2 */
-    rdl_log_fn log;                   /* NULL: silent */
+    uint32_t version;           /* RDL_CLIENT_OPTIONS_VERSION */
+    rdl_dispatch_t dispatch;    /* where callbacks run; default RDL_DISPATCH_LOOP */
+    const char *username;       /* instead of the URI's; copied */
+    const char *password;       /* instead of the URI's; copied, wiped when the client is freed */
+    const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
+    int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
+    int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
+    int64_t outage_timeout_ms;  /* rdl_lock gives up with RDL_ECONN after that long without a connection; 60000 */
+    int64_t watchdog_lease_ms;  /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
+    int64_t close_timeout_ms;   /* how long rdl_client_close waits for undo commands to be answered; 1000 */
+    int64_t reconnect_min_ms;   /* first pause before connecting again; doubles, with jitter; 10 */
+    int64_t reconnect_max_ms;   /* longest pause; 1000 */
+    int64_t ping_interval_ms;   /* silence on an idle connection before it is pinged; 15000 */
+    int32_t connections;        /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
+    int32_t drift_ppm;          /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
+    int64_t drift_ms;           /* and a constant part; 2 */
+    rdl_log_fn log;             /* NULL: silent */
     void *log_arg;
-    rdl_log_level_t log_level;        /* least level that is passed on; 0 is RDL_LOG_DEBUG */
-    rdl_metrics_fn metrics;           /* NULL: nothing is measured */
+    rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */
+    rdl_metrics_fn metrics;    /* NULL: nothing is measured */
     void *metrics_arg;
     const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
 } rdl_client_options_t;
 
-#define RDL_CLIENT_OPTIONS_INIT {.version = RDL_CLIENT_OPTIONS_VERSION}
+#define RDL_CLIENT_OPTIONS_INIT                                                                                             \
+    {                                                                                                                       \
+        .version = RDL_CLIENT_OPTIONS_VERSION                                                                               \
+    }
 
 /* Connect to the server at `uri` and check that locks can work there.
  *

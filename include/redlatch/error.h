@@ -13,20 +13,20 @@ extern "C" {
 #endif
 
 /* X(name, number, text). Numbers never change; new codes are added at the end. */
-#define RDL_ERRORS(X)                                                                                                    \
-    X(RDL_ETIMEDOUT, -1, "not acquired in time: somebody else holds it")                                                 \
-    X(RDL_ENOTOWNER, -2, "the caller does not hold this lock")                                                           \
-    X(RDL_ELOST, -3, "the hold was lost: its lease ran out or it is gone from the server")                               \
-    X(RDL_EUNKNOWN, -4, "the server did not answer in time: the outcome is unknown and is being undone")                 \
-    X(RDL_EDEADLK, -5, "the caller would wait for itself")                                                               \
-    X(RDL_ECANCELED, -6, "canceled")                                                                                     \
-    X(RDL_ENOQUORUM, -7, "too few servers granted the lock")                                                             \
-    X(RDL_ENOREPLICAS, -8, "too few replicas confirmed the lock")                                                        \
-    X(RDL_ECONN, -9, "no connection to the server")                                                                      \
-    X(RDL_ESERVER, -10, "the server answered with an error")                                                             \
-    X(RDL_EINVAL, -11, "invalid argument")                                                                               \
-    X(RDL_ENOMEM, -12, "out of memory")                                                                                  \
-    X(RDL_EFORK, -13, "this handle belongs to the parent process")                                                       \
+#define RDL_ERRORS(X)                                                                                                       \
+    X(RDL_ETIMEDOUT, -1, "not acquired in time: somebody else holds it")                                                    \
+    X(RDL_ENOTOWNER, -2, "the caller does not hold this lock")                                                              \
+    X(RDL_ELOST, -3, "the hold was lost: its lease ran out or it is gone from the server")                                  \
+    X(RDL_EUNKNOWN, -4, "the server did not answer in time: the outcome is unknown and is being undone")                    \
+    X(RDL_EDEADLK, -5, "the caller would wait for itself")                                                                  \
+    X(RDL_ECANCELED, -6, "canceled")                                                                                        \
+    X(RDL_ENOQUORUM, -7, "too few servers granted the lock")                                                                \
+    X(RDL_ENOREPLICAS, -8, "too few replicas confirmed the lock")                                                           \
+    X(RDL_ECONN, -9, "no connection to the server")                                                                         \
+    X(RDL_ESERVER, -10, "the server answered with an error")                                                                \
+    X(RDL_EINVAL, -11, "invalid argument")                                                                                  \
+    X(RDL_ENOMEM, -12, "out of memory")                                                                                     \
+    X(RDL_EFORK, -13, "this handle belongs to the parent process")                                                          \
     X(RDL_ECLOSED, -14, "the client is closed")
 
 enum {

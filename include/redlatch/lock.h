@@ -42,10 +42,10 @@ typedef enum rdl_fencing {
  * messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
  * announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
 typedef enum rdl_retry_kind {
-    RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms */
-    RDL_RETRY_NONE = 1,    /* messages and the end of the lease only */
-    RDL_RETRY_FIXED = 2,   /* every min_ms */
-    RDL_RETRY_RANDOM = 3,  /* after min_ms to max_ms, evenly spread */
+    RDL_RETRY_DEFAULT = 0,     /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms */
+    RDL_RETRY_NONE = 1,        /* messages and the end of the lease only */
+    RDL_RETRY_FIXED = 2,       /* every min_ms */
+    RDL_RETRY_RANDOM = 3,      /* after min_ms to max_ms, evenly spread */
     RDL_RETRY_EXPONENTIAL = 4, /* after 0 to min(max_ms, min_ms * 2^tries), evenly spread ("full jitter") */
 } rdl_retry_kind_t;
 
@@ -64,7 +64,10 @@ typedef struct rdl_lock_options {
     rdl_retry_t retry;     /* see above */
 } rdl_lock_options_t;
 
-#define RDL_LOCK_OPTIONS_INIT {.version = RDL_LOCK_OPTIONS_VERSION}
+#define RDL_LOCK_OPTIONS_INIT                                                                                               \
+    {                                                                                                                       \
+        .version = RDL_LOCK_OPTIONS_VERSION                                                                                 \
+    }
 
 /* ---- types -------------------------------------------------------------------------------------------------------------
  * Each makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
@@ -165,11 +168,11 @@ typedef enum rdl_loss_reason {
 } rdl_loss_reason_t;
 
 typedef struct rdl_loss {
-    rdl_hold_state_t state;   /* RDL_AT_RISK or RDL_LOST */
+    rdl_hold_state_t state; /* RDL_AT_RISK or RDL_LOST */
     rdl_loss_reason_t reason;
-    const char *owner;        /* the hold's owner on the wire, "U:n" */
-    int64_t token;            /* its fencing token, or 0 */
-    int64_t remaining_ms;     /* RDL_AT_RISK: how long the hold is still valid; else 0 */
+    const char *owner;    /* the hold's owner on the wire, "U:n" */
+    int64_t token;        /* its fencing token, or 0 */
+    int64_t remaining_ms; /* RDL_AT_RISK: how long the hold is still valid; else 0 */
 } rdl_loss_t;
 
 /* Called where the client's callbacks run; `loss` is valid during the call. `lock` is the handle that was given to

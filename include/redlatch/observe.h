@@ -25,20 +25,20 @@ typedef enum rdl_log_level {
 typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
 
 /* X(name, kind, text). Kind: C counter (value is what to add), H histogram (value is one observation, microseconds). */
-#define RDL_METRICS(X)                                                                                                   \
-    X(RDL_M_ATTEMPTS, C, "acquire calls started")                                                                        \
-    X(RDL_M_ACQUIRED, C, "acquire calls that took the lock")                                                             \
-    X(RDL_M_CONTENDED, C, "acquire calls that found the lock taken at first")                                            \
-    X(RDL_M_TIMED_OUT, C, "acquire calls that gave up: RDL_ETIMEDOUT")                                                   \
-    X(RDL_M_UNKNOWN, C, "calls that ended RDL_EUNKNOWN")                                                                 \
-    X(RDL_M_RELEASED, C, "outermost holds released")                                                                     \
-    X(RDL_M_LOST, C, "holds lost")                                                                                       \
-    X(RDL_M_AT_RISK, C, "times that a hold's renewal became overdue")                                                    \
-    X(RDL_M_RENEWED, C, "renewals confirmed")                                                                            \
-    X(RDL_M_RECONNECTS, C, "connections established again after a loss")                                                 \
-    X(RDL_M_SCRIPT_LOADS, C, "scripts loaded again after NOSCRIPT")                                                      \
-    X(RDL_M_WAIT_US, H, "time from the start of an acquire call to the lock")                                            \
-    X(RDL_M_HOLD_US, H, "time that an outermost hold lasted")                                                            \
+#define RDL_METRICS(X)                                                                                                      \
+    X(RDL_M_ATTEMPTS, C, "acquire calls started")                                                                           \
+    X(RDL_M_ACQUIRED, C, "acquire calls that took the lock")                                                                \
+    X(RDL_M_CONTENDED, C, "acquire calls that found the lock taken at first")                                               \
+    X(RDL_M_TIMED_OUT, C, "acquire calls that gave up: RDL_ETIMEDOUT")                                                      \
+    X(RDL_M_UNKNOWN, C, "calls that ended RDL_EUNKNOWN")                                                                    \
+    X(RDL_M_RELEASED, C, "outermost holds released")                                                                        \
+    X(RDL_M_LOST, C, "holds lost")                                                                                          \
+    X(RDL_M_AT_RISK, C, "times that a hold's renewal became overdue")                                                       \
+    X(RDL_M_RENEWED, C, "renewals confirmed")                                                                               \
+    X(RDL_M_RECONNECTS, C, "connections established again after a loss")                                                    \
+    X(RDL_M_SCRIPT_LOADS, C, "scripts loaded again after NOSCRIPT")                                                         \
+    X(RDL_M_WAIT_US, H, "time from the start of an acquire call to the lock")                                               \
+    X(RDL_M_HOLD_US, H, "time that an outermost hold lasted")                                                               \
     X(RDL_M_RTT_US, H, "time from sending a command to its reply")
 
 typedef enum rdl_metric {
