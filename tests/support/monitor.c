@@ -1,7 +1,7 @@
 /* monitor.c - the monitor of probe.h: a thread that reads what MONITOR sends and keeps the lines.
  *
- * The lines are only added, under mu, and freed at the end, so a mark is simply their number. monitor_mark sends a
- * command that nobody else sends and waits for its line: MONITOR shows commands in the order in which the server ran them, so
+ * The lines are only added, under mu, and freed at the end, so a mark is simply their number. monitor_mark sends a command
+ * that nobody else sends and waits for its line: MONITOR shows commands in the order in which the server ran them, so
  * everything before it has been seen then.
  */
 #include "tests/support/probe.h"
@@ -58,15 +58,11 @@ static void *run(void *arg)
 struct monitor *monitor_start(const struct server *s)
 {
     struct monitor *m = must_alloc(sizeof *m);
-    pthread_condattr_t attr;
 
     m->reader = probe_open(s);
     m->marker = probe_open(s);
     pthread_mutex_init(&m->mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->more, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&m->more);
     (void)probe_text(m->reader, "MONITOR");
     if (pthread_create(&m->thread, NULL, run, m) != 0)
         die("cannot start a thread");

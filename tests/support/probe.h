@@ -1,9 +1,9 @@
 /* probe.h - a small client of our own: looks at the server behind the library's back, and plays a foreign client.
  *
- * One blocking connection over the server's unix socket (or anywhere, with probe_open_at). A command is written as in
- * redis-cli: words between blanks, 'single quotes' around words with blanks, printf conversions for the rest. Answers belong to the probe and are
- * valid until its next command. An answer that does not come within 10 s, a closed connection, or an answer of the
- * wrong kind aborts the test. A probe belongs to one thread at a time.
+ * One blocking connection over a unix socket. A command is written as in redis-cli: words between blanks, 'single quotes'
+ * around words with blanks, printf conversions for the rest. Answers belong to the probe and are valid until its next
+ * command. An answer that does not come within 10 s, a closed connection, or an answer of the wrong kind aborts the test.
+ * A probe belongs to one thread at a time.
  *
  * A monitor is a second kind of client: it sees every command that reaches the server, in order, and keeps them.
  */
@@ -46,7 +46,7 @@ int64_t probe_keys(struct probe *p);                             /* DBSIZE */
 int64_t probe_channels(struct probe *p);                         /* channels with a subscriber */
 int64_t probe_subscribers(struct probe *p, const char *channel); /* PUBSUB NUMSUB */
 int64_t probe_clients(struct probe *p, const char *name);        /* connections whose CLIENT SETNAME is `name` */
-int64_t probe_calls(struct probe *p, const char *command);       /* calls of a command since start, "evalsha" (INFO commandstats) */
+int64_t probe_calls(struct probe *p, const char *command);       /* of a command since start: "evalsha" */
 
 /* ---- monitor -------------------------------------------------------------------------------------------------------- */
 

@@ -34,15 +34,15 @@ enum reply_kind {
 
 struct reply {
     enum reply_kind kind;
-    int64_t integer;     /* REPLY_INTEGER */
-    char *text;          /* REPLY_STATUS, _ERROR, _STRING: NUL-terminated after len bytes; else NULL */
+    int64_t integer; /* REPLY_INTEGER */
+    char *text;      /* REPLY_STATUS, _ERROR, _STRING: NUL-terminated after len bytes; else NULL */
     size_t len;
     struct reply *items; /* REPLY_ARRAY, _PUSH */
     size_t count;
 };
 
-/* Length of the frame that starts at `at`; 0 when it is not all there yet, -1 when these bytes are no RESP frame. A line that
- * starts with none of RESP's type bytes is an inline command and counts as a frame. */
+/* Length of the frame that starts at `at`; 0 when it is not all there yet, -1 when these bytes are no RESP frame. A line
+ * that starts with none of RESP's type bytes is an inline command and counts as a frame. */
 ssize_t resp_frame(const char *at, size_t len);
 
 /* Read one whole frame; free it with reply_free. */

@@ -31,9 +31,9 @@ struct server {
     char *password;
     char *config;
     int port;
-    pid_t pid;      /* 0: not running */
+    pid_t pid; /* 0: not running */
     pid_t keeper;
-    int keeper_fd;  /* the keeper acts when the last copy of this descriptor is closed */
+    int keeper_fd; /* the keeper acts when the last copy of this descriptor is closed */
 };
 
 static const char *binary(void)

@@ -1,7 +1,7 @@
 /* server.h - a real Redis or Valkey server that belongs to one test.
  *
- * Each has a directory of its own, a unix socket in it, and a TCP port of 127.0.0.1 when asked for; starting takes some 20 ms,
- * so every test starts its own. The binary is that of $REDLATCH_TEST_SERVER, else redis-server.
+ * Each has a directory of its own, a unix socket in it, and a TCP port of 127.0.0.1 when asked for; starting takes some
+ * 20 ms, so every test starts its own. The binary is that of $REDLATCH_TEST_SERVER, else redis-server.
  *
  * Nothing stays behind, however the test ends: the kernel kills the server when the thread that started it is gone (so
  * start servers on the test's main thread), and a keeper process, which waits for the test's end of a pipe to close, removes
@@ -40,8 +40,8 @@ void server_resume(struct server *s);
 const char *server_uri(const struct server *s);
 
 const char *server_dir(const struct server *s);
-const char *server_socket(const struct server *s); /* its unix socket; there is always one */
-int server_port(const struct server *s);           /* 0 without TCP */
+const char *server_socket(const struct server *s);   /* its unix socket; there is always one */
+int server_port(const struct server *s);             /* 0 without TCP */
 const char *server_password(const struct server *s); /* NULL when there is none */
 pid_t server_pid(const struct server *s);
 

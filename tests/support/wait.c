@@ -19,6 +19,16 @@ int64_t now_ms(void)
     return now_us() / 1000;
 }
 
+void cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 struct timespec until_ms(int64_t ms)
 {
     int64_t due = now_us() + ms * 1000;
