@@ -1,0 +1,213 @@
+#!/usr/bin/python3 -I
+"""layers - the arrows between the rooms, checked.
+
+A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
+headers as <redlatch/...>, other libraries by the names in LIBRARIES. Beyond includes: no lock type's name appears in core,
+and only core/base reads a clock. A file in no room is a mistake as well.
+
+Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its own,
+and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
+"""
+
+import collections
+import os
+import re
+import sys
+import tempfile
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# own: rooms whose files may be included. api: may it use the public headers. libraries: keys of LIBRARIES.
+Room = collections.namedtuple("Room", "own api libraries", defaults=((), True, ()))
+
+NET = ("threads", "sockets", "addresses")
+
+ROOMS = {
+    "include/redlatch": Room(),
+    "core/base": Room(own=("core/base",), libraries=("threads",)),
+    "core/wire": Room(own=("core/base", "core/wire"), libraries=("addresses",)),
+    "core/io": Room(own=("core/base", "core/wire", "core/io"),
+                    libraries=NET + ("ev", "hiredis",)),
+    "core/service": Room(own=("core/base", "core/wire", "core/io", "core/service", "scripts"), libraries=("threads",)),
+    "scripts": Room(own=("scripts",), api=False),
+    "locks": Room(own=("core/base", "core/wire", "core/io", "core/service", "locks", "scripts")),
+    "tools": Room(own=("tools",), libraries=NET),
+    "examples": Room(libraries=NET + ("ev",)),
+    "tests/support": Room(own=("tests/support",), libraries=NET),
+    "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev",)),
+    "tests/race": Room(own=("tests/support", "tests/race"), libraries=NET),
+    "tests/consumer": Room(libraries=("threads",)),
+    "tests/script": Room(own=("tests/support", "tests/script", "scripts"), libraries=NET + ("criterion", "lua",)),
+    "tests/unit": Room(own=("tests/support", "tests/unit", "core", "locks", "scripts", "tools"),
+                       libraries=NET + ("criterion",)),
+    "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
+}
+
+# Headers that not every room may use; any other system header is the C library's and free.
+LIBRARIES = {
+    "threads": r"pthread\.h|threads\.h|semaphore\.h",
+    "sockets": r"sys/socket\.h|netinet/tcp\.h|netdb\.h|poll\.h|sys/epoll\.h|sys/eventfd\.h|sys/timerfd\.h",
+    "addresses": r"sys/un\.h|netinet/in\.h|arpa/inet\.h",  # how they are written
+    "ev": r"ev\.h",
+    "hiredis": r"hiredis/.*",
+    "criterion": r"criterion/.*",
+    "lua": r"lua.*",
+    "openssl": r"openssl/.*",
+}
+
+# Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones only.
+TYPE_NAMES = {"reentrant", "nonreentrant", "simple", "fair", "spin", "fenced", "semaphore", "multilock", "redlock"}
+TYPE_NAMES_IN_COMMENTS = {"reentrant", "nonreentrant", "fenced", "redlock"}
+CLOCKS = {"clock_gettime", "gettimeofday", "ev_now", "ev_time", "time", "timespec_get"}
+
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+(?=\s*\()|\w+', re.S)
+
+
+def room_of(path):
+    """The room a path lies in: the longest folder that ROOMS knows."""
+    folder = os.path.dirname(path)
+    while folder and folder not in ROOMS:
+        folder = os.path.dirname(folder)
+    return folder or None
+
+
+def include_fault(room, kind, header):
+    rules = ROOMS[room]
+    if kind == '"':
+        target = room_of(header)
+        if target is None:
+            return 'includes "%s", which is no path from the top of the tree into a room' % header
+        if not any(target == own or target.startswith(own + "/") for own in rules.own):
+            return 'includes "%s": %s may not use %s' % (header, room, target)
+    elif header.startswith("redlatch/"):
+        if not rules.api:
+            return "includes <%s>: %s may not use the public headers" % (header, room)
+    else:
+        for library, pattern in LIBRARIES.items():
+            if re.fullmatch(pattern, header) and library not in rules.libraries:
+                return "includes <%s>: %s may not use %s" % (header, room, library)
+    return None
+
+
+def word_faults(room, text):
+    """(offset, fault) for names that do not belong."""
+    if not room.startswith("core/"):
+        return
+    for match in TOKEN.finditer(text):
+        token = match.group()
+        comment = token.startswith("/")
+        words = set(re.split(r"[^a-z]+", token.lower()))
+        for name in words & (TYPE_NAMES_IN_COMMENTS if comment else TYPE_NAMES):
+            yield match.start(), "names a lock type: %s" % name
+        called = re.match(r"\s*\(", text[match.end():match.end() + 8])
+        if room != "core/base" and token in CLOCKS and called:
+            yield match.start(), "reads a clock: %s" % token
+
+
+def faults_in(path, text):
+    room = room_of(path)
+    if room is None:
+        return ["%s: lies in no room" % path]
+    faults = []
+    for number, line in enumerate(text.split("\n"), 1):
+        match = INCLUDE.match(line)
+        fault = match and include_fault(room, *match.groups())
+        if fault:
+            faults.append("%s:%d: %s" % (path, number, fault))
+    for offset, fault in word_faults(room, text):
+        faults.append("%s:%d: %s" % (path, text.count("\n", 0, offset) + 1, fault))
+    return faults
+
+
+def sources(top):
+    for folder, folders, files in os.walk(top):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and (folder != top or f not in ("build", "docs")))
+        for name in sorted(files):
+            if name.endswith((".c", ".h", ".cc")):
+                yield os.path.relpath(os.path.join(folder, name), top)
+
+
+def check(top):
+    faults = []
+    for path in sources(top):
+        with open(os.path.join(top, path), errors="replace") as f:
+            faults += faults_in(path, f.read())
+    return faults
+
+
+# ---- the check, checked --------------------------------------------------------------------------------------------------
+
+PLANTED = [
+    ("core/base/a.c", '#include "core/wire/buf.h"'),
+    ("core/base/a.c", "#include <ev.h>"),
+    ("core/wire/a.c", '#include "core/io/loop.h"'),
+    ("core/wire/a.c", "#include <pthread.h>"),
+    ("core/wire/a.h", "#include <hiredis/hiredis.h>"),
+    ("core/io/a.c", '#include "core/service/watchdog.h"'),
+    ("core/io/a.c", '#include "scripts/scripts.h"'),
+    ("core/service/a.c", '#include "locks/lock.h"'),
+    ("core/service/a.c", "#include <hiredis/hiredis.h>"),
+    ("core/service/a.c", "  #  include <ev.h>"),
+    ("core/service/a.c", "int rdl__reentrant_count;"),
+    ("core/service/a.c", 'if (strcmp(type, "fair") == 0)'),
+    ("core/service/a.c", "/* Only the reentrant lock does this. */"),
+    ("core/service/a.c", "run(RDL__SCRIPT_SIMPLE_TAKE);"),
+    ("core/service/a.c", "clock_gettime(CLOCK_REALTIME, &t);"),
+    ("core/io/a.c", "long now = time (NULL);"),
+    ("locks/a.c", "#include <pthread.h>"),
+    ("locks/a.c", "#include <sys/socket.h>"),
+    ("locks/a.c", "#include <hiredis/read.h>"),
+    ("include/redlatch/a.h", '#include "core/base/mem.h"'),
+    ("include/redlatch/a.h", "#include <ev.h>"),
+    ("tools/redlatch/a.c", '#include "core/base/clock.h"'),
+    ("tests/live/a.c", '#include "locks/lock.h"'),
+    ("tests/live/a.c", '#include "support.h"'),
+    ("examples/a.c", '#include "tests/support/server.h"'),
+    ("other/a.c", "int x;"),
+]
+
+INNOCENT = [
+    ("core/base/a.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
+    ("core/wire/reply.h", "/* simple, bulk, verbatim: a fair share */"),
+    ("core/io/a.c", "#include <hiredis/hiredis.h>\n#include <ev.h>\n#include <sys/socket.h>"),
+    ("core/service/a.c", '#include "scripts/scripts.h"\n#include "core/io/loop.h"\nstruct time { int unfair; };'),
+    ("locks/simple.c", '#include "core/service/client.h"\nconst char *name = "simple";'),
+    ("tests/live/a.c", "#include <redlatch/redlatch.h>\n#include <criterion/criterion.h>"),
+]
+
+
+def found(path, text):
+    with tempfile.TemporaryDirectory() as top:
+        os.makedirs(os.path.join(top, os.path.dirname(path)))
+        with open(os.path.join(top, path), "w") as f:
+            f.write("/* A file. */\n" + text + "\n")
+        return check(top)
+
+
+def main():
+    passed, failures = 0, []
+    for path, text in PLANTED:
+        if found(path, text):
+            passed += 1
+        else:
+            failures.append("the check is blind to %r in %s" % (text, path))
+    for path, text in INNOCENT:
+        wrong = found(path, text)
+        if wrong:
+            failures.append("the check refuses what is allowed: %s" % wrong)
+        else:
+            passed += 1
+    faults = check(TOP)
+    if faults:
+        failures += faults
+    else:
+        passed += 1
+    for failure in failures:
+        print(failure)
+    print("%d passed, %d failed" % (passed, len(failures)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
