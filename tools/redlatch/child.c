@@ -1,0 +1,278 @@
+/* child.c - the command: started, signalled, ended, its status taken.
+ *
+ * Starting. The library has threads, so between fork and exec only async-signal-safe calls are allowed: paths, arguments and
+ * environment are laid out before the fork (struct plan), and the child only restores signals and tries the paths. All
+ * signals are blocked across the fork: the child still has our handlers, and what they write would reach our own pipe.
+ *
+ * Whether exec worked comes through a pipe that exec closes: nothing in it is success, an errno is the failure. It is read
+ * when the child has ended, so a slow exec holds nothing up.
+ *
+ * Our death. The kernel kills the command when we die without having ended it (PR_SET_PDEATHSIG): after that nobody renews
+ * the lock, and nobody could follow up on a SIGTERM that was ignored. The signal belongs to the thread that forked, which
+ * must therefore be the main one. */
+#include "tools/redlatch/child.h"
+
+#include "tools/redlatch/family.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <paths.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char token_key[] = "REDLATCH_TOKEN=";
+static const char name_key[] = "REDLATCH_NAME=";
+
+/* Everything that the child needs, made before the fork. */
+struct plan {
+    char *const *argv;
+    char **paths;   /* to try in turn, ended by NULL; owned */
+    char **shell;   /* arguments for /bin/sh when the file is a script without "#!"; [1] is the path; array owned */
+    char **environ; /* array owned, and its first two strings */
+};
+
+/* ---- laying out --------------------------------------------------------------------------------------------------------- */
+
+static char **free_paths(char **paths)
+{
+    for (size_t i = 0; paths != NULL && paths[i] != NULL; i++)
+        free(paths[i]);
+    free(paths);
+    return NULL;
+}
+
+static void plan_done(struct plan *p)
+{
+    free_paths(p->paths);
+    free(p->shell);
+    if (p->environ != NULL) {
+        free(p->environ[0]);
+        free(p->environ[1]);
+    }
+    free(p->environ);
+}
+
+static size_t count_strings(char *const *list)
+{
+    size_t n = 0;
+
+    while (list[n] != NULL)
+        n++;
+    return n;
+}
+
+/* "dir/file"; an empty directory is the present one. */
+static char *join(const char *dir, size_t dir_len, const char *file)
+{
+    char *path = NULL;
+
+    if (asprintf(&path, "%.*s%s%s", (int)dir_len, dir, dir_len > 0 ? "/" : "", file) < 0)
+        return NULL;
+    return path;
+}
+
+/* Where `file` may be: itself when it has a slash or is empty, else in each directory of PATH. NULL without memory. */
+static char **make_paths(const char *file)
+{
+    const char *search = getenv("PATH");
+    bool direct = file[0] == '\0' || strchr(file, '/') != NULL;
+    size_t count = 1;
+    char **paths;
+
+    if (direct)
+        search = "";
+    else if (search == NULL)
+        search = _PATH_DEFPATH;
+    for (const char *p = search; *p != '\0'; p++)
+        count += *p == ':';
+    paths = calloc(count + 1, sizeof *paths);
+    for (size_t i = 0; paths != NULL && i < count; i++) {
+        size_t len = strcspn(search, ":");
+
+        paths[i] = join(search, len, file);
+        if (paths[i] == NULL)
+            return free_paths(paths);
+        search += len + 1;
+    }
+    return paths;
+}
+
+static bool has_key(const char *entry, const char *key)
+{
+    return strncmp(entry, key, strlen(key)) == 0;
+}
+
+/* The present environment with our two facts in front, in place of inherited ones. */
+static char **make_environ(const struct child_facts *facts)
+{
+    char **list = calloc(count_strings(environ) + 3, sizeof *list);
+    size_t n = 2;
+
+    if (list == NULL)
+        return NULL;
+    if (asprintf(&list[0], "%s%" PRId64, token_key, facts->token) < 0)
+        list[0] = NULL;
+    if (asprintf(&list[1], "%s%s", name_key, facts->name) < 0)
+        list[1] = NULL;
+    for (size_t i = 0; environ[i] != NULL; i++)
+        if (!has_key(environ[i], token_key) && !has_key(environ[i], name_key))
+            list[n++] = environ[i];
+    return list;
+}
+
+static int plan_make(struct plan *p, char *const argv[], const struct child_facts *facts)
+{
+    size_t argc = count_strings(argv);
+
+    *p = (struct plan){.argv = argv, .paths = make_paths(argv[0]), .environ = make_environ(facts)};
+    p->shell = calloc(argc + 2, sizeof *p->shell);
+    if (p->paths != NULL && p->environ != NULL && p->environ[0] != NULL && p->environ[1] != NULL && p->shell != NULL) {
+        p->shell[0] = (char *)"sh";
+        memcpy(p->shell + 2, argv + 1, (argc - 1) * sizeof *argv);
+        return 0;
+    }
+    plan_done(p);
+    errno = ENOMEM;
+    return -1;
+}
+
+/* ---- in the child: async-signal-safe calls only ------------------------------------------------------------------------- */
+
+/* Says "not here, perhaps in the next directory". */
+static bool is_elsewhere(int errnum)
+{
+    return errnum == ENOENT || errnum == ENOTDIR || errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
+}
+
+/* Returns only when no path could be executed, with the errno that tells most: EACCES when there was a file at all. */
+static int execute(const struct plan *p)
+{
+    int result = ENOENT;
+
+    for (size_t i = 0; p->paths[i] != NULL; i++) {
+        execve(p->paths[i], p->argv, p->environ);
+        if (errno == ENOEXEC) {
+            p->shell[1] = p->paths[i];
+            execve(_PATH_BSHELL, p->shell, p->environ);
+        }
+        if (errno == EACCES)
+            result = EACCES;
+        else if (!is_elsewhere(errno))
+            return errno;
+    }
+    return result;
+}
+
+static _Noreturn void run_child(const struct plan *p, pid_t parent, int report_fd)
+{
+    int errnum;
+    ssize_t n;
+
+    prctl(PR_SET_PDEATHSIG, (long)SIGKILL, 0L, 0L, 0L);
+    if (getppid() != parent) /* it died before prctl */
+        raise(SIGKILL);
+    signals_restore();
+    errnum = execute(p);
+    n = write(report_fd, &errnum, sizeof errnum);
+    (void)n;
+    _exit(127);
+}
+
+/* ---- starting ----------------------------------------------------------------------------------------------------------- */
+
+int child_start(struct child *c, char *const argv[], const struct child_facts *facts)
+{
+    struct plan plan;
+    pid_t parent = getpid();
+    int ends[2];
+    int saved;
+    pid_t pid;
+
+    if (plan_make(&plan, argv, facts) < 0)
+        return -1;
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        saved = errno;
+        plan_done(&plan);
+        errno = saved;
+        return -1;
+    }
+    family_adopt();
+    signals_hold();
+    pid = fork();
+    if (pid == 0)
+        run_child(&plan, parent, ends[1]);
+    saved = errno;
+    signals_release();
+    close(ends[1]);
+    plan_done(&plan);
+    if (pid < 0) {
+        close(ends[0]);
+        errno = saved;
+        return -1;
+    }
+    *c = (struct child){.pid = pid, .report_fd = ends[0], .birth = family_birth(pid)};
+    return 0;
+}
+
+/* The child has ended, so the pipe holds its report or nothing; reading does not wait. */
+static void read_report(struct child *c)
+{
+    int errnum;
+
+    if (read(c->report_fd, &errnum, sizeof errnum) == (ssize_t)sizeof errnum)
+        c->exec_errno = errnum;
+    close(c->report_fd);
+    c->report_fd = -1;
+}
+
+void child_reap(struct child *c)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != c->pid || c->ended)
+            continue;
+        c->ended = true;
+        c->status = status;
+        read_report(c);
+    }
+}
+
+/* ---- signals ------------------------------------------------------------------------------------------------------------ */
+
+void child_forward(const struct child *c, const struct signal_event *event)
+{
+    if (c->pid == 0 || c->ended)
+        return;
+    if (event->from_terminal && getpgid(c->pid) == getpgrp())
+        return;
+    kill(c->pid, event->signo);
+}
+
+static pid_t living(const struct child *c)
+{
+    return c->ended ? 0 : c->pid;
+}
+
+void child_terminate(const struct child *c)
+{
+    family_signal(living(c), c->birth, SIGTERM);
+    family_signal(living(c), c->birth, SIGCONT); /* a stopped process acts on SIGTERM only when it goes on */
+}
+
+void child_kill(const struct child *c)
+{
+    family_signal(living(c), c->birth, SIGKILL);
+}
+
+bool child_family_lives(const struct child *c)
+{
+    return !c->ended || family_signal(0, c->birth, 0) > 0;
+}

@@ -1,0 +1,153 @@
+#include "tools/redlatch/family.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+struct process {
+    pid_t pid;
+    pid_t parent;
+    char state;
+    unsigned long long birth;
+};
+
+struct snapshot {
+    struct process *list; /* by pid */
+    size_t count;
+    size_t cap;
+};
+
+void family_adopt(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
+}
+
+/* Read /proc/PID/stat (proc(5)). The second field is the program's name in brackets, which may hold anything, brackets and
+ * blanks too; the rest follows the last closing one. */
+static bool read_process(pid_t pid, struct process *ret)
+{
+    char path[48];
+    char text[1024];
+    struct process p = {.pid = pid};
+    const char *rest;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    rest = strrchr(text, ')');
+    if (rest == NULL || sscanf(rest + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                               &p.state, &p.parent, &p.birth) != 3)
+        return false;
+    *ret = p;
+    return true;
+}
+
+unsigned long long family_birth(pid_t pid)
+{
+    struct process p;
+
+    return read_process(pid, &p) ? p.birth : 0;
+}
+
+/* ---- a look at all processes -------------------------------------------------------------------------------------------- */
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct process *x = a;
+    const struct process *y = b;
+
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static bool add(struct snapshot *s, const struct process *p)
+{
+    if (s->count == s->cap) {
+        size_t cap = s->cap == 0 ? 256 : s->cap * 2;
+        struct process *list = realloc(s->list, cap * sizeof *list);
+
+        if (list == NULL)
+            return false;
+        s->list = list;
+        s->cap = cap;
+    }
+    s->list[s->count++] = *p;
+    return true;
+}
+
+/* What could not be read is left out. */
+static void take(struct snapshot *s)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    struct process p;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        int pid = atoi(entry->d_name); /* 0 for what is no number */
+
+        if (pid > 0 && read_process(pid, &p) && !add(s, &p))
+            break;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    if (s->count > 0)
+        qsort(s->list, s->count, sizeof *s->list, by_pid);
+}
+
+static const struct process *lookup(const struct snapshot *s, pid_t pid)
+{
+    struct process key = {.pid = pid};
+
+    return s->count == 0 ? NULL : bsearch(&key, s->list, s->count, sizeof *s->list, by_pid);
+}
+
+/* The snapshot is not taken at one instant, so parents might form a circle in it: no path is longer than the list. */
+static bool descends_from(const struct snapshot *s, const struct process *p, pid_t ancestor)
+{
+    for (size_t steps = 0; p != NULL && steps <= s->count; steps++) {
+        if (p->parent == ancestor)
+            return true;
+        p = lookup(s, p->parent);
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_alive(pid_t pid, int signo)
+{
+    return kill(pid, signo) == 0;
+}
+
+size_t family_signal(pid_t first, unsigned long long birth, int signo)
+{
+    struct snapshot s = {0};
+    pid_t self = getpid();
+    size_t count = 0;
+
+    take(&s);
+    if (first > 0 && is_alive(first, signo))
+        count++;
+    for (size_t i = 0; i < s.count; i++) {
+        const struct process *p = &s.list[i];
+
+        if (p->pid == first || p->state == 'Z' || p->state == 'X' || p->birth < birth || !descends_from(&s, p, self))
+            continue;
+        if (is_alive(p->pid, signo))
+            count++;
+    }
+    free(s.list);
+    return count;
+}

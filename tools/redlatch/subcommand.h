@@ -1,0 +1,25 @@
+/* subcommand.h - what `redlatch WORD` can be. The table is in main.c. */
+#ifndef REDLATCH_TOOL_SUBCOMMAND_H
+#define REDLATCH_TOOL_SUBCOMMAND_H
+
+#include "tools/redlatch/options.h"
+
+#include <stdio.h>
+
+struct subcommand {
+    const char *name;
+    const char *summary;                /* one line, for the list of subcommands */
+    int (*main)(int argc, char **argv); /* argv[0] is the subcommand's name; returns the exit status */
+    void (*help)(FILE *out);
+};
+
+/* Print `help` to stdout. Returns the exit status. */
+int subcommand_print(void (*help)(FILE *out));
+
+/* Say what is wrong with the command line of `subcommand` (NULL: of redlatch itself), and where help is. Returns the exit
+ * status. */
+int subcommand_misused(const char *subcommand, const struct usage_error *why);
+
+extern const struct subcommand subcommand_run;
+
+#endif
