@@ -1,4 +1,4 @@
-# prelude.sh - how every script in tools begins. Sourced, with `root` set to the top of the tree.
+# prelude.sh - how every script in tools begins. Sourced, with `script` set to its path and `root` to the top of the tree.
 #
 # It starts the script over in an environment of which every variable is known, because LIBRARY_PATH, CFLAGS, PYTHONPATH,
 # LD_PRELOAD, TMPDIR and the like change what is built and run, and nobody remembers having set them. It then goes to the
@@ -21,13 +21,13 @@ if [ "${RDL_PRELUDE-}" != $$ ]; then
         ${SSL_CERT_FILE+SSL_CERT_FILE="$SSL_CERT_FILE"} ${SSL_CERT_DIR+SSL_CERT_DIR="$SSL_CERT_DIR"} \
         ${SUDO_ASKPASS+SUDO_ASKPASS="$SUDO_ASKPASS"} ${JAVA_HOME+JAVA_HOME="$JAVA_HOME"} \
         ${JAVA_TOOL_OPTIONS+JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS"} ${MAVEN_OPTS+MAVEN_OPTS="$MAVEN_OPTS"} \
-        /bin/sh "$root/tools/${0##*/}" "$@"
+        /bin/sh "$script" "$@"
 fi
 
 umask 022
 cd "$root" || exit 1
 root=$(pwd -P)
-self=tools/${0##*/}
+self=tools/${script##*/}
 logs=$root/build/log
 
 say()
