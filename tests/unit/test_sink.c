@@ -1,0 +1,104 @@
+/* test_sink.c - events reach the user's sinks, and cost nothing when there is none. */
+#include "core/base/sink.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct {
+    int lines;
+    rdl_log_level_t level;
+    char line[2000];
+    void *arg;
+    int metrics;
+    rdl_metric_t metric;
+    int64_t value;
+    int formatted;
+} seen;
+
+static void on_log(rdl_log_level_t level, const char *line, void *arg)
+{
+    seen.lines++;
+    seen.level = level;
+    seen.arg = arg;
+    strncpy(seen.line, line, sizeof seen.line - 1);
+}
+
+static void on_metric(rdl_metric_t metric, int64_t value, void *arg)
+{
+    seen.metrics++;
+    seen.metric = metric;
+    seen.value = value;
+    seen.arg = arg;
+}
+
+/* An argument that tells whether it was evaluated. */
+static int argument(void)
+{
+    return ++seen.formatted;
+}
+
+static void set_up(void)
+{
+    memset(&seen, 0, sizeof seen);
+}
+
+TestSuite(sink, .init = set_up, .timeout = 10);
+
+Test(sink, passes_a_line_with_its_level_and_argument)
+{
+    struct rdl__sinks s = {.log = on_log, .log_arg = &s};
+
+    rdl__log(&s, RDL_LOG_WARN, "lost %s after %d ms", "h:1", argument());
+    cr_assert_eq(seen.lines, 1);
+    cr_assert_eq(seen.level, RDL_LOG_WARN);
+    cr_assert_str_eq(seen.line, "lost h:1 after 1 ms");
+    cr_assert_eq(seen.arg, &s);
+}
+
+Test(sink, leaves_out_what_is_below_the_level)
+{
+    struct rdl__sinks s = {.log = on_log, .level = RDL_LOG_WARN};
+
+    rdl__log(&s, RDL_LOG_INFO, "%d", argument());
+    rdl__log(&s, RDL_LOG_DEBUG, "%d", argument());
+    cr_assert_eq(seen.lines, 0);
+    cr_assert_eq(seen.formatted, 0);
+    rdl__log(&s, RDL_LOG_ERROR, "%d", argument());
+    cr_assert_eq(seen.lines, 1);
+}
+
+Test(sink, without_a_function_nothing_is_evaluated)
+{
+    struct rdl__sinks s = {.log = NULL};
+
+    rdl__log(&s, RDL_LOG_ERROR, "%d", argument());
+    rdl__metric(&s, RDL_M_LOST, 1);
+    cr_assert_eq(seen.formatted, 0);
+    cr_assert_not(rdl__metered(&s));
+}
+
+Test(sink, line_has_no_newline_and_a_bound)
+{
+    struct rdl__sinks s = {.log = on_log};
+    char text[1500];
+
+    rdl__log(&s, RDL_LOG_WARN, "a\nb\r");
+    cr_assert_str_eq(seen.line, "a b ");
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    rdl__log(&s, RDL_LOG_WARN, "%s", text);
+    cr_assert_lt(strlen(seen.line), sizeof text - 1);
+    cr_assert_str_eq(seen.line + strlen(seen.line) - 3, "...");
+}
+
+Test(sink, passes_metrics)
+{
+    struct rdl__sinks s = {.metrics = on_metric, .metrics_arg = &seen};
+
+    cr_assert(rdl__metered(&s));
+    rdl__metric(&s, RDL_M_RTT_US, 42);
+    cr_assert_eq(seen.metrics, 1);
+    cr_assert_eq(seen.metric, RDL_M_RTT_US);
+    cr_assert_eq(seen.value, 42);
+    cr_assert_eq(seen.arg, &seen);
+}
