@@ -1,0 +1,292 @@
+/* checks.c - see checks.h.
+ *
+ * What a client did is read from MONITOR, so that "woken by the message" does not rest on a clock alone: after the release
+ * there must be one message and one try of the waiter's, long before the waiter would look by itself. C waiters look again
+ * after 5 s at the latest, Java's when the lease ends; WOKEN_MS lies below both.
+ */
+#include "tests/interop/checks.h"
+#include "tests/support/wait.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "orders"
+#define CHANNEL "redisson_lock__channel:{" NAME "}"
+#define WOKEN_MS 3000
+#define PATIENT_MS 20000 /* a wait that is not to end before its event */
+#define EVENT_BOUND_MS 10000
+#define ROUNDS_BOUND_MS 240000
+
+/* Short, so that renewals come soon; still slack enough for a busy machine: two thirds of it between due and late. */
+#define SHORT_WATCHDOG_MS 2000
+
+/* ---- what Redis shows ------------------------------------------------------------------------------------------------- */
+
+/* A word as MONITOR prints it. To be freed. */
+static char *shown(const char *word)
+{
+    struct bytes out = {0};
+
+    bytes_add(&out, "\"", 1);
+    for (const unsigned char *c = (const unsigned char *)word; *c != '\0'; c++) {
+        char coded[8];
+
+        if (*c == '"' || *c == '\\')
+            snprintf(coded, sizeof coded, "\\%c", *c);
+        else
+            snprintf(coded, sizeof coded, isprint(*c) ? "%c" : "\\x%02x", *c);
+        bytes_add(&out, coded, strlen(coded));
+    }
+    bytes_add(&out, "\"", 2);
+    return out.at;
+}
+
+/* How many commands that scripts called after `mark` have both, `key` as a word of its own? */
+static size_t script_calls(struct meeting *m, size_t mark, const char *what, const char *key)
+{
+    char *word = shown(key);
+    char *needles = must_format("%s|%s", what, word);
+    size_t n;
+
+    (void)monitor_mark(m->monitor);
+    n = monitor_count_lua(m->monitor, mark, needles);
+    free(needles);
+    free(word);
+    return n;
+}
+
+/* A try to take a lock names the caller's field in one command of its script, be it granted or refused. */
+size_t tries_after(struct meeting *m, size_t mark, const struct party *who, const char *name)
+{
+    return script_calls(m, mark, party_id(who), name);
+}
+
+static void assert_nothing_left(struct meeting *m)
+{
+    cr_assert(WAIT_UNTIL(probe_keys(m->probe) == 0, EVENT_BOUND_MS), "keys are left: %s", probe_text(m->probe, "RANDOMKEY"));
+    cr_assert(WAIT_UNTIL(probe_channels(m->probe) == 0, EVENT_BOUND_MS), "a subscription is left");
+}
+
+void wait_asleep(struct meeting *m, size_t mark, const struct party *waiter, const char *name, const char *channel)
+{
+    cr_assert(WAIT_UNTIL(probe_subscribers(m->probe, channel) > 0, EVENT_BOUND_MS), "no subscription to %s", channel);
+    cr_assert(WAIT_UNTIL(tries_after(m, mark, waiter, name) >= 2, EVENT_BOUND_MS), "no second try for %s", name);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+
+/* Let the waiter wait for NAME, and go on when it sleeps. */
+static void put_to_sleep(struct meeting *m, struct party *waiter, const char *name, const char *channel)
+{
+    size_t mark = monitor_mark(m->monitor);
+
+    party_start_try(waiter, PATIENT_MS, LONG_MS);
+    wait_asleep(m, mark, waiter, name, channel);
+}
+
+void hand_over(struct meeting *m, struct party *holder, struct party *waiter, const char *name, const char *channel)
+{
+    size_t mark;
+    int64_t released;
+
+    cr_assert_eq(party_try(holder, 0, LONG_MS), RDL_OK);
+    put_to_sleep(m, waiter, name, channel);
+    mark = monitor_mark(m->monitor);
+    released = now_ms();
+    cr_assert_eq(party_unlock(holder), RDL_OK);
+    cr_assert_eq(party_result(waiter, PATIENT_MS), RDL_OK);
+    cr_assert_lt(now_ms() - released, WOKEN_MS);
+    cr_assert_eq(tries_after(m, mark, waiter, name), 1);
+    cr_assert_eq(script_calls(m, mark, "\"publish\"|\"0\"", channel), 1);
+    cr_assert_eq(party_unlock(waiter), RDL_OK);
+}
+
+/* ---- checks ----------------------------------------------------------------------------------------------------------- */
+
+void check_exclusion(const char *type, enum party_kind holder_kind, enum party_kind other_kind)
+{
+    struct meeting m;
+    struct party *holder;
+    struct party *other;
+    int64_t left;
+
+    meeting_open(&m, type, 0);
+    holder = party_on(&m, holder_kind, NAME);
+    other = party_on(&m, other_kind, NAME);
+
+    cr_assert_eq(party_try(holder, 0, LONG_MS), RDL_OK);
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_ETIMEDOUT);
+    cr_assert_eq(party_try(other, 300, LONG_MS), RDL_ETIMEDOUT);
+    cr_assert_eq(party_unlock(other), RDL_ENOTOWNER);
+    cr_assert_eq(party_is_locked(other), 1);
+    cr_assert_eq(party_hold_count(other), 0);
+    left = party_remaining_ms(other);
+    cr_assert(left > 0 && left <= LONG_MS);
+    cr_assert_eq(party_hold_count(holder), 1);
+    cr_assert_eq(party_unlock(holder), RDL_OK);
+
+    cr_assert_eq(party_is_locked(other), 0);
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_OK);
+    cr_assert_eq(party_try(holder, 0, LONG_MS), RDL_ETIMEDOUT);
+    cr_assert_eq(party_unlock(other), RDL_OK);
+    assert_nothing_left(&m);
+    meeting_close(&m);
+}
+
+void check_release_wakes(const char *type, enum party_kind holder_kind, enum party_kind waiter_kind)
+{
+    struct meeting m;
+    struct party *holder;
+    struct party *waiter;
+
+    meeting_open(&m, type, 0);
+    holder = party_on(&m, holder_kind, NAME);
+    waiter = party_on(&m, waiter_kind, NAME);
+    hand_over(&m, holder, waiter, NAME, CHANNEL);
+    assert_nothing_left(&m);
+    meeting_close(&m);
+}
+
+void check_renewal_holds(const char *type, enum party_kind holder_kind, enum party_kind other_kind)
+{
+    struct meeting m;
+    struct party *holder;
+    struct party *other;
+    size_t mark;
+
+    meeting_open(&m, type, SHORT_WATCHDOG_MS);
+    holder = party_on(&m, holder_kind, NAME);
+    other = party_on(&m, other_kind, NAME);
+
+    cr_assert_eq(party_try(holder, 0, RDL_LEASE_AUTO), RDL_OK);
+    mark = monitor_mark(m.monitor);
+    /* One every third of the lease: the fourth comes when the first lease is over. */
+    cr_assert(WAIT_UNTIL(script_calls(&m, mark, "pexpire", NAME) >= 4, 5 * SHORT_WATCHDOG_MS), "it is not renewed");
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_ETIMEDOUT);
+    cr_assert_eq(party_hold_count(holder), 1);
+    cr_assert_leq(probe_int(m.probe, "PTTL %s", NAME), SHORT_WATCHDOG_MS);
+    cr_assert_eq(party_unlock(holder), RDL_OK);
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_OK);
+    meeting_close(&m);
+}
+
+void check_force_unlock(const char *type, enum party_kind holder_kind, enum party_kind other_kind)
+{
+    struct meeting m;
+    struct party *holder;
+    struct party *waiter;
+    struct party *other;
+    int64_t forced;
+
+    meeting_open(&m, type, 0);
+    holder = party_on(&m, holder_kind, NAME);
+    waiter = party_on(&m, holder_kind, NAME);
+    other = party_on(&m, other_kind, NAME);
+
+    cr_assert_eq(party_try(holder, 0, LONG_MS), RDL_OK);
+    put_to_sleep(&m, waiter, NAME, CHANNEL);
+    forced = now_ms();
+    cr_assert_eq(party_force_unlock(other), 1);
+    cr_assert_eq(party_result(waiter, PATIENT_MS), RDL_OK);
+    cr_assert_lt(now_ms() - forced, WOKEN_MS);
+
+    /* Redisson has one answer for what was lost and what was never held. */
+    cr_assert_eq(party_unlock(holder), holder_kind == PARTY_JAVA ? RDL_ENOTOWNER : RDL_ELOST);
+    cr_assert_eq(party_hold_count(waiter), 1);
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_ETIMEDOUT);
+    cr_assert_eq(party_unlock(waiter), RDL_OK);
+    cr_assert_eq(party_force_unlock(other), 0);
+    assert_nothing_left(&m);
+    meeting_close(&m);
+}
+
+void check_reentry(const char *type, enum party_kind holder_kind, enum party_kind other_kind)
+{
+    enum { DEPTH = 3 };
+    struct meeting m;
+    struct party *holder;
+    struct party *other;
+
+    meeting_open(&m, type, 0);
+    holder = party_on(&m, holder_kind, NAME);
+    other = party_on(&m, other_kind, NAME);
+
+    for (int i = 1; i <= DEPTH; i++) {
+        cr_assert_eq(party_try(holder, 0, LONG_MS), RDL_OK);
+        cr_assert_eq(party_hold_count(holder), i);
+    }
+    for (int i = DEPTH - 1; i >= 0; i--) {
+        cr_assert_eq(party_try(other, 0, LONG_MS), RDL_ETIMEDOUT);
+        cr_assert_eq(party_unlock(holder), RDL_OK);
+        cr_assert_eq(party_hold_count(holder), i);
+    }
+    cr_assert_eq(party_try(other, 0, LONG_MS), RDL_OK);
+    cr_assert_eq(party_unlock(other), RDL_OK);
+    assert_nothing_left(&m);
+    meeting_close(&m);
+}
+
+void check_death(const char *type, enum party_kind holder_kind, enum party_kind waiter_kind)
+{
+    struct meeting m;
+    struct party *holder;
+    struct party *waiter;
+    size_t mark;
+    int64_t killed;
+    int64_t left;
+    int64_t took;
+
+    meeting_open(&m, type, SHORT_WATCHDOG_MS);
+    holder = party_on(&m, holder_kind, NAME);
+    waiter = party_on(&m, waiter_kind, NAME);
+
+    cr_assert_eq(party_try(holder, 0, RDL_LEASE_AUTO), RDL_OK);
+    mark = monitor_mark(m.monitor);
+    put_to_sleep(&m, waiter, NAME, CHANNEL);
+    cr_assert(WAIT_UNTIL(script_calls(&m, mark, "pexpire", NAME) >= 1, 5 * SHORT_WATCHDOG_MS), "it is not renewed");
+    party_kill(holder);
+    killed = now_ms();
+    left = probe_int(m.probe, "PTTL %s", NAME);
+    cr_assert_eq(party_result(waiter, PATIENT_MS), RDL_OK);
+    took = now_ms() - killed;
+    cr_assert_geq(took, left, "taken over after %ld ms, with %ld ms left", (long)took, (long)left);
+    cr_assert_lt(took, left + WOKEN_MS, "taken over after %ld ms, with %ld ms left", (long)took, (long)left);
+    meeting_close(&m);
+}
+
+void check_rounds(const char *type, int64_t goal)
+{
+    static const enum party_kind cast[] = {PARTY_PROCESS, PARTY_THREAD, PARTY_THREAD, PARTY_JAVA, PARTY_JAVA};
+    enum { CAST = sizeof cast / sizeof cast[0] };
+    const struct rounds_plan plan = {.goal = goal, .streak = 5, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
+    struct rounds_done sum = {0};
+    struct party *parties[CAST];
+    struct meeting m;
+
+    meeting_open(&m, type, 0);
+    monitor_stop(m.monitor); /* nobody could read that much */
+    m.monitor = NULL;
+    rounds_prepare(m.probe, NAME);
+    for (size_t i = 0; i < CAST; i++)
+        parties[i] = party_on(&m, cast[i], NAME);
+    for (size_t i = 0; i < CAST; i++)
+        party_start_rounds(parties[i], &plan);
+    for (size_t i = 0; i < CAST; i++) {
+        struct rounds_done done = party_rounds(parties[i], ROUNDS_BOUND_MS);
+
+        cr_log_info("%s %zu: %ld rounds, %ld crossings", cast[i] == PARTY_JAVA ? "Java" : "C", i, (long)done.rounds,
+                    (long)done.crossings);
+        sum.rounds += done.rounds;
+        sum.overlaps += done.overlaps;
+        sum.crossings += done.crossings;
+    }
+    cr_assert_eq(sum.overlaps, 0);
+    cr_assert_eq(sum.rounds, goal);
+    cr_assert_eq(rounds_count(m.probe, NAME), goal, "updates were lost");
+    /* Each side leaves off after five in a row, or a few more by those who had asked already. */
+    cr_assert_gt(sum.crossings, goal / 20);
+    meeting_close(&m);
+}

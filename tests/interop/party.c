@@ -1,0 +1,572 @@
+/* party.c - see party.h.
+ *
+ * A C party is a loop that reads requests from a socket, carries them out and writes back what came of them; it runs on a
+ * thread or in a forked process. A Java party is a thread of the peer, told by lines. `struct kind_ops` is what the two
+ * have in common; everything else here is written against it.
+ */
+#include "tests/interop/party.h"
+#include "tests/support/stage.h"
+#include "tests/support/wait.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_BOUND_MS 30000
+#define JAVA_CLIENT "client"
+
+/* A row a lock type. In Java: Locks.java. */
+static const struct type {
+    const char *name;
+    int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                rdl_err_t *err);
+} types[] = {
+    {"reentrant", rdl_reentrant_lock},
+};
+
+enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS };
+
+struct request {
+    enum verb verb;
+    int64_t wait_ms;
+    int64_t lease_ms;
+    struct rounds_plan plan; /* its name is left out: it does not cross a process border */
+};
+
+struct outcome {
+    int64_t result;
+    struct rounds_done done;
+};
+
+struct party;
+
+struct kind_ops {
+    void (*start)(struct party *who, const struct request *request);
+    bool (*finished)(struct party *who, int64_t bound_ms);
+    struct outcome (*outcome)(struct party *who); /* once finished */
+    void (*kill)(struct party *who);
+    void (*end)(struct party *who);
+};
+
+struct party {
+    const struct kind_ops *ops;
+    struct meeting *meeting;
+    char *name; /* the lock's */
+    char *id;
+    /* C */
+    int fd;
+    pthread_t thread;
+    pid_t pid;
+    /* Java */
+    char *java_thread;
+    char *java_lock; /* "CLIENT TYPE NAME" */
+    unsigned java_id;
+    enum verb java_verb;
+};
+
+/* ---- the C party's loop ----------------------------------------------------------------------------------------------- */
+
+struct c_party {
+    int fd;
+    rdl_lock_t *lock;
+    const char *name;
+    const struct server *server;
+};
+
+static struct outcome carry_out(const struct c_party *c, const struct request *r)
+{
+    struct outcome out = {0};
+    struct rounds_plan plan = r->plan;
+    struct probe *p;
+
+    switch (r->verb) {
+    case TRY_LOCK:
+        out.result = rdl_try_lock(c->lock, r->wait_ms, r->lease_ms, NULL);
+        break;
+    case UNLOCK:
+        out.result = rdl_unlock(c->lock, NULL);
+        break;
+    case FORCE_UNLOCK:
+        out.result = rdl_force_unlock(c->lock, NULL);
+        break;
+    case IS_LOCKED:
+        out.result = rdl_is_locked(c->lock, NULL);
+        break;
+    case HOLD_COUNT:
+        out.result = rdl_hold_count(c->lock, NULL);
+        break;
+    case REMAINING:
+        out.result = rdl_remaining_ms(c->lock, NULL);
+        break;
+    case ROUNDS:
+        plan.name = c->name;
+        p = probe_open(c->server);
+        out.result = rounds_take_part(c->lock, p, &plan, &out.done);
+        probe_close(p);
+        break;
+    }
+    return out;
+}
+
+static void serve(const struct c_party *c)
+{
+    struct request request;
+
+    while (recv(c->fd, &request, sizeof request, 0) == sizeof request) {
+        struct outcome outcome = carry_out(c, &request);
+
+        if (send(c->fd, &outcome, sizeof outcome, MSG_NOSIGNAL) != sizeof outcome)
+            return;
+    }
+}
+
+static const struct type *type_of(const struct meeting *m)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(types[i].name, m->type) == 0)
+            return &types[i];
+    }
+    die("no lock type %s", m->type);
+}
+
+static rdl_client_t *open_client(const struct meeting *m)
+{
+    return client_open(server_uri(m->server), OPTIONS(.watchdog_lease_ms = m->watchdog_ms));
+}
+
+static rdl_lock_t *make_lock(const struct meeting *m, rdl_client_t *client, const char *name)
+{
+    rdl_lock_t *lock = NULL;
+    rdl_err_t err;
+
+    if (type_of(m)->make(client, name, NULL, &lock, &err) < 0)
+        die("cannot make the lock %s: %s", name, err.message);
+    return lock;
+}
+
+/* ---- the test's end of a C party -------------------------------------------------------------------------------------- */
+
+static void c_start(struct party *who, const struct request *request)
+{
+    if (send(who->fd, request, sizeof *request, MSG_NOSIGNAL) != sizeof *request)
+        die("the party has ended");
+}
+
+static bool c_finished(struct party *who, int64_t bound_ms)
+{
+    struct pollfd wait = {.fd = who->fd, .events = POLLIN};
+
+    return poll(&wait, 1, (int)bound_ms) == 1;
+}
+
+static struct outcome c_outcome(struct party *who)
+{
+    struct outcome outcome;
+
+    if (recv(who->fd, &outcome, sizeof outcome, 0) != sizeof outcome)
+        die("the party has ended");
+    return outcome;
+}
+
+/* ---- a thread --------------------------------------------------------------------------------------------------------- */
+
+static void *run_thread(void *arg)
+{
+    struct c_party *c = arg;
+
+    serve(c);
+    rdl_lock_free(c->lock);
+    close(c->fd);
+    free(c);
+    return NULL;
+}
+
+static void thread_end(struct party *who)
+{
+    close(who->fd);
+    pthread_join(who->thread, NULL);
+}
+
+static void thread_kill(struct party *who)
+{
+    (void)who;
+    die("a thread cannot be killed alone");
+}
+
+static const struct kind_ops thread_ops = {
+    .start = c_start,
+    .finished = c_finished,
+    .outcome = c_outcome,
+    .kill = thread_kill,
+    .end = thread_end,
+};
+
+static void make_thread(struct party *who, int fd)
+{
+    struct c_party *c = must_alloc(sizeof *c);
+
+    if (who->meeting->client == NULL)
+        who->meeting->client = open_client(who->meeting);
+    *c = (struct c_party){
+        .fd = fd,
+        .lock = make_lock(who->meeting, who->meeting->client, who->name),
+        .name = who->name,
+        .server = who->meeting->server,
+    };
+    who->id = must_format("%s", rdl_client_id(who->meeting->client));
+    if (pthread_create(&who->thread, NULL, run_thread, c) != 0)
+        die("cannot start a thread");
+}
+
+/* ---- a process -------------------------------------------------------------------------------------------------------- */
+
+/* The first thing that it says is its client's id. */
+static _Noreturn void run_process(const struct party *who, int fd)
+{
+    rdl_client_t *client = open_client(who->meeting);
+    struct c_party c = {
+        .fd = fd,
+        .lock = make_lock(who->meeting, client, who->name),
+        .name = who->name,
+        .server = who->meeting->server,
+    };
+
+    if (send(fd, rdl_client_id(client), 36, MSG_NOSIGNAL) == 36)
+        serve(&c);
+    rdl_lock_free(c.lock);
+    rdl_client_close(client);
+    _exit(0);
+}
+
+static void process_kill(struct party *who)
+{
+    if (who->pid == 0)
+        return;
+    kill(who->pid, SIGKILL);
+    while (waitpid(who->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    who->pid = 0;
+}
+
+static void process_end(struct party *who)
+{
+    process_kill(who);
+    close(who->fd);
+}
+
+static const struct kind_ops process_ops = {
+    .start = c_start,
+    .finished = c_finished,
+    .outcome = c_outcome,
+    .kill = process_kill,
+    .end = process_end,
+};
+
+static void make_process(struct party *who, int fd)
+{
+    pid_t parent = getpid();
+    char id[37] = "";
+
+    fflush(NULL);
+    if ((who->pid = fork()) < 0)
+        die("fork: %s", strerror(errno));
+    if (who->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) /* it died before the line above */
+            _exit(127);
+        close(who->fd);
+        run_process(who, fd);
+    }
+    close(fd);
+    if (!c_finished(who, ANSWER_BOUND_MS) || recv(who->fd, id, 36, 0) != 36)
+        die("the C process does not start");
+    who->id = must_format("%s", id);
+}
+
+/* ---- Java ------------------------------------------------------------------------------------------------------------- */
+
+static int64_t java_lease(int64_t lease_ms)
+{
+    return lease_ms == RDL_LEASE_AUTO ? -1 : lease_ms;
+}
+
+static void java_start(struct party *who, const struct request *r)
+{
+    static const char *const words[] = {
+        [UNLOCK] = "unlock",        [FORCE_UNLOCK] = "force", [IS_LOCKED] = "islocked",
+        [HOLD_COUNT] = "holdcount", [REMAINING] = "ttl",
+    };
+    struct peer *peer = who->meeting->peer;
+    long long lease_ms = java_lease(r->verb == ROUNDS ? r->plan.lease_ms : r->lease_ms);
+
+    who->java_verb = r->verb;
+    if (r->verb == TRY_LOCK)
+        who->java_id =
+            peer_send(peer, who->java_thread, "trylock %s %lld %lld", who->java_lock, (long long)r->wait_ms, lease_ms);
+    else if (r->verb == ROUNDS)
+        who->java_id = peer_send(peer, who->java_thread, "rounds %s %lld %lld %lld %lld", who->java_lock,
+                                 (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
+    else
+        who->java_id = peer_send(peer, who->java_thread, "%s %s", words[r->verb], who->java_lock);
+}
+
+static bool java_finished(struct party *who, int64_t bound_ms)
+{
+    return peer_answered(who->meeting->peer, who->java_id, bound_ms);
+}
+
+/* The value of an answer in the library's terms. */
+static int64_t in_our_terms(enum verb verb, const char *value)
+{
+    switch (verb) {
+    case TRY_LOCK:
+        return strcmp(value, "true") == 0 ? RDL_OK : RDL_ETIMEDOUT;
+    case FORCE_UNLOCK:
+    case IS_LOCKED:
+        return strcmp(value, "true") == 0;
+    case HOLD_COUNT:
+        return strtoll(value, NULL, 10);
+    case REMAINING:
+        return strcmp(value, "-2") == 0 ? 0 : strtoll(value, NULL, 10);
+    case UNLOCK:
+    case ROUNDS:
+        break;
+    }
+    return RDL_OK;
+}
+
+static struct outcome java_outcome(struct party *who)
+{
+    struct outcome outcome = {0};
+    const char *answer = peer_answer(who->meeting->peer, who->java_id, 0);
+    const char *value = answer + 2 + (answer[2] == ' ');
+
+    if (strncmp(answer, "fail IllegalMonitorStateException", 33) == 0)
+        outcome.result = RDL_ENOTOWNER;
+    else if (strncmp(answer, "ok", 2) != 0)
+        die("the peer: %s", answer);
+    else
+        outcome.result = in_our_terms(who->java_verb, value);
+    if (who->java_verb == ROUNDS && sscanf(value, "%" SCNd64 " %" SCNd64 " %" SCNd64, &outcome.done.rounds,
+                                           &outcome.done.overlaps, &outcome.done.crossings) != 3)
+        die("the peer: %s", answer);
+    return outcome;
+}
+
+static void java_kill(struct party *who)
+{
+    peer_kill(who->meeting->peer);
+}
+
+/* The peer ends with the meeting. */
+static void java_end(struct party *who)
+{
+    (void)who;
+}
+
+static const struct kind_ops java_ops = {
+    .start = java_start,
+    .finished = java_finished,
+    .outcome = java_outcome,
+    .kill = java_kill,
+    .end = java_end,
+};
+
+static void open_java_client(struct meeting *m)
+{
+    const char *answer =
+        peer_ask(m->peer, "main", "open " JAVA_CLIENT " %s %lld", server_uri(m->server), (long long)m->watchdog_ms);
+
+    if (strncmp(answer, "ok ", 3) != 0 || strlen(answer + 3) != sizeof m->java_id - 1)
+        die("the peer cannot open its client: %s", answer);
+    strcpy(m->java_id, answer + 3);
+}
+
+static void make_java(struct party *who, size_t number)
+{
+    char *name = peer_word(who->name);
+
+    if (who->meeting->java_id[0] == '\0')
+        open_java_client(who->meeting);
+    who->id = must_format("%s", who->meeting->java_id);
+    who->java_thread = must_format("t%zu", number);
+    who->java_lock = must_format(JAVA_CLIENT " %s %s", who->meeting->type, name);
+    free(name);
+}
+
+/* ---- every kind ------------------------------------------------------------------------------------------------------- */
+
+static size_t free_place(const struct meeting *m)
+{
+    for (size_t i = 0; i < MEETING_MAX_PARTIES; i++) {
+        if (m->parties[i] == NULL)
+            return i;
+    }
+    die("more than %d parties", MEETING_MAX_PARTIES);
+}
+
+static void make_c(struct party *who, enum party_kind kind)
+{
+    int ends[2];
+
+    /* Whole messages, and an end that is noticed. */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        die("socketpair: %s", strerror(errno));
+    who->fd = ends[0];
+    if (kind == PARTY_PROCESS)
+        make_process(who, ends[1]);
+    else
+        make_thread(who, ends[1]);
+}
+
+struct party *party_on(struct meeting *m, enum party_kind kind, const char *name)
+{
+    static const struct kind_ops *const ops[] = {
+        [PARTY_THREAD] = &thread_ops,
+        [PARTY_PROCESS] = &process_ops,
+        [PARTY_JAVA] = &java_ops,
+    };
+    struct party *who = must_alloc(sizeof *who);
+    size_t place = free_place(m);
+
+    *who = (struct party){.ops = ops[kind], .meeting = m, .name = must_format("%s", name), .fd = -1};
+    if (kind == PARTY_JAVA)
+        make_java(who, place);
+    else
+        make_c(who, kind);
+    m->parties[place] = who;
+    return who;
+}
+
+static void party_end(struct party *who)
+{
+    if (who == NULL)
+        return;
+    who->ops->end(who);
+    free(who->name);
+    free(who->id);
+    free(who->java_thread);
+    free(who->java_lock);
+    free(who);
+}
+
+void party_kill(struct party *who)
+{
+    who->ops->kill(who);
+}
+
+const char *party_id(const struct party *who)
+{
+    return who->id;
+}
+
+const char *party_java_thread(const struct party *who)
+{
+    return who->java_thread;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+
+void party_start_try(struct party *who, int64_t wait_ms, int64_t lease_ms)
+{
+    who->ops->start(who, &(struct request){.verb = TRY_LOCK, .wait_ms = wait_ms, .lease_ms = lease_ms});
+}
+
+void party_start_rounds(struct party *who, const struct rounds_plan *plan)
+{
+    who->ops->start(who, &(struct request){.verb = ROUNDS, .plan = *plan});
+}
+
+bool party_finished(struct party *who, int64_t bound_ms)
+{
+    return who->ops->finished(who, bound_ms);
+}
+
+static struct outcome outcome_of(struct party *who, int64_t bound_ms)
+{
+    if (!party_finished(who, bound_ms))
+        die("a call has not ended within %lld ms", (long long)bound_ms);
+    return who->ops->outcome(who);
+}
+
+int64_t party_result(struct party *who, int64_t bound_ms)
+{
+    return outcome_of(who, bound_ms).result;
+}
+
+struct rounds_done party_rounds(struct party *who, int64_t bound_ms)
+{
+    struct outcome outcome = outcome_of(who, bound_ms);
+
+    if (outcome.result != RDL_OK)
+        die("rounds ended with %s", rdl_strerror((int)outcome.result));
+    return outcome.done;
+}
+
+static int64_t call(struct party *who, enum verb verb)
+{
+    who->ops->start(who, &(struct request){.verb = verb});
+    return party_result(who, ANSWER_BOUND_MS);
+}
+
+int64_t party_try(struct party *who, int64_t wait_ms, int64_t lease_ms)
+{
+    party_start_try(who, wait_ms, lease_ms);
+    return party_result(who, wait_ms + ANSWER_BOUND_MS);
+}
+
+int64_t party_unlock(struct party *who)
+{
+    return call(who, UNLOCK);
+}
+
+int64_t party_force_unlock(struct party *who)
+{
+    return call(who, FORCE_UNLOCK);
+}
+
+int64_t party_is_locked(struct party *who)
+{
+    return call(who, IS_LOCKED);
+}
+
+int64_t party_hold_count(struct party *who)
+{
+    return call(who, HOLD_COUNT);
+}
+
+int64_t party_remaining_ms(struct party *who)
+{
+    return call(who, REMAINING);
+}
+
+/* ---- the meeting ------------------------------------------------------------------------------------------------------ */
+
+void meeting_open(struct meeting *m, const char *type, int64_t watchdog_ms)
+{
+    *m = (struct meeting){.type = type, .watchdog_ms = watchdog_ms > 0 ? watchdog_ms : 30000};
+    m->peer = peer_start(); /* first: it may skip the test */
+    m->server = server_start(&(struct server_options){.tcp = true});
+    m->probe = probe_open(m->server);
+    m->monitor = monitor_start(m->server);
+}
+
+void meeting_close(struct meeting *m)
+{
+    rdl_client_close(m->client); /* ends the calls that its threads are in */
+    for (size_t i = 0; i < MEETING_MAX_PARTIES; i++)
+        party_end(m->parties[i]);
+    monitor_stop(m->monitor);
+    probe_close(m->probe);
+    peer_stop(m->peer);
+    server_stop(m->server);
+}
