@@ -18,7 +18,7 @@ static const struct {
     const char *name;
     const char *text;
 } codes[] = {
-#define ENTRY(name, number, text) {.code = (number), .name = #name, .text = (text)},
+#define ENTRY(name_, number_, text_) {.code = (number_), .name = #name_, .text = (text_)},
     RDL_ERRORS(ENTRY)
 #undef ENTRY
 };
@@ -183,10 +183,9 @@ static const struct {
     size_t len;
     const char *form;
 } forms[] = {
-#define FORM(bytes_, form_)                                                                                                 \
-    {                                                                                                                       \
-        bytes, sizeof bytes - 1, form                                                                                       \
-    }
+/* clang-format off */
+#define FORM(bytes_, form_) {.bytes = (bytes_), .len = sizeof bytes_ - 1, .form = (form_)}
+    /* clang-format on */
     FORM("", ""),
     FORM("orders:42 {x}~", "orders:42 {x}~"),
     FORM("a\\b", "a\\x5cb"),
