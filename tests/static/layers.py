@@ -20,24 +20,25 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 # own: rooms whose files may be included. api: may it use the public headers. libraries: keys of LIBRARIES.
 Room = collections.namedtuple("Room", "own api libraries", defaults=((), True, ()))
 
-NET = ("threads", "sockets", "addresses")
+NET = ("threads", "sockets", "addresses", "descriptors")
 
 ROOMS = {
     "include/redlatch": Room(),
     "core/base": Room(own=("core/base",), libraries=("threads",)),
     "core/wire": Room(own=("core/base", "core/wire"), libraries=("addresses",)),
     "core/io": Room(own=("core/base", "core/wire", "core/io"),
-                    libraries=NET + ("ev", "hiredis",)),
-    "core/service": Room(own=("core/base", "core/wire", "core/io", "core/service", "scripts"), libraries=("threads",)),
+                    libraries=NET + ("ev", "hiredis")),
+    "core/service": Room(own=("core/base", "core/wire", "core/io", "core/service", "scripts"),
+                         libraries=("threads", "descriptors")),
     "scripts": Room(own=("scripts",), api=False),
     "locks": Room(own=("core/base", "core/wire", "core/io", "core/service", "locks", "scripts")),
     "tools": Room(own=("tools",), libraries=NET),
     "examples": Room(libraries=NET + ("ev",)),
     "tests/support": Room(own=("tests/support",), libraries=NET),
-    "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev",)),
-    "tests/race": Room(own=("tests/support", "tests/race"), libraries=NET),
+    "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
+    "tests/race": Room(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
     "tests/consumer": Room(libraries=("threads",)),
-    "tests/script": Room(own=("tests/support", "tests/script", "scripts"), libraries=NET + ("criterion", "lua",)),
+    "tests/script": Room(own=("tests/support", "tests/script", "scripts"), libraries=NET + ("criterion", "lua")),
     "tests/unit": Room(own=("tests/support", "tests/unit", "core", "locks", "scripts", "tools"),
                        libraries=NET + ("criterion",)),
     "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
@@ -46,7 +47,8 @@ ROOMS = {
 # Headers that not every room may use; any other system header is the C library's and free.
 LIBRARIES = {
     "threads": r"pthread\.h|threads\.h|semaphore\.h",
-    "sockets": r"sys/socket\.h|netinet/tcp\.h|netdb\.h|poll\.h|sys/epoll\.h|sys/eventfd\.h|sys/timerfd\.h",
+    "sockets": r"sys/socket\.h|netinet/tcp\.h|netdb\.h|poll\.h|sys/epoll\.h",
+    "descriptors": r"sys/eventfd\.h|sys/timerfd\.h",
     "addresses": r"sys/un\.h|netinet/in\.h|arpa/inet\.h",  # how they are written
     "ev": r"ev\.h",
     "hiredis": r"hiredis/.*",

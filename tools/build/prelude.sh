@@ -1,4 +1,5 @@
-# prelude.sh - how every script in tools begins. Sourced, with `script` set to its path and `root` to the top of the tree.
+# prelude.sh - how every script in tools begins. Sourced, with `script` set to its full path and `root`
+# to the top of the tree.
 #
 # It starts the script over in an environment of which every variable is known, because LIBRARY_PATH, CFLAGS, PYTHONPATH,
 # LD_PRELOAD, TMPDIR and the like change what is built and run, and nobody remembers having set them. It then goes to the
@@ -27,7 +28,7 @@ fi
 umask 022
 cd "$root" || exit 1
 root=$(pwd -P)
-self=tools/${script##*/}
+self=${script#"$root/"}
 logs=$root/build/log
 
 say()
