@@ -363,6 +363,37 @@ Test(proxy, can_leave_a_client_speaking_to_nobody)
     cr_assert(WAIT_UNTIL(proxy_open(proxy) == 0, SOON_MS));
 }
 
+Test(proxy, can_break_the_clients_side_and_still_deliver_what_it_held)
+{
+    int rule = proxy_on(proxy, .action = PROXY_HOLD, .contains = "late");
+
+    (void)probe_text(through, "CLIENT SETNAME through");
+    probe_send(through, "SET late v");
+    cr_assert(proxy_wait(proxy, rule, 1, SOON_MS));
+    proxy_cut_client_side(proxy, PROXY_ALL);
+    cr_assert_str_eq(heard(SOON_MS), "(nothing)");
+    cr_assert_eq(probe_clients(direct, "through"), 1);
+    cr_assert_eq(probe_keys(direct), 0);
+    proxy_let_go(proxy, rule);
+    cr_assert(WAIT_UNTIL(probe_keys(direct) == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_clients(direct, "through") == 0, SOON_MS));
+}
+
+Test(proxy, drops_what_it_holds_when_the_server_kills_the_connection)
+{
+    int rule = proxy_on(proxy, .action = PROXY_HOLD, .contains = "late");
+    int64_t id = probe_int(through, "CLIENT ID");
+
+    probe_send(through, "SET late v");
+    cr_assert(proxy_wait(proxy, rule, 1, SOON_MS));
+    proxy_cut_client_side(proxy, PROXY_ALL);
+    cr_assert_eq(probe_int(direct, "CLIENT KILL ID %lld", (long long)id), 1);
+    cr_assert(WAIT_UNTIL(proxy_open(proxy) == 0, SOON_MS));
+    proxy_let_go(proxy, rule);
+    let_pass_ms(QUIET_MS);
+    cr_assert_eq(probe_keys(direct), 0);
+}
+
 Test(proxy, refuses_new_connections_and_keeps_the_old)
 {
     cr_assert_str_eq(status(probe_ask(through, "PING")), "PONG");

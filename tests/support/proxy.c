@@ -69,15 +69,16 @@ struct awaited {
 
 struct link {
     struct link *next;
-    int client;
-    int server; /* -1: gone while the client's side stays open */
+    int client; /* -1: gone while the server's side stays open */
+    int server; /* -1: the other way round */
     struct lane up;
     struct lane down;
     struct awaited *first;
     struct awaited **last;
     bool subscriber;
-    bool orphaned; /* the server's side is to be closed */
-    bool broken;   /* both sides are to be closed */
+    bool orphaned;  /* the server's side is to be closed */
+    bool abandoned; /* the client's side is to be closed */
+    bool broken;    /* both sides are to be closed */
 };
 
 struct rule {
@@ -429,7 +430,8 @@ static void accept_one(struct proxy *p)
 
 static void free_link(struct link *link)
 {
-    close(link->client);
+    if (link->client >= 0)
+        close(link->client);
     if (link->server >= 0)
         close(link->server);
     lane_done(&link->up);
@@ -552,11 +554,25 @@ static void orphan(struct link *link)
     lane_empty(&link->down);
 }
 
+/* Close the client's side, as if it had closed. What the server answers goes nowhere. */
+static void abandon(struct link *link)
+{
+    close(link->client);
+    link->client = link->up.from = link->down.to = -1;
+    link->up.ended = true;
+    link->down.lost = true;
+    bytes_drop(&link->up.in, link->up.in.len);
+    while (link->down.first != NULL)
+        drop_first_piece(&link->down);
+}
+
 static void serve_link(struct proxy *p, struct link *link, const struct pollfd *client, const struct pollfd *server)
 {
     if (link->orphaned && link->server >= 0)
         orphan(link);
-    if (client->revents != 0 && (client->events & POLLIN) != 0)
+    if (link->abandoned && link->client >= 0)
+        abandon(link);
+    if (link->client >= 0 && client->revents != 0 && (client->events & POLLIN) != 0)
         read_lane(p, link, &link->up);
     if (link->server >= 0 && server->revents != 0 && (server->events & POLLIN) != 0)
         read_lane(p, link, &link->down);
@@ -843,6 +859,19 @@ void proxy_cut_server_side(struct proxy *p, enum proxy_which which)
         if (link->orphaned || !is_of(link, which))
             continue;
         link->orphaned = true;
+        p->cuts++;
+    }
+    pthread_cond_broadcast(&p->happened);
+    unlock_and_ring(p);
+}
+
+void proxy_cut_client_side(struct proxy *p, enum proxy_which which)
+{
+    pthread_mutex_lock(&p->mu);
+    for (struct link *link = p->links; link != NULL; link = link->next) {
+        if (link->abandoned || !is_of(link, which))
+            continue;
+        link->abandoned = true;
         p->cuts++;
     }
     pthread_cond_broadcast(&p->happened);

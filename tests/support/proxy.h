@@ -103,6 +103,10 @@ void proxy_swallow(struct proxy *p, enum proxy_way ways, bool on);
 /* Close these connections now, on both sides, whatever is held or on its way. */
 void proxy_cut(struct proxy *p, enum proxy_which which);
 
+/* Close the client's side only: it sees its connection break, and what was read from it, held or not, still reaches the
+ * server in its time, over a connection that the server believes alive. */
+void proxy_cut_client_side(struct proxy *p, enum proxy_which which);
+
 /* Close the server's side only: the client's connection stays open and nobody is there. */
 void proxy_cut_server_side(struct proxy *p, enum proxy_which which);
 
