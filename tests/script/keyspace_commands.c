@@ -57,11 +57,14 @@ bool word_integer(struct call *c, size_t i, int64_t *ret)
 
 static bool word_double(struct call *c, size_t i, double *ret)
 {
+    char text[128]; /* words need not end in a NUL */
     char *end;
 
-    if (c->len[i] > 0 && !isspace((unsigned char)c->argv[i][0])) {
-        *ret = strtod(c->argv[i], &end);
-        if (end == c->argv[i] + c->len[i] && !isnan(*ret))
+    if (c->len[i] > 0 && c->len[i] < sizeof text && !isspace((unsigned char)c->argv[i][0])) {
+        memcpy(text, c->argv[i], c->len[i]);
+        text[c->len[i]] = '\0';
+        *ret = strtod(text, &end);
+        if (end == text + c->len[i] && !isnan(*ret))
             return true;
     }
     answer_error(c, "ERR value is not a valid float");
