@@ -41,6 +41,7 @@ ROOMS = {
     "tests/script": Room(own=("tests/support", "tests/script", "scripts"), libraries=NET + ("criterion", "lua")),
     "tests/unit": Room(own=("tests/support", "tests/unit", "core", "locks", "scripts", "tools"),
                        libraries=NET + ("criterion",)),
+    "tests/fuzz": Room(own=("tests/support", "tests/fuzz", "core", "locks", "tools")),
     "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
 }
 
