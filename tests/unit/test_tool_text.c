@@ -70,13 +70,14 @@ Test(tool_text, a_password_that_should_have_been_encoded_is_not_shown_either)
     assert_label("redis://u:sec@ret@db1", "redis://db1");
     assert_label("redis://u:sec?ret@db1", "redis://db1");
     assert_label("u:secret@db1", "db1");
-    assert_label("u:sec://ret@db1", "u:sec://db1");
+    assert_label("u:sec://ret@db1", "db1");
+    assert_label("u@sec://ret@db1", "db1");
 }
 
 Test(tool_text, a_server_of_strange_bytes_cannot_drive_the_terminal)
 {
     assert_label("redis://h\x1b[2J", "redis://h\\x1b[2J");
-    assert_label("\x1b://u@h", "\\x1b://h");
+    assert_label("\x1b://h", "\\x1b://h");
 }
 
 Test(tool_text, the_secret_part_of_an_argument_is_overwritten_in_place)

@@ -150,7 +150,8 @@ static bool is_elsewhere(int errnum)
     return errnum == ENOENT || errnum == ENOTDIR || errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
 }
 
-/* Returns only when no path could be executed, with the errno that tells most: EACCES when there was a file at all. */
+/* Returns only when no path could be executed, with the errno that tells most: that of the only path; of several, EACCES
+ * when there was a file at all. */
 static int execute(const struct plan *p)
 {
     int result = ENOENT;
@@ -163,7 +164,7 @@ static int execute(const struct plan *p)
         }
         if (errno == EACCES)
             result = EACCES;
-        else if (!is_elsewhere(errno))
+        else if (p->paths[1] == NULL || !is_elsewhere(errno))
             return errno;
     }
     return result;

@@ -49,8 +49,8 @@ enum cause { CAUSE_NONE, CAUSE_MAX_HOLD, CAUSE_LOST };
 
 struct run {
     const struct run_options *options;
-    char name[TEXT_SAFE_CAP]; /* for messages */
-    char server[160];         /* for messages */
+    char name[TEXT_SAFE_CAP];   /* for messages */
+    char server[TEXT_SAFE_CAP]; /* for messages */
     rdl_client_t *client;
     rdl_lock_t *lock;
     rdl_op_t *taking;
@@ -480,7 +480,7 @@ static int run_under_lock(const struct run_options *options, const char *uri)
                  reason_of(&err));
         return EXITCODE_USAGE;
     }
-    server_label(uri, r.server, sizeof r.server);
+    server_label(uri, r.server);
     say_locking(&r);
     if (rc == RDL_OK)
         rc = begin(&r, &err);

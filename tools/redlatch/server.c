@@ -1,7 +1,5 @@
 #include "tools/redlatch/server.h"
 
-#include "tools/redlatch/text.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -14,25 +12,28 @@ struct secret {
 
 static struct secret find_secret(const char *uri)
 {
-    const char *scheme_end = strstr(uri, "://");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     const char *at = strrchr(uri, '@');
+    size_t scheme = strspn(uri, letters);
     struct secret s = {0};
 
     if (at == NULL)
         return s;
-    if (scheme_end != NULL && scheme_end < at)
-        s.from = (size_t)(scheme_end - uri) + strlen("://");
+    if (strncmp(uri + scheme, "://", 3) == 0)
+        s.from = scheme + 3;
     s.to = (size_t)(at - uri);
     return s;
 }
 
-void server_label(const char *uri, char *to, size_t cap)
+const char *server_label(const char *uri, char to[TEXT_SAFE_CAP])
 {
     struct secret s = find_secret(uri);
-    const char *rest = s.to > 0 ? uri + s.to + 1 : uri;
-    char safe[TEXT_SAFE_CAP];
+    const char *at = strrchr(uri, '@');
+    const char *rest = at != NULL ? at + 1 : uri;
+    char shown[2 * TEXT_SAFE_CAP]; /* what does not fit here would not be shown anyway */
 
-    snprintf(to, cap, "%.*s%s", (int)s.from, uri, text_safe(rest, strcspn(rest, "?"), safe));
+    snprintf(shown, sizeof shown, "%.*s%.*s", (int)s.from, uri, (int)strcspn(rest, "?"), rest);
+    return text_safe(shown, strlen(shown), to);
 }
 
 void server_hide_secret(char *uri)

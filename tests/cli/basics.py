@@ -1,0 +1,419 @@
+#!/usr/bin/python3 -I
+"""basics - the command from outside: its command line, what a command under a lock sees, exit statuses, the server."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import support
+
+MANUAL = os.path.join(support.TOP, "tools", "redlatch.1")
+
+# Exit statuses that a command may well return, redlatch's own among them.
+CODES = (0, 1, 2, 7, 63, 64, 69, 70, 75, 100, 124, 125, 126, 127, 128, 129, 143, 200, 254, 255)
+DEADLY = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV,
+          signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM, signal.SIGRTMAX)
+
+# Opened by the shell or Python, not handed over: what /proc shows of a process that asks about itself.
+ABOUT_ITSELF = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"]
+DESCRIPTORS = ["ls", "/proc/self/fd"]
+
+
+
+class CommandLine(support.Case):
+    def help_of(self, *arguments):
+        result = self.redlatch(*arguments)
+        self.assertEqual((result.code, result.err), (0, ""))
+        return result.out
+
+    def assert_misused(self, arguments, problem, hint):
+        self.assert_result(self.redlatch(*arguments), 64, err="redlatch: %s\nredlatch: try 'redlatch%s --help'\n" % (problem, hint))
+
+    def test_help_is_the_same_however_it_is_asked_for(self):
+        self.assertEqual(self.help_of("--help"), self.help_of("-h"))
+        self.assertEqual(self.help_of("--help"), self.help_of("help"))
+        self.assertEqual(self.help_of("run", "--help"), self.help_of("help", "run"))
+        self.assertEqual(self.help_of("run", "--help"), self.help_of("run", "-h", "name"))
+        self.assertIn("Usage: redlatch help", self.help_of("help", "help"))
+        self.assertIn("Usage: redlatch version", self.help_of("version", "--help"))
+
+    def test_help_names_every_subcommand_and_every_exit_status(self):
+        self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M), ["run", "help", "version"])
+        self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("run", "--help"), re.M),
+                         ["1", "64", "69", "70", "75", "124", "126", "127"])
+
+    def test_help_fits_a_terminal(self):
+        for line in (self.help_of("help") + self.help_of("run", "--help")).splitlines():
+            self.assertLessEqual(len(line), 100, line)
+
+    def test_version_is_that_of_the_library(self):
+        with open(os.path.join(support.TOP, "include", "redlatch", "version.h")) as f:
+            version = re.search(r'RDL_VERSION "(.*)"', f.read()).group(1)
+        for arguments in (["--version"], ["-V"], ["version"]):
+            self.assertEqual(self.help_of(*arguments), "redlatch %s\n" % version)
+
+    def test_the_manual_has_the_options_and_statuses_of_the_help(self):
+        with open(MANUAL) as f:
+            manual = f.read()
+        named = set(re.findall(r"^\.It Fl (?:. , )?-([a-z-]+)", manual, re.M))
+        listed = set(re.findall(r"^  (?:-., |    )--([a-z-]+)", self.help_of("run", "--help"), re.M))
+        self.assertEqual(named, listed)
+        self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)),
+                         set(re.findall(r"^ +(\d+)  ", self.help_of("run", "--help"), re.M)))
+
+    @unittest.skipUnless(shutil.which("mandoc"), "there is no mandoc here")
+    def test_the_manual_is_well_formed(self):
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", MANUAL], stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            self.assert_says(self.redlatch("run", "--help", stdout=full), 70, "No space left on device")
+
+    def test_misuse_is_one_line_and_a_hint(self):
+        self.assert_misused([], "SUBCOMMAND is missing", "")
+        self.assert_misused(["frobnicate"], "there is no subcommand 'frobnicate'", "")
+        self.assert_misused(["--frobnicate"], "there is no subcommand '--frobnicate'", "")
+        self.assert_misused(["help", "frobnicate"], "help: there is no subcommand 'frobnicate'", " help")
+        self.assert_misused(["run"], "run: NAME is missing", " run")
+        self.assert_misused(["run", "x"], "run: COMMAND is missing", " run")
+        self.assert_misused(["run", "", "true"], "run: NAME is empty", " run")
+        self.assert_misused(["run", "-n", "-w", "1", "x", "true"], "run: -n and -w exclude each other", " run")
+        self.assert_misused(["run", "--nonsense", "x", "true"], "run: unknown option '--nonsense'", " run")
+        self.assert_misused(["run", "-w", "soon", "x", "true"],
+                            "run: --wait: 'soon' is not a time (such as 10, 2.5, 500ms, 5m, 1h)", " run")
+
+    def test_misuse_touches_no_server(self):
+        before = self.server.redis("INFO", "stats")
+        self.run_lock("x")
+        connections = rb"total_connections_received:(\d+)"
+        self.assertEqual(re.search(connections, before).group(1),
+                         re.search(connections, self.server.redis("INFO", "stats")).group(1))
+
+
+class TheCommand(support.Case):
+    def plainly(self, *argv, **options):
+        """What the same command does without us."""
+        return subprocess.run(argv, stdout=subprocess.PIPE, text=True, env=self.environment(), timeout=support.BOUND_S,
+                              **options).stdout
+
+    def test_its_exit_status_passes_through(self):
+        for code in CODES:
+            self.assert_result(self.run_lock("x", "sh", "-c", "exit %d" % code), code)
+        self.assert_free("x")
+
+    def test_its_death_by_signal_is_128_and_the_signal(self):
+        for signo in DEADLY:
+            self.assert_result(self.run_lock("x", "sh", "-c", "ulimit -c 0; kill -%d $$" % signo), 128 + signo)
+        self.assert_free("x")
+
+    def test_arguments_reach_it_byte_by_byte(self):
+        odd = [b"", b" ", b"a b", b"'\"\\", b"*", b"-n", b"--", b"\xff\xfe", b"\n", "für".encode()]
+        result = self.run_lock("x", "--", "printf", "%s|", *odd)
+        self.assertEqual(os.fsencode(result.out), b"|".join(odd) + b"|")
+
+    def test_standard_input_passes_through(self):
+        data = os.urandom(300000).hex().encode()
+        self.assert_result(self.run_lock("x", "cat", input=data), 0, out=data.decode())
+
+    def test_output_keeps_its_order(self):
+        result = self.run_lock("x", "sh", "-c", "for i in 1 2 3; do echo out $i; echo err $i >&2; done",
+                               stderr=subprocess.STDOUT)
+        self.assertEqual(result.out, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n")
+
+    def test_it_inherits_nothing_of_ours(self):
+        for argv in (ABOUT_ITSELF, DESCRIPTORS):
+            self.assertEqual(self.run_lock("x", "--", *argv).out, self.plainly(*argv))
+
+    def test_it_inherits_descriptors_signal_mask_and_ignored_signals_of_our_caller(self):
+        def prepare():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM])
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+        fds = os.pipe()
+        self.addCleanup(os.close, fds[0])
+        self.addCleanup(os.close, fds[1])
+        for argv in (ABOUT_ITSELF, DESCRIPTORS):
+            options = dict(preexec_fn=prepare, pass_fds=fds, restore_signals=False)
+            self.assertEqual(self.run_lock("x", "--", *argv, **options).out, self.plainly(*argv, **options))
+
+    def test_closed_standard_descriptors_stay_closed_and_are_never_a_socket_of_ours(self):
+        look = 'ls -l /proc/self/fd >"$OUT"'
+        out = os.path.join(self.folder, "out")
+        process = self.start("run", "--verbose", "x", "--", "sh", "-c", look, env={"OUT": out}, stdin=None, stdout=None, stderr=None,
+                             preexec_fn=lambda: os.closerange(0, 3))
+        self.assertEqual(process.wait(support.BOUND_S), 0)
+        with open(out) as f:
+            self.assertNotIn("socket", f.read())
+        self.assert_free("x")
+
+    def test_it_finds_name_and_token_in_its_environment_and_everything_else_unchanged(self):
+        env = {"REDLATCH_NAME": "outer", "REDLATCH_TOKEN": "1", "ODD": "a=b\nc"}
+        result = self.run_lock("x y", "env", "-0", env=env)
+        found = dict(entry.split("=", 1) for entry in result.out.split("\0") if entry)
+        token = found.pop("REDLATCH_TOKEN")
+        self.assertEqual(found.pop("REDLATCH_NAME"), "x y")
+        self.assertRegex(token, "^[1-9][0-9]*$")
+        expected = self.environment(**env)
+        for key in ("REDLATCH_NAME", "REDLATCH_TOKEN"):
+            expected.pop(key)
+        self.assertEqual(found, expected)
+
+    def test_tokens_grow(self):
+        for kind in ("reentrant", "simple"):
+            tokens = [int(self.run_lock("--type", kind, kind, "printenv", "REDLATCH_TOKEN").out) for _ in range(10)]
+            self.assertEqual(tokens, sorted(set(tokens)))
+
+    def test_it_is_found_as_by_the_shell(self):
+        tool = os.path.join(self.folder, "mytool")
+        with open(tool, "w") as f:
+            f.write("#!/bin/sh\necho tool $1\n")
+        os.chmod(tool, 0o755)
+        path = "/nonexistent:%s:/usr/bin:/bin" % self.folder
+        self.assert_result(self.run_lock("x", "mytool", "1", env={"PATH": path}), 0, out="tool 1\n")
+        self.assert_result(self.run_lock("x", "./mytool", "2", cwd=self.folder), 0, out="tool 2\n")
+        self.assert_result(self.run_lock("x", "mytool", "3", env={"PATH": ":/usr/bin"}, cwd=self.folder), 0, out="tool 3\n")
+        self.assert_result(self.run_lock("x", "true", env={"PATH": None}), 0)
+
+    def test_a_script_without_an_interpreter_line_runs_in_the_shell(self):
+        script = os.path.join(self.folder, "script")
+        with open(script, "w") as f:
+            f.write("echo $0 $1 $#\n")
+        os.chmod(script, 0o755)
+        self.assert_result(self.run_lock("x", script, "a b"), 0, out="%s a b 1\n" % script)
+
+    def test_what_cannot_be_started_leaves_no_lock_behind(self):
+        plain = os.path.join(self.folder, "plain")
+        with open(plain, "w") as f:
+            f.write("no program\n")
+        bad = os.path.join(self.folder, "bad")
+        with open(bad, "w") as f:
+            f.write("#!/nonexistent/interpreter\n")
+        os.chmod(bad, 0o755)
+        for argument, code, reason in (("nonexistent-command", 127, "No such file or directory"),
+                                       ("/nonexistent/command", 127, "No such file or directory"),
+                                       ("", 127, "No such file or directory"),
+                                       (bad, 127, "No such file or directory"),
+                                       (plain, 126, "Permission denied"),
+                                       (self.folder, 126, "Permission denied"),
+                                       (plain + "/x", 126, "Not a directory")):
+            result = self.run_lock("x", "--", argument)
+            self.assert_result(result, code, err="redlatch: cannot run '%s': %s\n" % (argument, reason))
+            self.assertEqual(self.server.keys(), [])
+
+    def test_a_file_that_may_not_be_executed_does_not_hide_one_that_may(self):
+        for name, mode in (("first", 0o644), ("second", 0o755)):
+            os.mkdir(os.path.join(self.folder, name))
+            tool = os.path.join(self.folder, name, "tool")
+            with open(tool, "w") as f:
+                f.write("#!/bin/sh\necho %s\n" % name)
+            os.chmod(tool, mode)
+        first, second = os.path.join(self.folder, "first"), os.path.join(self.folder, "second")
+        self.assert_result(self.run_lock("x", "tool", env={"PATH": first + ":" + second}), 0, out="second\n")
+        self.assert_says(self.run_lock("x", "tool", env={"PATH": first + ":/nonexistent"}), 126, "Permission denied")
+
+    def test_processes_that_run_out_leave_no_lock_behind(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may start as many processes as it likes")
+        import resource
+
+        def few():
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+
+        self.assert_says(self.run_lock("x", "true", preexec_fn=few), 70)
+        self.assertEqual(self.server.keys(), [])
+
+    def test_a_shell_line_runs_in_the_shell(self):
+        self.assert_result(self.run_lock("x", "-c", 'echo "$REDLATCH_NAME"; exit 3'), 3, out="x\n")
+        self.assert_result(self.run_lock("-c", "echo a | cat", "x", env={"SHELL": "/bin/false"}), 0, out="a\n")
+
+    def test_background_processes_do_not_keep_the_lock(self):
+        result = self.run_lock("x", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
+        self.addCleanup(os.kill, int(result.out), signal.SIGKILL)
+        self.assertEqual(result.code, 0)
+        self.assert_free("x")
+
+
+class TheLock(support.Case):
+    def test_a_reentrant_lock_is_a_hash_with_a_lease_while_the_command_runs(self):
+        process = self.hold("x")
+        fields = self.server.redis("HGETALL", "x")
+        self.assertEqual(fields[1:], [b"1"])
+        self.assertRegex(fields[0].decode(), r"^[0-9a-f-]{36}:\d+$")
+        self.assertLessEqual(self.server.redis("PTTL", "x"), 30000)
+        self.assertGreater(self.server.redis("PTTL", "x"), 20000)
+        self.gate.send()
+        self.assert_result(self.result(process), 0)
+        self.assertEqual(self.server.keys(), [])
+
+    def test_a_simple_lock_is_a_string_with_a_lease_while_the_command_runs(self):
+        process = self.hold("x", "--type", "simple", "--lease", "2m")
+        self.assertEqual(self.server.redis("TYPE", "x"), b"string")
+        self.assertGreater(self.server.redis("PTTL", "x"), 110000)
+        self.gate.send()
+        self.assert_result(self.result(process), 0)
+        self.assertEqual(self.server.keys(), [])
+
+    def test_the_lease_is_renewed_while_the_command_runs(self):
+        for kind in ("reentrant", "simple"):
+            process = self.hold("x", "--type", kind, "--lease", "300ms")
+            renewals = 0
+            last = self.server.redis("PTTL", "x")
+            while renewals < 6:
+                ttl = self.server.redis("PTTL", "x")
+                self.assertGreater(ttl, 0)
+                renewals += ttl > last
+                last = ttl
+            self.gate.send()
+            self.assert_result(self.result(process), 0)
+
+    def test_any_name_is_a_name(self):
+        for name in (b"-dash", "für".encode(), b"\xff\xfe", b" ", b"new\nline", b"a{b", b"{}", b"x" * 65536):
+            result = self.run_lock("--", name, "--", "sh", "-c", 'test "$REDLATCH_NAME" = "$0"', name)
+            self.assert_result(result, 0)
+        self.assertEqual(self.server.keys(), [])
+
+    def test_names_are_kept_apart(self):
+        first = self.hold("x")
+        self.assert_result(self.run_lock("-n", "y", "true"), 0)
+        self.gate.send()
+        self.assert_result(self.result(first), 0)
+
+    def test_nonblock_gives_up_at_once_and_silently(self):
+        self.hold("x")
+        self.assert_result(self.run_lock("-n", "x", "echo", "no"), 1)
+        self.assert_result(self.run_lock("-w", "0", "x", "echo", "no"), 1)
+        self.assert_result(self.run_lock("-n", "-E", "0", "x", "echo", "no"), 0)
+        self.assert_result(self.run_lock("-n", "-E", "255", "x", "echo", "no"), 255)
+        self.assertEqual(self.server.waiters("x"), 0)
+
+    def test_a_wait_ends_when_its_time_is_over(self):
+        self.hold("x")
+        for wait, least in (("0.2", 0.2), ("250ms", 0.25)):
+            before = os.times().elapsed
+            self.assert_result(self.run_lock("-w", wait, "-E", "9", "x", "echo", "no"), 9)
+            self.assertGreaterEqual(os.times().elapsed - before, least - 0.01)
+        until_gone = lambda: self.server.waiters("x") == 0
+        support.until(until_gone, "nobody waits")
+
+    def test_a_conflict_is_explained_with_verbose(self):
+        self.hold("x")
+        self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1,
+                         "locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: " % self.server.uri)
+
+    def test_a_waiter_gets_the_lock_when_it_is_released(self):
+        first = self.hold("x")
+        second = self.start("run", "-w", "1h", "x", "echo", "second")
+        self.wait_for_waiters("x")
+        self.gate.send()
+        self.assert_result(self.result(first), 0)
+        self.assert_result(self.result(second), 0, out="second\n")
+        self.assertEqual(self.server.keys(), [])
+
+    def test_a_simple_lock_waits_for_code_that_announces_nothing(self):
+        self.server.redis("SET", "x", "somebody", "NX", "PX", 3600000)
+        self.assert_result(self.run_lock("-n", "--type", "simple", "x", "true"), 1)
+        process = self.start("run", "--type", "simple", "x", "echo", "mine")
+        self.wait_for_waiters("x")
+        self.server.redis("DEL", "x")
+        self.assert_result(self.result(process), 0, out="mine\n")
+
+    def test_verbose_tells_the_story(self):
+        result = self.run_lock("--verbose", "-w", "5", "x", "printenv", "REDLATCH_TOKEN")
+        self.assertEqual(result.code, 0)
+        lines = result.err.splitlines()
+        self.assertEqual(lines[0], "redlatch: locking 'x' at %s, waiting at most 5.0 s" % self.server.uri)
+        self.assertRegex(lines[1], r"^redlatch: locked 'x' after \d+ ms, token %s$" % result.out.strip())
+        self.assertRegex(lines[2], r"^redlatch: released 'x' after \d+ ms$")
+        self.assertEqual(len(lines), 3)
+
+    def test_strange_names_cannot_drive_the_terminal(self):
+        self.assert_says(self.run_lock("--verbose", "\x1b[2J\n", "true"), 0, r"'\x1b[2J\x0a'")
+
+
+class TheServer(support.Case):
+    def assert_no_secret(self, result):
+        self.assertNotIn(support.PASSWORD, result.err + result.out)
+
+    def test_none_there_is_69_and_names_it(self):
+        for uri, shown in (("unix:/nonexistent/socket", "unix:/nonexistent/socket"),
+                           ("unix://:%s@/nonexistent/socket" % support.PASSWORD, "unix:///nonexistent/socket"),
+                           ("redis://user:%s@127.0.0.1:1/3" % support.PASSWORD, "redis://127.0.0.1:1/3")):
+            for result in (self.run_lock("-w", "0.2", "--server", uri, "x", "echo", "no"),
+                           self.run_lock("-w", "0.2", "x", "echo", "no", env={"REDLATCH_SERVER": uri})):
+                self.assert_says(result, 69, "redlatch: cannot lock 'x' at %s: " % shown)
+                self.assertEqual(result.out, "")
+                self.assert_no_secret(result)
+
+    def test_one_that_does_not_answer_is_given_up_in_time(self):
+        with self.server.paused():
+            before = os.times().elapsed
+            self.assert_says(self.run_lock("-w", "0.2", "x", "echo", "no"), 69, "cannot lock 'x' at " + self.server.uri)
+            self.assertLess(os.times().elapsed - before, 5)
+
+    def test_the_default_is_the_local_host(self):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", 6379)) == 0:
+                self.skipTest("somebody listens on port 6379")
+        for env in ({"REDLATCH_SERVER": None}, {"REDLATCH_SERVER": ""}):
+            self.assert_says(self.run_lock("-w", "0.2", "x", "true", env=env), 69, "at redis://127.0.0.1:6379: ")
+
+    def test_the_option_wins_over_the_environment(self):
+        result = self.run_lock("--server", self.server.uri, "x", "true", env={"REDLATCH_SERVER": "unix:/nonexistent/socket"})
+        self.assert_result(result, 0)
+
+    def test_a_malformed_address_is_64_and_not_quoted(self):
+        for uri in ("redis://u:%s@host:port" % support.PASSWORD, "redis:%s" % support.PASSWORD, support.PASSWORD,
+                    "redis://u:%s" % support.PASSWORD, "unix:relative"):
+            for result, source in ((self.run_lock("--server", uri, "x", "true"), "--server"),
+                                   (self.run_lock("x", "true", env={"REDLATCH_SERVER": uri}), "REDLATCH_SERVER")):
+                self.assert_says(result, 64, "redlatch: the address in %s is wrong: " % source)
+                self.assert_no_secret(result)
+                self.assertNotIn(uri, result.err)
+
+    def test_a_wrong_password_is_70_in_the_servers_words(self):
+        server = support.Server(password=support.PASSWORD)
+        self.addCleanup(server.stop)
+        self.assert_says(self.run_lock("--server", server.uri, "x", "true"), 70, "NOAUTH")
+        result = self.run_lock("--server", "unix://:wr0ng@" + server.path, "x", "true")
+        self.assert_says(result, 70, "WRONGPASS")
+        self.assertNotIn("wr0ng", result.err)
+
+    def test_a_password_is_used_and_not_shown_by_ps(self):
+        server = support.Server(password=support.PASSWORD)
+        self.addCleanup(server.stop)
+        result = self.run_lock("--server", server.secret_uri, "--verbose", "x", "-c", "tr '\\0' '\\n' </proc/$PPID/cmdline")
+        self.assertEqual(result.code, 0)
+        self.assertIn("@" + server.path, result.out)
+        self.assert_no_secret(result)
+
+    def test_a_key_of_another_type_is_70_in_the_servers_words(self):
+        self.server.redis("SET", "x", "a string")
+        self.assert_says(self.run_lock("-n", "x", "true"), 70, "cannot lock 'x' at %s: " % self.server.uri, "WRONGTYPE")
+        self.assertEqual(self.server.redis("GET", "x"), b"a string")
+
+    def test_a_server_that_has_no_memory_left_is_70_in_its_words(self):
+        self.server.redis("CONFIG", "SET", "maxmemory", "1")
+        self.assert_says(self.run_lock("-n", "x", "true"), 70, "OOM")
+
+    def test_scripts_that_were_flushed_go_unnoticed(self):
+        self.assert_result(self.run_lock("x", "true"), 0)
+        process = self.hold("x", "--lease", "300ms")
+        self.server.redis("SCRIPT", "FLUSH")
+        self.gate.send()
+        self.assert_result(self.result(process), 0)
+        self.assertEqual(self.server.keys(), [])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,293 @@
+"""support - what the tests of the command share: a server of their own, the command as a process, and events to wait for.
+
+Nothing here sleeps in the hope that something has happened by then: a command under test reports through a pipe
+(Channel), the server's state is asked for until it is as expected or a bound is over (until), and every wait fails with what
+it was waiting for. BOUND_S is generous, because the machine may be busy; no test passes or fails by how fast it is.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("REDLATCH_TEST_BUILD", os.path.join(TOP, "build", "release"))
+REDLATCH = os.path.join(BUILD, "bin", "redlatch")
+BOUND_S = 30
+PASSWORD = "s3cret-w0rd"
+
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent():
+    """For preexec_fn: nothing that a test starts outlives it."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def until(condition, what, bound=BOUND_S):
+    """Ask until the answer is true, and return it."""
+    end = time.monotonic() + bound
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError("not within %g s: %s" % (bound, what))
+        time.sleep(0.002)
+
+
+# ---- the server ----------------------------------------------------------------------------------------------------------
+
+class Reply(Exception):
+    """An error reply."""
+
+
+class Redis:
+    """A connection, speaking just enough of the protocol."""
+
+    def __init__(self, path, password=None):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(BOUND_S)
+        self.socket.connect(path)
+        self.input = self.socket.makefile("rb")
+        if password:
+            self("AUTH", password)
+
+    def close(self):
+        self.input.close()
+        self.socket.close()
+
+    def __call__(self, *words):
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        parts = [b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+        self.socket.sendall(b"".join(parts))
+        return self.read()
+
+    def read(self):
+        line = self.input.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            raise Reply(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.input.read(int(rest) + 2)[:-2]
+        if kind == b"*":
+            return [self.read() for _ in range(int(rest))]
+        raise ConnectionError("the server closed the connection")
+
+
+class Server:
+    """A redis-server in a directory of its own, on a unix socket. `password` and further arguments are optional."""
+
+    def __init__(self, *arguments, password=None):
+        self.folder = tempfile.mkdtemp(prefix="redlatch-cli-")
+        self.path = os.path.join(self.folder, "s")
+        self.password = password
+        self.arguments = arguments + (("--requirepass", password) if password else ())
+        self.start()
+
+    def start(self):
+        binary = os.environ.get("REDLATCH_TEST_SERVER", "redis-server")
+        self.process = subprocess.Popen(
+            [binary, "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", self.folder, *self.arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        for line in self.process.stdout:
+            if b"eady to accept connections" in line:
+                break
+        else:
+            raise RuntimeError("%s does not start" % binary)
+        self.redis = Redis(self.path, self.password)
+
+    def kill(self):
+        self.redis.close()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self):
+        if self.process.returncode is None:
+            self.kill()
+        shutil.rmtree(self.folder)
+
+    @property
+    def uri(self):
+        return "unix:" + self.path
+
+    @property
+    def secret_uri(self):
+        return "unix://:%s@%s" % (self.password, self.path)
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Accepts connections (the kernel does) and answers nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def exists(self, name):
+        return self.redis("EXISTS", name) == 1
+
+    def waiters(self, name):
+        """How many connections wait for a message about the lock."""
+        return self.redis("PUBSUB", "NUMSUB", "redisson_lock__channel:{%s}" % name)[1]
+
+    def keys(self):
+        return self.redis("KEYS", "*")
+
+
+# ---- processes and events ------------------------------------------------------------------------------------------------
+
+class Channel:
+    """A named pipe into which commands under test write words, one a line; or from which they read one and so are held up."""
+
+    def __init__(self, folder, name):
+        self.path = os.path.join(folder, name)
+        os.mkfifo(self.path)
+        self.fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.rest = b""
+
+    def close(self):
+        os.close(self.fd)
+
+    def next(self, bound=BOUND_S):
+        """The next line."""
+        end = time.monotonic() + bound
+        while b"\n" not in self.rest:
+            if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
+                raise AssertionError("nobody wrote into %s within %g s" % (os.path.basename(self.path), bound))
+            self.rest += os.read(self.fd, 65536)
+        line, self.rest = self.rest.split(b"\n", 1)
+        return line.decode(errors="surrogateescape")
+
+    def expect(self, word):
+        line = self.next()
+        if line != word:
+            raise AssertionError("%r instead of %r" % (line, word))
+
+    def is_silent(self):
+        return not self.rest and not select.select([self.fd], [], [], 0)[0]
+
+    def send(self, word="go"):
+        os.write(self.fd, word.encode() + b"\n")
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return "exit status %d, stdout %r, stderr %r" % (self.code, self.out, self.err)
+
+
+class Case(unittest.TestCase):
+    """A test with a server, two channels and a folder, all gone afterwards. `run_lock` runs the command to its end, `start`
+    only starts it."""
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.stop)
+        self.folder = self.server.folder
+        self.events = Channel(self.folder, "events")
+        self.gate = Channel(self.folder, "gate")
+        self.addCleanup(self.events.close)
+        self.addCleanup(self.gate.close)
+
+    def environment(self, **more):
+        env = dict(os.environ, REDLATCH_SERVER=self.server.uri, EVENTS=self.events.path, GATE=self.gate.path)
+        env.update(more)
+        return {key: value for key, value in env.items() if value is not None}
+
+    def start(self, *arguments, env=None, prefix=(), **options):
+        """Start `redlatch` with these arguments; `env` adds to the environment, None in it removes."""
+        options = dict(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **options)
+        process = subprocess.Popen([*prefix, REDLATCH, *arguments], env=self.environment(**(env or {})), **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+    def result(self, process, input=None):
+        out, err = process.communicate(input, BOUND_S)
+        return Result(process.returncode, out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"))
+
+    def redlatch(self, *arguments, input=None, **options):
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        return self.result(self.start(*arguments, **options), input)
+
+    def run_lock(self, *arguments, **options):
+        return self.redlatch("run", *arguments, **options)
+
+    def hold(self, name, *options, command='echo held >"$EVENTS"; read _ <"$GATE"', **more):
+        """Start a command under the lock and wait until it runs; it ends when the gate is opened."""
+        process = self.start("run", *options, name, "--", "sh", "-c", command, **more)
+        self.events.expect("held")
+        return process
+
+    def wait_for_waiters(self, name, count=1):
+        until(lambda: self.server.waiters(name) == count, "%d processes wait for %s" % (count, name))
+
+    def assert_result(self, result, code, out="", err=""):
+        """`err` None: whatever."""
+        self.assertEqual((result.code, result.out), (code, out), result)
+        if err is not None:
+            self.assertEqual(result.err, err, result)
+
+    def assert_says(self, result, code, *parts):
+        """The exit status, and parts of what it says on stderr, every line of which begins with its name."""
+        self.assertEqual(result.code, code, result)
+        for part in parts:
+            self.assertIn(part, result.err)
+        for line in result.err.splitlines():
+            self.assertTrue(line.startswith("redlatch: "), result)
+
+    def assert_free(self, name):
+        """Free at once: without waiting for a lease."""
+        self.assertFalse(self.server.exists(name), "%r is still locked" % name)
+
+
+def process_is_gone(pid):
+    """Ended, whether or not its parent has looked."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+def wait_until_gone(pid):
+    until(lambda: process_is_gone(pid), "process %d ends" % pid)
+
+
+# ---- a test program ------------------------------------------------------------------------------------------------------
+
+def main():
+    """Run every test of the calling module; the last line is the count."""
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
+    failed = len({getattr(test, "test_case", test).id() for test, _ in outcome.failures + outcome.errors})
+    for test, why in outcome.skipped:
+        print("skipped: %s: %s" % (test, why))
+    print("%d passed, %d failed" % (outcome.testsRun - failed - len(outcome.skipped), failed))
+    sys.exit(1 if failed else 0)
