@@ -124,9 +124,10 @@ static bool descends_from(const struct snapshot *s, const struct process *p, pid
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_alive(pid_t pid, int signo)
+/* False: it is gone, or not ours to signal. */
+static bool reach(pid_t pid, int signo)
 {
     return kill(pid, signo) == 0;
 }
@@ -138,14 +139,14 @@ size_t family_signal(pid_t first, unsigned long long birth, int signo)
     size_t count = 0;
 
     take(&s);
-    if (first > 0 && is_alive(first, signo))
+    if (first > 0 && reach(first, signo))
         count++;
     for (size_t i = 0; i < s.count; i++) {
         const struct process *p = &s.list[i];
 
         if (p->pid == first || p->state == 'Z' || p->state == 'X' || p->birth < birth || !descends_from(&s, p, self))
             continue;
-        if (is_alive(p->pid, signo))
+        if (reach(p->pid, signo))
             count++;
     }
     free(s.list);

@@ -99,16 +99,17 @@ static void say_failed(const struct run *r, const char *what, const rdl_err_t *e
 static void say_locking(const struct run *r)
 {
     int64_t wait_ms = r->options->wait_ms;
-    char shown[32];
+    char shown[48] = "waiting as long as it takes";
 
     if (!r->options->verbose)
         return;
-    duration_print(wait_ms, shown, sizeof shown);
-    text_say("locking '%s' at %s, %s%s", r->name, r->server,
-             wait_ms == RDL_WAIT_FOREVER ? "waiting as long as it takes"
-             : wait_ms == 0              ? "not waiting"
-                                         : "waiting at most ",
-             wait_ms == RDL_WAIT_FOREVER || wait_ms == 0 ? "" : shown);
+    if (wait_ms == 0) {
+        strcpy(shown, "not waiting");
+    } else if (wait_ms != RDL_WAIT_FOREVER) {
+        strcpy(shown, "waiting at most ");
+        duration_print(wait_ms, shown + strlen(shown), sizeof shown - strlen(shown));
+    }
+    text_say("locking '%s' at %s, %s", r->name, r->server, shown);
 }
 
 static void say_locked(const struct run *r, int64_t token)
