@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <redlatch/error.h>
+#include <stdio.h>
 #include <string.h>
 
 TestSuite(tool_text, .timeout = 10);
@@ -28,7 +29,7 @@ static void assert_hidden(const char *uri, const char *expected)
 {
     char copy[128];
 
-    strcpy(copy, uri);
+    snprintf(copy, sizeof copy, "%s", uri);
     server_hide_secret(copy);
     cr_assert_str_eq(copy, expected);
 }

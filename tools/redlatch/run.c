@@ -96,21 +96,29 @@ static void say_failed(const struct run *r, const char *what, const rdl_err_t *e
     text_say("cannot %s '%s' at %s: %s", what, r->name, r->server, reason_of(err));
 }
 
+static bool is_bounded(int64_t wait_ms)
+{
+    return wait_ms != 0 && wait_ms != RDL_WAIT_FOREVER;
+}
+
+static const char *how_long(int64_t wait_ms)
+{
+    if (is_bounded(wait_ms))
+        return "waiting at most ";
+    return wait_ms == 0 ? "not waiting" : "waiting as long as it takes";
+}
+
 static void say_locking(const struct run *r)
 {
     int64_t wait_ms = r->options->wait_ms;
-    char shown[48] = "waiting as long as it takes";
+    char shown[32];
 
     if (!r->options->verbose)
         return;
-    if (wait_ms == 0) {
-        strcpy(shown, "not waiting");
-    } else if (wait_ms != RDL_WAIT_FOREVER) {
-        strcpy(shown, "waiting at most ");
-        duration_print(wait_ms, shown + strlen(shown), sizeof shown - strlen(shown));
-    }
-    text_say("locking '%s' at %s, %s", r->name, r->server, shown);
+    duration_print(wait_ms, shown, sizeof shown);
+    text_say("locking '%s' at %s, %s%s", r->name, r->server, how_long(wait_ms), is_bounded(wait_ms) ? shown : "");
 }
+
 
 static void say_locked(const struct run *r, int64_t token)
 {
