@@ -119,7 +119,6 @@ static void say_locking(const struct run *r)
     text_say("locking '%s' at %s, %s%s", r->name, r->server, how_long(wait_ms), is_bounded(wait_ms) ? shown : "");
 }
 
-
 static void say_locked(const struct run *r, int64_t token)
 {
     char shown[32];
