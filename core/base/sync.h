@@ -34,7 +34,7 @@ struct rdl__parker {
 
 static inline void rdl__parker_init(struct rdl__parker *p)
 {
-    atomic_init(&p->word, 0);
+    atomic_store_explicit(&p->word, 0, memory_order_relaxed); /* a late post to an earlier life may still come */
 }
 
 /* Add bits (not 0) and wake the owner. @thread any */

@@ -366,16 +366,31 @@ static void free_string(const struct rdl__mem *mem, char *string)
         rdl__free(mem, string, strlen(string) + 1);
 }
 
+static void free_secret(const struct rdl__mem *mem, char *secret)
+{
+    size_t len = secret != NULL ? strlen(secret) : 0; /* gone once it is wiped */
+
+    rdl__wipe(secret, len);
+    rdl__free(mem, secret, len + 1);
+}
+
+void rdl__uri_credentials(struct rdl__uri *uri, char *username, char *password)
+{
+    if (username != NULL) {
+        free_string(uri->mem, uri->username);
+        uri->username = username;
+    }
+    if (password != NULL) {
+        free_secret(uri->mem, uri->password);
+        uri->password = password;
+    }
+}
+
 void rdl__uri_done(struct rdl__uri *uri)
 {
-    size_t secret = uri->password != NULL ? strlen(uri->password) : 0;
-
     free_string(uri->mem, uri->host);
     free_string(uri->mem, uri->username);
-    if (uri->password != NULL) {
-        rdl__wipe(uri->password, secret);
-        rdl__free(uri->mem, uri->password, secret + 1);
-    }
+    free_secret(uri->mem, uri->password);
     *uri = (struct rdl__uri){0};
 }
 

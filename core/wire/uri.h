@@ -26,6 +26,9 @@ struct rdl__uri {
  * parameters, a fragment, an empty host, a port outside 1..65535, a db outside 0..2^31-1, a %00 anywhere, bad percent escapes,
  * a unix path that does not fit sockaddr_un or is not absolute. */
 int rdl__uri_parse(const struct rdl__mem *mem, const char *text, struct rdl__uri *ret_uri, rdl_err_t *err);
+/* Other credentials, owned by `mem` like the rest and taken over; NULL: keep what the URI says. */
+void rdl__uri_credentials(struct rdl__uri *uri, char *username, char *password);
+
 void rdl__uri_done(struct rdl__uri *uri); /* wipes the password; a zeroed one is fine */
 
 /* "host:port", "[v6]:port" or "unix:/path", for people; no user, no password. Cut to cap. */

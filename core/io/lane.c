@@ -1,0 +1,890 @@
+/* lane.c - combining callers, the loop's part, and doubts.
+ *
+ * Two lists hold the requests: `queued` (to be encoded) and `sent` (in the order in which replies will come). Each is on one
+ * of them under `mu`. A request given up leaves no placeholder, only a count on its successor of replies to pass over.
+ *
+ * Roles. The reader is a calling thread (CALLER: the leader), the loop (LOOP), or nobody (NONE: nothing is awaited). Only the
+ * reader receives, parses, and declares a connection broken. Anybody may write: whoever finds `writing` clear encodes and
+ * sends everything queued, without mu during the system call, until nothing is left. A failed write only shuts the socket
+ * down; the reader finds out.
+ *
+ *   NONE -> CALLER   a caller with a request finds nobody reading
+ *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
+ *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
+ *   CALLER -> NONE   nothing is left
+ *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
+ *
+ * The traps: a caller may time out in the instant in which it is settled or made leader. So `state` is changed under mu
+ * before the bit is posted, and nobody whose request was settled leaves before it has seen RDL__POST_SETTLED: until then
+ * the settler may still touch the request. Nobody blocks in a write: when the socket is full the rest waits in `out`, and
+ * the reader, who drains the other direction, goes on with it.
+ *
+ * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its descriptor.
+ */
+#include "core/io/lane.h"
+
+#include "core/base/err.h"
+#include "core/io/conn.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RECV_SIZE ((size_t)16 * 1024)
+
+enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
+
+/* A connection of a lane, kept after its end for as long as the server must be told to forget it. */
+struct line {
+    struct rdl__conn conn;
+    struct rdl__lane *lane;
+    struct rdl__link link; /* on the lane's broken or severed list */
+    struct rdl__req kill;
+    bool owed; /* something sent on it was unanswered when it broke */
+};
+
+struct rdl__lane {
+    /* immutable */
+    struct rdl__node *node;
+    bool kept_up;
+    void (*on_news)(void *arg, enum rdl__lane_news news, int64_t now);
+    void *on_news_arg;
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    bool closed;
+    bool writing;         /* somebody is in the writing loop */
+    bool reading;         /* the leader is in recv, or about to be */
+    enum role role;
+    struct rdl__req *leader;
+    struct line *line;    /* NULL: down */
+    struct rdl__link queued;
+    struct rdl__link sent;
+    uint32_t tail_skip;   /* replies to pass over after the last of `sent` */
+    unsigned loop_owed;   /* requests on the lists that the loop answers for */
+    struct rdl__buf out;  /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
+    size_t out_sent;
+    struct rdl__link settled; /* the loop's, waiting for ops->done */
+    struct rdl__link broken;  /* lines to be closed */
+
+    /* loop thread only */
+    struct line *making; /* being connected */
+    struct rdl__link severed; /* closed lines whose KILL is unanswered */
+    struct rdl__task attend;
+    struct rdl__task flush_later;
+    struct rdl__timer stall; /* the server has been silent too long */
+    struct rdl__timer memory_retry;
+    bool connected_once;
+    bool told_up; /* the last news was RDL__LANE_UP */
+
+    char recv[RECV_SIZE]; /* the reader's */
+};
+
+static const struct rdl__conn_ops conn_ops;
+static const struct rdl__req_ops kill_ops;
+
+/* ---- settling ------------------------------------------------------------------------------------------------------------ */
+
+static bool blocking(const struct rdl__req *req)
+{
+    return req->ops->done == NULL;
+}
+
+/* @locks mu */
+static void enqueue(struct rdl__lane *lane, struct rdl__req *req)
+{
+    req->state = RDL__REQ_QUEUED;
+    rdl__list_push_back(&lane->queued, &req->link);
+    if (!blocking(req))
+        lane->loop_owed++;
+}
+
+/* Take a request off its list as settled. Blocking ones are collected in `wake`, for after mu.  @locks mu */
+static void settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct rdl__link *wake)
+{
+    rdl__list_remove(&req->link);
+    req->state = RDL__REQ_SETTLED;
+    req->rc = rc;
+    if (blocking(req)) {
+        rdl__list_push_back(wake, &req->link);
+    } else {
+        lane->loop_owed--;
+        rdl__list_push_back(&lane->settled, &req->link);
+    }
+}
+
+/* Nothing of a request may be touched once its bit is posted, so it is off the list first. `self`: the caller's own, which
+ * needs no waking. */
+static void wake_all(struct rdl__link *wake, const struct rdl__req *self)
+{
+    struct rdl__link *l;
+
+    while ((l = rdl__list_pop(wake)) != NULL) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        if (req == self)
+            rdl__parker_mark(&req->park, RDL__POST_SETTLED);
+        else
+            rdl__parker_post(&req->park, RDL__POST_SETTLED);
+    }
+}
+
+/* @thread loop  @locks none */
+static void run_settled(struct rdl__lane *lane, int64_t now)
+{
+    for (;;) {
+        struct rdl__link *l;
+        struct rdl__req *req;
+
+        rdl__mutex_lock(&lane->mu);
+        l = rdl__list_pop(&lane->settled);
+        rdl__mutex_unlock(&lane->mu);
+        if (l == NULL)
+            return;
+        req = rdl__container(l, struct rdl__req, link);
+        req->ops->done(req, now);
+    }
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+
+/* Move what is queued into `out`.  @locks mu, writing */
+static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
+{
+    struct rdl__link *l;
+
+    while ((l = rdl__list_first(&lane->queued)) != NULL) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+        size_t before = lane->out.len;
+
+        req->ops->encode(req, &lane->out, req->eval);
+        if (rdl__buf_failed(&lane->out)) {
+            rdl__buf_cut(&lane->out, before);
+            settle(lane, req, RDL_ENOMEM, wake);
+            continue;
+        }
+        req->sent_at = now;
+        req->state = RDL__REQ_SENT;
+        req->skip += lane->tail_skip;
+        lane->tail_skip = 0;
+        rdl__list_remove(l);
+        rdl__list_push_back(&lane->sent, l);
+    }
+}
+
+static bool out_pending(const struct rdl__lane *lane)
+{
+    return lane->out_sent < lane->out.len;
+}
+
+/* Encode and send everything there is, unless somebody is at it.  @locks mu, released around the system call and around
+ * waking; held again on return */
+static void flush(struct rdl__lane *lane, const struct rdl__req *self)
+{
+    struct line *line = lane->line;
+    struct rdl__link wake;
+
+    if (lane->writing || line == NULL)
+        return;
+    rdl__list_init(&wake);
+    lane->writing = true;
+    while (lane->line == line && (out_pending(lane) || !rdl__list_empty(&lane->queued))) {
+        ssize_t n;
+
+        if (!rdl__list_empty(&lane->queued))
+            encode_queued(lane, rdl__now(), &wake);
+        rdl__mutex_unlock(&lane->mu);
+        wake_all(&wake, self);
+        n = out_pending(lane) ? rdl__sock_send(&line->conn.sock, lane->out.data + lane->out_sent,
+                                               lane->out.len - lane->out_sent)
+                              : 0;
+        if (n < 0)
+            rdl__sock_shutdown(&line->conn.sock);
+        rdl__mutex_lock(&lane->mu);
+        if (n <= 0)
+            break;
+        lane->out_sent += (size_t)n;
+        if (lane->out_sent == lane->out.len) {
+            rdl__buf_cut(&lane->out, 0);
+            lane->out_sent = 0;
+        }
+    }
+    lane->writing = false;
+    if (lane->line != line) { /* broke meanwhile: what was encoded is on its way back to `queued` */
+        rdl__buf_cut(&lane->out, 0);
+        lane->out_sent = 0;
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    } else if (out_pending(lane) && lane->role == ROLE_LOOP && !rdl__loop_here(lane->node->loop)) {
+        rdl__loop_post(lane->node->loop, &lane->attend); /* to wait until the socket has room */
+    }
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+
+/* One reply, for the first request that was sent, unless it belongs to one given up. False: nobody asked for it.  @locks mu */
+static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int64_t now, struct rdl__link *wake)
+{
+    struct rdl__link *l = rdl__list_first(&lane->sent);
+    struct rdl__req *req;
+
+    if (reply->push)
+        return true;
+    if (l == NULL) {
+        if (lane->tail_skip == 0)
+            return false;
+        lane->tail_skip--;
+        return true;
+    }
+    req = rdl__container(l, struct rdl__req, link);
+    if (req->skip > 0) {
+        req->skip--;
+        return true;
+    }
+    if (!req->eval && rdl__reply_is_error(reply, "NOSCRIPT")) { /* proves that it did not run: send it with its text */
+        req->eval = true;
+        req->state = RDL__REQ_QUEUED;
+        rdl__list_remove(l);
+        rdl__list_push_back(&lane->queued, l);
+        return true;
+    }
+    req->ops->decode(req, reply, now);
+    settle(lane, req, RDL_OK, wake);
+    return true;
+}
+
+/* Bytes have come: hand out every whole reply. NULL, or what is wrong with them.  @locks mu */
+static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake)
+{
+    struct rdl__reader *reader = lane->line->conn.reader;
+    const struct rdl__reply *reply;
+
+    if (rdl__reader_feed(reader, lane->recv, len) < 0)
+        return "out of memory, or not the Redis protocol";
+    for (;;) {
+        if (rdl__reader_next(reader, &reply) < 0)
+            return "out of memory, or not the Redis protocol";
+        if (reply == NULL)
+            return NULL;
+        if (!hand_out(lane, reply, now, wake))
+            return reply->type == RDL__REPLY_ERROR ? reply->str : "a reply that nobody asked for";
+    }
+}
+
+/* ---- broken connections -------------------------------------------------------------------------------------------------- */
+
+static bool idle(const struct rdl__lane *lane)
+{
+    return rdl__list_empty(&lane->queued) && rdl__list_empty(&lane->sent) && lane->tail_skip == 0 && !out_pending(lane);
+}
+
+/* KILLs are made anew for the next connection.  @locks mu */
+static void drop_kills(struct rdl__lane *lane, struct rdl__link *list)
+{
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = list->next; l != list; l = next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        next = l->next;
+        if (req->ops == &kill_ops) {
+            rdl__list_remove(l);
+            req->state = RDL__REQ_IDLE;
+            lane->loop_owed--;
+        }
+    }
+}
+
+/* The connection is broken: what was sent is in doubt and will be repeated. The loop takes over.  @locks mu; the reader */
+static void sever(struct rdl__lane *lane, const char *why)
+{
+    struct line *line = lane->line;
+
+    rdl__sock_shutdown(&line->conn.sock);
+    line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
+    rdl__list_push_back(&lane->broken, &line->link);
+    lane->line = NULL;
+    drop_kills(lane, &lane->sent);
+    drop_kills(lane, &lane->queued);
+    for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        req->skip = 0;
+        req->resent = true;
+        req->state = RDL__REQ_QUEUED;
+    }
+    rdl__list_splice_front(&lane->queued, &lane->sent);
+    lane->tail_skip = 0;
+    if (!lane->writing) {
+        rdl__buf_cut(&lane->out, 0);
+        lane->out_sent = 0;
+    }
+    lane->role = ROLE_LOOP;
+    lane->leader = NULL;
+    rdl__mutex_lock(&lane->node->mu);
+    (void)rdl__err_set(&lane->node->last_error, RDL_ECONN, "%s: connection lost: %s", lane->node->label, why);
+    rdl__err_where(&lane->node->last_error, lane->node->label, NULL, 0);
+    rdl__mutex_unlock(&lane->node->mu);
+    rdl__loop_post(lane->node->loop, &lane->attend);
+}
+
+/* ---- callers ------------------------------------------------------------------------------------------------------------- */
+
+/* The reader has nothing more to do for itself: who goes on?  @locks mu */
+static void pass_role(struct rdl__lane *lane)
+{
+    lane->leader = NULL;
+    if (lane->line == NULL || lane->closed || lane->loop_owed > 0) {
+        lane->role = ROLE_LOOP;
+        rdl__loop_post(lane->node->loop, &lane->attend);
+        return;
+    }
+    if (idle(lane)) {
+        lane->role = ROLE_NONE;
+        return;
+    }
+    if (rdl__list_empty(&lane->sent) && rdl__list_empty(&lane->queued)) { /* only replies to pass over */
+        lane->role = ROLE_LOOP;
+        rdl__loop_post(lane->node->loop, &lane->attend);
+        return;
+    }
+    lane->role = ROLE_CALLER;
+    lane->leader = rdl__container(rdl__list_empty(&lane->sent) ? lane->queued.next : lane->sent.next, struct rdl__req, link);
+    rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
+}
+
+static const char *broken_how(ssize_t n)
+{
+    return n == -EPIPE ? "the server closed it" : strerror((int)-n);
+}
+
+static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)
+{
+    return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
+}
+
+/* Write for all, read for all, until one's own request is settled or has waited long enough. The role is passed on only in the
+ * first case, before the others are woken; else it is still the caller's on return, or the loop's if the connection broke.
+ * @locks mu, released while sending and receiving */
+static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
+{
+    struct line *line = lane->line;
+    struct rdl__link wake;
+    int64_t now = 0;
+
+    rdl__list_init(&wake);
+    while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
+        const char *wrong = NULL;
+        bool full;
+        ssize_t n;
+
+        flush(lane, self);
+        if (self->state == RDL__REQ_SETTLED)
+            break;
+        full = out_pending(lane) && !lane->writing;
+        lane->reading = true;
+        rdl__mutex_unlock(&lane->mu);
+        now = rdl__now();
+        if (full)
+            rdl__sock_wait(&line->conn.sock, true, now, deadline);
+        n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
+        now = rdl__now();
+        rdl__mutex_lock(&lane->mu);
+        lane->reading = false;
+        if (n > 0)
+            wrong = take_bytes(lane, (size_t)n, now, &wake);
+        else if (n < 0)
+            wrong = broken_how(n);
+        if (wrong != NULL)
+            sever(lane, wrong);
+        else if (self->state == RDL__REQ_SETTLED)
+            pass_role(lane);
+        if (!rdl__list_empty(&wake)) {
+            rdl__mutex_unlock(&lane->mu);
+            wake_all(&wake, self);
+            rdl__mutex_lock(&lane->mu);
+        }
+    }
+}
+
+/* @locks mu */
+static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir, enum rdl__heir_mode mode)
+{
+    bool on_wire = req->state == RDL__REQ_SENT;
+    bool unsure = on_wire || req->resent;
+    bool in_place = heir != NULL && (mode == RDL__HEIR_REPLACES || (unsure && !on_wire));
+
+    if (req->state == RDL__REQ_SETTLED)
+        return RDL__ANSWERED;
+    if (!blocking(req))
+        lane->loop_owed--;
+    if (in_place) {
+        heir->skip = req->skip;
+        heir->sent_at = req->sent_at;
+        heir->resent = req->resent;
+        heir->state = req->state;
+        rdl__list_replace(&req->link, &heir->link);
+        lane->loop_owed++;
+    } else {
+        if (on_wire) {
+            struct rdl__link *next = req->link.next;
+
+            if (next != &lane->sent)
+                rdl__container(next, struct rdl__req, link)->skip += req->skip + 1;
+            else
+                lane->tail_skip += req->skip + 1;
+        }
+        rdl__list_remove(&req->link);
+        if (heir != NULL && unsure)
+            enqueue(lane, heir);
+    }
+    req->state = RDL__REQ_IDLE;
+    req->skip = 0;
+    return unsure ? RDL__UNSURE : RDL__UNSENT;
+}
+
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
+                                 enum rdl__heir_mode mode)
+{
+    enum rdl__outcome outcome = RDL__ANSWERED;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->closed) {
+        rdl__mutex_unlock(&lane->mu);
+        req->state = RDL__REQ_SETTLED;
+        req->rc = RDL_ECLOSED;
+        return RDL__ANSWERED;
+    }
+    enqueue(lane, req);
+    if (lane->line == NULL)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    while (outcome == RDL__ANSWERED && req->state != RDL__REQ_SETTLED) {
+        if (lane->role == ROLE_NONE || lane->leader == req) {
+            lane->role = ROLE_CALLER;
+            lane->leader = req;
+            lead(lane, req, deadline);
+        } else {
+            if (lane->role == ROLE_LOOP || lane->reading)
+                flush(lane, req); /* the reader is not about to write: do it oneself */
+            rdl__parker_unmark(&req->park, RDL__POST_LEAD);
+            rdl__mutex_unlock(&lane->mu);
+            if (rdl__park(&req->park, deadline) & RDL__POST_SETTLED)
+                return RDL__ANSWERED;
+            rdl__mutex_lock(&lane->mu);
+        }
+        if (waited_enough(req, rdl__now(), deadline))
+            outcome = give_up(lane, req, heir, mode);
+        if (lane->leader == req && (outcome != RDL__ANSWERED || req->state == RDL__REQ_SETTLED))
+            pass_role(lane);
+    }
+    if (outcome != RDL__ANSWERED && lane->role == ROLE_LOOP)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    else if (outcome != RDL__ANSWERED && lane->reading)
+        flush(lane, NULL); /* the heir */
+    rdl__mutex_unlock(&lane->mu);
+    if (outcome == RDL__ANSWERED)
+        (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
+    return outcome;
+}
+
+/* ---- the loop's part ----------------------------------------------------------------------------------------------------- */
+
+static void line_free(struct line *line)
+{
+    const struct rdl__mem *mem = line->lane->node->mem;
+
+    rdl__conn_done(&line->conn);
+    rdl__free(mem, line, sizeof *line);
+}
+
+/* Close what broke; remember those whose requests may still run.  @locks mu */
+static void close_broken(struct rdl__lane *lane)
+{
+    struct rdl__link *l;
+
+    if (lane->writing)
+        return; /* the writer posts `attend` when it is out */
+    while ((l = rdl__list_pop(&lane->broken)) != NULL) {
+        struct line *line = rdl__container(l, struct line, link);
+
+        rdl__conn_close(&line->conn);
+        if (!line->owed) {
+            line_free(line);
+            continue;
+        }
+        if (line->conn.id == 0 || line->conn.run_id[0] == '\0')
+            atomic_store(&lane->node->kill_refused, true);
+        rdl__list_push_back(&lane->severed, &line->link);
+    }
+}
+
+static void start_line(struct rdl__lane *lane, int64_t now)
+{
+    struct line *line = rdl__zalloc(lane->node->mem, sizeof *line);
+
+    if (line == NULL) {
+        rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + 50 * RDL__MS);
+        return;
+    }
+    line->lane = lane;
+    rdl__conn_init(&line->conn, lane->node, &conn_ops);
+    rdl__list_init(&line->link);
+    lane->making = line;
+    rdl__conn_start(&line->conn, now);
+}
+
+static void watch_line(struct rdl__lane *lane)
+{
+    if (lane->line != NULL)
+        rdl__conn_watch(&lane->line->conn,
+                        lane->role != ROLE_LOOP ? 0
+                                                : RDL__READABLE | (out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0));
+}
+
+/* A server that is silent with requests outstanding is given up, so that they can be repeated elsewhere. */
+static void watch_stall(struct rdl__lane *lane)
+{
+    if (lane->role == ROLE_LOOP && lane->line != NULL && !rdl__list_empty(&lane->sent)) {
+        const struct rdl__req *first = rdl__container(lane->sent.next, struct rdl__req, link);
+
+        rdl__loop_timer(lane->node->loop, &lane->stall,
+                        rdl__after_ms(first->sent_at, 2 * lane->node->config.command_timeout_ms));
+    } else {
+        rdl__loop_timer_off(lane->node->loop, &lane->stall);
+    }
+}
+
+/* Tell the owner, once, that the connection is gone.  @thread loop  @locks none */
+static void report_down(struct rdl__lane *lane, bool closed, int64_t now)
+{
+    rdl_err_t why;
+
+    if (!lane->told_up)
+        return;
+    lane->told_up = false;
+    if (!closed && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
+        rdl__log(lane->node->sinks, RDL_LOG_WARN, "%s", why.message);
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
+}
+
+/* Everything that the loop owes this lane, whatever has changed.  @thread loop  @locks none */
+static void attend(struct rdl__lane *lane, int64_t now)
+{
+    bool down, closed;
+
+    rdl__mutex_lock(&lane->mu);
+    closed = lane->closed;
+    if (lane->role == ROLE_LOOP && lane->line != NULL) {
+        if (closed)
+            sever(lane, "the client is closed");
+        else
+            flush(lane, NULL);
+        if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
+            pass_role(lane);
+    }
+    down = lane->line == NULL;
+    close_broken(lane);
+    watch_line(lane);
+    watch_stall(lane);
+    if (down && lane->making == NULL && !closed && (lane->kept_up || !rdl__list_empty(&lane->queued)))
+        start_line(lane, now);
+    rdl__mutex_unlock(&lane->mu);
+    if (down)
+        report_down(lane, closed, now);
+    run_settled(lane, now);
+}
+
+static void on_attend(struct rdl__task *task, int64_t now)
+{
+    attend(rdl__container(task, struct rdl__lane, attend), now);
+}
+
+static void on_flush_later(struct rdl__task *task, int64_t now)
+{
+    attend(rdl__container(task, struct rdl__lane, flush_later), now);
+}
+
+static void on_memory_retry(struct rdl__timer *timer, int64_t now)
+{
+    attend(rdl__container(timer, struct rdl__lane, memory_retry), now);
+}
+
+static void on_stall(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, stall);
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->role == ROLE_LOOP && lane->line != NULL && !rdl__list_empty(&lane->sent)) {
+        const struct rdl__req *first = rdl__container(lane->sent.next, struct rdl__req, link);
+
+        if (now >= rdl__after_ms(first->sent_at, 2 * lane->node->config.command_timeout_ms)) {
+            rdl__conn_watch(&lane->line->conn, 0);
+            sever(lane, "the server does not answer");
+        }
+    }
+    rdl__mutex_unlock(&lane->mu);
+    attend(lane, now);
+}
+
+static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
+{
+    struct line *line = rdl__container(conn, struct line, conn);
+    struct rdl__lane *lane = line->lane;
+    const char *wrong = NULL;
+    struct rdl__link wake;
+
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    if (lane->line == line && lane->role == ROLE_LOOP && (events & RDL__READABLE)) {
+        ssize_t n = rdl__sock_recv(&conn->sock, lane->recv, RECV_SIZE, now, now);
+
+        if (n > 0)
+            wrong = take_bytes(lane, (size_t)n, now, &wake);
+        else if (n < 0)
+            wrong = broken_how(n);
+        if (wrong != NULL) {
+            rdl__conn_watch(conn, 0);
+            sever(lane, wrong);
+        }
+    }
+    rdl__mutex_unlock(&lane->mu);
+    wake_all(&wake, NULL);
+    run_settled(lane, now);
+    rdl__loop_later(lane->node->loop, &lane->flush_later);
+}
+
+/* ---- CLIENT KILL --------------------------------------------------------------------------------------------------------- */
+
+static void encode_kill(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    const struct line *line = rdl__container(req, struct line, kill);
+
+    (void)eval;
+    rdl__cmd_begin(to, 6);
+    rdl__cmd_str(to, "CLIENT");
+    rdl__cmd_str(to, "KILL");
+    rdl__cmd_str(to, "ID");
+    rdl__cmd_int(to, line->conn.id);
+    rdl__cmd_str(to, "ADDR");
+    rdl__cmd_str(to, line->conn.addr);
+}
+
+static void decode_kill(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    const struct line *line = rdl__container(req, struct line, kill);
+
+    (void)now;
+    if (reply->type == RDL__REPLY_ERROR)
+        atomic_store(&line->lane->node->kill_refused, true);
+}
+
+static void done_kill(struct rdl__req *req, int64_t now)
+{
+    struct line *line = rdl__container(req, struct line, kill);
+
+    (void)now;
+    if (req->rc == RDL_ENOMEM) {
+        rdl__req_init(req, &kill_ops);
+        rdl__lane_submit(line->lane, req);
+        return;
+    }
+    rdl__list_remove(&line->link);
+    line_free(line);
+}
+
+static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
+
+/* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. Another run has
+ * forgotten them all, and its ids mean other clients.  @locks mu */
+static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
+{
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = lane->severed.next; l != &lane->severed; l = next) {
+        struct line *line = rdl__container(l, struct line, link);
+
+        next = l->next;
+        if (line->conn.id == 0 || line->conn.run_id[0] == '\0' || strcmp(line->conn.run_id, fresh->conn.run_id) != 0) {
+            rdl__list_remove(l);
+            line_free(line);
+            continue;
+        }
+        rdl__req_init(&line->kill, &kill_ops);
+        line->kill.state = RDL__REQ_QUEUED;
+        rdl__list_push_front(&lane->queued, &line->kill.link);
+        lane->loop_owed++;
+    }
+}
+
+static void on_conn_up(struct rdl__conn *conn, int64_t now)
+{
+    struct line *line = rdl__container(conn, struct line, conn);
+    struct rdl__lane *lane = line->lane;
+
+    lane->making = NULL;
+    if (lane->connected_once)
+        rdl__metric(lane->node->sinks, RDL_M_RECONNECTS, 1);
+    lane->connected_once = true;
+    rdl__mutex_lock(&lane->mu);
+    queue_kills(lane, line);
+    lane->line = line;
+    lane->role = ROLE_LOOP;
+    rdl__mutex_unlock(&lane->mu);
+    lane->told_up = true;
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, RDL__LANE_UP, now);
+    attend(lane, now);
+}
+
+static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    struct line *line = rdl__container(conn, struct line, conn);
+    struct rdl__lane *lane = line->lane;
+
+    rdl__log(lane->node->sinks, RDL_LOG_WARN, "cannot connect: %s", why->message);
+    lane->making = NULL;
+    line_free(line);
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, RDL__LANE_FAILED, now);
+    attend(lane, now);
+}
+
+static const struct rdl__conn_ops conn_ops = {.up = on_conn_up, .failed = on_conn_failed, .ready = on_conn_ready};
+
+/* ---- lane.h -------------------------------------------------------------------------------------------------------------- */
+
+struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up)
+{
+    struct rdl__lane *lane = rdl__zalloc(node->mem, sizeof *lane);
+
+    if (lane == NULL)
+        return NULL;
+    if (rdl__mutex_init(&lane->mu) < 0) {
+        rdl__free(node->mem, lane, sizeof *lane);
+        return NULL;
+    }
+    lane->node = node;
+    lane->kept_up = kept_up;
+    lane->role = ROLE_LOOP;
+    rdl__list_init(&lane->queued);
+    rdl__list_init(&lane->sent);
+    rdl__list_init(&lane->settled);
+    rdl__list_init(&lane->broken);
+    rdl__list_init(&lane->severed);
+    rdl__buf_init(&lane->out, node->mem);
+    rdl__task_init(&lane->attend, on_attend);
+    rdl__task_init(&lane->flush_later, on_flush_later);
+    rdl__timer_init(&lane->stall, on_stall);
+    rdl__timer_init(&lane->memory_retry, on_memory_retry);
+    return lane;
+}
+
+void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane_news, int64_t), void *arg)
+{
+    lane->on_news = fn;
+    lane->on_news_arg = arg;
+}
+
+void rdl__lane_open(struct rdl__lane *lane, int64_t now)
+{
+    attend(lane, now);
+}
+
+static void settle_all(struct rdl__lane *lane, struct rdl__link *list, struct rdl__link *wake)
+{
+    struct rdl__link *l;
+
+    while ((l = rdl__list_first(list)) != NULL)
+        settle(lane, rdl__container(l, struct rdl__req, link), RDL_ECLOSED, wake);
+}
+
+void rdl__lane_close(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__link wake;
+
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    lane->closed = true;
+    if (lane->line != NULL) {
+        if (lane->role == ROLE_CALLER) {
+            rdl__sock_shutdown(&lane->line->conn.sock); /* the leader returns from recv, and severs */
+        } else {
+            rdl__conn_watch(&lane->line->conn, 0);
+            sever(lane, "the client is closed");
+        }
+    }
+    drop_kills(lane, &lane->sent);
+    drop_kills(lane, &lane->queued);
+    settle_all(lane, &lane->sent, &wake);
+    settle_all(lane, &lane->queued, &wake);
+    rdl__mutex_unlock(&lane->mu);
+    wake_all(&wake, NULL);
+    if (lane->making != NULL) {
+        line_free(lane->making);
+        lane->making = NULL;
+    }
+    attend(lane, now);
+}
+
+bool rdl__lane_quiet(struct rdl__lane *lane)
+{
+    bool quiet;
+
+    rdl__mutex_lock(&lane->mu);
+    quiet = lane->closed && lane->role != ROLE_CALLER && !lane->writing && rdl__list_empty(&lane->broken);
+    rdl__mutex_unlock(&lane->mu);
+    return quiet;
+}
+
+struct rdl__lane *rdl__lane_free(struct rdl__lane *lane)
+{
+    struct rdl__link *l;
+
+    if (lane == NULL)
+        return NULL;
+    if (lane->line != NULL)
+        line_free(lane->line);
+    while ((l = rdl__list_pop(&lane->broken)) != NULL)
+        line_free(rdl__container(l, struct line, link));
+    while ((l = rdl__list_pop(&lane->severed)) != NULL)
+        line_free(rdl__container(l, struct line, link));
+    rdl__buf_done(&lane->out);
+    rdl__mutex_done(&lane->mu);
+    rdl__free(lane->node->mem, lane, sizeof *lane);
+    return NULL;
+}
+
+void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
+{
+    rdl__mutex_lock(&lane->mu);
+    if (lane->closed) {
+        req->state = RDL__REQ_SETTLED;
+        req->rc = RDL_ECLOSED;
+        rdl__list_push_back(&lane->settled, &req->link);
+    } else {
+        enqueue(lane, req);
+    }
+    rdl__mutex_unlock(&lane->mu);
+    rdl__loop_later(lane->node->loop, &lane->flush_later);
+}
+
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+                                    enum rdl__heir_mode mode)
+{
+    enum rdl__outcome outcome;
+
+    rdl__mutex_lock(&lane->mu);
+    outcome = give_up(lane, req, heir, mode);
+    rdl__mutex_unlock(&lane->mu);
+    rdl__loop_later(lane->node->loop, &lane->flush_later);
+    return outcome;
+}
+
+bool rdl__lane_up(struct rdl__lane *lane)
+{
+    bool up;
+
+    rdl__mutex_lock(&lane->mu);
+    up = lane->line != NULL;
+    rdl__mutex_unlock(&lane->mu);
+    return up;
+}

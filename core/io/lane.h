@@ -1,0 +1,114 @@
+/* lane.h - a command pipeline that several threads share, and that survives its connections.
+ *
+ * A lane carries requests in order over one connection at a time. Callers that block combine on it: whoever finds nobody
+ * reading becomes the leader, writes for all and reads for all, and hands the role on when its own answer is there. What
+ * nobody blocks for (asynchronous requests, what callers gave up) the loop reads. See lane.c.
+ *
+ * Rules of PROTOCOL.md, 3 that live here:
+ *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind a
+ *     CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
+ *   - A request that is given up leaves its reply to be passed over, and may leave an heir: a request of the loop's that
+ *     follows on the same connection (an undo), or that takes the very place of the one given up (a release goes on).
+ * So every request must bear repeating, and arriving late.
+ */
+#ifndef REDLATCH_IO_LANE_H
+#define REDLATCH_IO_LANE_H
+
+#include "core/base/sync.h"
+#include "core/io/node.h"
+#include "core/wire/buf.h"
+#include "core/wire/reply.h"
+
+#include <stdbool.h>
+
+struct rdl__lane;
+struct rdl__req;
+
+struct rdl__req_ops {
+    /* Append exactly one command. `eval`: with the script's text instead of its digest. Called once for each sending; the
+     * repeat of a request (req->resent) must do no more than the first did.  @locks under the lane's */
+    void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
+
+    /* Keep what the reply says; it is gone afterwards.  @thread any  @locks under the lane's */
+    void (*decode)(struct rdl__req *req, const struct rdl__reply *reply, int64_t now);
+
+    /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
+    void (*done)(struct rdl__req *req, int64_t now);
+};
+
+enum rdl__req_state { RDL__REQ_IDLE, RDL__REQ_QUEUED, RDL__REQ_SENT, RDL__REQ_SETTLED };
+
+/* Bits posted to a blocking request's parker. */
+#define RDL__POST_SETTLED 1u
+#define RDL__POST_LEAD 2u   /* the leader's role is yours */
+#define RDL__POST_CANCEL 4u /* posted by whoever cancels the call */
+
+struct rdl__req {
+    struct rdl__link link;
+    const struct rdl__req_ops *ops;
+    int64_t sent_at;            /* of the last sending, read before it */
+    int rc;                     /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED */
+    uint32_t skip;              /* replies to requests given up that come before this one's */
+    unsigned char state;
+    bool resent;                /* was sent before on a connection that broke */
+    bool eval;                  /* the server did not know the script: sent again with its text */
+    struct rdl__parker park;
+};
+
+static inline void rdl__req_init(struct rdl__req *req, const struct rdl__req_ops *ops)
+{
+    rdl__list_init(&req->link);
+    req->ops = ops;
+    req->sent_at = 0;
+    req->rc = 0;
+    req->skip = 0;
+    req->state = RDL__REQ_IDLE;
+    req->resent = false;
+    req->eval = false;
+    rdl__parker_init(&req->park);
+}
+
+/* What became of a request that its caller stopped waiting for. */
+enum rdl__outcome {
+    RDL__ANSWERED, /* settled after all: look at req->rc */
+    RDL__UNSENT,   /* the server has never seen it */
+    RDL__UNSURE,   /* it was sent; whether it ran is unknown */
+};
+
+enum rdl__heir_mode {
+    RDL__HEIR_FOLLOWS,  /* only if the request was sent: goes behind it */
+    RDL__HEIR_REPLACES, /* always: takes its place */
+};
+
+/* A lane of `node`. kept_up: it is the loop's own, connected as long as it lives; otherwise it connects when it is used.
+ * NULL: no memory. */
+struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up);
+
+enum rdl__lane_news { RDL__LANE_UP, RDL__LANE_DOWN, RDL__LANE_FAILED /* an attempt to connect has failed */ };
+
+/* Be told on the loop. Set before the lane is used. */
+void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_news news, int64_t now), void *arg);
+
+/* Connect now rather than at the first request.  @thread loop */
+void rdl__lane_open(struct rdl__lane *lane, int64_t now);
+
+/* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
+void rdl__lane_close(struct rdl__lane *lane, int64_t now);
+bool rdl__lane_quiet(struct rdl__lane *lane);                  /* closed, and no caller is inside any more.  @thread any */
+struct rdl__lane *rdl__lane_free(struct rdl__lane *lane);      /* quiet, and the loop stopped. NULL is fine; returns NULL */
+
+/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. heir (may be
+ * NULL) takes over when the wait ends without a reply.  @thread any but the loop */
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
+                                 enum rdl__heir_mode mode);
+
+/* Send a request; ops->done will run.  @thread loop */
+void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
+
+/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run.  @thread loop */
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+                                    enum rdl__heir_mode mode);
+
+bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */
+
+#endif

@@ -1,0 +1,301 @@
+/* loop.c - the loop thread, on libev.
+ *
+ * One timer descriptor on CLOCK_BOOTTIME serves all timers: libev's own timers stand still while the machine sleeps and are
+ * rounded to milliseconds, and a lease is neither. Order within one turn: descriptors, tasks, timers, then what was put off
+ * with rdl__loop_later, then sleep.
+ */
+#include "core/io/loop.h"
+
+#include "core/base/err.h"
+#include "core/base/sync.h"
+#include "core/io/watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+struct rdl__loop {
+    /* immutable once started */
+    const struct rdl__mem *mem;
+    struct ev_loop *ev;
+    pthread_t thread;
+    int clock_fd;
+
+    /* loop thread only */
+    struct ev_async woken;
+    struct ev_io clock;
+    struct ev_prepare before_sleep;
+    struct rdl__heap timers;
+    int64_t armed; /* what clock_fd is set to */
+    struct rdl__link later;
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    struct rdl__link mailbox;
+    bool stopping;
+};
+
+static struct rdl__task *next_task(struct rdl__loop *loop)
+{
+    struct rdl__link *l;
+
+    rdl__mutex_lock(&loop->mu);
+    l = rdl__list_pop(&loop->mailbox);
+    rdl__mutex_unlock(&loop->mu);
+    return l == NULL ? NULL : rdl__container(l, struct rdl__task, link);
+}
+
+static void run_tasks(struct rdl__loop *loop)
+{
+    int64_t now = rdl__now();
+    struct rdl__task *task;
+
+    while ((task = next_task(loop)) != NULL)
+        task->run(task, now);
+}
+
+static void run_timers(struct rdl__loop *loop)
+{
+    struct rdl__heap_node *first;
+    int64_t now = rdl__now();
+
+    while ((first = rdl__heap_min(&loop->timers)) != NULL && first->at <= now) {
+        struct rdl__timer *timer = rdl__container(first, struct rdl__timer, node);
+
+        rdl__heap_remove(&loop->timers, first);
+        timer->fire(timer, now);
+    }
+}
+
+static void on_woken(struct ev_loop *ev, struct ev_async *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+
+    (void)revents;
+    run_tasks(loop);
+    rdl__mutex_lock(&loop->mu);
+    if (loop->stopping && rdl__list_empty(&loop->mailbox))
+        ev_break(ev, EVBREAK_ALL);
+    rdl__mutex_unlock(&loop->mu);
+}
+
+static void on_clock(struct ev_loop *ev, struct ev_io *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    uint64_t ticks;
+
+    (void)ev;
+    (void)revents;
+    if (read(loop->clock_fd, &ticks, sizeof ticks) > 0)
+        loop->armed = RDL__NEVER;
+    run_timers(loop);
+}
+
+static void arm(struct rdl__loop *loop)
+{
+    struct rdl__heap_node *first = rdl__heap_min(&loop->timers);
+    int64_t at = first == NULL ? RDL__NEVER : first->at;
+    struct itimerspec when = {0};
+
+    /* A timer that was taken off leaves the descriptor armed too early: one idle wake-up is cheaper than a system call for
+     * every deadline that is met. */
+    if (at >= loop->armed)
+        return;
+    if (at < 1)
+        at = 1; /* 0 would disarm */
+    when.it_value.tv_sec = at / RDL__SEC;
+    when.it_value.tv_nsec = at % RDL__SEC;
+    if (timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+        loop->armed = at;
+}
+
+static void on_before_sleep(struct ev_loop *ev, struct ev_prepare *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    struct rdl__link *l;
+
+    (void)ev;
+    (void)revents;
+    while ((l = rdl__list_pop(&loop->later)) != NULL) {
+        struct rdl__task *task = rdl__container(l, struct rdl__task, link);
+
+        task->run(task, rdl__now());
+    }
+    arm(loop);
+}
+
+static void *loop_main(void *arg)
+{
+    struct rdl__loop *loop = arg;
+
+    (void)pthread_setname_np(pthread_self(), "redlatch");
+    ev_run(loop->ev, 0);
+    return NULL;
+}
+
+static int start_thread(struct rdl__loop *loop)
+{
+    sigset_t all, before;
+    int rc;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&loop->thread, NULL, loop_main, loop);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+static struct rdl__loop *loop_free(struct rdl__loop *loop)
+{
+    if (loop == NULL)
+        return NULL;
+    if (loop->ev != NULL)
+        ev_loop_destroy(loop->ev);
+    if (loop->clock_fd >= 0)
+        (void)close(loop->clock_fd);
+    rdl__mutex_done(&loop->mu);
+    rdl__free(loop->mem, loop, sizeof *loop);
+    return NULL;
+}
+
+int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl_err_t *err)
+{
+    struct rdl__loop *loop = rdl__zalloc(mem, sizeof *loop);
+    int rc;
+
+    if (loop == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    loop->mem = mem;
+    loop->armed = RDL__NEVER;
+    loop->clock_fd = -1;
+    rdl__list_init(&loop->mailbox);
+    rdl__list_init(&loop->later);
+    if (rdl__mutex_init(&loop->mu) < 0) {
+        rdl__free(mem, loop, sizeof *loop);
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    }
+    if ((loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0) {
+        rc = rdl__err_set(err, RDL_ENOMEM, "cannot make a timer: %s", strerror(errno));
+        goto fail;
+    }
+    if ((loop->ev = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK)) == NULL) {
+        rc = rdl__err_set(err, RDL_ENOMEM, "cannot make an event loop: %s", strerror(errno));
+        goto fail;
+    }
+    ev_async_init(&loop->woken, on_woken);
+    loop->woken.data = loop;
+    ev_async_start(loop->ev, &loop->woken);
+    ev_io_init(&loop->clock, on_clock, loop->clock_fd, EV_READ);
+    loop->clock.data = loop;
+    ev_io_start(loop->ev, &loop->clock);
+    ev_prepare_init(&loop->before_sleep, on_before_sleep);
+    loop->before_sleep.data = loop;
+    ev_prepare_start(loop->ev, &loop->before_sleep);
+    if ((rc = start_thread(loop)) != 0) {
+        rc = rdl__err_set(err, RDL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+        goto fail;
+    }
+    *ret_loop = loop;
+    return RDL_OK;
+fail:
+    (void)loop_free(loop);
+    return rc;
+}
+
+struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
+{
+    if (loop == NULL)
+        return NULL;
+    rdl__mutex_lock(&loop->mu);
+    loop->stopping = true;
+    rdl__mutex_unlock(&loop->mu);
+    ev_async_send(loop->ev, &loop->woken);
+    (void)pthread_join(loop->thread, NULL);
+    return loop_free(loop);
+}
+
+void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
+{
+    bool wake = false;
+
+    rdl__mutex_lock(&loop->mu);
+    if (!rdl__link_on(&task->link)) {
+        wake = rdl__list_empty(&loop->mailbox);
+        rdl__list_push_back(&loop->mailbox, &task->link);
+    }
+    rdl__mutex_unlock(&loop->mu);
+    if (wake)
+        ev_async_send(loop->ev, &loop->woken);
+}
+
+void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)
+{
+    rdl__mutex_lock(&loop->mu);
+    rdl__list_remove(&task->link);
+    rdl__mutex_unlock(&loop->mu);
+}
+
+void rdl__loop_later(struct rdl__loop *loop, struct rdl__task *task)
+{
+    if (!rdl__link_on(&task->link))
+        rdl__list_push_back(&loop->later, &task->link);
+}
+
+void rdl__loop_not_later(struct rdl__loop *loop, struct rdl__task *task)
+{
+    (void)loop;
+    rdl__list_remove(&task->link);
+}
+
+void rdl__loop_timer(struct rdl__loop *loop, struct rdl__timer *timer, int64_t at)
+{
+    rdl__heap_move(&loop->timers, &timer->node, at);
+}
+
+void rdl__loop_timer_off(struct rdl__loop *loop, struct rdl__timer *timer)
+{
+    rdl__heap_remove(&loop->timers, &timer->node);
+}
+
+bool rdl__loop_here(const struct rdl__loop *loop)
+{
+    return pthread_equal(pthread_self(), loop->thread) != 0;
+}
+
+/* ---- watch.h ----------------------------------------------------------------------------------------------------------- */
+
+static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
+{
+    struct rdl__watch *watch = rdl__container(io, struct rdl__watch, io);
+    int events = 0;
+
+    (void)ev;
+    if (revents & EV_READ)
+        events |= RDL__READABLE;
+    if (revents & EV_WRITE)
+        events |= RDL__WRITABLE;
+    watch->ready(watch, events, rdl__now());
+}
+
+void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t))
+{
+    ev_init(&watch->io, on_io);
+    watch->events = 0;
+    watch->ready = ready;
+}
+
+void rdl__watch_set(struct rdl__loop *loop, struct rdl__watch *watch, int fd, int events)
+{
+    if (watch->events == events)
+        return;
+    if (watch->events != 0)
+        ev_io_stop(loop->ev, &watch->io);
+    watch->events = events;
+    if (events == 0)
+        return;
+    ev_io_set(&watch->io, fd, (events & RDL__READABLE ? EV_READ : 0) | (events & RDL__WRITABLE ? EV_WRITE : 0));
+    ev_io_start(loop->ev, &watch->io);
+}

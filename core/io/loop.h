@@ -1,0 +1,64 @@
+/* loop.h - the client's thread: tasks from other threads, timers, and a flush before every sleep.
+ *
+ * Everything a timer or task touches belongs to the loop thread unless its own header says otherwise. Descriptors are
+ * watched through watch.h. Seam: the simulator links a loop.c of its own that runs all this under virtual time.
+ */
+#ifndef REDLATCH_IO_LOOP_H
+#define REDLATCH_IO_LOOP_H
+
+#include "core/base/clock.h"
+#include "core/base/heap.h"
+#include "core/base/list.h"
+#include "core/base/mem.h"
+
+#include <redlatch/error.h>
+#include <stdbool.h>
+
+struct rdl__loop;
+
+/* A message to the loop, embedded in what it is about: posting needs no memory, and posting twice is posting once. */
+struct rdl__task {
+    struct rdl__link link;
+    void (*run)(struct rdl__task *task, int64_t now);
+};
+
+struct rdl__timer {
+    struct rdl__heap_node node;
+    void (*fire)(struct rdl__timer *timer, int64_t now);
+};
+
+static inline void rdl__task_init(struct rdl__task *task, void (*run)(struct rdl__task *, int64_t))
+{
+    rdl__list_init(&task->link);
+    task->run = run;
+}
+
+static inline void rdl__timer_init(struct rdl__timer *timer, void (*fire)(struct rdl__timer *, int64_t))
+{
+    timer->node = (struct rdl__heap_node){0};
+    timer->fire = fire;
+}
+
+/* Make the loop and start its thread, with all signals blocked. RDL_ENOMEM when either cannot be had. */
+int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl_err_t *err);
+
+/* End the thread after the tasks posted so far, wait for it, and free the loop; NULL is fine.  @thread not the loop */
+struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop);
+
+/* Run the task soon on the loop thread; does nothing when it is posted already.  @thread any */
+void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task);
+
+/* Take back a task that has not run.  @thread any, but it may be running when the caller is not the loop */
+void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task);
+
+/* Run the task before the loop sleeps next.  @thread loop */
+void rdl__loop_later(struct rdl__loop *loop, struct rdl__task *task);
+void rdl__loop_not_later(struct rdl__loop *loop, struct rdl__task *task);
+
+/* Set or move a timer; it is taken off before it fires.  @thread loop */
+void rdl__loop_timer(struct rdl__loop *loop, struct rdl__timer *timer, int64_t at);
+void rdl__loop_timer_off(struct rdl__loop *loop, struct rdl__timer *timer);
+
+bool rdl__loop_here(const struct rdl__loop *loop); /* is the calling thread the loop's? */
+
+#endif

@@ -1,0 +1,217 @@
+#include "core/io/reader.h"
+
+#include <redlatch/error.h>
+
+#include <hiredis/hiredis.h>
+#include <limits.h>
+#include <string.h>
+
+#define CHUNK_SIZE 4096
+#define MAX_ELEMENTS (1 << 20) /* larger arrays are no answer to anything we ask */
+
+struct chunk {
+    struct chunk *next;
+    size_t size; /* of data */
+    size_t used;
+    _Alignas(16) char data[];
+};
+
+struct rdl__reader {
+    const struct rdl__mem *mem;
+    redisReader *hiredis;
+    struct chunk *first; /* kept from reply to reply */
+    struct chunk *last;
+    struct rdl__reply *building; /* top of the reply that is being read */
+};
+
+/* ---- arena --------------------------------------------------------------------------------------------------------------- */
+
+static struct chunk *chunk_new(const struct rdl__mem *mem, size_t size)
+{
+    struct chunk *c = rdl__alloc(mem, sizeof *c + size);
+
+    if (c == NULL)
+        return NULL;
+    c->next = NULL;
+    c->size = size;
+    c->used = 0;
+    return c;
+}
+
+static void chunks_free(const struct rdl__mem *mem, struct chunk *c)
+{
+    while (c != NULL) {
+        struct chunk *next = c->next;
+
+        rdl__free(mem, c, sizeof *c + c->size);
+        c = next;
+    }
+}
+
+static void arena_reset(struct rdl__reader *r)
+{
+    chunks_free(r->mem, r->first->next);
+    r->first->next = NULL;
+    r->first->used = 0;
+    r->last = r->first;
+}
+
+static void *arena_take(struct rdl__reader *r, size_t size)
+{
+    struct chunk *c = r->last;
+
+    size = (size + 15) & ~(size_t)15;
+    if (c->size - c->used < size) {
+        if ((c = chunk_new(r->mem, size > CHUNK_SIZE ? size : CHUNK_SIZE)) == NULL)
+            return NULL;
+        r->last->next = c;
+        r->last = c;
+    }
+    c->used += size;
+    return c->data + c->used - size;
+}
+
+/* ---- what hiredis calls while it reads ----------------------------------------------------------------------------------- */
+
+static struct rdl__reply *node(const redisReadTask *task, enum rdl__reply_type type)
+{
+    struct rdl__reader *r = task->privdata;
+    struct rdl__reply *n = arena_take(r, sizeof *n);
+
+    if (n == NULL)
+        return NULL;
+    memset(n, 0, sizeof *n);
+    n->type = type;
+    if (task->parent == NULL)
+        r->building = n;
+    else
+        ((struct rdl__reply *)task->parent->obj)->elem[task->idx] = n;
+    return n;
+}
+
+static void *text(const redisReadTask *task, enum rdl__reply_type type, const char *str, size_t len)
+{
+    struct rdl__reply *n = node(task, type);
+    char *copy;
+
+    if (n == NULL || (copy = arena_take(task->privdata, len + 1)) == NULL)
+        return NULL;
+    memcpy(copy, str, len);
+    copy[len] = '\0';
+    n->str = copy;
+    n->len = len;
+    return n;
+}
+
+static void *create_string(const redisReadTask *task, char *str, size_t len)
+{
+    if (task->type == REDIS_REPLY_VERB && len >= 4) {
+        str += 4; /* "txt:" */
+        len -= 4;
+    }
+    return text(task, task->type == REDIS_REPLY_ERROR ? RDL__REPLY_ERROR : RDL__REPLY_STRING, str, len);
+}
+
+static void *create_array(const redisReadTask *task, size_t elements)
+{
+    struct rdl__reply *n = node(task, RDL__REPLY_ARRAY);
+
+    if (n == NULL || elements > MAX_ELEMENTS)
+        return NULL;
+    if ((n->elem = arena_take(task->privdata, elements * sizeof *n->elem)) == NULL)
+        return NULL;
+    memset(n->elem, 0, elements * sizeof *n->elem);
+    n->len = elements;
+    n->push = task->type == REDIS_REPLY_PUSH;
+    return n;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    struct rdl__reply *n = node(task, RDL__REPLY_INT);
+
+    if (n != NULL)
+        n->integer = value;
+    return n;
+}
+
+static void *create_double(const redisReadTask *task, double value, char *str, size_t len)
+{
+    (void)value;
+    return text(task, RDL__REPLY_STRING, str, len);
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    return node(task, RDL__REPLY_NIL);
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+    return create_integer(task, value);
+}
+
+static void free_object(void *object)
+{
+    (void)object; /* the arena's */
+}
+
+static redisReplyObjectFunctions functions = {
+    .createString = create_string,
+    .createArray = create_array,
+    .createInteger = create_integer,
+    .createDouble = create_double,
+    .createNil = create_nil,
+    .createBool = create_bool,
+    .freeObject = free_object,
+};
+
+/* ---- reader.h ------------------------------------------------------------------------------------------------------------ */
+
+struct rdl__reader *rdl__reader_new(const struct rdl__mem *mem)
+{
+    struct rdl__reader *r = rdl__zalloc(mem, sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->mem = mem;
+    r->first = r->last = chunk_new(mem, CHUNK_SIZE);
+    r->hiredis = redisReaderCreateWithFunctions(&functions);
+    if (r->first == NULL || r->hiredis == NULL)
+        return rdl__reader_free(r);
+    r->hiredis->privdata = r;
+    return r;
+}
+
+struct rdl__reader *rdl__reader_free(struct rdl__reader *r)
+{
+    if (r == NULL)
+        return NULL;
+    chunks_free(r->mem, r->first);
+    if (r->hiredis != NULL)
+        redisReaderFree(r->hiredis);
+    rdl__free(r->mem, r, sizeof *r);
+    return NULL;
+}
+
+static int failure(const struct rdl__reader *r)
+{
+    return r->hiredis->err == REDIS_ERR_OOM ? RDL_ENOMEM : RDL_ESERVER;
+}
+
+int rdl__reader_feed(struct rdl__reader *r, const void *bytes, size_t len)
+{
+    return redisReaderFeed(r->hiredis, bytes, len) == REDIS_OK ? RDL_OK : failure(r);
+}
+
+int rdl__reader_next(struct rdl__reader *r, const struct rdl__reply **ret)
+{
+    void *whole = NULL;
+
+    if (r->hiredis->ridx == -1) /* between replies: nothing in the arena is wanted any more */
+        arena_reset(r);
+    if (redisReaderGetReply(r->hiredis, &whole) != REDIS_OK)
+        return failure(r);
+    *ret = whole;
+    return RDL_OK;
+}

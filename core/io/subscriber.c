@@ -1,0 +1,284 @@
+/* subscriber.c - the connection that listens.
+ *
+ * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the
+ * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the newer
+ * topic, and the newer one follows; since every acknowledgement makes sleepers try (PROTOCOL.md, 5), the window between them
+ * loses nothing.
+ *
+ * A connection that has been silent for ping_interval_ms is asked for a sign of life; one that gives none within
+ * command_timeout_ms is given up.
+ */
+#include "core/io/subscriber.h"
+
+#include "core/io/conn.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CHANNELS_A_COMMAND 100
+#define RECV_SIZE ((size_t)16 * 1024)
+
+struct rdl__subscriber {
+    struct rdl__node *node;
+    struct rdl__conn conn;
+    struct rdl__table topics;
+    struct rdl__link unsent;
+    struct rdl__buf out;
+    size_t out_sent;
+    struct rdl__task write_later;
+    struct rdl__timer alive;
+    int64_t heard_at;
+    bool pinged;
+    bool connected_once;
+    char recv[RECV_SIZE];
+};
+
+static const struct rdl__conn_ops conn_ops;
+
+/* ---- losing and finding the server --------------------------------------------------------------------------------------- */
+
+static void want_connection(struct rdl__subscriber *sub, int64_t now)
+{
+    if (sub->conn.state == RDL__CONN_CLOSED && sub->topics.count > 0)
+        rdl__conn_start(&sub->conn, now);
+}
+
+static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
+{
+    struct rdl__table_node *n = NULL;
+
+    rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: subscriptions lost: %s", sub->node->label, why);
+    rdl__conn_close(&sub->conn);
+    rdl__loop_timer_off(sub->node->loop, &sub->alive);
+    rdl__buf_cut(&sub->out, 0);
+    sub->out_sent = 0;
+    while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
+        struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
+
+        topic->confirmed = false;
+        rdl__list_remove(&topic->unsent);
+        rdl__list_push_back(&sub->unsent, &topic->unsent);
+    }
+    want_connection(sub, now);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+
+static void encode_subscribe(struct rdl__subscriber *sub)
+{
+    size_t n = 0;
+
+    for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < CHANNELS_A_COMMAND; l = l->next)
+        n++;
+    rdl__cmd_begin(&sub->out, n + 1);
+    rdl__cmd_str(&sub->out, "SUBSCRIBE");
+    while (n-- > 0) {
+        struct rdl__topic *topic = rdl__container(rdl__list_pop(&sub->unsent), struct rdl__topic, unsent);
+
+        rdl__cmd_arg(&sub->out, topic->node.key, topic->node.key_len);
+    }
+}
+
+static void send_out(struct rdl__subscriber *sub, int64_t now)
+{
+    if (sub->conn.state != RDL__CONN_UP)
+        return;
+    while (!rdl__list_empty(&sub->unsent))
+        encode_subscribe(sub);
+    if (rdl__buf_failed(&sub->out)) {
+        lose(sub, "out of memory", now);
+        return;
+    }
+    while (sub->out_sent < sub->out.len) {
+        ssize_t n = rdl__sock_send(&sub->conn.sock, sub->out.data + sub->out_sent, sub->out.len - sub->out_sent);
+
+        if (n < 0) {
+            lose(sub, strerror((int)-n), now);
+            return;
+        }
+        if (n == 0)
+            break;
+        sub->out_sent += (size_t)n;
+    }
+    if (sub->out_sent == sub->out.len) {
+        rdl__buf_cut(&sub->out, 0);
+        sub->out_sent = 0;
+    }
+    rdl__conn_watch(&sub->conn, RDL__READABLE | (sub->out.len > 0 ? RDL__WRITABLE : 0));
+}
+
+static void on_write_later(struct rdl__task *task, int64_t now)
+{
+    send_out(rdl__container(task, struct rdl__subscriber, write_later), now);
+}
+
+static void write_later(struct rdl__subscriber *sub)
+{
+    rdl__loop_later(sub->node->loop, &sub->write_later);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+
+static bool says(const struct rdl__reply *r, const char *word)
+{
+    return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
+}
+
+static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *reply, int64_t now)
+{
+    const struct rdl__reply *kind = rdl__reply_at(reply, 0), *channel = rdl__reply_at(reply, 1);
+    const struct rdl__reply *payload = rdl__reply_at(reply, 2);
+    struct rdl__table_node *n;
+    struct rdl__topic *topic;
+
+    if (reply->type == RDL__REPLY_ERROR) {
+        rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: cannot subscribe: %s", sub->node->label, reply->str);
+        return;
+    }
+    if (channel == NULL || channel->type != RDL__REPLY_STRING)
+        return; /* an answer to PING, or the last unsubscription */
+    if ((n = rdl__table_find(&sub->topics, channel->str, channel->len)) == NULL)
+        return; /* dropped meanwhile */
+    topic = rdl__container(n, struct rdl__topic, node);
+    if (says(kind, "subscribe")) {
+        topic->confirmed = true;
+        topic->ops->subscribed(topic, now);
+    } else if (says(kind, "message") && payload != NULL && payload->type == RDL__REPLY_STRING) {
+        topic->ops->message(topic, payload->str, payload->len, now);
+    }
+}
+
+static void on_ready(struct rdl__conn *conn, int events, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
+    const struct rdl__reply *reply;
+    ssize_t n;
+
+    if (events & RDL__WRITABLE)
+        write_later(sub);
+    if (!(events & RDL__READABLE))
+        return;
+    n = rdl__sock_recv(&conn->sock, sub->recv, RECV_SIZE, now, now);
+    if (n < 0 || (n > 0 && rdl__reader_feed(conn->reader, sub->recv, (size_t)n) < 0)) {
+        lose(sub, n == -EPIPE || n > 0 ? "the server closed the connection" : strerror((int)-n), now);
+        return;
+    }
+    sub->heard_at = now;
+    sub->pinged = false;
+    for (;;) {
+        if (rdl__reader_next(conn->reader, &reply) < 0) {
+            lose(sub, "out of memory, or not the Redis protocol", now);
+            return;
+        }
+        if (reply == NULL)
+            return;
+        take_reply(sub, reply, now);
+    }
+}
+
+static void on_alive(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(timer, struct rdl__subscriber, alive);
+    int64_t due = rdl__after_ms(sub->heard_at, sub->node->config.ping_interval_ms);
+
+    if (now >= due && sub->pinged) {
+        lose(sub, "the server does not answer", now);
+        return;
+    }
+    if (now >= due) {
+        rdl__cmd_begin(&sub->out, 1);
+        rdl__cmd_str(&sub->out, "PING");
+        sub->pinged = true;
+        due = rdl__after_ms(now, sub->node->config.command_timeout_ms);
+        write_later(sub);
+    }
+    rdl__loop_timer(sub->node->loop, &sub->alive, due);
+}
+
+/* ---- connection ---------------------------------------------------------------------------------------------------------- */
+
+static void on_up(struct rdl__conn *conn, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
+
+    if (sub->connected_once)
+        rdl__metric(sub->node->sinks, RDL_M_RECONNECTS, 1);
+    sub->connected_once = true;
+    sub->heard_at = now;
+    sub->pinged = false;
+    rdl__loop_timer(sub->node->loop, &sub->alive, rdl__after_ms(now, sub->node->config.ping_interval_ms));
+    send_out(sub, now);
+}
+
+static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
+
+    rdl__log(sub->node->sinks, RDL_LOG_WARN, "cannot connect for messages: %s", why->message);
+    want_connection(sub, now);
+}
+
+static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+
+/* ---- subscriber.h -------------------------------------------------------------------------------------------------------- */
+
+struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
+{
+    struct rdl__subscriber *sub = rdl__zalloc(node->mem, sizeof *sub);
+
+    if (sub == NULL)
+        return NULL;
+    if (rdl__table_init(&sub->topics, node->mem) < 0) {
+        rdl__free(node->mem, sub, sizeof *sub);
+        return NULL;
+    }
+    sub->node = node;
+    rdl__conn_init(&sub->conn, node, &conn_ops);
+    rdl__list_init(&sub->unsent);
+    rdl__buf_init(&sub->out, node->mem);
+    rdl__task_init(&sub->write_later, on_write_later);
+    rdl__timer_init(&sub->alive, on_alive);
+    return sub;
+}
+
+void rdl__subscriber_close(struct rdl__subscriber *sub)
+{
+    rdl__conn_close(&sub->conn);
+    rdl__loop_timer_off(sub->node->loop, &sub->alive);
+    rdl__loop_not_later(sub->node->loop, &sub->write_later);
+}
+
+struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub)
+{
+    if (sub == NULL)
+        return NULL;
+    rdl__buf_done(&sub->out);
+    rdl__table_done(&sub->topics);
+    rdl__free(sub->node->mem, sub, sizeof *sub);
+    return NULL;
+}
+
+void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now)
+{
+    topic->confirmed = false;
+    rdl__list_init(&topic->unsent);
+    rdl__table_add(&sub->topics, &topic->node);
+    rdl__list_push_back(&sub->unsent, &topic->unsent);
+    want_connection(sub, now);
+    write_later(sub);
+}
+
+void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
+{
+    rdl__table_remove(&sub->topics, &topic->node);
+    if (rdl__link_on(&topic->unsent)) {
+        rdl__list_remove(&topic->unsent);
+        return;
+    }
+    if (sub->conn.state != RDL__CONN_UP)
+        return;
+    rdl__cmd_begin(&sub->out, 2);
+    rdl__cmd_str(&sub->out, "UNSUBSCRIBE");
+    rdl__cmd_arg(&sub->out, topic->node.key, topic->node.key_len);
+    write_later(sub);
+}

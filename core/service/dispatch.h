@@ -1,0 +1,39 @@
+/* dispatch.h - the user's callbacks, on the thread where the user wants them. */
+#ifndef REDLATCH_SERVICE_DISPATCH_H
+#define REDLATCH_SERVICE_DISPATCH_H
+
+#include "core/base/list.h"
+#include "core/base/sync.h"
+#include "core/io/loop.h"
+
+#include <stdbool.h>
+
+/* A callback that is due; embedded in what it tells about. */
+struct rdl__callback {
+    struct rdl__link link;
+    void (*run)(struct rdl__callback *callback); /* may free what it is embedded in */
+};
+
+struct rdl__dispatch {
+    struct rdl__loop *loop;
+    int fd; /* -1: callbacks run on the loop */
+    struct rdl__task task;
+    struct rdl__mutex mu;
+    struct rdl__link ready; /* under mu, like the rest */
+    bool running;
+    pthread_t runner;
+};
+
+/* fd mode when `with_fd`. RDL_OK or RDL_ENOMEM. */
+int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd);
+void rdl__dispatch_done(struct rdl__dispatch *d);
+
+/* The callback will run, once, soon, never inside this call; it is due already: nothing changes.  @thread any */
+void rdl__dispatch_push(struct rdl__dispatch *d, struct rdl__callback *callback);
+
+/* Run what is due on the calling thread; returns how many. */
+int rdl__dispatch_run(struct rdl__dispatch *d);
+
+bool rdl__dispatch_here(struct rdl__dispatch *d); /* is the calling thread inside a callback? */
+
+#endif

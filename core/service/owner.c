@@ -1,0 +1,396 @@
+/* owner.c - threads and their owners.
+ *
+ * A thread has one seat a client: a small block that thread and owner share, so that either may end first. It lives in the C
+ * library's memory because the client's may be gone when the thread ends. The list of seats hangs on a thread-local pointer;
+ * one process-wide key exists only for its destructor, which runs when a thread ends. That is the library's one global; it
+ * carries nothing from one client to another.
+ *
+ * Locks: a seat's mutex is taken before an owner's. The client's owners_mu is never held together with a seat's.
+ */
+#include "core/service/owner.h"
+
+#include "core/base/err.h"
+#include "core/service/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rdl__seat {
+    struct rdl__seat *next; /* the thread's list; thread only */
+    uint64_t serial;        /* of the client: an address may come back */
+    rdl_owner_t *bound;     /* thread only; a reference */
+    struct rdl__mutex mu;
+    rdl_owner_t *own; /* under mu; NULL: the client is closed, or the thread gone */
+    int refs;         /* under mu: thread, owner */
+};
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+static _Thread_local struct rdl__seat *seats;
+
+static void seat_unref(struct rdl__seat *seat)
+{
+    bool last;
+
+    rdl__mutex_lock(&seat->mu);
+    last = --seat->refs == 0;
+    rdl__mutex_unlock(&seat->mu);
+    if (last) {
+        rdl__mutex_done(&seat->mu);
+        free(seat);
+    }
+}
+
+/* Nobody acts for this owner any more: what it holds is orphaned. */
+static void owner_gone(rdl_owner_t *owner)
+{
+    struct rdl__link *l;
+
+    for (;;) {
+        struct rdl__tie *tie;
+
+        rdl__mutex_lock(&owner->mu);
+        owner->gone = true;
+        l = rdl__list_pop(&owner->ties);
+        rdl__mutex_unlock(&owner->mu);
+        if (l == NULL)
+            return;
+        tie = rdl__container(l, struct rdl__tie, link);
+        tie->orphan(tie);
+    }
+}
+
+static void seat_leave(struct rdl__seat *seat)
+{
+    rdl_owner_t *own;
+
+    if (seat->bound != NULL)
+        rdl__owner_unref(seat->bound);
+    rdl__mutex_lock(&seat->mu); /* held throughout, so that a client that closes now waits */
+    own = seat->own;
+    seat->own = NULL;
+    if (own != NULL) {
+        owner_gone(own);
+        rdl__owner_unref(own);
+        seat->refs--;
+    }
+    rdl__mutex_unlock(&seat->mu);
+    seat_unref(seat);
+}
+
+static void thread_ends(void *arg)
+{
+    struct rdl__seat *seat;
+
+    (void)arg;
+    while ((seat = seats) != NULL) {
+        seats = seat->next;
+        seat_leave(seat);
+    }
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, thread_ends) == 0;
+}
+
+/* Forget the seats of clients that were closed. */
+static void prune(void)
+{
+    struct rdl__seat **at = &seats, *seat;
+
+    while ((seat = *at) != NULL) {
+        bool closed;
+
+        rdl__mutex_lock(&seat->mu);
+        closed = seat->own == NULL;
+        rdl__mutex_unlock(&seat->mu);
+        if (!closed) {
+            at = &seat->next;
+            continue;
+        }
+        *at = seat->next;
+        seat_leave(seat);
+    }
+}
+
+static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__seat *seat)
+{
+    rdl_owner_t *owner = rdl__zalloc(&client->mem, sizeof *owner);
+
+    if (owner == NULL)
+        return NULL;
+    if (rdl__mutex_init(&owner->mu) < 0) {
+        rdl__free(&client->mem, owner, sizeof *owner);
+        return NULL;
+    }
+    owner->client = rdl__client_ref(client);
+    owner->seat = seat;
+    atomic_init(&owner->refs, 1);
+    rdl__list_init(&owner->ties);
+    rdl__list_init(&owner->calls);
+    rdl__mutex_lock(&client->owners_mu);
+    owner->index = client->owner_count++;
+    rdl__list_push_back(&client->owners, &owner->link);
+    rdl__mutex_unlock(&client->owners_mu);
+    return owner;
+}
+
+static struct rdl__seat *seat_make(rdl_client_t *client)
+{
+    struct rdl__seat *seat;
+
+    prune();
+    (void)pthread_once(&key_once, make_key);
+    if (!key_made || pthread_setspecific(key, &seats) != 0 || (seat = calloc(1, sizeof *seat)) == NULL)
+        return NULL;
+    if (rdl__mutex_init(&seat->mu) < 0) {
+        free(seat);
+        return NULL;
+    }
+    seat->serial = client->serial;
+    seat->refs = 2;
+    if ((seat->own = owner_make(client, seat)) == NULL) {
+        rdl__mutex_done(&seat->mu);
+        free(seat);
+        return NULL;
+    }
+    seat->next = seats;
+    seats = seat;
+    return seat;
+}
+
+static struct rdl__seat *seat_of(const rdl_client_t *client)
+{
+    struct rdl__seat *seat = seats;
+
+    while (seat != NULL && seat->serial != client->serial)
+        seat = seat->next;
+    return seat;
+}
+
+int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner)
+{
+    struct rdl__seat *seat = seat_of(client);
+
+    if (seat == NULL && (seat = seat_make(client)) == NULL)
+        return RDL_ENOMEM;
+    *ret_owner = seat->bound != NULL ? seat->bound : seat->own;
+    return *ret_owner == NULL ? RDL_ECLOSED : RDL_OK;
+}
+
+rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner)
+{
+    atomic_fetch_add_explicit(&owner->refs, 1, memory_order_relaxed);
+    return owner;
+}
+
+void rdl__owner_unref(rdl_owner_t *owner)
+{
+    rdl_client_t *client = owner->client;
+
+    if (atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__mutex_lock(&client->owners_mu);
+    rdl__list_remove(&owner->link);
+    rdl__mutex_unlock(&client->owners_mu);
+    rdl__free(&client->mem, owner->spare, owner->spare_size);
+    rdl__mutex_done(&owner->mu);
+    rdl__free(&client->mem, owner, sizeof *owner);
+    rdl__client_unref(client);
+}
+
+bool rdl__owner_tie(rdl_owner_t *owner, struct rdl__tie *tie)
+{
+    bool gone;
+
+    rdl__mutex_lock(&owner->mu);
+    gone = owner->gone;
+    if (!gone)
+        rdl__list_push_back(&owner->ties, &tie->link);
+    rdl__mutex_unlock(&owner->mu);
+    return !gone;
+}
+
+bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie)
+{
+    bool tied;
+
+    rdl__mutex_lock(&owner->mu);
+    tied = rdl__link_on(&tie->link);
+    rdl__list_remove(&tie->link);
+    rdl__mutex_unlock(&owner->mu);
+    return tied;
+}
+
+void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call)
+{
+    rdl__mutex_lock(&owner->mu);
+    rdl__list_push_back(&owner->calls, &call->link);
+    rdl__mutex_unlock(&owner->mu);
+}
+
+void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
+{
+    rdl__mutex_lock(&owner->mu);
+    rdl__list_remove(&call->link);
+    rdl__mutex_unlock(&owner->mu);
+}
+
+void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size)
+{
+    void *block = NULL;
+
+    rdl__mutex_lock(&owner->mu);
+    if (owner->spare_size == size) {
+        block = owner->spare;
+        owner->spare = NULL;
+        owner->spare_size = 0;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    if (block == NULL)
+        return rdl__zalloc(&owner->client->mem, size);
+    return memset(block, 0, size);
+}
+
+void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size)
+{
+    rdl__mutex_lock(&owner->mu);
+    if (owner->spare == NULL && !owner->gone) {
+        owner->spare = block;
+        owner->spare_size = size;
+        block = NULL;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    rdl__free(&owner->client->mem, block, size);
+}
+
+static int cancel_calls(rdl_owner_t *owner, int code)
+{
+    int n = 0;
+
+    rdl__mutex_lock(&owner->mu);
+    for (struct rdl__link *l = owner->calls.next; l != &owner->calls; l = l->next) {
+        struct rdl__underway *call = rdl__container(l, struct rdl__underway, link);
+
+        call->cancel(call, code);
+        n++;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    return n;
+}
+
+int rdl__owners_cancel(rdl_client_t *client, int code)
+{
+    int n = 0;
+
+    rdl__mutex_lock(&client->owners_mu);
+    for (struct rdl__link *l = client->owners.next; l != &client->owners; l = l->next)
+        n += cancel_calls(rdl__container(l, rdl_owner_t, link), code);
+    rdl__mutex_unlock(&client->owners_mu);
+    return n;
+}
+
+/* The next thread's owner that still has its seat, with a reference; NULL: none left. */
+static rdl_owner_t *next_seated(rdl_client_t *client)
+{
+    rdl_owner_t *found = NULL;
+
+    rdl__mutex_lock(&client->owners_mu);
+    for (struct rdl__link *l = client->owners.next; l != &client->owners && found == NULL; l = l->next) {
+        rdl_owner_t *owner = rdl__container(l, rdl_owner_t, link);
+
+        if (owner->seat != NULL && !owner->unseated) {
+            owner->unseated = true;
+            found = rdl__owner_ref(owner);
+        }
+    }
+    rdl__mutex_unlock(&client->owners_mu);
+    return found;
+}
+
+void rdl__owners_close(rdl_client_t *client)
+{
+    rdl_owner_t *owner;
+
+    while ((owner = next_seated(client)) != NULL) {
+        struct rdl__seat *seat = owner->seat;
+        bool ours;
+
+        rdl__mutex_lock(&seat->mu);
+        ours = seat->own == owner; /* else its thread has just ended */
+        seat->own = NULL;
+        rdl__mutex_unlock(&seat->mu);
+        if (ours) {
+            rdl__owner_unref(owner);
+            seat_unref(seat);
+        }
+        rdl__owner_unref(owner);
+    }
+}
+
+/* ---- owner.h ------------------------------------------------------------------------------------------------------------- */
+
+int rdl_owner_new(rdl_client_t *client, rdl_owner_t **ret_owner, rdl_err_t *err)
+{
+    rdl_owner_t *owner;
+    int rc;
+
+    if (client == NULL || ret_owner == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : "ret_owner");
+    if ((rc = rdl__client_check(client, err)) < 0)
+        return rc;
+    if ((owner = owner_make(client, NULL)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    *ret_owner = owner;
+    return RDL_OK;
+}
+
+rdl_owner_t *rdl_owner_free(rdl_owner_t *owner)
+{
+    if (owner == NULL || rdl__client_forked(owner->client))
+        return NULL;
+    owner_gone(owner);
+    rdl__owner_unref(owner);
+    return NULL;
+}
+
+int rdl_owner_bind(rdl_owner_t *owner, rdl_err_t *err)
+{
+    struct rdl__seat *seat;
+    int rc;
+
+    if (owner == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
+    if ((rc = rdl__client_check(owner->client, err)) < 0)
+        return rc;
+    if ((seat = seat_of(owner->client)) == NULL && (seat = seat_make(owner->client)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    (void)rdl__owner_ref(owner);
+    if (seat->bound != NULL)
+        rdl__owner_unref(seat->bound);
+    seat->bound = owner;
+    return RDL_OK;
+}
+
+void rdl_owner_unbind(rdl_client_t *client)
+{
+    struct rdl__seat *seat;
+
+    if (client == NULL || rdl__client_forked(client) || (seat = seat_of(client)) == NULL || seat->bound == NULL)
+        return;
+    rdl__owner_unref(seat->bound);
+    seat->bound = NULL;
+}
+
+int rdl_owner_cancel(rdl_owner_t *owner)
+{
+    int rc;
+
+    if (owner == NULL)
+        return RDL_EINVAL;
+    if ((rc = rdl__client_check(owner->client, NULL)) < 0)
+        return rc == RDL_ECLOSED ? 0 : rc;
+    return cancel_calls(owner, RDL_ECANCELED);
+}

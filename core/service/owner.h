@@ -1,0 +1,68 @@
+/* owner.h - owners inside: who holds, what is under way, and the tie between a thread and its owner. */
+#ifndef REDLATCH_SERVICE_OWNER_H
+#define REDLATCH_SERVICE_OWNER_H
+
+#include "core/base/list.h"
+#include "core/base/sync.h"
+
+#include <redlatch/owner.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Something that an owner has: embedded in a record. */
+struct rdl__tie {
+    struct rdl__link link;
+    void (*orphan)(struct rdl__tie *tie); /* the owner is gone.  @locks none; the tie is off the list */
+};
+
+/* A call that an owner has under way. */
+struct rdl__underway {
+    struct rdl__link link;
+    void (*cancel)(struct rdl__underway *call, int code); /* ask it to end with `code`.  @locks the owner's */
+};
+
+struct rdl__seat;
+
+struct rdl_owner {
+    /* immutable */
+    rdl_client_t *client;
+    unsigned index;         /* picks the lane */
+    struct rdl__seat *seat; /* of a thread's own owner: the tie to the thread; NULL: explicit */
+
+    _Atomic unsigned refs;
+    struct rdl__link link; /* on the client's list; with `unseated` under the client's owners_mu */
+    bool unseated;         /* the closing client has taken it from its thread */
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    struct rdl__link ties;
+    struct rdl__link calls;
+    bool gone;
+    void *spare; /* a call's memory, kept for the next one */
+    size_t spare_size;
+};
+
+/* Who the calling thread is in this client: bound, or its own, made at first use. Borrowed: valid until the thread ends,
+ * binds, or the client is freed. RDL_OK or RDL_ENOMEM. */
+int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
+
+rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
+void rdl__owner_unref(rdl_owner_t *owner);
+
+/* False, and nothing done, when the owner is gone. */
+bool rdl__owner_tie(rdl_owner_t *owner, struct rdl__tie *tie);
+bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie); /* false: `orphan` is about to run, or has */
+void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
+void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
+
+/* Memory for a call, the owner's spare one if there is. NULL: none. Zeroed. */
+void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size);
+void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size);
+
+/* Cancel every call of every owner of the client with `code`; returns how many. */
+int rdl__owners_cancel(rdl_client_t *client, int code);
+
+/* The client closes: threads forget their owners. */
+void rdl__owners_close(rdl_client_t *client);
+
+#endif

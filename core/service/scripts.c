@@ -1,0 +1,29 @@
+#include "core/service/scripts.h"
+
+#include "scripts/scripts.h"
+
+void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args)
+{
+    const struct rdl__script *s = &rdl__scripts[script];
+
+    rdl__cmd_begin(to, 3 + keys + args);
+    if (eval) {
+        rdl__cmd_arg(to, "EVAL", 4);
+        rdl__cmd_arg(to, s->body, s->body_len);
+    } else {
+        rdl__cmd_arg(to, "EVALSHA", 7);
+        rdl__cmd_arg(to, s->sha, 40);
+    }
+    rdl__cmd_int(to, (int64_t)keys);
+}
+
+unsigned rdl__scripts_load(struct rdl__buf *to)
+{
+    for (int i = 0; i < RDL__SCRIPT_COUNT; i++) {
+        rdl__cmd_begin(to, 3);
+        rdl__cmd_arg(to, "SCRIPT", 6);
+        rdl__cmd_arg(to, "LOAD", 4);
+        rdl__cmd_arg(to, rdl__scripts[i].body, rdl__scripts[i].body_len);
+    }
+    return RDL__SCRIPT_COUNT;
+}

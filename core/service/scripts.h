@@ -1,0 +1,14 @@
+/* scripts.h - saying a script to the server. */
+#ifndef REDLATCH_SERVICE_SCRIPTS_H
+#define REDLATCH_SERVICE_SCRIPTS_H
+
+#include "core/wire/buf.h"
+
+/* Begin EVALSHA (eval: EVAL with the text, which also makes the server remember it) of a script with `keys` keys and `args`
+ * arguments, which the caller appends. */
+void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args);
+
+/* Append SCRIPT LOAD for every script there is. Returns their number. */
+unsigned rdl__scripts_load(struct rdl__buf *to);
+
+#endif

@@ -1,0 +1,65 @@
+/* waiters.h - who sleeps on which channel, and whom a message wakes (PROTOCOL.md, 5).  @thread loop, all of it
+ *
+ * One list a channel, whatever the handle. A waiter joins after a refusal, or instead of a first try when others wait
+ * already; is told to try (ops->go); says when its try is sent, refused, or that it leaves. It touches no socket and reads
+ * no clock: what it needs is the subscriber and the loop's timers.
+ */
+#ifndef REDLATCH_SERVICE_WAITERS_H
+#define REDLATCH_SERVICE_WAITERS_H
+
+#include "core/base/list.h"
+#include "core/base/table.h"
+#include "core/io/loop.h"
+#include "core/io/subscriber.h"
+
+#define RDL__HINT_MAX_MS 5000 /* nobody sleeps longer without looking */
+
+struct rdl__channel;
+struct rdl__waiter;
+
+struct rdl__waiter_ops {
+    void (*go)(struct rdl__waiter *waiter, int64_t now); /* woken: send a try (calling rdl__waiter_sent), or leave */
+};
+
+struct rdl__waiter {
+    struct rdl__link link; /* among the sleepers, in order */
+    struct rdl__channel *channel; /* NULL: has not joined */
+    const struct rdl__waiter_ops *ops;
+    uint64_t epoch; /* the channel's when the try was sent */
+    bool woken;     /* and no try of its was answered since */
+};
+
+struct rdl__waiters {
+    const struct rdl__mem *mem;
+    struct rdl__loop *loop;
+    struct rdl__subscriber *sub;
+    struct rdl__table channels;
+};
+
+int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop, struct rdl__subscriber *sub);
+void rdl__waiters_done(struct rdl__waiters *ws); /* nobody waits any more; a zeroed one is fine */
+
+static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__waiter_ops *ops)
+{
+    rdl__list_init(&w->link);
+    w->channel = NULL;
+    w->ops = ops;
+    w->epoch = 0;
+    w->woken = false;
+}
+
+/* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. The
+ * name is copied. RDL_OK or RDL_ENOMEM. */
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms, int64_t now);
+
+/* A try is being sent. */
+void rdl__waiter_sent(struct rdl__waiter *w);
+
+/* The try was refused, and the server says to look again in hint_ms (below 0: it cannot say). True: asleep again. False: a
+ * message came since the try was sent, so the refusal says nothing: try again. */
+bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
+
+/* Go away; fine for one that has not joined. `used`: it was let in. Otherwise a wake-up that it had is handed on. */
+void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now);
+
+#endif

@@ -1,0 +1,86 @@
+/* watchdog.h - keeps held leases alive, and says when one is lost.
+ *
+ * Every hold is here from the moment it is granted until the moment before its release is sent, so no renewal starts after
+ * a release. A new lock type fills in rdl__hold_ops; nothing changes here.
+ */
+#ifndef REDLATCH_SERVICE_WATCHDOG_H
+#define REDLATCH_SERVICE_WATCHDOG_H
+
+#include "core/base/entropy.h"
+#include "core/base/heap.h"
+#include "core/base/list.h"
+#include "core/base/sink.h"
+#include "core/base/sync.h"
+#include "core/io/lane.h"
+#include "core/io/loop.h"
+
+#include <redlatch/lock.h>
+#include <stdbool.h>
+
+#define RDL__BATCH 100 /* a script that renews more holds the server up for longer than a millisecond */
+
+struct rdl__hold;
+struct rdl__batch;
+
+struct rdl__hold_ops {
+    /* The script: KEYS the locks, ARGV field and lease of each; answers {seconds, microseconds, ttl or -14 ...}. */
+    int (*script)(const struct rdl__hold *hold);
+    void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
+    size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
+    void (*pin)(struct rdl__hold *hold);                     /* keep it in memory until `changed` has run.  @locks watchdog's */
+    /* The hold is at risk, or lost.  @thread any  @locks none */
+    void (*changed)(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
+};
+
+/* Embedded in what is held; all fields but ops under the watchdog's mutex. */
+struct rdl__hold {
+    const struct rdl__hold_ops *ops;
+    struct rdl__heap_node node; /* by when something is due */
+    struct rdl__link due;       /* on the watchdog's list of holds to renew */
+    struct rdl__batch *batch;   /* the renewal under way that it is part of */
+    int64_t deadline;           /* valid until then */
+    int64_t renew_at;           /* RDL__NEVER: not renewed, or under way */
+    int64_t lease_ms;           /* of one renewal */
+    unsigned char slot;         /* in the batch */
+    unsigned char state;        /* rdl_hold_state_t */
+    bool renewed;
+};
+
+struct rdl__watchdog_config {
+    int32_t drift_ppm;
+    int64_t drift_ms;
+};
+
+struct rdl__watchdog;
+
+/* Renewals travel on `lane`. NULL: no memory. */
+struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
+                                        struct rdl__lane *lane, const struct rdl__watchdog_config *config);
+void rdl__watchdog_close(struct rdl__watchdog *wd); /* nothing is renewed or reported any more.  @thread loop */
+struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd);
+
+/* Until when a lease granted or raised by a request sent at `sent_at` may be believed in. */
+int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, int64_t lease_ms);
+
+/* A hold begins, granted by a request sent at `sent_at` with a lease of lease_ms; renewed if `renewed`.  @thread any */
+void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
+
+/* The hold was confirmed for lease_ms by a request sent at `sent_at`; renewed from now on if `renewed`. False: it is lost; a
+ * late answer revives nothing.  @thread any */
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed,
+                         int64_t now);
+
+/* The hold ends, before its release is sent. Returns the state that it was in; a loss that nobody had noticed yet is reported
+ * from inside.  @thread any */
+rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now);
+
+/* The server says that the hold is gone. ops->changed will run, once.  @thread any */
+void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
+/* Its owner is gone: lost, and no longer renewed.  @thread any */
+void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
+/* State and time left at `now`. A hold whose time is over is LOST although nobody has reported it yet.  @thread any */
+rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now, int64_t *ret_left_ns);
+
+#endif

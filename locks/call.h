@@ -1,0 +1,46 @@
+/* call.h - a verb under way: one object for the blocking call, the asynchronous call and what is left to undo after either.
+ *
+ * See call.c for how it is driven. A call lives in the owner's spare memory, so the next one costs no allocation.
+ */
+#ifndef REDLATCH_LOCKS_CALL_H
+#define REDLATCH_LOCKS_CALL_H
+
+#include "core/io/lane.h"
+#include "core/service/dispatch.h"
+#include "core/service/owner.h"
+#include "core/service/waiters.h"
+#include "locks/record.h"
+#include "locks/take.h"
+
+#include <redlatch/async.h>
+
+struct rdl__verb;
+
+extern const struct rdl__verb rdl__verb_take;      /* wait_ms, lease_ms */
+extern const struct rdl__verb rdl__verb_release;
+extern const struct rdl__verb rdl__verb_extend;    /* lease_ms */
+extern const struct rdl__verb rdl__verb_force;
+extern const struct rdl__verb rdl__verb_is_locked;
+extern const struct rdl__verb rdl__verb_remaining;
+
+/* What to do. Arguments are checked already. */
+struct rdl__order {
+    const struct rdl__verb *verb;
+    rdl_lock_t *lock;
+    rdl_owner_t *owner; /* NULL: the calling thread's */
+    int64_t wait_ms;
+    int64_t lease_ms;
+    rdl_done_fn fn; /* asynchronous: runs where callbacks run; may be NULL */
+    void *arg;
+};
+
+/* Do it and wait. Returns the verb's result. */
+int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err);
+
+/* Do it on the loop. RDL_OK, or an error and then fn never runs. */
+int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+
+/* Release the hold that was lost, in case the server still has it; best effort, nobody waits.  @thread any  @locks none */
+void rdl__call_tidy(struct rdl__record *rec);
+
+#endif

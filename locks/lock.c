@@ -1,0 +1,399 @@
+/* lock.c - the public face of locks: checking arguments, and the questions that need no server. */
+#include "core/base/err.h"
+#include "locks/call.h"
+#include "locks/record.h"
+
+#include <redlatch/redlatch.h>
+
+#include <string.h>
+
+/* ---- arguments ----------------------------------------------------------------------------------------------------------- */
+
+/* The policy with its defaults filled in, or what is wrong with it. */
+static int resolve_retry(const struct rdl__lock_ops *ops, rdl_retry_t *retry, rdl_err_t *err)
+{
+    if (retry->kind == RDL_RETRY_DEFAULT) {
+        if (retry->min_ms != 0 || retry->max_ms != 0)
+            return rdl__err_set(err, RDL_EINVAL, "lock option retry has times but no kind");
+        *retry = ops->retry;
+        return RDL_OK;
+    }
+    if ((int)retry->kind < RDL_RETRY_NONE || retry->kind > RDL_RETRY_EXPONENTIAL)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry.kind is %d", (int)retry->kind);
+    if (retry->min_ms == 0)
+        retry->min_ms = 25;
+    if (retry->max_ms == 0)
+        retry->max_ms = retry->min_ms > 1000 ? retry->min_ms : 1000;
+    if (retry->min_ms < 1 || retry->max_ms < retry->min_ms || retry->max_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is %lld to %lld ms: it must lie in 1 to 3600000",
+                            (long long)retry->min_ms, (long long)retry->max_ms);
+    return RDL_OK;
+}
+
+static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
+{
+    *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
+    if (o->version != RDL_LOCK_OPTIONS_VERSION)
+        return rdl__err_set(err, RDL_EINVAL, "lock options have version %u: initialise them with RDL_LOCK_OPTIONS_INIT",
+                            (unsigned)o->version);
+    if ((int)o->fencing < RDL_FENCING_DEFAULT || o->fencing > RDL_FENCING_TIME)
+        return rdl__err_set(err, RDL_EINVAL, "lock option fencing is %d", (int)o->fencing);
+    return RDL_OK;
+}
+
+static int check_name(const char *name, size_t *len, rdl_err_t *err)
+{
+    if (*len == 0)
+        *len = strnlen(name, RDL_NAME_MAX + 1);
+    if (*len == 0)
+        return rdl__err_set(err, RDL_EINVAL, "the lock's name is empty");
+    if (*len > RDL_NAME_MAX)
+        return rdl__err_set(err, RDL_EINVAL, "the lock's name is longer than %zu bytes", RDL_NAME_MAX);
+    return RDL_OK;
+}
+
+static int check_lease(int64_t lease_ms, rdl_err_t *err)
+{
+    if (lease_ms >= 1 && lease_ms <= RDL_LEASE_MAX_MS)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "the lease is %lld ms: it must be 1 to 2^40, or RDL_LEASE_AUTO to acquire",
+                        (long long)lease_ms);
+}
+
+static int check_acquire(int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
+{
+    if (wait_ms < 0)
+        return rdl__err_set(err, RDL_EINVAL, "the wait is %lld ms: it must be 0 or more, or RDL_WAIT_FOREVER", (long long)wait_ms);
+    return lease_ms == RDL_LEASE_AUTO ? RDL_OK : check_lease(lease_ms, err);
+}
+
+static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
+{
+    int rc;
+
+    if (lock == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "lock is NULL");
+    if ((rc = rdl__client_check(lock->name->client, err)) < 0)
+        rdl__err_where(err, NULL, lock->name->bytes, lock->name->node.key_len);
+    return rc;
+}
+
+/* ---- types --------------------------------------------------------------------------------------------------------------- */
+
+static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, const rdl_lock_options_t *options,
+                rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    rdl_lock_options_t o;
+    int rc;
+
+    if (client == NULL || name == NULL || ret_lock == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
+    if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
+        (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = check_name(name, &o.name_len, err)) < 0)
+        return rc;
+    return rdl__handle_make(client, ops, name, o.name_len, &o.retry, o.fencing == RDL_FENCING_TIME, ret_lock, err);
+}
+
+int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                       rdl_err_t *err)
+{
+    return make(client, &rdl__reentrant_ops, name, options, ret_lock, err);
+}
+
+int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                    rdl_err_t *err)
+{
+    return make(client, &rdl__simple_ops, name, options, ret_lock, err);
+}
+
+rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
+{
+    if (lock != NULL && !rdl__client_forked(lock->name->client))
+        rdl__handle_drop(lock);
+    return NULL;
+}
+
+const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len)
+{
+    if (lock == NULL)
+        return NULL;
+    if (ret_len != NULL)
+        *ret_len = lock->name->node.key_len;
+    return lock->name->bytes;
+}
+
+const char *rdl_lock_type(const rdl_lock_t *lock)
+{
+    return lock == NULL ? NULL : lock->name->ops->name;
+}
+
+/* ---- verbs that ask the server, blocking --------------------------------------------------------------------------------- */
+
+int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_take, .lock = lock, .wait_ms = wait_ms, .lease_ms = lease_ms};
+    int rc;
+
+    if ((rc = check_handle(lock, err)) < 0 || (rc = check_acquire(wait_ms, lease_ms, err)) < 0)
+        return rc;
+    return (int)rdl__call(&order, err);
+}
+
+int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
+{
+    return rdl_try_lock(lock, RDL_WAIT_FOREVER, lease_ms, err);
+}
+
+static int64_t call_plain(const struct rdl__verb *verb, rdl_lock_t *lock, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = verb, .lock = lock};
+    int rc = check_handle(lock, err);
+
+    return rc < 0 ? rc : rdl__call(&order, err);
+}
+
+int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err)
+{
+    return (int)call_plain(&rdl__verb_release, lock, err);
+}
+
+int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err)
+{
+    return (int)call_plain(&rdl__verb_force, lock, err);
+}
+
+int rdl_is_locked(rdl_lock_t *lock, rdl_err_t *err)
+{
+    return (int)call_plain(&rdl__verb_is_locked, lock, err);
+}
+
+int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_extend, .lock = lock, .lease_ms = lease_ms};
+    int rc;
+
+    if ((rc = check_handle(lock, err)) < 0 || (rc = check_lease(lease_ms, err)) < 0)
+        return rc;
+    return (int)rdl__call(&order, err);
+}
+
+/* ---- the present hold, by local judgement -------------------------------------------------------------------------------- */
+
+struct hold_view {
+    rdl_hold_state_t state;
+    int64_t count;
+    int64_t token;
+    int64_t left_ns;
+};
+
+/* What `owner` (NULL: the calling thread) holds. */
+static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct hold_view *view, rdl_err_t *err)
+{
+    struct rdl__name *name;
+    struct rdl__record *rec;
+    int rc;
+
+    *view = (struct hold_view){.state = RDL_NOT_HELD};
+    if ((rc = check_handle(lock, err)) < 0)
+        return rc;
+    name = lock->name;
+    if ((rc = rdl__client_call_begins(name->client)) < 0)
+        return rdl__err_set(err, rc, NULL);
+    if (owner == NULL && (rc = rdl__owner_self(name->client, &owner)) < 0)
+        (void)rdl__err_set(err, rc, NULL);
+    if (rc == RDL_OK) {
+        rdl__mutex_lock(&name->mu);
+        if ((rec = rdl__record_find(name, owner)) != NULL && rec->count > 0) {
+            view->count = rec->count;
+            view->token = rec->token;
+            view->state = rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &view->left_ns);
+        }
+        rdl__mutex_unlock(&name->mu);
+    }
+    rdl__client_call_ends(name->client);
+    return rc;
+}
+
+static int say(const rdl_lock_t *lock, int code, rdl_err_t *err)
+{
+    char name[96];
+
+    (void)rdl__printable(name, sizeof name, lock->name->bytes, lock->name->node.key_len);
+    (void)rdl__err_set(err, code, "lock %s: %s", name, rdl_strerror(code));
+    rdl__err_where(err, NULL, lock->name->bytes, lock->name->node.key_len);
+    return code;
+}
+
+int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err)
+{
+    struct hold_view view;
+    int rc = look(lock, NULL, &view, err);
+
+    if (rc < 0)
+        return rc;
+    if (view.state == RDL_LOST)
+        return say(lock, RDL_ELOST, err);
+    return view.state != RDL_NOT_HELD;
+}
+
+int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err)
+{
+    struct hold_view view;
+    int rc = look(lock, NULL, &view, err);
+
+    if (rc < 0)
+        return rc;
+    return view.state == RDL_LOST ? say(lock, RDL_ELOST, err) : view.count;
+}
+
+static int hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
+{
+    struct hold_view view;
+    int rc = look(lock, owner, &view, err);
+
+    return rc < 0 ? rc : (int)view.state;
+}
+
+int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err)
+{
+    return hold_state(NULL, lock, err);
+}
+
+static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
+{
+    struct hold_view view;
+    int rc = look(lock, owner, &view, err);
+
+    if (rc < 0)
+        return rc;
+    if (!lock->name->token)
+        return rdl__err_set(err, RDL_EINVAL, "the lock was made without fencing");
+    if (view.state == RDL_NOT_HELD)
+        return say(lock, RDL_ENOTOWNER, err);
+    return view.state == RDL_LOST ? say(lock, RDL_ELOST, err) : view.token;
+}
+
+int64_t rdl_token(rdl_lock_t *lock, rdl_err_t *err)
+{
+    return token(NULL, lock, err);
+}
+
+static int check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t *err)
+{
+    if (owner == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
+    if (lock != NULL && owner->client != lock->name->client)
+        return rdl__err_set(err, RDL_EINVAL, "owner and lock belong to different clients");
+    return RDL_OK;
+}
+
+int rdl_owner_hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
+{
+    int rc = check_owner(owner, lock, err);
+
+    return rc < 0 ? rc : hold_state(owner, lock, err);
+}
+
+int64_t rdl_owner_token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
+{
+    int rc = check_owner(owner, lock, err);
+
+    return rc < 0 ? rc : token(owner, lock, err);
+}
+
+/* RDL_OK: the owner does not hold it, ask the server. */
+static int64_t remaining_locally(rdl_lock_t *lock, rdl_owner_t *owner, rdl_err_t *err)
+{
+    struct hold_view view;
+    int rc = look(lock, owner, &view, err);
+
+    if (rc < 0)
+        return rc;
+    if (view.state == RDL_LOST)
+        return say(lock, RDL_ELOST, err);
+    return view.state == RDL_NOT_HELD ? RDL_OK : rdl__ms_until(view.left_ns, 0);
+}
+
+int64_t rdl_remaining_ms(rdl_lock_t *lock, rdl_err_t *err)
+{
+    int64_t left = remaining_locally(lock, NULL, err);
+
+    return left != RDL_OK ? left : call_plain(&rdl__verb_remaining, lock, err);
+}
+
+int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
+{
+    int rc = check_handle(lock, err);
+
+    if (rc < 0)
+        return rc;
+    rdl__mutex_lock(&lock->name->mu);
+    lock->fn = fn;
+    lock->arg = arg;
+    rdl__mutex_unlock(&lock->name->mu);
+    return RDL_OK;
+}
+
+/* ---- verbs that ask the server, without waiting -------------------------------------------------------------------------- */
+
+static int start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    int rc = check_handle(order->lock, err);
+
+    if (rc < 0 || (order->owner != NULL && (rc = check_owner(order->owner, order->lock, err)) < 0))
+        return rc;
+    return rdl__call_async(order, ret_op, err);
+}
+
+int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn, void *arg,
+                       rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = {
+        .verb = &rdl__verb_take, .lock = lock, .owner = owner, .wait_ms = wait_ms, .lease_ms = lease_ms, .fn = fn, .arg = arg};
+    int rc = check_acquire(wait_ms, lease_ms, err);
+
+    return rc < 0 ? rc : start(&order, ret_op, err);
+}
+
+int rdl_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
+                   rdl_err_t *err)
+{
+    return rdl_try_lock_async(lock, owner, RDL_WAIT_FOREVER, lease_ms, fn, arg, ret_op, err);
+}
+
+int rdl_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_release, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+
+    return start(&order, ret_op, err);
+}
+
+int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_force, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+
+    return start(&order, ret_op, err);
+}
+
+int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
+                     rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_extend, .lock = lock, .owner = owner, .lease_ms = lease_ms, .fn = fn, .arg = arg};
+    int rc = check_lease(lease_ms, err);
+
+    return rc < 0 ? rc : start(&order, ret_op, err);
+}
+
+int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_is_locked, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+
+    return start(&order, ret_op, err);
+}
+
+int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_remaining, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+
+    return start(&order, ret_op, err);
+}

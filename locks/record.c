@@ -1,0 +1,455 @@
+#include "locks/record.h"
+
+#include "core/base/err.h"
+#include "locks/call.h"
+
+#include <string.h>
+
+/* ---- names and handles --------------------------------------------------------------------------------------------------- */
+
+void rdl__name_ref(struct rdl__name *name)
+{
+    atomic_fetch_add_explicit(&name->refs, 1, memory_order_relaxed);
+}
+
+void rdl__name_unref(struct rdl__name *name)
+{
+    rdl_client_t *client = name->client;
+
+    if (atomic_fetch_sub_explicit(&name->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__free(&client->mem, name->spare, sizeof *name->spare);
+    rdl__mutex_done(&name->mu);
+    rdl__free(&client->mem, name, name->size);
+    rdl__client_unref(client);
+}
+
+static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
+                                   const rdl_retry_t *retry, bool token)
+{
+    size_t size = sizeof(struct rdl__name) + len + 1;
+    struct rdl__name *name = rdl__zalloc(&client->mem, size);
+
+    if (name == NULL)
+        return NULL;
+    if (rdl__mutex_init(&name->mu) < 0) {
+        rdl__free(&client->mem, name, size);
+        return NULL;
+    }
+    name->client = rdl__client_ref(client);
+    name->ops = ops;
+    name->retry = *retry;
+    name->token = token;
+    name->size = size;
+    memcpy(name->bytes, bytes, len);
+    name->node.key = name->bytes;
+    name->node.key_len = len;
+    atomic_init(&name->refs, 1);
+    rdl__list_init(&name->records);
+    rdl__list_init(&name->handles);
+    return name;
+}
+
+static bool same_retry(const rdl_retry_t *a, const rdl_retry_t *b)
+{
+    return a->kind == b->kind && a->min_ms == b->min_ms && a->max_ms == b->max_ms;
+}
+
+static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const rdl_retry_t *retry, bool token,
+                    rdl_err_t *err)
+{
+    if (name->ops != ops) {
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s lock", name->ops->name);
+        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
+        return RDL_EINVAL;
+    }
+    if (name->token != token || !same_retry(&name->retry, retry)) {
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other lock options");
+        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
+        return RDL_EINVAL;
+    }
+    return RDL_OK;
+}
+
+/* @locks the client's names_mu */
+static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
+                             const rdl_retry_t *retry, bool token, struct rdl__name **ret, rdl_err_t *err)
+{
+    struct rdl__table_node *node = rdl__table_find(&client->names, bytes, len);
+    int rc;
+
+    if (node != NULL) {
+        struct rdl__name *name = rdl__container(node, struct rdl__name, node);
+
+        if ((rc = mismatch(name, ops, retry, token, err)) < 0)
+            return rc;
+        rdl__name_ref(name);
+        *ret = name;
+        return RDL_OK;
+    }
+    if ((*ret = name_make(client, ops, bytes, len, retry, token)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    rdl__table_add(&client->names, &(*ret)->node);
+    return RDL_OK;
+}
+
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len, const rdl_retry_t *retry,
+                     bool token, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    rdl_lock_t *lock = rdl__zalloc(&client->mem, sizeof *lock);
+    int rc;
+
+    if (lock == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    rdl__mutex_lock(&client->names_mu);
+    if ((rc = name_find_or_make(client, ops, name, len, retry, token, &lock->name, err)) == RDL_OK)
+        lock->name->handle_count++;
+    rdl__mutex_unlock(&client->names_mu);
+    if (rc < 0) {
+        rdl__free(&client->mem, lock, sizeof *lock);
+        return rc;
+    }
+    atomic_init(&lock->refs, 1);
+    rdl__mutex_lock(&lock->name->mu);
+    lock->serial = ++lock->name->next_serial;
+    rdl__list_push_back(&lock->name->handles, &lock->link);
+    rdl__mutex_unlock(&lock->name->mu);
+    *ret_lock = lock;
+    return RDL_OK;
+}
+
+rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock)
+{
+    atomic_fetch_add_explicit(&lock->refs, 1, memory_order_relaxed);
+    return lock;
+}
+
+void rdl__handle_unref(rdl_lock_t *lock)
+{
+    struct rdl__name *name = lock->name;
+
+    if (atomic_fetch_sub_explicit(&lock->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__free(&name->client->mem, lock, sizeof *lock);
+    rdl__name_unref(name);
+}
+
+/* The next record on which nothing is under way, marked as gone, with a reference; NULL: none left. */
+static struct rdl__record *next_abandoned(struct rdl__name *name)
+{
+    struct rdl__record *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->active == NULL && !rec->orphaned) {
+            found = rec;
+            rec->orphaned = true;
+            atomic_fetch_add(&rec->refs, 1);
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+static void forget_hold(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+
+    if (rdl__client_call_begins(name->client) == RDL_OK) {
+        if (rec->count > 0)
+            (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
+        rdl__client_call_ends(name->client);
+    }
+    rdl__mutex_lock(&name->mu);
+    rec->count = 0;
+    rdl__record_retire(rec);
+}
+
+void rdl__handle_drop(rdl_lock_t *lock)
+{
+    struct rdl__name *name = lock->name;
+    rdl_client_t *client = name->client;
+    struct rdl__record *rec;
+    bool last;
+
+    rdl__mutex_lock(&name->mu);
+    lock->fn = NULL;
+    rdl__list_remove(&lock->link);
+    rdl__mutex_unlock(&name->mu);
+    rdl__mutex_lock(&client->names_mu);
+    last = --name->handle_count == 0;
+    if (last)
+        rdl__table_remove(&client->names, &name->node);
+    rdl__mutex_unlock(&client->names_mu);
+    while (last && (rec = next_abandoned(name)) != NULL) {
+        forget_hold(rec);
+        rdl__record_unref(rec);
+    }
+    rdl__handle_unref(lock);
+}
+
+/* ---- records ------------------------------------------------------------------------------------------------------------- */
+
+static void run_event(struct rdl__callback *callback);
+
+static void hold_key(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    *ret_key = rec->name->bytes;
+    *ret_len = rec->name->node.key_len;
+}
+
+static size_t hold_field(const struct rdl__hold *hold, char *to)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    return rdl__field(to, &rec->name->client->uuid, rec->n);
+}
+
+static void hold_pin(struct rdl__hold *hold)
+{
+    atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
+}
+
+static void hold_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+{
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    (void)now;
+    if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
+        rdl__call_tidy(rec); /* the server's clock may still grant it (PROTOCOL.md, 3) */
+    rdl__record_tell(rec, state, reason);
+    rdl__record_unref(rec);
+}
+
+static int hold_script(const struct rdl__hold *hold)
+{
+    return rdl__container(hold, struct rdl__record, hold)->name->ops->renew;
+}
+
+static const struct rdl__hold_ops hold_ops = {
+    .script = hold_script,
+    .key = hold_key,
+    .field = hold_field,
+    .pin = hold_pin,
+    .changed = hold_changed,
+};
+
+struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner)
+{
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->owner == owner && !rec->orphaned)
+            return rec;
+    }
+    return NULL;
+}
+
+void rdl__record_abandon(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+
+    if (rdl__client_call_begins(name->client) == RDL_OK) {
+        rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
+        rdl__client_call_ends(name->client);
+    }
+    rdl__mutex_lock(&name->mu);
+    rec->count = 0;
+    rdl__record_retire(rec);
+}
+
+static void orphan(struct rdl__tie *tie)
+{
+    struct rdl__record *rec = rdl__container(tie, struct rdl__record, tie);
+    struct rdl__name *name = rec->name;
+    bool held;
+
+    rdl__mutex_lock(&name->mu);
+    rec->tied = false;
+    rec->orphaned = true;
+    held = rec->count > 0 && rec->active == NULL; /* else the verb in flight sees to it when it ends */
+    rdl__mutex_unlock(&name->mu);
+    if (held)
+        rdl__record_abandon(rec);
+    rdl__record_unref(rec);
+}
+
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner)
+{
+    struct rdl__record *rec = name->spare;
+
+    name->spare = NULL;
+    if (rec == NULL && (rec = rdl__alloc(&name->client->mem, sizeof *rec)) == NULL)
+        return NULL;
+    memset(rec, 0, sizeof *rec);
+    rdl__list_init(&rec->tie.link);
+    rec->tie.orphan = orphan;
+    if (!rdl__owner_tie(owner, &rec->tie)) {
+        name->spare = rec;
+        return NULL;
+    }
+    rec->tied = true;
+    rec->name = name;
+    rdl__name_ref(name);
+    rec->owner = rdl__owner_ref(owner);
+    atomic_init(&rec->refs, 2); /* the list's, the tie's */
+    rdl__list_init(&rec->pending);
+    rdl__list_init(&rec->event.link);
+    rec->event.run = run_event;
+    rec->hold.ops = &hold_ops;
+    rdl__list_init(&rec->hold.due);
+    rdl__list_push_front(&name->records, &rec->link);
+    return rec;
+}
+
+void rdl__record_retire(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+    bool listed = rdl__link_on(&rec->link);
+    bool untied = false;
+
+    if (rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !listed) {
+        rdl__mutex_unlock(&name->mu);
+        return;
+    }
+    rdl__list_remove(&rec->link);
+    if (rec->tied) {
+        untied = rdl__owner_untie(rec->owner, &rec->tie);
+        rec->tied = false;
+    }
+    rdl__mutex_unlock(&name->mu);
+    if (untied)
+        rdl__record_unref(rec);
+    rdl__record_unref(rec);
+}
+
+void rdl__record_unref(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+    rdl_owner_t *owner = rec->owner;
+
+    if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__mutex_lock(&name->mu);
+    if (name->spare == NULL) {
+        name->spare = rec;
+        rec = NULL;
+    }
+    rdl__mutex_unlock(&name->mu);
+    rdl__free(&name->client->mem, rec, sizeof *rec);
+    rdl__owner_unref(owner);
+    rdl__name_unref(name);
+}
+
+/* ---- telling ------------------------------------------------------------------------------------------------------------- */
+
+/* The handle after `serial` that wants to know, with a reference and what to call; NULL: none.  @locks none */
+static rdl_lock_t *next_listener(struct rdl__name *name, uint64_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
+{
+    rdl_lock_t *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->handles.next; l != &name->handles && found == NULL; l = l->next) {
+        rdl_lock_t *lock = rdl__container(l, rdl_lock_t, link);
+
+        if (lock->serial > serial && lock->fn != NULL) {
+            found = rdl__handle_ref(lock);
+            *ret_fn = lock->fn;
+            *ret_arg = lock->arg;
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
+{
+    uint64_t serial = 0;
+    rdl_lock_t *lock;
+    rdl_lost_fn fn;
+    void *arg;
+
+    while ((lock = next_listener(rec->name, serial, &fn, &arg)) != NULL) {
+        serial = lock->serial;
+        fn(lock, loss, arg);
+        rdl__handle_unref(lock);
+    }
+}
+
+static void run_event(struct rdl__callback *callback)
+{
+    struct rdl__record *rec = rdl__container(callback, struct rdl__record, event);
+    struct rdl__name *name = rec->name;
+    char field[RDL__FIELD_MAX + 1];
+    rdl_loss_t loss = {.owner = field};
+    rdl_loss_reason_t risk_reason, loss_reason;
+    int64_t left;
+    unsigned news;
+
+    rdl__mutex_lock(&name->mu);
+    news = rec->news;
+    rec->news = 0;
+    risk_reason = rec->risk_reason;
+    loss_reason = rec->loss_reason;
+    loss.token = rec->news_token;
+    field[rdl__field(field, &name->client->uuid, rec->news_n)] = '\0';
+    rdl__mutex_unlock(&name->mu);
+    if (news & (1u << RDL_AT_RISK)) {
+        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
+        loss.state = RDL_AT_RISK;
+        loss.reason = risk_reason;
+        loss.remaining_ms = left / RDL__MS;
+        tell_all(rec, &loss);
+    }
+    if (news & (1u << RDL_LOST)) {
+        loss.state = RDL_LOST;
+        loss.reason = loss_reason;
+        loss.remaining_ms = 0;
+        tell_all(rec, &loss);
+    }
+    rdl__record_unref(rec);
+}
+
+static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
+{
+    static const char *const why[] = {
+        [RDL_LOSS_LEASE] = "its lease ran out",
+        [RDL_LOSS_GONE] = "the server no longer has it",
+        [RDL_LOSS_THREAD_EXIT] = "its owner ended without unlocking",
+        [RDL_LOSS_RENEWAL] = "its renewal is overdue",
+    };
+    const struct rdl__sinks *sinks = &rec->name->client->sinks;
+    char name[128];
+
+    if (sinks->log == NULL)
+        return;
+    (void)rdl__printable(name, sizeof name, rec->name->bytes, rec->name->node.key_len);
+    rdl__log(sinks, state == RDL_LOST ? RDL_LOG_ERROR : RDL_LOG_WARN, "lock %s at %s: hold %s: %s", name,
+             rec->name->client->node.label, state == RDL_LOST ? "lost" : "at risk", why[reason]);
+}
+
+void rdl__record_tell(struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
+{
+    struct rdl__name *name = rec->name;
+    bool fresh;
+
+    log_news(rec, state, reason);
+    rdl__mutex_lock(&name->mu);
+    fresh = rec->news == 0;
+    rec->news |= 1u << state;
+    rec->news_n = rec->n;
+    rec->news_token = rec->token;
+    if (state == RDL_LOST)
+        rec->loss_reason = reason;
+    else
+        rec->risk_reason = reason;
+    rdl__mutex_unlock(&name->mu);
+    if (fresh) {
+        atomic_fetch_add(&rec->refs, 1); /* the event's */
+        rdl__dispatch_push(&name->client->dispatch, &rec->event);
+    }
+}

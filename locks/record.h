@@ -1,0 +1,106 @@
+/* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (PROTOCOL.md, 1).
+ *
+ * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one (client,
+ * owner, name). At most one verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under
+ * the name's mutex because others read them.
+ */
+#ifndef REDLATCH_LOCKS_RECORD_H
+#define REDLATCH_LOCKS_RECORD_H
+
+#include "core/base/list.h"
+#include "core/base/sync.h"
+#include "core/base/table.h"
+#include "core/service/client.h"
+#include "core/service/dispatch.h"
+#include "core/service/owner.h"
+#include "core/service/watchdog.h"
+#include "locks/type.h"
+
+#include <redlatch/async.h>
+#include <redlatch/lock.h>
+
+struct rdl__record;
+
+struct rdl__name {
+    /* immutable */
+    rdl_client_t *client;
+    const struct rdl__lock_ops *ops;
+    rdl_retry_t retry; /* resolved: never RDL_RETRY_DEFAULT */
+    bool token;        /* a fencing token is wanted */
+    struct rdl__table_node node; /* key: the name */
+
+    unsigned handle_count; /* under the client's names_mu */
+    _Atomic unsigned refs;
+    _Atomic unsigned waiting; /* calls of this process that wait for the lock */
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    struct rdl__link records;
+    struct rdl__link handles;
+    struct rdl__record *spare; /* memory kept for the next record */
+    uint64_t next_serial;      /* of handles */
+
+    size_t size;
+    char bytes[]; /* NUL-terminated */
+};
+
+struct rdl_lock {
+    struct rdl__name *name;
+    _Atomic unsigned refs;
+    /* under the name's mu */
+    struct rdl__link link;
+    uint64_t serial;
+    rdl_lost_fn fn;
+    void *arg;
+};
+
+struct rdl__record {
+    struct rdl__name *name; /* immutable; a reference */
+    rdl_owner_t *owner;     /* immutable; a reference */
+    _Atomic unsigned refs;
+
+    /* under the name's mu */
+    struct rdl__link link;
+    rdl_op_t *active; /* the verb in flight */
+    struct rdl__link pending;
+    int64_t n;
+    int64_t count; /* 0: not held */
+    int64_t token;
+    int64_t held_since;
+    bool tied;     /* on the owner's list */
+    bool orphaned; /* the owner is gone */
+    unsigned news; /* bits of what `event` has to tell: 1 << rdl_hold_state_t */
+    rdl_loss_reason_t risk_reason, loss_reason;
+    int64_t news_n, news_token; /* of the hold that it is about */
+
+    struct rdl__tie tie;
+    struct rdl__hold hold; /* in use while count > 0 */
+    struct rdl__callback event;
+};
+
+/* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len, const rdl_retry_t *retry,
+                     bool token, rdl_lock_t **ret_lock, rdl_err_t *err);
+void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
+rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
+void rdl__handle_unref(rdl_lock_t *lock);
+void rdl__name_ref(struct rdl__name *name);
+void rdl__name_unref(struct rdl__name *name);
+
+/* The owner's record, or NULL.  @locks the name's */
+struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner);
+
+/* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner);
+
+/* Off the list, if nothing is held or under way.  @locks the name's, which are released around the freeing: last thing */
+void rdl__record_retire(struct rdl__record *rec);
+void rdl__record_unref(struct rdl__record *rec);
+
+/* The owner is gone, and no verb is in flight: its hold is lost, and the record goes.  @locks none */
+void rdl__record_abandon(struct rdl__record *rec);
+
+/* A hold of this record was lost, or is at risk: tell every handle that asked.  @locks none */
+void rdl__record_tell(struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason);
+
+#endif

@@ -1,0 +1,73 @@
+/* take.h - the acquire call as a pure machine: events in, steps out.
+ *
+ * It reads no clock and owns no socket; the blocking call, the asynchronous call and the simulator drive the same machine,
+ * so they cannot drift apart. The driver (call.c) carries out each step and reports what came of it.
+ *
+ *             start                 refused                  woken
+ *   NEW -----------------> TRYING ----------> WAITING ----------------> TRYING ...
+ *    |  others wait already   |  taken, gone,    |  stopped (deadline, cancel, close)
+ *    +-----------> WAITING    |  failed, stopped |
+ *                             v                  v
+ *                            DONE               DONE
+ */
+#ifndef REDLATCH_LOCKS_TAKE_H
+#define REDLATCH_LOCKS_TAKE_H
+
+#include "core/base/entropy.h"
+
+#include <redlatch/lock.h>
+#include <stdbool.h>
+
+enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__TAKE_DONE };
+
+struct rdl__take {
+    /* set by rdl__take_init */
+    bool once; /* one try, no waiting */
+    rdl_retry_t retry;
+
+    enum rdl__take_state state;
+    bool contended; /* it was found taken */
+    unsigned tries; /* refused */
+};
+
+enum rdl__take_event_kind {
+    RDL__EV_START,   /* others_wait: somebody of this process waits for the lock already */
+    RDL__EV_TAKEN,   /* valid: the lease still runs as the answer is read; unsure: as below */
+    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown */
+    RDL__EV_GONE,    /* the hold to be raised is gone from the server */
+    RDL__EV_FAILED,  /* code: the server's or our own error; unsure: an earlier sending of this try may have run */
+    RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
+    RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsent, unsure: of the try that was under way */
+};
+
+struct rdl__take_event {
+    enum rdl__take_event_kind kind;
+    bool others_wait;
+    bool valid;
+    bool unsent;
+    bool unsure;
+    int code;
+    int64_t ttl_ms;
+};
+
+enum rdl__take_do {
+    RDL__DO_SEND,   /* send a try */
+    RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: look again then, below 0: unknown */
+    RDL__DO_FINISH, /* rc; undo: the server may hold something for us that is not wanted (not after RDL__EV_STOPPED, when
+                       whoever stopped the try has left its heir) */
+};
+
+struct rdl__take_step {
+    enum rdl__take_do what;
+    int64_t hint_ms;
+    int rc;
+    bool undo;
+};
+
+void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry);
+struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand);
+
+/* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: it has no opinion. */
+int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand);
+
+#endif

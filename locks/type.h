@@ -1,0 +1,54 @@
+/* type.h - what a lock type is: one const table, in a file of its own.
+ *
+ * Types whose scripts have the common shape (see scripts/reentrant_*.lua) say no more than their names here. To add a type:
+ * write its scripts, fill in a table, add its constructor to lock.c.
+ */
+#ifndef REDLATCH_LOCKS_TYPE_H
+#define REDLATCH_LOCKS_TYPE_H
+
+#include "core/wire/buf.h"
+#include "core/wire/reply.h"
+
+#include <redlatch/lock.h>
+#include <stdbool.h>
+
+/* What the server answers to a take, in numbers (scripts/reentrant_take.lua). */
+#define RDL__TAKEN (-10)
+#define RDL__HELD (-11)
+#define RDL__GONE (-12)
+#define RDL__NO_HOLD (-14)
+
+/* What goes into a try. */
+struct rdl__try {
+    const char *name;
+    size_t name_len;
+    const char *field; /* U:n */
+    size_t field_len;
+    int64_t count;
+    int64_t lease_ms;
+    bool token;
+};
+
+struct rdl__lock_ops {
+    const char *name;
+    bool reentrant;           /* false: a second take by the owner is RDL_EDEADLK */
+    const char *channel;      /* prefix of the channel's name: prefix(channel, N) */
+    int take;                 /* scripts */
+    int release;
+    int renew;
+    int force;
+    rdl_retry_t retry;        /* what RDL_RETRY_DEFAULT means */
+
+    /* A first try that is cheaper than the script, and its answer in the script's numbers. NULL: the script. */
+    void (*encode_first)(struct rdl__buf *to, const struct rdl__try *t);
+    bool (*decode_first)(const struct rdl__reply *reply, int64_t *ret);
+
+    /* Ask who holds the lock, and find the holder's field in the answer; false: nobody. */
+    void (*encode_holder)(struct rdl__buf *to, const char *name, size_t len);
+    bool (*decode_holder)(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
+};
+
+extern const struct rdl__lock_ops rdl__reentrant_ops;
+extern const struct rdl__lock_ops rdl__simple_ops;
+
+#endif
