@@ -312,8 +312,9 @@ static bool step(struct rdl__watchdog *wd, int64_t now)
     struct rdl__hold *hold;
 
     rdl__mutex_lock(&wd->mu);
-    if (wd->closed || (first = rdl__heap_min(&wd->heap)) == NULL || first->at > now) {
-        wd->armed = first == NULL || wd->closed ? RDL__NEVER : first->at;
+    first = wd->closed ? NULL : rdl__heap_min(&wd->heap);
+    if (first == NULL || first->at > now) {
+        wd->armed = first == NULL ? RDL__NEVER : first->at;
         rdl__mutex_unlock(&wd->mu);
         return false;
     }
