@@ -416,4 +416,4 @@ class TheServer(support.Case):
 
 
 if __name__ == "__main__":
-    support.main()
+    support.main(sys.argv[1:])

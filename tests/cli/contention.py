@@ -139,4 +139,4 @@ class Nightly(support.Case):
 
 
 if __name__ == "__main__":
-    support.main()
+    support.main(sys.argv[1:])

@@ -181,4 +181,4 @@ class MaxHold(support.Case):
 
 
 if __name__ == "__main__":
-    support.main()
+    support.main(sys.argv[1:])

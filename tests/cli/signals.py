@@ -24,17 +24,22 @@ TELLING = (signal.SIGWINCH, signal.SIGCONT)
 
 # A command that reports each signal it gets, by number, and ends when one line comes through the gate.
 RECORDER = """
-import os, signal, sys
-events = open(os.environ["EVENTS"], "w", buffering=1)
-def on_signal(signo, frame):
-    events.write("%d\\n" % signo)
-for signo in range(1, signal.NSIG):
-    if signo not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP) and (signo < 32 or signo >= signal.SIGRTMIN):
-        if signal.getsignal(signo) is not signal.SIG_IGN:
-            signal.signal(signo, on_signal)
-events.write("held\\n")
-open(os.environ["GATE"]).readline()
-sys.exit(33)
+import os, select, signal, sys
+events = os.open(os.environ["EVENTS"], os.O_WRONLY)
+gate = os.open(os.environ["GATE"], os.O_RDONLY | os.O_NONBLOCK)
+caught, catch = os.pipe()
+os.set_blocking(catch, False)
+signal.set_wakeup_fd(catch, warn_on_full_buffer=False)
+for signo in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP}:
+    if signal.getsignal(signo) != signal.SIG_IGN:
+        signal.signal(signo, lambda *_: None)
+os.write(events, b"held\\n")
+while True:
+    ready = select.select([caught, gate], [], [])[0]
+    if caught not in ready:
+        sys.exit(33)
+    for signo in os.read(caught, 4096):
+        os.write(events, b"%d\\n" % signo)
 """
 
 
@@ -90,7 +95,7 @@ class Forwarding(support.Case):
         self.assert_free("x")
 
     def test_a_reader_of_our_messages_that_went_away_does_not_end_the_command(self):
-        process = self.hold("--verbose", "x", command='echo held >"$EVENTS"; read _ <"$GATE"; exit 5')
+        process = self.hold("x", "--verbose", command='echo held >"$EVENTS"; read _ <"$GATE"; exit 5')
         process.stderr.close()
         process.stderr = None
         self.gate.send()
@@ -307,4 +312,4 @@ class AtATerminal(support.Case):
 
 
 if __name__ == "__main__":
-    support.main()
+    support.main(sys.argv[1:])

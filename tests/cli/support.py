@@ -143,8 +143,9 @@ class Server:
         return self.redis("EXISTS", name) == 1
 
     def waiters(self, name):
-        """How many connections wait for a message about the lock."""
-        return self.redis("PUBSUB", "NUMSUB", "redisson_lock__channel:{%s}" % name)[1]
+        """How many connections wait for a message about the lock, whatever its type."""
+        channels = self.redis("PUBSUB", "CHANNELS", "*{%s}" % name)
+        return sum(self.redis("PUBSUB", "NUMSUB", *channels)[1::2])
 
     def keys(self):
         return self.redis("KEYS", "*")
@@ -228,8 +229,9 @@ class Case(unittest.TestCase):
                 pipe.close()
 
     def result(self, process, input=None):
-        out, err = process.communicate(input, BOUND_S)
-        return Result(process.returncode, out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"))
+        """Its end. What went elsewhere than into a pipe is empty."""
+        out, err = [(text or b"").decode(errors="surrogateescape") for text in process.communicate(input, BOUND_S)]
+        return Result(process.returncode, out, err)
 
     def redlatch(self, *arguments, input=None, **options):
         if input is not None:
@@ -282,9 +284,11 @@ def wait_until_gone(pid):
 
 # ---- a test program ------------------------------------------------------------------------------------------------------
 
-def main():
-    """Run every test of the calling module; the last line is the count."""
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+def main(words=()):
+    """Run every test of the calling module, or those whose names contain one of the words; the last line is the count."""
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = ["*%s*" % word for word in words] or None
+    suite = loader.loadTestsFromModule(sys.modules["__main__"])
     outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
     failed = len({getattr(test, "test_case", test).id() for test, _ in outcome.failures + outcome.errors})
     for test, why in outcome.skipped:

@@ -12,8 +12,6 @@
  * must therefore be the main one. */
 #include "tools/redlatch/child.h"
 
-#include "tools/redlatch/family.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -126,6 +124,7 @@ static char **make_environ(const struct child_facts *facts)
     return list;
 }
 
+/* Call plan_done in any case. */
 static int plan_make(struct plan *p, char *const argv[], const struct child_facts *facts)
 {
     size_t argc = count_strings(argv);
@@ -137,7 +136,6 @@ static int plan_make(struct plan *p, char *const argv[], const struct child_fact
         memcpy(p->shell + 2, argv + 1, (argc - 1) * sizeof *argv);
         return 0;
     }
-    plan_done(p);
     errno = ENOMEM;
     return -1;
 }
@@ -187,38 +185,52 @@ static _Noreturn void run_child(const struct plan *p, pid_t parent, int report_f
 
 /* ---- starting ----------------------------------------------------------------------------------------------------------- */
 
-int child_start(struct child *c, char *const argv[], const struct child_facts *facts)
+/* Fork with everything made: the plan, the family, the pipe. Returns the child's pid, or -1 with errno set. */
+static pid_t fork_child(const struct plan *plan, int report_fd)
 {
-    struct plan plan;
     pid_t parent = getpid();
-    int ends[2];
-    int saved;
     pid_t pid;
 
-    if (plan_make(&plan, argv, facts) < 0)
-        return -1;
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        saved = errno;
-        plan_done(&plan);
-        errno = saved;
-        return -1;
-    }
-    family_adopt();
     signals_hold();
     pid = fork();
     if (pid == 0)
-        run_child(&plan, parent, ends[1]);
-    saved = errno;
+        run_child(plan, parent, report_fd);
     signals_release();
-    close(ends[1]);
+    return pid;
+}
+
+int child_start(struct child *c, char *const argv[], const struct child_facts *facts)
+{
+    struct child started = {.report_fd = -1};
+    struct plan plan = {0};
+    int ends[2] = {-1, -1};
+    int saved;
+
+    if (plan_make(&plan, argv, facts) == 0 && family_begin(&started.family) == 0 && pipe2(ends, O_CLOEXEC) == 0)
+        started.pid = fork_child(&plan, ends[1]);
+    else
+        started.pid = -1;
+    saved = errno;
     plan_done(&plan);
-    if (pid < 0) {
-        close(ends[0]);
-        errno = saved;
-        return -1;
+    if (ends[1] >= 0)
+        close(ends[1]);
+    if (started.pid > 0) {
+        started.report_fd = ends[0];
+        *c = started;
+        return 0;
     }
-    *c = (struct child){.pid = pid, .report_fd = ends[0], .birth = family_birth(pid)};
-    return 0;
+    if (ends[0] >= 0)
+        close(ends[0]);
+    family_done(&started.family);
+    errno = saved;
+    return -1;
+}
+
+void child_done(struct child *c)
+{
+    if (c->report_fd >= 0 && c->pid != 0)
+        close(c->report_fd);
+    family_done(&c->family);
 }
 
 /* The child has ended, so the pipe holds its report or nothing; reading does not wait. */
@@ -264,16 +276,16 @@ static pid_t living(const struct child *c)
 
 void child_terminate(const struct child *c)
 {
-    family_signal(living(c), c->birth, SIGTERM);
-    family_signal(living(c), c->birth, SIGCONT); /* a stopped process acts on SIGTERM only when it goes on */
+    family_signal(&c->family, living(c), SIGTERM);
+    family_signal(&c->family, living(c), SIGCONT); /* a stopped process acts on SIGTERM only when it goes on */
 }
 
 void child_kill(const struct child *c)
 {
-    family_signal(living(c), c->birth, SIGKILL);
+    family_signal(&c->family, living(c), SIGKILL);
 }
 
 bool child_family_lives(const struct child *c)
 {
-    return !c->ended || family_signal(0, c->birth, 0) > 0;
+    return !c->ended || family_signal(&c->family, 0, 0) > 0;
 }

@@ -2,6 +2,7 @@
 #ifndef REDLATCH_TOOL_CHILD_H
 #define REDLATCH_TOOL_CHILD_H
 
+#include "tools/redlatch/family.h"
 #include "tools/redlatch/signals.h"
 
 #include <stdbool.h>
@@ -9,12 +10,12 @@
 #include <sys/types.h>
 
 struct child {
-    pid_t pid;                /* 0: not started */
-    bool ended;               /* reaped; `status` is there */
-    int status;               /* as from waitpid */
-    int exec_errno;           /* why it could not be executed; 0 */
-    int report_fd;            /* the end to read of the pipe that tells exec_errno; -1 when it has been read */
-    unsigned long long birth; /* family.h */
+    pid_t pid;      /* 0: not started */
+    bool ended;     /* reaped; `status` is there */
+    int status;     /* as from waitpid */
+    int exec_errno; /* why it could not be executed; 0 */
+    int report_fd;  /* the end to read of the pipe that tells exec_errno; -1 when it has been read */
+    struct family family;
 };
 
 /* What the command is told about its lock, in its environment. */
@@ -22,6 +23,9 @@ struct child_facts {
     const char *name;
     int64_t token;
 };
+
+/* Free what it has; the process is not affected. A zeroed one is fine. */
+void child_done(struct child *c);
 
 /* Start argv[0], found as by execvp(3). Whether it could be executed is known when it has ended: exec_errno.
  * Returns 0, or -1 with errno set; then nothing was started. */

@@ -1,6 +1,7 @@
 #include "tools/redlatch/family.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,19 +15,14 @@ struct process {
     pid_t pid;
     pid_t parent;
     char state;
-    unsigned long long birth;
+    unsigned long long birth; /* in clock ticks since boot */
 };
 
 struct snapshot {
-    struct process *list; /* by pid */
+    struct process *list;
     size_t count;
     size_t cap;
 };
-
-void family_adopt(void)
-{
-    prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
-}
 
 /* Read /proc/PID/stat (proc(5)). The second field is the program's name in brackets, which may hold anything, brackets and
  * blanks too; the rest follows the last closing one. */
@@ -55,13 +51,6 @@ static bool read_process(pid_t pid, struct process *ret)
     return true;
 }
 
-unsigned long long family_birth(pid_t pid)
-{
-    struct process p;
-
-    return read_process(pid, &p) ? p.birth : 0;
-}
-
 /* ---- a look at all processes -------------------------------------------------------------------------------------------- */
 
 static int by_pid(const void *a, const void *b)
@@ -87,17 +76,24 @@ static bool add(struct snapshot *s, const struct process *p)
     return true;
 }
 
-/* What could not be read is left out. */
+/* Add the process, unless it cannot be read: then it has ended. False: no memory. */
+static bool add_pid(struct snapshot *s, pid_t pid)
+{
+    struct process p;
+
+    return !read_process(pid, &p) || add(s, &p);
+}
+
+/* All processes, by pid. */
 static void take(struct snapshot *s)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-    struct process p;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         int pid = atoi(entry->d_name); /* 0 for what is no number */
 
-        if (pid > 0 && read_process(pid, &p) && !add(s, &p))
+        if (pid > 0 && !add_pid(s, pid))
             break;
     }
     if (dir != NULL)
@@ -113,12 +109,55 @@ static const struct process *lookup(const struct snapshot *s, pid_t pid)
     return s->count == 0 ? NULL : bsearch(&key, s->list, s->count, sizeof *s->list, by_pid);
 }
 
-/* The snapshot is not taken at one instant, so parents might form a circle in it: no path is longer than the list. */
-static bool descends_from(const struct snapshot *s, const struct process *p, pid_t ancestor)
+/* ---- who belongs to it -------------------------------------------------------------------------------------------------- */
+
+/* The kernel lists the children by the thread that started them; whoever exec'ed us did so as the main one. */
+int family_begin(struct family *ret)
 {
-    for (size_t steps = 0; p != NULL && steps <= s->count; steps++) {
-        if (p->parent == ancestor)
+    struct snapshot s = {0};
+    char path[64];
+    FILE *in;
+    int pid;
+    bool whole = true;
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    in = fopen(path, "re");
+    while (in != NULL && whole && fscanf(in, "%d", &pid) == 1)
+        whole = add_pid(&s, pid);
+    if (in != NULL)
+        fclose(in);
+    *ret = (struct family){.strangers = s.list, .count = s.count};
+    if (whole)
+        return 0;
+    family_done(ret);
+    errno = ENOMEM;
+    return -1;
+}
+
+void family_done(struct family *f)
+{
+    free(f->strangers);
+    *f = (struct family){0};
+}
+
+static bool is_stranger(const struct family *f, const struct process *p)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->strangers[i].pid == p->pid && f->strangers[i].birth == p->birth)
             return true;
+    return false;
+}
+
+/* Whether the line of its parents leads to us, and not through a stranger. The snapshot is not taken at one instant, so
+ * parents might form a circle in it; no line is longer than the list. */
+static bool belongs(const struct family *f, const struct snapshot *s, const struct process *p)
+{
+    pid_t self = getpid();
+
+    for (size_t steps = 0; p != NULL && steps <= s->count; steps++) {
+        if (p->parent == self)
+            return !is_stranger(f, p);
         p = lookup(s, p->parent);
     }
     return false;
@@ -132,10 +171,9 @@ static bool reach(pid_t pid, int signo)
     return kill(pid, signo) == 0;
 }
 
-size_t family_signal(pid_t first, unsigned long long birth, int signo)
+size_t family_signal(const struct family *f, pid_t first, int signo)
 {
     struct snapshot s = {0};
-    pid_t self = getpid();
     size_t count = 0;
 
     take(&s);
@@ -144,7 +182,7 @@ size_t family_signal(pid_t first, unsigned long long birth, int signo)
     for (size_t i = 0; i < s.count; i++) {
         const struct process *p = &s.list[i];
 
-        if (p->pid == first || p->state == 'Z' || p->state == 'X' || p->birth < birth || !descends_from(&s, p, self))
+        if (p->pid == first || p->state == 'Z' || p->state == 'X' || !belongs(f, &s, p))
             continue;
         if (reach(p->pid, signo))
             count++;

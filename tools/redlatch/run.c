@@ -451,6 +451,7 @@ static void finish(struct run *r)
     rdl_op_free(r->taking);
     rdl_lock_free(r->lock);
     rdl_client_close(r->client);
+    child_done(&r->child);
 }
 
 static int exit_code_of(const struct run *r)
