@@ -45,13 +45,15 @@ struct rdl_op {
     _Atomic unsigned refs;
     _Atomic int cancel_code; /* RDL_OK: nobody asked */
     bool blocking;
-    bool on_loop;       /* driven by the loop */
-    bool ended;         /* loop-driven: finished */
+    bool looped;        /* the loop drives it and it has not ended; loop only */
     bool first_form;    /* the try was sent as ops->encode_first */
-    bool undoing;
-    bool undo_failed;   /* the undo was answered with an error */
+    bool undoing;       /* an undo is under way, or about to be; whoever drives the call knows */
+    bool undo_failed;   /* the undo was answered with an error; loop only */
+    _Atomic int undo_gate; /* call concluded, undo settled: whoever comes second ends both */
     unsigned char stage; /* of verbs with several requests */
-    unsigned undo_tries;
+    unsigned undo_tries; /* loop only */
+    struct rdl__task undo_task;
+    struct rdl__timer undo_timer;
 
     int64_t started_at;
     int64_t deadline;   /* of the whole call */
@@ -75,6 +77,7 @@ struct rdl_op {
     struct rdl__task cancel_task;
     struct rdl__timer timer;
     struct rdl__waiter waiter;
+    struct rdl__rand rand;
     bool waiting; /* counted in the name's `waiting` */
     struct rdl__parker done;
     struct rdl__callback callback;
@@ -141,6 +144,8 @@ static void ref(rdl_op_t *op)
 static void on_task(struct rdl__task *task, int64_t now);
 static void on_cancel(struct rdl__task *task, int64_t now);
 static void on_timer(struct rdl__timer *timer, int64_t now);
+static void on_undo_task(struct rdl__task *task, int64_t now);
+static void on_undo_timer(struct rdl__timer *timer, int64_t now);
 static void run_callback(struct rdl__callback *callback);
 static void cancel(struct rdl__underway *call, int code);
 static const struct rdl__waiter_ops waiter_ops;
@@ -165,6 +170,9 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     rdl__task_init(&op->task, on_task);
     rdl__task_init(&op->cancel_task, on_cancel);
     rdl__timer_init(&op->timer, on_timer);
+    rdl__task_init(&op->undo_task, on_undo_task);
+    rdl__timer_init(&op->undo_timer, on_undo_timer);
+    op->rand.state = order->lock->name->client->serial ^ (uint64_t)rdl__now();
     rdl__waiter_init(&op->waiter, &waiter_ops);
     rdl__parker_init(&op->done);
     rdl__list_init(&op->callback.link);
@@ -312,19 +320,28 @@ static void done_undo(struct rdl__req *req, int64_t now);
 
 static const struct rdl__req_ops undo_ops = {.encode = encode_undo, .decode = decode_undo, .done = done_undo};
 
-/* From now on the call's undo is under way, or about to be. */
-static void undo_begins(rdl_op_t *op, int64_t now)
+/* An undo may begin from now on; repeat it no longer than a lease from `latest`. */
+static void undo_prepare(rdl_op_t *op, int64_t latest)
 {
     int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : client_of(op)->watchdog_lease_ms;
 
-    ref(op);
-    op->undoing = true;
-    op->undo_until = rdl__after_ms(now, lease_ms);
+    rdl__req_init(&op->undo, &undo_ops);
+    op->undo_until = rdl__after_ms(latest, lease_ms);
 }
 
-static void undo_ends(rdl_op_t *op)
+/* The undo begins, or has begun as an heir and may be settled already. */
+static void undo_begins(rdl_op_t *op)
 {
-    op->undoing = false;
+    ref(op);
+    op->undoing = true;
+}
+
+/* Called twice: when the call is concluded, and when its undo is settled. The two may happen on different threads, in either
+ * order; the second ends both. */
+static void undo_gate(rdl_op_t *op)
+{
+    if (atomic_fetch_add(&op->undo_gate, 1) == 0)
+        return;
     leave(op); /* of a nested verb: it kept the record */
     rdl__client_call_ends(client_of(op));
     unref(op);
@@ -333,8 +350,19 @@ static void undo_ends(rdl_op_t *op)
 static void send_undo(rdl_op_t *op)
 {
     rdl__req_init(&op->undo, &undo_ops);
-    op->undo_failed = false;
     rdl__lane_submit(client_of(op)->loop_lane, &op->undo);
+}
+
+static void on_undo_task(struct rdl__task *task, int64_t now)
+{
+    (void)now;
+    send_undo(rdl__container(task, rdl_op_t, undo_task));
+}
+
+static void on_undo_timer(struct rdl__timer *timer, int64_t now)
+{
+    (void)now;
+    send_undo(rdl__container(timer, rdl_op_t, undo_timer));
 }
 
 /* Answered: settled, unless an error or the lack of CLIENT KILL leaves room for an acquire that comes late: then it is
@@ -343,16 +371,16 @@ static void done_undo(struct rdl__req *req, int64_t now)
 {
     static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000};
     rdl_op_t *op = rdl__container(req, rdl_op_t, undo);
-    bool again = req->rc == RDL_ENOMEM || (req->rc == RDL_OK && op->undo_failed) ||
-                 (req->rc == RDL_OK && atomic_load(&client_of(op)->node.kill_refused));
+    rdl_client_t *client = client_of(op);
+    bool again = req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || atomic_load(&client->node.kill_refused)));
     unsigned i = op->undo_tries < 4 ? op->undo_tries : 4;
 
-    if (req->rc == RDL_ECLOSED || !again || now >= op->undo_until || atomic_load(&client_of(op)->closing)) {
-        undo_ends(op);
+    if (!again || now >= op->undo_until || atomic_load(&client->closing)) {
+        undo_gate(op);
         return;
     }
     op->undo_tries++;
-    rdl__loop_timer(client_of(op)->node.loop, &op->timer, now + pause_ms[i] * RDL__MS);
+    rdl__loop_timer(client->node.loop, &op->undo_timer, now + pause_ms[i] * RDL__MS);
 }
 
 /* ---- ending -------------------------------------------------------------------------------------------------------------- */
@@ -377,32 +405,36 @@ static void count_result(const rdl_op_t *op, int64_t now)
     rdl__metric(sinks, RDL_M_WAIT_US, (now - op->started_at) / RDL__US);
 }
 
-/* The outcome is decided. `undo`: start one (an heir is under way already). The call may be gone on return, unless the
- * caller has a reference. */
-static void conclude(rdl_op_t *op, int64_t rc, bool undo, int64_t now)
+/* The outcome is decided. `undo`: start one (an heir is under way already). `by_loop`: the loop drove the call, and gives its
+ * reference back: the call may be gone on return. */
+static void conclude(rdl_op_t *op, int64_t rc, bool undo, bool by_loop, int64_t now)
 {
     rdl_client_t *client = client_of(op);
-    bool was_on_loop = op->on_loop;
 
     op->result = rc;
-    op->ended = true;
-    if (undo)
-        undo_begins(op, now);
+    if (by_loop)
+        op->looped = false;
+    if (undo) {
+        undo_prepare(op, now);
+        undo_begins(op);
+    }
     if (!op->undoing || op->undo_count == 0)
         leave(op);
     rdl__owner_end(op->owner, &op->underway);
     count_result(op, now);
     if (undo)
-        rdl__loop_post(client->node.loop, &op->task);
-    if (!op->undoing)
+        rdl__loop_post(client->node.loop, &op->undo_task);
+    if (op->undoing)
+        undo_gate(op);
+    else
         rdl__client_call_ends(client);
     if (!op->blocking) {
         ref(op);
         rdl__dispatch_push(&client->dispatch, &op->callback);
-    } else if (was_on_loop) {
+    } else if (by_loop) {
         rdl__parker_post(&op->done, POST_DONE);
     }
-    if (was_on_loop)
+    if (by_loop)
         unref(op);
 }
 
@@ -495,19 +527,20 @@ static int64_t send_deadline(const rdl_op_t *op, int64_t now)
     return op->deadline < most ? op->deadline : most;
 }
 
-static struct rdl__req *heir_of(rdl_op_t *op)
+/* Everything of it is set before it may take over: it may be settled before whoever gave up hears of it. */
+static struct rdl__req *heir_of(rdl_op_t *op, int64_t now)
 {
     if (!op->verb->has_heir)
         return NULL;
-    rdl__req_init(&op->undo, &undo_ops);
+    undo_prepare(op, send_deadline(op, now));
     return &op->undo;
 }
 
 /* The request under way was given up: does its heir go on? */
-static void heir_begins(rdl_op_t *op, enum rdl__outcome outcome, int64_t now)
+static void heir_begins(rdl_op_t *op, enum rdl__outcome outcome)
 {
     if (op->verb->has_heir && (outcome == RDL__UNSURE || op->verb->heir_mode == RDL__HEIR_REPLACES))
-        undo_begins(op, now);
+        undo_begins(op);
 }
 
 /* Waiting ends: `code`, or RDL_OK when the deadline has come. */
@@ -542,21 +575,20 @@ static bool drive_blocking(rdl_op_t *op, step_t step, int64_t now)
             break;
         }
         outcome = rdl__lane_call(rdl__client_lane(client_of(op), op->owner->index), &op->req, send_deadline(op, now),
-                                 heir_of(op), op->verb->heir_mode);
+                                 heir_of(op, now), op->verb->heir_mode);
         now = rdl__now();
         if (outcome == RDL__ANSWERED) {
             step = answered(op, now);
         } else {
-            heir_begins(op, outcome, now);
+            heir_begins(op, outcome);
             step = stopped(op, atomic_load(&op->cancel_code), outcome);
         }
     }
     if (step.what == RDL__DO_FINISH) {
-        conclude(op, step.rc, step.undo, now);
+        conclude(op, step.rc, step.undo, false, now);
         return true;
     }
     op->answer = step.hint_ms; /* for the loop, which goes to wait */
-    op->on_loop = true;
     rdl__loop_post(client_of(op)->node.loop, &op->task);
     return false;
 }
@@ -575,7 +607,7 @@ static void finish_on_loop(rdl_op_t *op, const step_t *step, int64_t now)
 {
     rdl__loop_timer_off(client_of(op)->node.loop, &op->timer);
     stop_waiting(op, step->rc == RDL_OK, now);
-    conclude(op, step->rc, step->undo, now);
+    conclude(op, step->rc, step->undo, true, now);
 }
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
@@ -625,7 +657,7 @@ static void drive(rdl_op_t *op, step_t step, int64_t now)
                 rdl__loop_timer(client_of(op)->node.loop, &op->timer, op->deadline);
             return;
         }
-        step = rdl__take_on(&op->take, &woken, &client_of(op)->rand);
+        step = rdl__take_on(&op->take, &woken, &op->rand);
     }
     if (step.what == RDL__DO_SEND)
         send_on_loop(op, now);
@@ -638,7 +670,7 @@ static void go(struct rdl__waiter *waiter, int64_t now)
     rdl_op_t *op = rdl__container(waiter, rdl_op_t, waiter);
     struct rdl__take_event woken = {.kind = RDL__EV_WOKEN};
 
-    drive(op, rdl__take_on(&op->take, &woken, &client_of(op)->rand), now);
+    drive(op, rdl__take_on(&op->take, &woken, &op->rand), now);
 }
 
 static const struct rdl__waiter_ops waiter_ops = {.go = go};
@@ -650,10 +682,10 @@ static void stop(rdl_op_t *op, int code, int64_t now)
     step_t step;
 
     if (op->req.state == RDL__REQ_QUEUED || op->req.state == RDL__REQ_SENT || op->req.state == RDL__REQ_SETTLED) {
-        outcome = rdl__lane_give_up(client_of(op)->loop_lane, &op->req, heir_of(op), op->verb->heir_mode);
+        outcome = rdl__lane_give_up(client_of(op)->loop_lane, &op->req, heir_of(op, now), op->verb->heir_mode);
         if (outcome == RDL__ANSWERED)
             return; /* and its `done` is about to run */
-        heir_begins(op, outcome, now);
+        heir_begins(op, outcome);
     }
     step = stopped(op, code, outcome);
     finish_on_loop(op, &step, now);
@@ -661,12 +693,7 @@ static void stop(rdl_op_t *op, int code, int64_t now)
 
 static void on_timer(struct rdl__timer *timer, int64_t now)
 {
-    rdl_op_t *op = rdl__container(timer, rdl_op_t, timer);
-
-    if (op->ended)
-        send_undo(op);
-    else
-        stop(op, RDL_OK, now);
+    stop(rdl__container(timer, rdl_op_t, timer), RDL_OK, now);
 }
 
 static step_t begin(rdl_op_t *op, int64_t now)
@@ -676,14 +703,13 @@ static step_t begin(rdl_op_t *op, int64_t now)
     return code != RDL_OK ? finish_with(code) : op->verb->begin(op, now);
 }
 
-/* Posted when the loop takes the call over (to begin it, or to wait), and when an undo is to be sent.  @thread loop */
+/* Posted when the loop takes the call over, to begin it, or to wait.  @thread loop */
 static void on_task(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, task);
 
-    if (op->undoing && op->ended) {
-        send_undo(op);
-    } else if (op->take.state == RDL__TAKE_WAITING) {
+    op->looped = true;
+    if (op->take.state == RDL__TAKE_WAITING) {
         step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};
 
         drive(op, step, now);
@@ -711,8 +737,6 @@ static bool unqueue(rdl_op_t *op)
 {
     bool queued;
 
-    if (op->rec == NULL)
-        return false;
     rdl__mutex_lock(&name_of(op)->mu);
     queued = rdl__link_on(&op->pending);
     rdl__list_remove(&op->pending);
@@ -720,20 +744,18 @@ static bool unqueue(rdl_op_t *op)
     return queued;
 }
 
+/* A call that its own thread drives looks for itself, and one that is on its way to the loop will when it gets here. */
 static void on_cancel(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, cancel_task);
     int code = atomic_load(&op->cancel_code);
 
-    if (op->on_loop && !op->ended) {
-        if (unqueue(op)) {
-            rdl__record_unref(op->rec);
-            op->rec = NULL;
-            conclude(op, code, false, now);
-        } else if (op->take.state != RDL__TAKE_NEW || op->req.state != RDL__REQ_IDLE) {
-            rdl__loop_unpost(client_of(op)->node.loop, &op->task); /* it may be on its way here */
-            stop(op, code, now);
-        } /* else it has not begun, and will see for itself */
+    if (unqueue(op)) {
+        rdl__record_unref(op->rec);
+        op->rec = NULL;
+        conclude(op, code, false, true, now);
+    } else if (op->looped) {
+        stop(op, code, now);
     }
     unref(op);
 }
@@ -773,7 +795,7 @@ static step_t take_begin(rdl_op_t *op, int64_t now)
     }
     op->count = rec->count + 1;
     op->undo_count = rec->count;
-    return rdl__take_on(&op->take, &ev, &name->client->rand);
+    return rdl__take_on(&op->take, &ev, &op->rand);
 }
 
 static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
@@ -865,7 +887,7 @@ static step_t take_answered(rdl_op_t *op, int64_t now)
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = op->answer;
     }
-    return rdl__take_on(&op->take, &ev, &client_of(op)->rand);
+    return rdl__take_on(&op->take, &ev, &op->rand);
 }
 
 const struct rdl__verb rdl__verb_take = {
@@ -965,9 +987,10 @@ void rdl__call_tidy(struct rdl__record *rec)
         return;
     }
     op->n = n;
-    op->ended = true;
-    undo_begins(op, rdl__now());
-    rdl__loop_post(client->node.loop, &op->task);
+    undo_prepare(op, rdl__now());
+    undo_begins(op);
+    undo_gate(op);
+    rdl__loop_post(client->node.loop, &op->undo_task);
     unref(op);
 }
 
@@ -1177,7 +1200,6 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
     if ((op = op_make(order, owner)) == NULL)
         goto fail;
     op->blocking = blocking;
-    op->on_loop = !blocking;
     set_deadline(op, rdl__now());
     ref(op); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &op->underway);

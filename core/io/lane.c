@@ -462,9 +462,9 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
             lane->leader = req;
             lead(lane, req, deadline);
         } else {
+            rdl__parker_unmark(&req->park, RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
             if (lane->role == ROLE_LOOP || lane->reading)
                 flush(lane, req); /* the reader is not about to write: do it oneself */
-            rdl__parker_unmark(&req->park, RDL__POST_LEAD);
             rdl__mutex_unlock(&lane->mu);
             if (rdl__park(&req->park, deadline) & RDL__POST_SETTLED)
                 return RDL__ANSWERED;

@@ -237,8 +237,7 @@ no_close_mu:
 
 static int make_identity(rdl_client_t *client)
 {
-    if (rdl__uuid_make(&client->uuid) < 0 || rdl__entropy(&client->serial, sizeof client->serial) < 0 ||
-        rdl__entropy(&client->rand.state, sizeof client->rand.state) < 0)
+    if (rdl__uuid_make(&client->uuid) < 0 || rdl__entropy(&client->serial, sizeof client->serial) < 0)
         return RDL_ENOMEM;
     return RDL_OK;
 }

@@ -54,7 +54,6 @@ struct rdl_client {
     struct rdl__task close_task;
     struct rdl__task idle_task;
     struct rdl__timer close_timer;
-    struct rdl__rand rand;
     bool lanes_closed;
 
     /* any thread */
