@@ -14,7 +14,7 @@ struct record {
 
 void rounds_prepare(struct probe *p, const char *name)
 {
-    (void)probe_text(p, "DEL '%s:inside'", name);
+    (void)probe_int(p, "DEL '%s:inside'", name);
     (void)probe_text(p, "SET '%s:record' '0 - 0'", name);
 }
 
