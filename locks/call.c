@@ -1114,8 +1114,26 @@ const struct rdl__verb rdl__verb_is_locked = {
     .answered = is_locked_answered,
 };
 
+/* What the owner holds needs no server. */
+static step_t remaining_begin(rdl_op_t *op, int64_t now)
+{
+    struct rdl__name *name = name_of(op);
+    rdl_hold_state_t state = RDL_NOT_HELD;
+    const struct rdl__record *rec;
+    int64_t left = 0;
+
+    rdl__mutex_lock(&name->mu);
+    if ((rec = rdl__record_find(name, op->owner)) != NULL && rec->count > 0)
+        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &left);
+    rdl__mutex_unlock(&name->mu);
+    op->answer = rdl__ms_until(left, 0);
+    if (state == RDL_NOT_HELD)
+        return send_it();
+    return finish_with(state == RDL_LOST ? RDL_ELOST : RDL_OK);
+}
+
 const struct rdl__verb rdl__verb_remaining = {
-    .begin = ask,
+    .begin = remaining_begin,
     .encode = remaining_encode,
     .decode = number_decode,
     .answered = remaining_answered,
@@ -1152,9 +1170,35 @@ static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
         keep_words(op, field, len, false);
 }
 
+/* The hold that was evicted may be one of this client: then its owner need not wait to find out. */
+static void force_notice(const rdl_op_t *op)
+{
+    struct rdl__name *name = name_of(op);
+    struct rdl__record *found = NULL;
+    char field[RDL__FIELD_MAX];
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+        size_t len = rdl__field(field, &name->client->uuid, rec->n);
+
+        if (rec->count > 0 && len == op->words_len && memcmp(field, op->words, len) == 0) {
+            found = rec;
+            atomic_fetch_add(&rec->refs, 1);
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    if (found == NULL)
+        return;
+    rdl__watchdog_gone(name->client->watchdog, &found->hold);
+    rdl__record_unref(found);
+}
+
 static step_t force_answered(rdl_op_t *op, int64_t now)
 {
     (void)now;
+    if (op->stage == FORCE_EVICT && op->answer == 1 && answer_failed(op) == RDL_OK)
+        force_notice(op);
     if (op->stage == FORCE_EVICT || op->answer == 0 || answer_failed(op) < 0)
         return answer_is(op, op->answer);
     if (op->words_len == 0)

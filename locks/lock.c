@@ -183,7 +183,6 @@ struct hold_view {
     rdl_hold_state_t state;
     int64_t count;
     int64_t token;
-    int64_t left_ns;
 };
 
 /* What `owner` (NULL: the calling thread) holds. */
@@ -206,7 +205,7 @@ static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct hold_view *view, rd
         if ((rec = rdl__record_find(name, owner)) != NULL && rec->count > 0) {
             view->count = rec->count;
             view->token = rec->token;
-            view->state = rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &view->left_ns);
+            view->state = rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), NULL);
         }
         rdl__mutex_unlock(&name->mu);
     }
@@ -301,24 +300,9 @@ int64_t rdl_owner_token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
     return rc < 0 ? rc : token(owner, lock, err);
 }
 
-/* RDL_OK: the owner does not hold it, ask the server. */
-static int64_t remaining_locally(rdl_lock_t *lock, rdl_owner_t *owner, rdl_err_t *err)
-{
-    struct hold_view view;
-    int rc = look(lock, owner, &view, err);
-
-    if (rc < 0)
-        return rc;
-    if (view.state == RDL_LOST)
-        return say(lock, RDL_ELOST, err);
-    return view.state == RDL_NOT_HELD ? RDL_OK : rdl__ms_until(view.left_ns, 0);
-}
-
 int64_t rdl_remaining_ms(rdl_lock_t *lock, rdl_err_t *err)
 {
-    int64_t left = remaining_locally(lock, NULL, err);
-
-    return left != RDL_OK ? left : call_plain(&rdl__verb_remaining, lock, err);
+    return call_plain(&rdl__verb_remaining, lock, err);
 }
 
 int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)

@@ -86,7 +86,8 @@ static void thread_ends(void *arg)
     (void)arg;
     while ((seat = seats) != NULL) {
         seats = seat->next;
-        seat_leave(seat);
+        if (seat->own == NULL || !rdl__client_forked(seat->own->client)) /* in a fork, what is held is the parent's */
+            seat_leave(seat);
     }
 }
 

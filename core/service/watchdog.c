@@ -238,6 +238,12 @@ static void judge_clock(struct rdl__watchdog *wd, int64_t server_us, int64_t sen
     wd->clock_at = now;
 }
 
+/* Does the server's lease run out before it should? Then somebody has meddled with it.  @locks mu */
+static bool shortened(const struct rdl__hold *hold, int64_t ttl, int64_t now)
+{
+    return ttl >= 0 && ttl < (hold->deadline - now) / RDL__MS;
+}
+
 /* One answer.  @locks mu. True: the hold is gone; the caller reports. */
 static bool apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now)
 {
@@ -269,7 +275,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     struct rdl__watchdog *wd = batch->wd;
     bool answered = req->rc == RDL_OK && batch->server_us != 0;
-    int64_t renewed = 0;
+    int64_t renewed = 0, meddled = 0;
 
     if (answered)
         judge_clock(wd, batch->server_us, req->sent_at, now);
@@ -281,6 +287,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
             batch->hold[slot] = NULL;
+            meddled += answered && shortened(hold, batch->ttl[i], now) ? 1 : 0;
             if (!answered)
                 retry_later(wd, hold, now);
             else if (apply(wd, hold, batch, batch->ttl[i], now))
@@ -292,6 +299,8 @@ static void done_renew(struct rdl__req *req, int64_t now)
         if (lost != NULL)
             report(wd, lost, RDL_LOST, RDL_LOSS_GONE, now);
     }
+    if (meddled > 0)
+        rdl__log(wd->sinks, RDL_LOG_WARN, "%lld leases had been shortened at the server; they are restored", (long long)meddled);
     if (renewed > 0)
         rdl__metric(wd->sinks, RDL_M_RENEWED, renewed);
     rdl__mutex_lock(&wd->mu);
