@@ -16,9 +16,9 @@
 
 struct rdl__verb;
 
-extern const struct rdl__verb rdl__verb_take;      /* wait_ms, lease_ms */
+extern const struct rdl__verb rdl__verb_take; /* wait_ms, lease_ms */
 extern const struct rdl__verb rdl__verb_release;
-extern const struct rdl__verb rdl__verb_extend;    /* lease_ms */
+extern const struct rdl__verb rdl__verb_extend; /* lease_ms */
 extern const struct rdl__verb rdl__verb_force;
 extern const struct rdl__verb rdl__verb_is_locked;
 extern const struct rdl__verb rdl__verb_remaining;

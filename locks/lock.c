@@ -63,7 +63,8 @@ static int check_lease(int64_t lease_ms, rdl_err_t *err)
 static int check_acquire(int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
 {
     if (wait_ms < 0)
-        return rdl__err_set(err, RDL_EINVAL, "the wait is %lld ms: it must be 0 or more, or RDL_WAIT_FOREVER", (long long)wait_ms);
+        return rdl__err_set(err, RDL_EINVAL, "the wait is %lld ms: it must be 0 or more, or RDL_WAIT_FOREVER",
+                            (long long)wait_ms);
     return lease_ms == RDL_LEASE_AUTO ? RDL_OK : check_lease(lease_ms, err);
 }
 
@@ -332,8 +333,13 @@ static int start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *e
 int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn, void *arg,
                        rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {
-        .verb = &rdl__verb_take, .lock = lock, .owner = owner, .wait_ms = wait_ms, .lease_ms = lease_ms, .fn = fn, .arg = arg};
+    struct rdl__order order = {.verb = &rdl__verb_take,
+                               .lock = lock,
+                               .owner = owner,
+                               .wait_ms = wait_ms,
+                               .lease_ms = lease_ms,
+                               .fn = fn,
+                               .arg = arg};
     int rc = check_acquire(wait_ms, lease_ms, err);
 
     return rc < 0 ? rc : start(&order, ret_op, err);
@@ -352,7 +358,8 @@ int rdl_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void 
     return start(&order, ret_op, err);
 }
 
-int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
+                           rdl_err_t *err)
 {
     struct rdl__order order = {.verb = &rdl__verb_force, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
 
@@ -362,7 +369,8 @@ int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn,
 int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
                      rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_extend, .lock = lock, .owner = owner, .lease_ms = lease_ms, .fn = fn, .arg = arg};
+    struct rdl__order order = {
+        .verb = &rdl__verb_extend, .lock = lock, .owner = owner, .lease_ms = lease_ms, .fn = fn, .arg = arg};
     int rc = check_lease(lease_ms, err);
 
     return rc < 0 ? rc : start(&order, ret_op, err);
@@ -375,7 +383,8 @@ int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, vo
     return start(&order, ret_op, err);
 }
 
-int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
+                           rdl_err_t *err)
 {
     struct rdl__order order = {.verb = &rdl__verb_remaining, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
 

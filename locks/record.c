@@ -1,7 +1,6 @@
 #include "locks/record.h"
 
 #include "core/base/err.h"
-#include "locks/call.h"
 
 #include <string.h>
 
@@ -93,8 +92,8 @@ static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *o
     return RDL_OK;
 }
 
-int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len, const rdl_retry_t *retry,
-                     bool token, rdl_lock_t **ret_lock, rdl_err_t *err)
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
+                     const rdl_retry_t *retry, bool token, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     rdl_lock_t *lock = rdl__zalloc(&client->mem, sizeof *lock);
     int rc;
@@ -194,50 +193,6 @@ void rdl__handle_drop(rdl_lock_t *lock)
 
 static void run_event(struct rdl__callback *callback);
 
-static void hold_key(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len)
-{
-    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
-
-    *ret_key = rec->name->bytes;
-    *ret_len = rec->name->node.key_len;
-}
-
-static size_t hold_field(const struct rdl__hold *hold, char *to)
-{
-    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
-
-    return rdl__field(to, &rec->name->client->uuid, rec->n);
-}
-
-static void hold_pin(struct rdl__hold *hold)
-{
-    atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
-}
-
-static void hold_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
-{
-    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
-
-    (void)now;
-    if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
-        rdl__call_tidy(rec); /* the server's clock may still grant it (PROTOCOL.md, 3) */
-    rdl__record_tell(rec, state, reason);
-    rdl__record_unref(rec);
-}
-
-static int hold_script(const struct rdl__hold *hold)
-{
-    return rdl__container(hold, struct rdl__record, hold)->name->ops->renew;
-}
-
-static const struct rdl__hold_ops hold_ops = {
-    .script = hold_script,
-    .key = hold_key,
-    .field = hold_field,
-    .pin = hold_pin,
-    .changed = hold_changed,
-};
-
 struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner)
 {
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
@@ -278,7 +233,7 @@ static void orphan(struct rdl__tie *tie)
     rdl__record_unref(rec);
 }
 
-struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner)
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__hold_ops *ops)
 {
     struct rdl__record *rec = name->spare;
 
@@ -300,10 +255,17 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner)
     rdl__list_init(&rec->pending);
     rdl__list_init(&rec->event.link);
     rec->event.run = run_event;
-    rec->hold.ops = &hold_ops;
+    rec->hold.ops = ops;
     rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
     return rec;
+}
+
+void rdl__record_set_count(struct rdl__record *rec, int64_t count)
+{
+    rdl__mutex_lock(&rec->name->mu);
+    rec->count = count;
+    rdl__mutex_unlock(&rec->name->mu);
 }
 
 void rdl__record_retire(struct rdl__record *rec)

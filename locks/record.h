@@ -25,8 +25,8 @@ struct rdl__name {
     /* immutable */
     rdl_client_t *client;
     const struct rdl__lock_ops *ops;
-    rdl_retry_t retry; /* resolved: never RDL_RETRY_DEFAULT */
-    bool token;        /* a fencing token is wanted */
+    rdl_retry_t retry;           /* resolved: never RDL_RETRY_DEFAULT */
+    bool token;                  /* a fencing token is wanted */
     struct rdl__table_node node; /* key: the name */
 
     unsigned handle_count; /* under the client's names_mu */
@@ -78,9 +78,11 @@ struct rdl__record {
     struct rdl__callback event;
 };
 
+extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
+
 /* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
-int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len, const rdl_retry_t *retry,
-                     bool token, rdl_lock_t **ret_lock, rdl_err_t *err);
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
+                     const rdl_retry_t *retry, bool token, rdl_lock_t **ret_lock, rdl_err_t *err);
 void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
 void rdl__handle_unref(rdl_lock_t *lock);
@@ -91,7 +93,9 @@ void rdl__name_unref(struct rdl__name *name);
 struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner);
 
 /* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
-struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner);
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__hold_ops *ops);
+
+void rdl__record_set_count(struct rdl__record *rec, int64_t count); /* by the verb in flight */
 
 /* Off the list, if nothing is held or under way.  @locks the name's, which are released around the freeing: last thing */
 void rdl__record_retire(struct rdl__record *rec);

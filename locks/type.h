@@ -31,13 +31,13 @@ struct rdl__try {
 
 struct rdl__lock_ops {
     const char *name;
-    bool reentrant;           /* false: a second take by the owner is RDL_EDEADLK */
-    const char *channel;      /* prefix of the channel's name: prefix(channel, N) */
-    int take;                 /* scripts */
+    bool reentrant;      /* false: a second take by the owner is RDL_EDEADLK */
+    const char *channel; /* prefix of the channel's name: prefix(channel, N) */
+    int take;            /* scripts */
     int release;
     int renew;
     int force;
-    rdl_retry_t retry;        /* what RDL_RETRY_DEFAULT means */
+    rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
 
     /* A first try that is cheaper than the script, and its answer in the script's numbers. NULL: the script. */
     void (*encode_first)(struct rdl__buf *to, const struct rdl__try *t);

@@ -166,8 +166,8 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
 static bool send_greeting(struct rdl__conn *conn, int64_t now)
 {
     while (conn->greeting_sent < conn->greeting.len) {
-        ssize_t n = rdl__sock_send(&conn->sock, conn->greeting.data + conn->greeting_sent,
-                                   conn->greeting.len - conn->greeting_sent);
+        ssize_t n =
+            rdl__sock_send(&conn->sock, conn->greeting.data + conn->greeting_sent, conn->greeting.len - conn->greeting_sent);
 
         if (n < 0) {
             fail(conn, RDL_ECONN, now, strerror((int)-n));

@@ -46,7 +46,7 @@ struct rdl__conn {
     unsigned addr_next;
     struct rdl__buf greeting;
     size_t greeting_sent;
-    unsigned char steps[8];  /* what the answers in the greeting are to */
+    unsigned char steps[8]; /* what the answers in the greeting are to */
     unsigned step_count, step;
     int64_t deadline;
     /* what the server said of this connection; id 0 and empty strings: it would not say */

@@ -52,22 +52,22 @@ struct rdl__lane {
     /* any thread, under mu */
     struct rdl__mutex mu;
     bool closed;
-    bool writing;         /* somebody is in the writing loop */
-    bool reading;         /* the leader is in recv, or about to be */
+    bool writing; /* somebody is in the writing loop */
+    bool reading; /* the leader is in recv, or about to be */
     enum role role;
     struct rdl__req *leader;
-    struct line *line;    /* NULL: down */
+    struct line *line; /* NULL: down */
     struct rdl__link queued;
     struct rdl__link sent;
-    uint32_t tail_skip;   /* replies to pass over after the last of `sent` */
-    unsigned loop_owed;   /* requests on the lists that the loop answers for */
-    struct rdl__buf out;  /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
+    uint32_t tail_skip;  /* replies to pass over after the last of `sent` */
+    unsigned loop_owed;  /* requests on the lists that the loop answers for */
+    struct rdl__buf out; /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
     size_t out_sent;
     struct rdl__link settled; /* the loop's, waiting for ops->done */
     struct rdl__link broken;  /* lines to be closed */
 
     /* loop thread only */
-    struct line *making; /* being connected */
+    struct line *making;      /* being connected */
     struct rdl__link severed; /* closed lines whose KILL is unanswered */
     struct rdl__task attend;
     struct rdl__task flush_later;
@@ -194,9 +194,9 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self)
             encode_queued(lane, rdl__now(), &wake);
         rdl__mutex_unlock(&lane->mu);
         wake_all(&wake, self);
-        n = out_pending(lane) ? rdl__sock_send(&line->conn.sock, lane->out.data + lane->out_sent,
-                                               lane->out.len - lane->out_sent)
-                              : 0;
+        n = out_pending(lane)
+                ? rdl__sock_send(&line->conn.sock, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
+                : 0;
         if (n < 0)
             rdl__sock_shutdown(&line->conn.sock);
         rdl__mutex_lock(&lane->mu);
@@ -406,7 +406,8 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 }
 
 /* @locks mu */
-static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir, enum rdl__heir_mode mode)
+static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+                                 enum rdl__heir_mode mode)
 {
     bool on_wire = req->state == RDL__REQ_SENT;
     bool unsure = on_wire || req->resent;
@@ -534,9 +535,9 @@ static void start_line(struct rdl__lane *lane, int64_t now)
 static void watch_line(struct rdl__lane *lane)
 {
     if (lane->line != NULL)
-        rdl__conn_watch(&lane->line->conn,
-                        lane->role != ROLE_LOOP ? 0
-                                                : RDL__READABLE | (out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0));
+        rdl__conn_watch(&lane->line->conn, lane->role != ROLE_LOOP
+                                               ? 0
+                                               : RDL__READABLE | (out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0));
 }
 
 /* A server that is silent with requests outstanding is given up, so that they can be repeated elsewhere. */

@@ -46,12 +46,12 @@ enum rdl__req_state { RDL__REQ_IDLE, RDL__REQ_QUEUED, RDL__REQ_SENT, RDL__REQ_SE
 struct rdl__req {
     struct rdl__link link;
     const struct rdl__req_ops *ops;
-    int64_t sent_at;            /* of the last sending, read before it */
-    int rc;                     /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED */
-    uint32_t skip;              /* replies to requests given up that come before this one's */
+    int64_t sent_at; /* of the last sending, read before it */
+    int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED */
+    uint32_t skip;   /* replies to requests given up that come before this one's */
     unsigned char state;
-    bool resent;                /* was sent before on a connection that broke */
-    bool eval;                  /* the server did not know the script: sent again with its text */
+    bool resent; /* was sent before on a connection that broke */
+    bool eval;   /* the server did not know the script: sent again with its text */
     struct rdl__parker park;
 };
 
@@ -94,8 +94,8 @@ void rdl__lane_open(struct rdl__lane *lane, int64_t now);
 
 /* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
 void rdl__lane_close(struct rdl__lane *lane, int64_t now);
-bool rdl__lane_quiet(struct rdl__lane *lane);                  /* closed, and no caller is inside any more.  @thread any */
-struct rdl__lane *rdl__lane_free(struct rdl__lane *lane);      /* quiet, and the loop stopped. NULL is fine; returns NULL */
+bool rdl__lane_quiet(struct rdl__lane *lane);             /* closed, and no caller is inside any more.  @thread any */
+struct rdl__lane *rdl__lane_free(struct rdl__lane *lane); /* quiet, and the loop stopped. NULL is fine; returns NULL */
 
 /* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. heir (may be
  * NULL) takes over when the wait ends without a reply.  @thread any but the loop */

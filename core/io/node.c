@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
-                   const struct rdl__node_config *config, struct rdl__uri *uri)
+int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                   struct rdl__loop *loop, const struct rdl__node_config *config, struct rdl__uri *uri)
 {
     memset(node, 0, sizeof *node);
     if (rdl__mutex_init(&node->mu) < 0)

@@ -32,25 +32,25 @@ struct rdl__node {
     struct rdl__loop *loop;
     struct rdl__node_config config;
     struct rdl__uri uri;
-    char label[128];             /* the server, for people */
-    struct rdl__buf welcome;     /* commands (SCRIPT LOAD) sent when a connection is made, their answers not looked at */
+    char label[128];         /* the server, for people */
+    struct rdl__buf welcome; /* commands (SCRIPT LOAD) sent when a connection is made, their answers not looked at */
     unsigned welcome_count;
 
     /* loop thread only */
     struct rdl__rand rand;
-    bool resp2;                  /* the server knows no HELLO */
-    int64_t outage_began;        /* 0: the last attempt to connect succeeded */
-    int64_t next_attempt;        /* not before */
+    bool resp2;           /* the server knows no HELLO */
+    int64_t outage_began; /* 0: the last attempt to connect succeeded */
+    int64_t next_attempt; /* not before */
 
     /* any thread */
-    _Atomic bool kill_refused;   /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
+    _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
     struct rdl__mutex mu;
-    rdl_err_t last_error;        /* under mu: why the last attempt to connect failed */
+    rdl_err_t last_error; /* under mu: why the last attempt to connect failed */
 };
 
 /* Takes over `uri`. The pointers must outlive the node. RDL_OK or RDL_ENOMEM. */
-int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
-                   const struct rdl__node_config *config, struct rdl__uri *uri);
+int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                   struct rdl__loop *loop, const struct rdl__node_config *config, struct rdl__uri *uri);
 void rdl__node_done(struct rdl__node *node);
 
 /* An attempt to connect failed, or succeeded: when may the next one start?  @thread loop */

@@ -19,9 +19,9 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret);
 
 /* Ask the system's resolver on a thread of its own; `done` runs on the loop: addrs, or NULL and the reason. NULL when the
  * thread cannot be had.  @thread loop */
-struct rdl__resolve *rdl__resolve_start(struct rdl__loop *loop, const struct rdl__uri *uri,
-                                        void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now),
-                                        void *arg);
+struct rdl__resolve *
+rdl__resolve_start(struct rdl__loop *loop, const struct rdl__uri *uri,
+                   void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now), void *arg);
 
 /* Forget about it: `done` will not run; the thread ends when the resolver lets it. NULL is fine; returns NULL.  @thread loop */
 struct rdl__resolve *rdl__resolve_drop(struct rdl__resolve *r);

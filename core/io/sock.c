@@ -1,10 +1,10 @@
 #include "core/io/sock.h"
 
-#include <redlatch/error.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <redlatch/error.h>
 #include <sys/ioctl.h>
 #include <sys/time.h>
 #include <unistd.h>

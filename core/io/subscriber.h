@@ -26,7 +26,8 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node); /* NULL: no
 void rdl__subscriber_close(struct rdl__subscriber *sub);
 struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL */
 
-void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now); /* no other of that name is there */
+void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic,
+                         int64_t now); /* no other of that name is there */
 void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic);
 
 #endif

@@ -80,7 +80,8 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
         memcpy((char *)o + times[i].offset, &value, sizeof value);
     }
     if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 4)) < 0 ||
-        (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 || (rc = check_name(err, &o->client_name)) < 0)
+        (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 ||
+        (rc = check_name(err, &o->client_name)) < 0)
         return rc;
     if (o->dispatch != RDL_DISPATCH_LOOP && o->dispatch != RDL_DISPATCH_FD)
         return rdl__err_set(err, RDL_EINVAL, "client option dispatch is %d", (int)o->dispatch);
@@ -104,62 +105,6 @@ static int override_credentials(const struct rdl__mem *mem, const rdl_client_opt
     }
     rdl__uri_credentials(uri, username, password);
     return RDL_OK;
-}
-
-/* ---- references ---------------------------------------------------------------------------------------------------------- */
-
-rdl_client_t *rdl__client_ref(rdl_client_t *client)
-{
-    atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    return client;
-}
-
-static void client_free(rdl_client_t *client)
-{
-    struct rdl__mem mem = client->mem;
-
-    rdl__table_done(&client->names);
-    rdl__mutex_done(&client->owners_mu);
-    rdl__mutex_done(&client->names_mu);
-    rdl__mutex_done(&client->close_mu);
-    rdl__forkmark_done(&client->forkmark);
-    rdl__free(&mem, client, sizeof *client);
-}
-
-void rdl__client_unref(rdl_client_t *client)
-{
-    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
-        client_free(client);
-}
-
-int rdl__client_check(const rdl_client_t *client, rdl_err_t *err)
-{
-    if (rdl__client_forked(client))
-        return rdl__err_set(err, RDL_EFORK, NULL);
-    if (atomic_load_explicit(&client->closing, memory_order_acquire))
-        return rdl__err_set(err, RDL_ECLOSED, NULL);
-    return RDL_OK;
-}
-
-int rdl__client_call_begins(rdl_client_t *client)
-{
-    atomic_fetch_add(&client->calls, 1);
-    if (!atomic_load(&client->closing))
-        return RDL_OK;
-    rdl__client_call_ends(client);
-    return RDL_ECLOSED;
-}
-
-void rdl__client_call_ends(rdl_client_t *client)
-{
-    atomic_fetch_sub(&client->calls, 1);
-    if (!atomic_load(&client->closing))
-        return;
-    /* The client may have gone through with closing since the count is down: its loop, not the struct. */
-    rdl__mutex_lock(&client->close_mu);
-    if (client->loop != NULL)
-        rdl__loop_post(client->loop, &client->idle_task);
-    rdl__mutex_unlock(&client->close_mu);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------- */

@@ -123,7 +123,8 @@ static void channel_free(struct rdl__channel *c)
     rdl__free(c->ws->mem, c, c->size);
 }
 
-int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop, struct rdl__subscriber *sub)
+int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop,
+                      struct rdl__subscriber *sub)
 {
     ws->mem = mem;
     ws->loop = loop;
@@ -136,7 +137,8 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms, int64_t now)
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                     int64_t now)
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
     struct rdl__channel *c = n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, name, len, now);

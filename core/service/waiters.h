@@ -22,7 +22,7 @@ struct rdl__waiter_ops {
 };
 
 struct rdl__waiter {
-    struct rdl__link link; /* among the sleepers, in order */
+    struct rdl__link link;        /* among the sleepers, in order */
     struct rdl__channel *channel; /* NULL: has not joined */
     const struct rdl__waiter_ops *ops;
     uint64_t epoch; /* the channel's when the try was sent */
@@ -36,7 +36,8 @@ struct rdl__waiters {
     struct rdl__table channels;
 };
 
-int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop, struct rdl__subscriber *sub);
+int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop,
+                      struct rdl__subscriber *sub);
 void rdl__waiters_done(struct rdl__waiters *ws); /* nobody waits any more; a zeroed one is fine */
 
 static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__waiter_ops *ops)
@@ -50,7 +51,8 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
 
 /* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. The
  * name is copied. RDL_OK or RDL_ENOMEM. */
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms, int64_t now);
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                     int64_t now);
 
 /* A try is being sent. */
 void rdl__waiter_sent(struct rdl__waiter *w);

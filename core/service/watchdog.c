@@ -127,7 +127,8 @@ static void lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
 }
 
 /* @locks none */
-static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason,
+                   int64_t now)
 {
     rdl__metric(wd->sinks, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
     hold->ops->changed(hold, state, reason, now);
@@ -229,7 +230,8 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
 static void judge_clock(struct rdl__watchdog *wd, int64_t server_us, int64_t sent_at, int64_t now)
 {
     int64_t offset = server_us - now / RDL__US, since = now - wd->clock_at;
-    int64_t allowed = (now - sent_at) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 + wd->config.drift_ms * 1000;
+    int64_t allowed =
+        (now - sent_at) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 + wd->config.drift_ms * 1000;
 
     if (wd->clock_at != 0 && (offset - wd->clock_offset > allowed || wd->clock_offset - offset > allowed))
         rdl__log(wd->sinks, RDL_LOG_WARN, "the server's clock jumped by %+lld ms: leases end by that clock",
@@ -300,7 +302,8 @@ static void done_renew(struct rdl__req *req, int64_t now)
             report(wd, lost, RDL_LOST, RDL_LOSS_GONE, now);
     }
     if (meddled > 0)
-        rdl__log(wd->sinks, RDL_LOG_WARN, "%lld leases had been shortened at the server; they are restored", (long long)meddled);
+        rdl__log(wd->sinks, RDL_LOG_WARN, "%lld leases had been shortened at the server; they are restored",
+                 (long long)meddled);
     if (renewed > 0)
         rdl__metric(wd->sinks, RDL_M_RENEWED, renewed);
     rdl__mutex_lock(&wd->mu);
@@ -505,7 +508,8 @@ void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
     lose_now(wd, hold, RDL_LOSS_THREAD_EXIT);
 }
 
-rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now, int64_t *ret_left_ns)
+rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
+                                     int64_t *ret_left_ns)
 {
     rdl_hold_state_t state;
     int64_t left;

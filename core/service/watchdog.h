@@ -27,7 +27,7 @@ struct rdl__hold_ops {
     int (*script)(const struct rdl__hold *hold);
     void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
     size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
-    void (*pin)(struct rdl__hold *hold);                     /* keep it in memory until `changed` has run.  @locks watchdog's */
+    void (*pin)(struct rdl__hold *hold); /* keep it in memory until `changed` has run.  @locks watchdog's */
     /* The hold is at risk, or lost.  @thread any  @locks none */
     void (*changed)(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
 };
@@ -81,6 +81,7 @@ void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold);
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* State and time left at `now`. A hold whose time is over is LOST although nobody has reported it yet.  @thread any */
-rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now, int64_t *ret_left_ns);
+rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
+                                     int64_t *ret_left_ns);
 
 #endif

@@ -1,0 +1,57 @@
+/* life.c - how long a client's struct lives, and which calls keep its parts whole. */
+#include "core/base/err.h"
+#include "core/service/client.h"
+
+rdl_client_t *rdl__client_ref(rdl_client_t *client)
+{
+    atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    return client;
+}
+
+static void client_free(rdl_client_t *client)
+{
+    struct rdl__mem mem = client->mem;
+
+    rdl__table_done(&client->names);
+    rdl__mutex_done(&client->owners_mu);
+    rdl__mutex_done(&client->names_mu);
+    rdl__mutex_done(&client->close_mu);
+    rdl__forkmark_done(&client->forkmark);
+    rdl__free(&mem, client, sizeof *client);
+}
+
+void rdl__client_unref(rdl_client_t *client)
+{
+    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
+        client_free(client);
+}
+
+int rdl__client_check(const rdl_client_t *client, rdl_err_t *err)
+{
+    if (rdl__client_forked(client))
+        return rdl__err_set(err, RDL_EFORK, NULL);
+    if (atomic_load_explicit(&client->closing, memory_order_acquire))
+        return rdl__err_set(err, RDL_ECLOSED, NULL);
+    return RDL_OK;
+}
+
+int rdl__client_call_begins(rdl_client_t *client)
+{
+    atomic_fetch_add(&client->calls, 1);
+    if (!atomic_load(&client->closing))
+        return RDL_OK;
+    rdl__client_call_ends(client);
+    return RDL_ECLOSED;
+}
+
+void rdl__client_call_ends(rdl_client_t *client)
+{
+    atomic_fetch_sub(&client->calls, 1);
+    if (!atomic_load(&client->closing))
+        return;
+    /* The client may have gone through with closing since the count is down: its loop, not the struct. */
+    rdl__mutex_lock(&client->close_mu);
+    if (client->loop != NULL)
+        rdl__loop_post(client->loop, &client->idle_task);
+    rdl__mutex_unlock(&client->close_mu);
+}

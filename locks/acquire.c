@@ -1,0 +1,139 @@
+/* acquire.c - taking the lock: the machine in take.c decides, this speaks with the server and keeps the record. */
+#include "locks/verb.h"
+
+#include "core/service/scripts.h"
+
+#include <string.h>
+
+#define TOKEN_LEAST (INT64_C(1) << 40) /* an answer above it is a token: no lease is that long */
+
+static int64_t lease_of(const rdl_op_t *op)
+{
+    return op->lease_ms == RDL_LEASE_AUTO ? rdl__op_client(op)->watchdog_lease_ms : op->lease_ms;
+}
+
+static rdl__step_t say_einval(rdl_op_t *op, const char *words)
+{
+    rdl__op_keep_words(op, words, strlen(words), false);
+    return rdl__finish_with(RDL_EINVAL);
+}
+
+static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
+{
+    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__record *rec = op->rec;
+    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = atomic_load(&name->waiting) > 0};
+
+    rdl__take_init(&op->take, op->wait_ms == 0, &name->retry);
+    rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
+    if (rec->count > 0) {
+        if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)
+            return rdl__finish_with(RDL_ELOST);
+        if (!name->ops->reentrant)
+            return rdl__finish_with(RDL_EDEADLK);
+        if (rec->count >= INT32_MAX)
+            return say_einval(op, "held 2^31-1 times already");
+        ev.others_wait = false; /* it holds the lock: nothing to wait for */
+        op->n = rec->n;
+    } else {
+        op->n = rdl__client_number(name->client);
+    }
+    op->count = rec->count + 1;
+    op->undo_count = rec->count;
+    return rdl__take_on(&op->take, &ev, &op->rand);
+}
+
+static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    char field[RDL__FIELD_MAX];
+    struct rdl__try t = {
+        .name = name->bytes,
+        .name_len = name->node.key_len,
+        .field = field,
+        .field_len = rdl__field(field, &name->client->uuid, op->n),
+        .count = op->count,
+        .lease_ms = lease_of(op),
+        .token = name->token,
+    };
+
+    op->first_form = name->ops->encode_first != NULL && !t.token && op->take.tries == 0 && !op->req.resent;
+    if (op->first_form) {
+        name->ops->encode_first(to, &t);
+        return;
+    }
+    rdl__script_begin(to, name->ops->take, eval, 1, t.token ? 4 : 3);
+    rdl__cmd_arg(to, t.name, t.name_len);
+    rdl__cmd_arg(to, t.field, t.field_len);
+    rdl__cmd_int(to, t.count);
+    rdl__cmd_int(to, t.lease_ms);
+    if (t.token)
+        rdl__cmd_arg(to, "1", 1);
+}
+
+static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    if (!op->first_form || !rdl__op_name(op)->ops->decode_first(reply, &op->answer))
+        rdl__decode_number(op, reply);
+}
+
+/* The server has granted it: believe that for as long as the lease goes. */
+static bool take_commit(rdl_op_t *op, int64_t now)
+{
+    struct rdl__record *rec = op->rec;
+    struct rdl__watchdog *wd = rdl__op_client(op)->watchdog;
+    bool renewed = op->lease_ms == RDL_LEASE_AUTO;
+    bool orphaned;
+
+    if (now >= rdl__watchdog_validity(wd, op->req.sent_at, lease_of(op)))
+        return false;
+    if (op->count > 1) {
+        if (!rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed, now))
+            return false;
+        rdl__record_set_count(rec, op->count);
+        return true;
+    }
+    rdl__mutex_lock(&rec->name->mu);
+    orphaned = rec->orphaned;
+    rec->n = op->n;
+    rec->token = op->answer > TOKEN_LEAST ? op->answer : 0;
+    rec->held_since = now;
+    rdl__mutex_unlock(&rec->name->mu);
+    if (orphaned)
+        return false;
+    rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed);
+    rdl__record_set_count(rec, 1);
+    return true;
+}
+
+static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .unsure = op->req.resent};
+
+    if (op->req.rc != RDL_OK) {
+        ev.code = op->req.rc;
+    } else if (op->refused_words) {
+        ev.code = RDL_ESERVER;
+    } else if (op->answer == RDL__GONE) {
+        ev.kind = RDL__EV_GONE;
+        rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
+    } else if (op->answer == RDL__TAKEN || op->answer == RDL__HELD || op->answer > TOKEN_LEAST) {
+        ev.kind = RDL__EV_TAKEN;
+        ev.valid = take_commit(op, now);
+    } else {
+        ev.kind = RDL__EV_REFUSED;
+        ev.ttl_ms = op->answer;
+    }
+    return rdl__take_on(&op->take, &ev, &op->rand);
+}
+
+const struct rdl__verb rdl__verb_take = {
+    .acquires = true,
+    .on_record = true,
+    .heir_mode = RDL__HEIR_FOLLOWS,
+    .has_heir = true,
+    .begin = take_begin,
+    .encode = take_encode,
+    .decode = take_decode,
+    .answered = take_answered,
+};

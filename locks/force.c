@@ -1,0 +1,83 @@
+/* force.c - evicting whoever holds the lock.
+ *
+ * Two requests: who holds it, then the eviction of that holder and no other.
+ */
+#include "locks/verb.h"
+
+#include "core/service/scripts.h"
+
+#include <string.h>
+
+enum { FORCE_LOOK, FORCE_EVICT };
+
+static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    if (op->stage == FORCE_LOOK) {
+        name->ops->encode_holder(to, name->bytes, name->node.key_len);
+        return;
+    }
+    rdl__script_begin(to, name->ops->force, eval, 2, 1);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    rdl__cmd_arg(to, op->words, op->words_len);
+}
+
+static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    const char *field;
+    size_t len;
+
+    if (op->stage == FORCE_EVICT) {
+        rdl__decode_number(op, reply);
+        return;
+    }
+    op->answer = rdl__op_name(op)->ops->decode_holder(reply, &field, &len) ? 1 : 0;
+    if (op->answer == 1)
+        rdl__op_keep_words(op, field, len, false);
+}
+
+/* The hold that was evicted may be one of this client: then its owner need not wait to find out. */
+static void force_notice(const rdl_op_t *op)
+{
+    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__record *found = NULL;
+    char field[RDL__FIELD_MAX];
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+        size_t len = rdl__field(field, &name->client->uuid, rec->n);
+
+        if (rec->count > 0 && len == op->words_len && memcmp(field, op->words, len) == 0) {
+            found = rec;
+            atomic_fetch_add(&rec->refs, 1);
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    if (found == NULL)
+        return;
+    rdl__watchdog_gone(name->client->watchdog, &found->hold);
+    rdl__record_unref(found);
+}
+
+static rdl__step_t force_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    if (op->stage == FORCE_EVICT && op->answer == 1 && rdl__answer_failed(op) == RDL_OK)
+        force_notice(op);
+    if (op->stage == FORCE_EVICT || op->answer == 0 || rdl__answer_failed(op) < 0)
+        return rdl__answer_is(op, op->answer);
+    if (op->words_len == 0)
+        return rdl__finish_with(RDL_ENOMEM);
+    op->stage = FORCE_EVICT;
+    return rdl__send_it();
+}
+
+const struct rdl__verb rdl__verb_force = {
+    .begin = rdl__begin_by_asking,
+    .encode = force_encode,
+    .decode = force_decode,
+    .answered = force_answered,
+};

@@ -1,0 +1,47 @@
+/* hold.c - a record's hold as the watchdog sees it. */
+#include "locks/call.h"
+#include "locks/record.h"
+
+static void hold_key(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    *ret_key = rec->name->bytes;
+    *ret_len = rec->name->node.key_len;
+}
+
+static size_t hold_field(const struct rdl__hold *hold, char *to)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    return rdl__field(to, &rec->name->client->uuid, rec->n);
+}
+
+static void hold_pin(struct rdl__hold *hold)
+{
+    atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
+}
+
+static void hold_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+{
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    (void)now;
+    if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
+        rdl__call_tidy(rec); /* the server's clock may still grant it (PROTOCOL.md, 3) */
+    rdl__record_tell(rec, state, reason);
+    rdl__record_unref(rec);
+}
+
+static int hold_script(const struct rdl__hold *hold)
+{
+    return rdl__container(hold, struct rdl__record, hold)->name->ops->renew;
+}
+
+const struct rdl__hold_ops rdl__hold_ops = {
+    .script = hold_script,
+    .key = hold_key,
+    .field = hold_field,
+    .pin = hold_pin,
+    .changed = hold_changed,
+};

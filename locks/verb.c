@@ -1,0 +1,87 @@
+/* verb.c - what verbs have in common: pieces of commands, and plain answers. */
+#include "locks/verb.h"
+
+#include "core/service/scripts.h"
+#include "core/wire/names.h"
+
+#include <string.h>
+
+void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
+{
+    size_t size = len + 1;
+
+    op->refused_words = error;
+    op->words_len = 0;
+    if (op->words_size < size) {
+        rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
+        op->words = rdl__alloc(&rdl__op_client(op)->mem, size);
+        op->words_size = op->words == NULL ? 0 : size;
+    }
+    if (op->words == NULL)
+        return;
+    memcpy(op->words, bytes, len);
+    op->words[len] = '\0';
+    op->words_len = len;
+}
+
+void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    static const char odd[] = "an answer that is not understood";
+
+    if (!rdl__reply_integer(reply, &op->answer))
+        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+}
+
+int rdl__answer_failed(const rdl_op_t *op)
+{
+    if (op->req.rc != RDL_OK)
+        return op->req.rc;
+    return op->refused_words ? RDL_ESERVER : RDL_OK;
+}
+
+rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now)
+{
+    (void)op;
+    (void)now;
+    return rdl__send_it();
+}
+
+rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
+{
+    int rc = rdl__answer_failed(op);
+
+    op->answer = value;
+    return rc < 0 ? rdl__finish_with(rc) : (rdl__step_t){.what = RDL__DO_FINISH, .rc = RDL_OK};
+}
+
+void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
+{
+    char head[16];
+    size_t len = rdl__name_prefix_len(name->ops->channel, name->bytes, name->node.key_len);
+    size_t n = rdl__itoa(head + 1, (int64_t)len);
+
+    head[0] = '$';
+    head[n + 1] = '\r';
+    head[n + 2] = '\n';
+    rdl__buf_put(to, head, n + 3);
+    rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
+void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n)
+{
+    char field[RDL__FIELD_MAX];
+
+    rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, n));
+}
+
+void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    rdl__script_begin(to, name->ops->release, eval, 2, 2);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    rdl__put_field(to, name, op->n);
+    rdl__cmd_int(to, left);
+}

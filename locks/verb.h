@@ -1,0 +1,122 @@
+/* verb.h - a verb under way, from inside: what call.c drives and the verbs fill in.
+ *
+ * A verb is four functions and a few facts. To add one: a file like extend.c, a line in call.h.
+ */
+#ifndef REDLATCH_LOCKS_VERB_H
+#define REDLATCH_LOCKS_VERB_H
+
+#include "locks/call.h"
+#include "locks/record.h"
+#include "locks/take.h"
+
+/* Acquire's steps serve every verb: send, (wait,) finish. */
+typedef struct rdl__take_step rdl__step_t;
+
+struct rdl__verb {
+    bool acquires;  /* may wait, may be canceled */
+    bool on_record; /* concerns the owner's own hold */
+    enum rdl__heir_mode heir_mode;
+    bool has_heir;
+    rdl__step_t (*begin)(rdl_op_t *op, int64_t now);
+    void (*encode)(rdl_op_t *op, struct rdl__buf *to, bool eval);
+    void (*decode)(rdl_op_t *op, const struct rdl__reply *reply);
+    rdl__step_t (*answered)(rdl_op_t *op, int64_t now);
+};
+
+/* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
+struct rdl_op {
+    /* immutable once made */
+    const struct rdl__verb *verb;
+    rdl_lock_t *lock;
+    rdl_owner_t *owner;
+    bool blocking;
+    rdl_done_fn fn;
+    void *arg;
+    int64_t started_at;
+    int64_t deadline; /* of the whole call */
+    int64_t wait_ms;
+    int64_t lease_ms;
+
+    /* the verb's */
+    struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
+    struct rdl__take take;
+    struct rdl__rand rand;
+    int64_t n;
+    int64_t count;       /* wanted, or to be left */
+    int64_t undo_count;  /* to be left by the undo */
+    unsigned char stage; /* of verbs with several requests */
+    bool first_form;     /* the try was sent as ops->encode_first */
+    bool refused_words;  /* `words` are an error */
+    int64_t answer;      /* the server's, as a number */
+    char *words;         /* the server's error, or a field that it named */
+    size_t words_size, words_len;
+    int64_t result;
+
+    /* driving */
+    struct rdl__req req;
+    struct rdl__req undo;
+    struct rdl__parker done; /* a blocked caller, while the loop drives */
+    bool undoing;            /* an undo is under way, or about to be */
+
+    /* loop thread only */
+    struct rdl__timer timer;
+    struct rdl__waiter waiter;
+    bool looped;      /* the loop drives it and it has not ended */
+    bool waiting;     /* counted in the name's `waiting` */
+    bool undo_failed; /* the undo was answered with an error */
+    unsigned undo_tries;
+    struct rdl__timer undo_timer;
+    int64_t undo_until; /* repeat it no longer than that; set before the undo may begin */
+
+    /* any thread */
+    _Atomic unsigned refs;
+    _Atomic int cancel_code;       /* RDL_OK: nobody asked */
+    _Atomic int undo_gate;         /* call concluded, undo settled: whoever comes second ends both */
+    struct rdl__underway underway; /* under the owner's mu */
+    struct rdl__link pending;      /* on the record's queue, under the name's mu */
+    struct rdl__task task;
+    struct rdl__task cancel_task;
+    struct rdl__task undo_task;
+    struct rdl__callback callback;
+};
+
+static inline struct rdl__name *rdl__op_name(const rdl_op_t *op)
+{
+    return op->lock->name;
+}
+
+static inline rdl_client_t *rdl__op_client(const rdl_op_t *op)
+{
+    return op->lock->name->client;
+}
+
+static inline rdl__step_t rdl__finish_with(int rc)
+{
+    return (rdl__step_t){.what = RDL__DO_FINISH, .rc = rc};
+}
+
+static inline rdl__step_t rdl__send_it(void)
+{
+    return (rdl__step_t){.what = RDL__DO_SEND};
+}
+
+/* ---- verb.c: what verbs have in common ----------------------------------------------------------------------------------- */
+
+/* Keep bytes of the server's; nothing is kept when memory is short. `error`: they are its refusal.  @locks the lane's */
+void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error);
+
+/* Into op->answer; words of refusal when the reply is no number. */
+void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
+
+/* What every verb makes of an answer that is none. RDL_OK: it is one. */
+int rdl__answer_failed(const rdl_op_t *op);
+
+/* Begin without asking oneself anything; finish with `value` as the result, unless the answer failed. */
+rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now);
+rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value);
+
+void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
+void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n);
+void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
+
+#endif
