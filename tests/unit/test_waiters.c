@@ -1,0 +1,781 @@
+/* test_waiters.c - whom a message wakes, and that nobody sleeps beside a free lock (PROTOCOL.md, 5).
+ *
+ * The loop is a fake one, the subscriber is the one below: it only remembers what is subscribed, and the tests acknowledge
+ * and publish by hand. The last part lets chance do that, against a server with one lock. */
+#include "core/base/entropy.h"
+#include "core/service/waiters.h"
+#include "tests/support/counting_alloc.h"
+#include "tests/unit/fake_loop.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- a subscriber ---------------------------------------------------------------------------------------------------- */
+
+enum { TOPICS_MAX = 10000 };
+
+struct rdl__subscriber {
+    struct rdl__topic *topics[TOPICS_MAX];
+    size_t count;
+};
+
+void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now)
+{
+    (void)now;
+    cr_assert_lt(sub->count, TOPICS_MAX);
+    sub->topics[sub->count++] = topic;
+}
+
+void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
+{
+    size_t i = 0;
+
+    while (i < sub->count && sub->topics[i] != topic)
+        i++;
+    cr_assert_lt(i, sub->count);
+    sub->topics[i] = sub->topics[--sub->count];
+}
+
+/* ---- people who wait ------------------------------------------------------------------------------------------------- */
+
+enum { ACTORS = 8, T0 = 1000000 };
+
+/* What an actor does when it is told to go. */
+enum reaction { TRIES, LEAVES, LEAVES_USED };
+
+struct actor {
+    struct rdl__waiter waiter;
+    enum reaction reaction;
+    int64_t went_at;
+    int goes;
+};
+
+static struct counting_alloc counting;
+static struct rdl__mem mem;
+static struct rdl__loop loop;
+static struct rdl__subscriber sub;
+static struct rdl__waiters waiters;
+static struct actor actors[ACTORS];
+static char trail[64]; /* who was told to go, in order, as letters */
+
+static void on_go(struct rdl__waiter *waiter, int64_t now)
+{
+    struct actor *a = rdl__container(waiter, struct actor, waiter);
+    char letter[2] = {(char)('a' + (a - actors)), '\0'};
+
+    strncat(trail, letter, sizeof trail - strlen(trail) - 1);
+    a->goes++;
+    a->went_at = now;
+    if (a->reaction == TRIES)
+        rdl__waiter_sent(waiter);
+    else
+        rdl__waiter_leave(waiter, a->reaction == LEAVES_USED, now);
+}
+
+static const struct rdl__waiter_ops actor_ops = {.go = on_go};
+
+static void set_up(void)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+
+    rdl__mem_init(&mem, &hooks);
+    fake_loop_init(&loop, T0);
+    cr_assert_eq(rdl__waiters_init(&waiters, &mem, &loop, &sub), RDL_OK);
+    for (int i = 0; i < ACTORS; i++)
+        rdl__waiter_init(&actors[i].waiter, &actor_ops);
+}
+
+/* Everybody goes home; then no channel, subscription, timer or memory may be left. */
+static void tear_down(void)
+{
+    for (int i = 0; i < ACTORS; i++)
+        rdl__waiter_leave(&actors[i].waiter, true, loop.now);
+    cr_assert_eq(waiters.channels.count, 0);
+    cr_assert_eq(sub.count, 0);
+    cr_assert_null(rdl__heap_min(&loop.timers));
+    rdl__waiters_done(&waiters);
+    cr_assert_eq(counting_alloc_blocks(&counting), 0);
+    counting_alloc_done(&counting);
+}
+
+TestSuite(waiters, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static struct rdl__waiter *waiter(char letter)
+{
+    return &actors[letter - 'a'].waiter;
+}
+
+static void join_hint(char letter, int64_t hint_ms)
+{
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, hint_ms, loop.now), RDL_OK);
+}
+
+static void join(const char *letters)
+{
+    for (; *letters != '\0'; letters++)
+        join_hint(*letters, -1);
+}
+
+static void acknowledge(void)
+{
+    cr_assert_eq(sub.count, 1);
+    sub.topics[0]->ops->subscribed(sub.topics[0], loop.now);
+}
+
+static void publish(const char *payload, size_t len)
+{
+    cr_assert_eq(sub.count, 1);
+    sub.topics[0]->ops->message(sub.topics[0], payload, len, loop.now);
+}
+
+static void message(const char *payload)
+{
+    publish(payload, strlen(payload));
+}
+
+/* Asleep on the acknowledged channel, in this order, with nothing on the trail. */
+static void all_asleep(const char *letters)
+{
+    join(letters);
+    acknowledge();
+    cr_assert(rdl__waiter_refused(waiter(letters[0]), -1, loop.now));
+    trail[0] = '\0';
+}
+
+static bool refused(char letter)
+{
+    return rdl__waiter_refused(waiter(letter), -1, loop.now);
+}
+
+/* ---- rule 1: the epoch ----------------------------------------------------------------------------------------------- */
+
+Test(waiters, a_refusal_puts_to_sleep_when_nothing_came_since_the_try_was_sent)
+{
+    all_asleep("a");
+    message("0");
+    cr_assert_str_eq(trail, "a");
+    cr_assert(refused('a'));
+    message("0");
+    cr_assert_str_eq(trail, "aa");
+}
+
+Test(waiters, a_refusal_that_a_message_has_overtaken_is_no_refusal)
+{
+    all_asleep("a");
+    message("0");
+    message("0"); /* while a's try is under way */
+    cr_assert_not(refused('a'));
+    rdl__waiter_sent(waiter('a'));
+    cr_assert(refused('a'));
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_message_that_came_before_the_try_was_sent_does_not_count)
+{
+    all_asleep("a");
+    message("0");
+    message("0");
+    rdl__waiter_sent(waiter('a')); /* only now */
+    cr_assert(refused('a'));
+}
+
+Test(waiters, an_overtaken_refusal_counts_for_everybody_whose_try_is_under_way)
+{
+    all_asleep("abc");
+    message("0");
+    message("0");
+    cr_assert_str_eq(trail, "ab");
+    cr_assert_not(refused('a')); /* b's message came after a's try was sent */
+    cr_assert(refused('b'));
+}
+
+/* ---- rule 2: acknowledgements ---------------------------------------------------------------------------------------- */
+
+Test(waiters, the_acknowledgement_of_the_subscription_makes_a_sleeper_try)
+{
+    join("a");
+    cr_assert_str_eq(trail, "");
+    acknowledge();
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_repeated_acknowledgement_makes_a_sleeper_try)
+{
+    all_asleep("ab");
+    acknowledge();
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_refusal_that_an_acknowledgement_has_overtaken_is_no_refusal)
+{
+    all_asleep("a");
+    message("0");
+    acknowledge(); /* what was published while the subscription was away is not known */
+    cr_assert_not(refused('a'));
+}
+
+/* ---- rule 3: the hint ------------------------------------------------------------------------------------------------ */
+
+Test(waiters, the_hint_wakes_the_first_at_its_moment)
+{
+    join_hint('a', 300);
+    join("b");
+    fake_loop_run(&loop, T0 + 300 * RDL__MS - 1);
+    cr_assert_str_eq(trail, "");
+    fake_loop_run(&loop, T0 + 300 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, an_unknown_or_distant_hint_is_five_seconds)
+{
+    static const int64_t hints[] = {-1, 5001, 86400000, INT64_MAX};
+
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        int64_t joined = loop.now;
+
+        trail[0] = '\0';
+        join_hint('a', hints[i]);
+        fake_loop_run(&loop, joined + 5 * RDL__SEC - 1);
+        cr_assert_str_eq(trail, "");
+        fake_loop_run(&loop, joined + 5 * RDL__SEC);
+        cr_assert_str_eq(trail, "a");
+        rdl__waiter_leave(waiter('a'), false, loop.now);
+    }
+}
+
+Test(waiters, a_hint_of_nothing_does_not_spin)
+{
+    join_hint('a', 0);
+    fake_loop_run(&loop, T0);
+    cr_assert_str_eq(trail, "");
+    fake_loop_run(&loop, T0 + RDL__MS);
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_refusal_sets_the_hint_anew)
+{
+    join_hint('a', 100);
+    fake_loop_run(&loop, T0 + 100 * RDL__MS);
+    cr_assert(rdl__waiter_refused(waiter('a'), 250, loop.now));
+    fake_loop_run(&loop, T0 + 350 * RDL__MS - 1);
+    cr_assert_str_eq(trail, "a");
+    fake_loop_run(&loop, T0 + 350 * RDL__MS);
+    cr_assert_str_eq(trail, "aa");
+}
+
+Test(waiters, the_hint_goes_on_for_the_others_when_the_woken_one_gets_no_answer)
+{
+    join_hint('a', 100);
+    join("b");
+    fake_loop_run(&loop, T0 + 100 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+    fake_loop_run(&loop, T0 + 100 * RDL__MS + 5 * RDL__SEC);
+    cr_assert_str_eq(trail, "ab");
+}
+
+Test(waiters, the_hint_is_the_channels_and_outlives_who_brought_it)
+{
+    join_hint('a', 100);
+    join("b");
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    fake_loop_run(&loop, T0 + 100 * RDL__MS);
+    cr_assert_str_eq(trail, "b");
+}
+
+/* ---- rule 4: handing on ---------------------------------------------------------------------------------------------- */
+
+Test(waiters, who_leaves_with_an_unused_wake_up_hands_it_on)
+{
+    all_asleep("abc");
+    message("0");
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_str_eq(trail, "ab");
+    rdl__waiter_leave(waiter('b'), false, loop.now);
+    cr_assert_str_eq(trail, "abc");
+}
+
+Test(waiters, who_leaves_from_inside_the_wake_up_hands_it_on)
+{
+    all_asleep("abc");
+    actors[0].reaction = actors[1].reaction = LEAVES;
+    message("0");
+    cr_assert_str_eq(trail, "abc");
+    cr_assert(refused('c'));
+}
+
+Test(waiters, who_was_let_in_hands_nothing_on)
+{
+    all_asleep("ab");
+    message("0");
+    rdl__waiter_leave(waiter('a'), true, loop.now);
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_wake_up_that_was_answered_by_a_refusal_is_used)
+{
+    all_asleep("ab");
+    message("0");
+    cr_assert(refused('a'));
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, a_wake_up_whose_refusal_was_overtaken_is_unused)
+{
+    all_asleep("ab");
+    message("0");
+    acknowledge(); /* wakes b */
+    cr_assert_not(refused('a'));
+    cr_assert(refused('b'));
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_str_eq(trail, "abb");
+}
+
+Test(waiters, who_leaves_asleep_wakes_nobody)
+{
+    all_asleep("ab");
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_str_eq(trail, "");
+    message("0");
+    cr_assert_str_eq(trail, "b");
+}
+
+Test(waiters, a_wake_up_by_the_hint_is_handed_on_as_well)
+{
+    join_hint('a', 100);
+    join("b");
+    fake_loop_run(&loop, T0 + 100 * RDL__MS);
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_str_eq(trail, "ab");
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------------------- */
+
+Test(waiters, zero_wakes_one_and_in_order)
+{
+    all_asleep("abc");
+    message("0");
+    message("0");
+    cr_assert_str_eq(trail, "ab");
+}
+
+Test(waiters, one_wakes_all_who_sleep_now)
+{
+    all_asleep("abcd");
+    message("1");
+    cr_assert_str_eq(trail, "abcd");
+    message("1");
+    cr_assert_str_eq(trail, "abcd");
+}
+
+Test(waiters, one_wakes_all_although_some_leave_meanwhile)
+{
+    all_asleep("abcd");
+    actors[0].reaction = LEAVES;
+    actors[2].reaction = LEAVES_USED;
+    message("1");
+    cr_assert_str_eq(trail, "abcd");
+    cr_assert(refused('b'));
+}
+
+Test(waiters, one_wakes_all_and_the_last_to_leave_takes_the_channel_along)
+{
+    all_asleep("abc");
+    for (int i = 0; i < 3; i++)
+        actors[i].reaction = LEAVES;
+    message("1");
+    cr_assert_str_eq(trail, "abc");
+    cr_assert_eq(sub.count, 0);
+    cr_assert_eq(waiters.channels.count, 0);
+}
+
+Test(waiters, other_payloads_mean_nothing)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } payloads[] = {
+        {.bytes = "", .len = 0},   {.bytes = "2", .len = 1},   {.bytes = "00", .len = 2}, {.bytes = "1\n", .len = 2},
+        {.bytes = "-1", .len = 2}, {.bytes = "0\0", .len = 2}, {.bytes = "\0", .len = 1}, {.bytes = "x", .len = 1},
+    };
+
+    all_asleep("ab");
+    for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++)
+        publish(payloads[i].bytes, payloads[i].len);
+    cr_assert_str_eq(trail, "");
+    message("0");
+    publish("2", 1);
+    cr_assert(refused('a')); /* nor do they overtake a refusal */
+}
+
+Test(waiters, who_goes_back_to_sleep_keeps_its_place)
+{
+    all_asleep("abc");
+    message("0");
+    cr_assert(refused('a'));
+    message("0");
+    cr_assert_str_eq(trail, "aa");
+}
+
+/* ---- channels -------------------------------------------------------------------------------------------------------- */
+
+Test(waiters, a_channel_is_subscribed_while_somebody_waits)
+{
+    join("a");
+    cr_assert_eq(sub.count, 1);
+    cr_assert_eq(sub.topics[0]->node.key_len, 2);
+    cr_assert_arr_eq(sub.topics[0]->node.key, "ch", 2);
+    join("b");
+    cr_assert_eq(sub.count, 1);
+    rdl__waiter_leave(waiter('a'), false, loop.now);
+    cr_assert_eq(sub.count, 1);
+    rdl__waiter_leave(waiter('b'), false, loop.now);
+    cr_assert_eq(sub.count, 0);
+}
+
+Test(waiters, names_are_bytes_and_channels_do_not_mix)
+{
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, -1, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, -1, T0), RDL_OK);
+    cr_assert_eq(sub.count, 2);
+    sub.topics[1]->ops->message(sub.topics[1], "1", 1, T0);
+    cr_assert_str_eq(trail, "b");
+}
+
+Test(waiters, leaving_without_having_joined_is_nothing)
+{
+    rdl__waiter_sent(waiter('a'));
+    rdl__waiter_leave(waiter('a'), false, T0);
+    rdl__waiter_leave(waiter('a'), true, T0);
+}
+
+Test(waiters, joining_without_memory_fails_and_leaves_nothing)
+{
+    counting_alloc_fail_at(&counting, 1);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, -1, T0), RDL_ENOMEM);
+    cr_assert_eq(sub.count, 0);
+    rdl__waiter_leave(waiter('a'), false, T0);
+    join("a");
+    cr_assert_eq(sub.count, 1);
+}
+
+Test(waiters, ten_thousand_channels_come_and_go)
+{
+    static struct actor many[TOPICS_MAX];
+
+    for (int i = 0; i < TOPICS_MAX; i++) {
+        char name[16];
+        size_t len = (size_t)snprintf(name, sizeof name, "ch:%d", i);
+
+        rdl__waiter_init(&many[i].waiter, &actor_ops);
+        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, -1, T0), RDL_OK);
+    }
+    cr_assert_eq(sub.count, TOPICS_MAX);
+    for (int i = 0; i < TOPICS_MAX; i++)
+        rdl__waiter_leave(&many[i].waiter, false, T0);
+    cr_assert_eq(sub.count, 0);
+}
+
+/* ---- a world where chance decides what happens next ------------------------------------------------------------------ */
+
+/* A server with one lock and a subscription, and a process with some callers. Requests, answers and messages are under way
+ * for any time; the subscription breaks and comes back; callers cancel. The hint timer never fires here: messages and
+ * acknowledgements alone must get everybody in. */
+
+enum { CALLERS = 4, QUEUE_MAX = 64, STEPS = 400 };
+
+enum phase { IDLE, TRYING, ASLEEP, HOLDING, GAVE_UP /* and its request may still be under way */ };
+enum request { NOTHING, TRY, TRY_UNDONE /* a try and, behind it, what undoes it */, GRANTED, REFUSED };
+enum news { SUBSCRIBED, MESSAGE_0, MESSAGE_1 };
+
+struct caller {
+    struct rdl__waiter waiter;
+    enum phase phase;
+    enum request request;
+};
+
+static struct {
+    struct rdl__rand rand;
+    struct caller callers[CALLERS];
+    int waiting;            /* callers that have not got in, as the process counts them */
+    struct caller *holder;  /* at the server; NULL: free, or the stranger has it */
+    bool stranger;          /* another process holds it */
+    bool connected;         /* the subscriber is */
+    bool asked, subscribed; /* SUBSCRIBE is under way; the server has carried it out */
+    enum news queue[QUEUE_MAX];
+    size_t queued;
+    int grants;
+} world;
+
+static size_t chance(size_t bound)
+{
+    return (size_t)rdl__rand_below(&world.rand, bound);
+}
+
+static void enqueue(enum news news)
+{
+    if (!world.subscribed)
+        return;
+    cr_assert_lt(world.queued, QUEUE_MAX);
+    world.queue[world.queued++] = news;
+}
+
+static void send_try(struct caller *c)
+{
+    cr_assert_eq(c->request, NOTHING);
+    rdl__waiter_sent(&c->waiter);
+    c->phase = TRYING;
+    c->request = TRY;
+}
+
+static void on_caller_go(struct rdl__waiter *w, int64_t now)
+{
+    (void)now;
+    send_try(rdl__container(w, struct caller, waiter));
+}
+
+static const struct rdl__waiter_ops caller_ops = {.go = on_caller_go};
+
+static void fall_asleep(struct caller *c)
+{
+    size_t before = sub.count;
+
+    cr_assert_eq(rdl__waiter_join(&waiters, &c->waiter, "ch", 2, -1, loop.now), RDL_OK);
+    c->phase = ASLEEP;
+    if (before == 0)
+        world.asked = world.connected;
+}
+
+static void forget_subscription_if_unused(void)
+{
+    if (sub.count != 0)
+        return;
+    world.asked = world.subscribed = false;
+    world.queued = 0;
+}
+
+static void start(struct caller *c)
+{
+    if (c->phase != IDLE)
+        return;
+    if (world.waiting++ > 0)
+        fall_asleep(c);
+    else
+        send_try(c);
+}
+
+static void leave(struct caller *c, bool used)
+{
+    world.waiting--;
+    rdl__waiter_leave(&c->waiter, used, loop.now);
+    forget_subscription_if_unused();
+}
+
+static void cancel(struct caller *c)
+{
+    if (c->phase == ASLEEP) {
+        c->phase = IDLE;
+        leave(c, false);
+    } else if (c->phase == TRYING) {
+        c->phase = GAVE_UP;
+        if (c->request == TRY)
+            c->request = TRY_UNDONE;
+        leave(c, false);
+    }
+}
+
+static bool is_free(void)
+{
+    return world.holder == NULL && !world.stranger;
+}
+
+static void release_at_server(void)
+{
+    world.holder = NULL;
+    world.stranger = false;
+    enqueue(chance(8) == 0 ? MESSAGE_1 : MESSAGE_0);
+}
+
+/* The server carries a request out. */
+static void serve(struct caller *c)
+{
+    if (c->request == TRY) {
+        c->request = is_free() ? GRANTED : REFUSED;
+        if (c->request == GRANTED)
+            world.holder = c;
+    } else if (c->request == TRY_UNDONE) {
+        c->request = NOTHING;
+        c->phase = IDLE;
+        if (is_free())
+            release_at_server();
+    }
+}
+
+/* An answer arrives. */
+static void answer(struct caller *c)
+{
+    enum request got = c->request;
+
+    if (got != GRANTED && got != REFUSED)
+        return;
+    c->request = NOTHING;
+    if (c->phase == GAVE_UP) {
+        c->phase = IDLE;
+        if (got == GRANTED)
+            release_at_server();
+    } else if (got == GRANTED) {
+        c->phase = HOLDING;
+        world.grants++;
+        leave(c, true);
+    } else if (c->waiter.channel == NULL) {
+        fall_asleep(c);
+    } else if (rdl__waiter_refused(&c->waiter, -1, loop.now)) {
+        c->phase = ASLEEP;
+    } else {
+        send_try(c);
+    }
+}
+
+static void unlock(struct caller *c)
+{
+    if (c->phase != HOLDING)
+        return;
+    c->phase = IDLE;
+    release_at_server();
+}
+
+/* The subscriber's connection: SUBSCRIBE is carried out, a message is read, the connection breaks, or comes back. */
+static void subscribe_at_server(void)
+{
+    if (!world.asked)
+        return;
+    world.asked = false;
+    world.subscribed = true;
+    enqueue(SUBSCRIBED);
+}
+
+static void read_news(void)
+{
+    enum news news = world.queue[0];
+
+    if (world.queued == 0)
+        return;
+    world.queued--;
+    memmove(world.queue, world.queue + 1, world.queued * sizeof *world.queue);
+    if (news == SUBSCRIBED)
+        acknowledge();
+    else
+        message(news == MESSAGE_0 ? "0" : "1");
+}
+
+static void disconnect(void)
+{
+    world.connected = world.asked = world.subscribed = false;
+    world.queued = 0;
+}
+
+static void reconnect(void)
+{
+    if (world.connected)
+        return;
+    world.connected = true;
+    world.asked = sub.count != 0;
+}
+
+static void any_step(void)
+{
+    struct caller *c = &world.callers[chance(CALLERS)];
+
+    switch (chance(16)) {
+    case 0:
+    case 1:
+        start(c);
+        break;
+    case 2:
+        cancel(c);
+        break;
+    case 3:
+    case 4:
+        unlock(c);
+        break;
+    case 5:
+    case 6:
+    case 7:
+        serve(c);
+        break;
+    case 8:
+    case 9:
+        answer(c);
+        break;
+    case 10:
+    case 11:
+        read_news();
+        break;
+    case 12:
+        subscribe_at_server();
+        break;
+    case 13:
+        if (chance(4) == 0)
+            disconnect();
+        break;
+    case 14:
+        reconnect();
+        break;
+    default:
+        if (world.stranger)
+            release_at_server();
+        else if (is_free() && chance(3) == 0)
+            world.stranger = true;
+        break;
+    }
+}
+
+static bool settled(void)
+{
+    bool any = world.queued != 0 || world.asked || world.stranger;
+
+    for (int i = 0; i < CALLERS; i++)
+        any = any || world.callers[i].request != NOTHING || world.callers[i].phase == HOLDING;
+    return !any;
+}
+
+/* Nobody comes any more, and everything that is under way arrives. */
+static void let_settle(void)
+{
+    reconnect();
+    for (int rounds = 0; !settled(); rounds++) {
+        cr_assert_lt(rounds, 1000);
+        if (world.stranger)
+            release_at_server();
+        subscribe_at_server();
+        read_news();
+        for (int i = 0; i < CALLERS; i++) {
+            serve(&world.callers[i]);
+            answer(&world.callers[i]);
+            unlock(&world.callers[i]);
+        }
+    }
+}
+
+Test(waiters, nobody_sleeps_beside_a_free_lock_whatever_chance_does)
+{
+    int grants = 0;
+
+    for (uint64_t seed = 1; seed <= 20000; seed++) {
+        memset(&world, 0, sizeof world);
+        world.rand.state = seed;
+        world.connected = true;
+        for (int i = 0; i < CALLERS; i++)
+            rdl__waiter_init(&world.callers[i].waiter, &caller_ops);
+        for (int i = 0; i < STEPS; i++)
+            any_step();
+        let_settle();
+        for (int i = 0; i < CALLERS; i++)
+            cr_assert_eq(world.callers[i].phase, IDLE, "seed %llu: caller %d sleeps, the lock is free",
+                         (unsigned long long)seed, i);
+        cr_assert_eq(sub.count, 0);
+        grants += world.grants;
+    }
+    cr_assert_gt(grants, 50000, "%d grants are too few to mean anything", grants);
+}
