@@ -306,10 +306,17 @@ class TheLock(support.Case):
         until_gone = lambda: self.server.waiters("x") == 0
         support.until(until_gone, "nobody waits")
 
+    def test_a_wait_shorter_than_a_round_trip_still_tells_free_from_taken(self):
+        for wait in ("1ms", "2ms", "5ms", "10ms"):
+            self.assert_result(self.run_lock("-w", wait, "free", "true"), 0)
+        self.hold("x")
+        for wait in ("1ms", "2ms", "5ms", "10ms") * 5:
+            self.assert_result(self.run_lock("-w", wait, "x", "true"), 1)
+
     def test_a_conflict_is_explained_with_verbose(self):
         self.hold("x")
         self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1,
-                         "locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: " % self.server.uri)
+                         "locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: not acquired" % self.server.uri)
 
     def test_a_waiter_gets_the_lock_when_it_is_released(self):
         first = self.hold("x")

@@ -55,6 +55,7 @@ struct run {
     rdl_lock_t *lock;
     rdl_op_t *taking;
     enum phase phase;
+    bool contended;      /* the server has said that somebody else has the lock */
     int64_t deadline_ms; /* of the phase */
     int64_t began_ms;
     int64_t taken_ms;
@@ -79,16 +80,34 @@ static void enter(struct run *r, enum phase phase, int64_t bound_ms)
 
 /* ---- what is said ------------------------------------------------------------------------------------------------------- */
 
-/* The library's message without the server's name before it, which our own messages give already. */
+/* Skip the words at the start of a text. False: it starts otherwise, and `at` stays. */
+static bool skip(const char **at, const char *words)
+{
+    size_t len = strlen(words);
+
+    if (strncmp(*at, words, len) != 0)
+        return false;
+    *at += len;
+    return true;
+}
+
+/* The library's message without the lock's and the server's name before it, which our own messages give already. */
 static const char *reason_of(const rdl_err_t *err)
 {
-    size_t len = strlen(err->server);
+    const char *text = err->message;
+    const char *p = text;
 
-    if (err->message[0] == '\0')
+    if (text[0] == '\0')
         return rdl_strerror(err->code);
-    if (len > 0 && strncmp(err->message, err->server, len) == 0 && strncmp(err->message + len, ": ", 2) == 0)
-        return err->message + len + 2;
-    return err->message;
+    if (skip(&p, "lock ") && skip(&p, err->lock)) {
+        (void)(skip(&p, " at ") && skip(&p, err->server));
+        if (skip(&p, ": "))
+            text = p;
+    }
+    p = text;
+    if (skip(&p, err->server) && skip(&p, ": "))
+        text = p;
+    return text;
 }
 
 static void say_failed(const struct run *r, const char *what, const rdl_err_t *err)
@@ -284,6 +303,9 @@ static void taken(struct run *r)
 
 static void not_taken(struct run *r, int code, const rdl_err_t *err)
 {
+    /* The time was over in the middle of a try: that the server had no time to say it again makes it no other outcome. */
+    if (code == RDL_EUNKNOWN && r->contended)
+        code = RDL_ETIMEDOUT;
     /* A conflict is an ordinary outcome with a status of its own, and cron mails whatever is printed. */
     if (code != RDL_ETIMEDOUT || r->options->verbose)
         say_failed(r, "lock", err);
@@ -291,19 +313,61 @@ static void not_taken(struct run *r, int code, const rdl_err_t *err)
     enter(r, PHASE_DONE, NO_DEADLINE);
 }
 
+/* Of what -w allows. */
+static int64_t wait_left(const struct run *r)
+{
+    int64_t wait_ms = r->options->wait_ms;
+    int64_t left = wait_ms - (now_ms() - r->began_ms);
+
+    if (wait_ms == RDL_WAIT_FOREVER)
+        return wait_ms;
+    return left > 0 ? left : 0;
+}
+
+static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg);
+
+static int ask(struct run *r, int64_t wait_ms, rdl_err_t *err)
+{
+    r->taking = rdl_op_free(r->taking);
+    return rdl_try_lock_async(r->lock, NULL, wait_ms, RDL_LEASE_AUTO, on_taken, r, &r->taking, err);
+}
+
+/* A bounded wait is begun by asking without waiting: the answer then has the time that the network needs, and what -w bounds
+ * is the wait for other holders. */
+static int ask_first(struct run *r, rdl_err_t *err)
+{
+    return ask(r, r->options->wait_ms == RDL_WAIT_FOREVER ? RDL_WAIT_FOREVER : 0, err);
+}
+
+/* It is somebody else's. */
+static void ask_again(struct run *r, const rdl_err_t *refusal)
+{
+    int64_t left = wait_left(r);
+    rdl_err_t err = {0};
+    int rc;
+
+    r->contended = true;
+    if (left == 0)
+        not_taken(r, RDL_ETIMEDOUT, refusal);
+    else if ((rc = ask(r, left, &err)) < 0)
+        not_taken(r, rc, &err);
+}
+
 static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
     struct run *r = arg;
 
     (void)lock;
-    if (r->phase == PHASE_WAITING && result == RDL_OK)
-        taken(r);
-    else if (r->phase == PHASE_WAITING)
-        not_taken(r, (int)result, err);
-    else if (r->phase == PHASE_GIVING_UP && result == RDL_OK)
+    if (r->phase == PHASE_GIVING_UP && result == RDL_OK)
         release(r);
-    else
+    else if (r->phase != PHASE_WAITING)
         enter(r, PHASE_DONE, NO_DEADLINE);
+    else if (result == RDL_OK)
+        taken(r);
+    else if (result == RDL_ETIMEDOUT && !r->contended)
+        ask_again(r, err);
+    else
+        not_taken(r, (int)result, err);
 }
 
 static void give_up(struct run *r, int signo)
@@ -401,16 +465,6 @@ static void loop(struct run *r, int signal_fd)
 
 /* ---- before and after --------------------------------------------------------------------------------------------------- */
 
-static int64_t wait_left(const struct run *r)
-{
-    int64_t wait_ms = r->options->wait_ms;
-    int64_t left = wait_ms - (now_ms() - r->began_ms);
-
-    if (wait_ms == RDL_WAIT_FOREVER)
-        return wait_ms;
-    return left > 0 ? left : 0;
-}
-
 static int64_t connect_bound(int64_t wait_ms)
 {
     if (wait_ms == 0 || wait_ms > CONNECT_MS)
@@ -442,7 +496,7 @@ static int begin(struct run *r, rdl_err_t *err)
         (rc = rdl_on_lost(r->lock, on_lost, r, err)) < 0)
         return rc;
     enter(r, PHASE_WAITING, NO_DEADLINE);
-    return rdl_try_lock_async(r->lock, NULL, wait_left(r), RDL_LEASE_AUTO, on_taken, r, &r->taking, err);
+    return ask_first(r, err);
 }
 
 static void finish(struct run *r)
