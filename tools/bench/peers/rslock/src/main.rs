@@ -131,8 +131,8 @@ impl Run {
             n => samples[(share * (n - 1) as f64) as usize].as_nanos() as f64 / 1e3,
         };
         println!(
-            "{{\"peer\":\"rslock\",\"version\":\"{}\",\"mode\":\"{}\",\"threads\":{},\"locks\":{},\"seconds\":{:.1},\"count\":{},\
-             \"per_second\":{:.1},\"min_us\":{:.1},\"p50_us\":{:.1},\"p99_us\":{:.1}}}",
+            "{{\"peer\":\"rslock\",\"version\":\"{}\",\"mode\":\"{}\",\"threads\":{},\"locks\":{},\"seconds\":{:.1},\
+             \"count\":{},\"per_second\":{:.1},\"min_us\":{:.1},\"p50_us\":{:.1},\"p99_us\":{:.1}}}",
             VERSION, self.mode, self.threads, self.locks, self.seconds, samples.len(),
             samples.len() as f64 / self.seconds, us(0.0), us(0.5), us(0.99)
         );

@@ -187,7 +187,8 @@ public final class RedissonPeer {
 
     private void print(Samples samples) {
         Arrays.sort(samples.values, 0, samples.count);
-        System.out.printf(Locale.ROOT, "{\"peer\":\"redisson\",\"version\":\"%s\",\"mode\":\"%s\",\"threads\":%d,\"locks\":%d,"
+        System.out.printf(Locale.ROOT,
+            "{\"peer\":\"redisson\",\"version\":\"%s\",\"mode\":\"%s\",\"threads\":%d,\"locks\":%d,"
                 + "\"seconds\":%.1f,\"count\":%d,\"per_second\":%.1f,\"min_us\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f}%n",
             Redisson.class.getPackage().getImplementationVersion(), mode, threads, locks, seconds, samples.count,
             samples.count / seconds, samples.us(0), samples.us(0.5), samples.us(0.99));
