@@ -287,6 +287,11 @@ static void conclude(rdl_op_t *op, int64_t rc, bool undo, bool by_loop, int64_t 
         unref(op);
 }
 
+static int64_t result_of(const rdl_op_t *op)
+{
+    return op->result == RDL_OK && !op->verb->on_record ? op->answer : op->result;
+}
+
 /* What happened, for a person. */
 static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
@@ -320,7 +325,7 @@ static void run_callback(struct rdl__callback *callback)
     if (op->result < 0)
         explain(op, &err);
     if (op->fn != NULL)
-        op->fn(op->lock, op->result, op->result < 0 ? &err : NULL, op->arg);
+        op->fn(op->lock, result_of(op), op->result < 0 ? &err : NULL, op->arg);
     unref(op);
 }
 
@@ -398,8 +403,8 @@ static rdl__step_t stopped(rdl_op_t *op, int code, enum rdl__outcome outcome)
     struct rdl__take_event ev = {
         .kind = RDL__EV_STOPPED,
         .code = code,
-        .unsent = outcome == RDL__UNSENT,
         .unsure = outcome == RDL__UNSURE,
+        .connected = rdl__lane_up(rdl__op_client(op)->loop_lane),
     };
 
     if (op->verb->acquires)
@@ -681,11 +686,6 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
 fail:
     rdl__client_call_ends(client);
     return rdl__err_set(err, rc, NULL);
-}
-
-static int64_t result_of(const rdl_op_t *op)
-{
-    return op->result == RDL_OK && !op->verb->on_record ? op->answer : op->result;
 }
 
 int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)

@@ -63,7 +63,9 @@ static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take
         return finish(t, ev->code, false);
     if (t->state == RDL__TAKE_WAITING)
         return finish(t, RDL_ETIMEDOUT, false);
-    return finish(t, ev->unsent ? RDL_ECONN : RDL_EUNKNOWN, false);
+    if (ev->unsure)
+        return finish(t, RDL_EUNKNOWN, false);
+    return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, false);
 }
 
 struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)

@@ -37,14 +37,15 @@ enum rdl__take_event_kind {
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: an earlier sending of this try may have run */
     RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
-    RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsent, unsure: of the try that was under way */
+    RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsure: a try was under way that may have run;
+                        connected: there is a connection to send on */
 };
 
 struct rdl__take_event {
     enum rdl__take_event_kind kind;
     bool others_wait;
     bool valid;
-    bool unsent;
+    bool connected;
     bool unsure;
     int code;
     int64_t ttl_ms;

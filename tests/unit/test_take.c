@@ -117,13 +117,35 @@ Test(take, a_deadline_while_asleep_is_a_time_out)
     assert_finishes(on(STOPPED(RDL_OK)), RDL_ETIMEDOUT, false);
 }
 
-Test(take, a_deadline_during_a_try_is_unknown_or_never_sent_but_never_a_time_out)
+static struct rdl__take_event deadline(bool unsure, bool connected)
+{
+    return (struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsure = unsure, .connected = connected};
+}
+
+Test(take, a_deadline_with_a_try_on_the_way_is_unknown)
 {
     assert_sends(on(START));
-    assert_finishes(on(STOPPED(RDL_OK)), RDL_EUNKNOWN, false);
+    assert_finishes(on(deadline(true, true)), RDL_EUNKNOWN, false);
     set_up();
     assert_sends(on(START));
-    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsent = true}), RDL_ECONN, false);
+    assert_finishes(on(deadline(true, false)), RDL_EUNKNOWN, false);
+}
+
+Test(take, a_deadline_before_the_first_try_was_sent_is_no_connection)
+{
+    assert_sends(on(START));
+    assert_finishes(on(deadline(false, true)), RDL_ECONN, false);
+}
+
+Test(take, a_deadline_before_a_later_try_was_sent_is_a_time_out_unless_the_connection_is_gone)
+{
+    for (int connected = 0; connected < 2; connected++) {
+        set_up();
+        assert_sends(on(START));
+        assert_waits(on(REFUSED(1000)), 1000);
+        assert_sends(on((struct rdl__take_event){.kind = RDL__EV_WOKEN}));
+        assert_finishes(on(deadline(false, connected)), connected ? RDL_ETIMEDOUT : RDL_ECONN, false);
+    }
 }
 
 Test(take, whoever_stops_it_says_why)
