@@ -100,7 +100,9 @@ rdl_allocator_t counting_alloc_init(struct counting_alloc *a)
 
 void counting_alloc_done(struct counting_alloc *a)
 {
-    for (size_t i = 0; i < COUNTING_ALLOC_GRAVES; i++)
+    size_t used = atomic_load(&a->next_grave);
+
+    for (size_t i = 0; i < COUNTING_ALLOC_GRAVES && i < used; i++)
         free(atomic_exchange(&a->graves[i], NULL));
 }
 

@@ -265,6 +265,28 @@ Test(uri, done_takes_a_zeroed_one_and_leaves_one)
     rdl__uri_done(&uri);
 }
 
+Test(uri, other_credentials_replace_those_of_the_uri_where_they_are_given)
+{
+    struct rdl__uri uri;
+
+    cr_assert_eq(rdl__uri_parse(&mem, "redis://u:p@h", &uri, NULL), RDL_OK);
+    rdl__uri_credentials(&uri, NULL, NULL);
+    cr_assert_str_eq(uri.username, "u");
+    cr_assert_str_eq(uri.password, "p");
+    rdl__uri_credentials(&uri, NULL, rdl__memdup(&mem, "other", 5));
+    cr_assert_str_eq(uri.username, "u");
+    cr_assert_str_eq(uri.password, "other");
+    rdl__uri_credentials(&uri, rdl__memdup(&mem, "who", 3), rdl__memdup(&mem, "", 0));
+    cr_assert_str_eq(uri.username, "who");
+    cr_assert_str_eq(uri.password, "");
+    rdl__uri_done(&uri);
+    cr_assert_eq(rdl__uri_parse(&mem, "redis://h", &uri, NULL), RDL_OK);
+    rdl__uri_credentials(&uri, rdl__memdup(&mem, "who", 3), NULL);
+    cr_assert_str_eq(uri.username, "who");
+    cr_assert_null(uri.password);
+    rdl__uri_done(&uri);
+}
+
 Test(uri, shortage_at_every_allocation_is_an_error_and_leaks_nothing)
 {
     static const char *const texts[] = {"redis://u:p@h:1/2", "redis://u:p@[::1]", "unix://u:p@/a?db=1"};

@@ -29,7 +29,7 @@ static struct counting_alloc counting;
 static struct rdl__mem mem;
 static struct rdl__sinks sinks;
 static struct rdl__loop loop;
-static struct rdl__lane lane;
+static struct rdl__lane wire;
 static struct rdl__watchdog *wd;
 static int64_t server_ahead_us; /* the server's clock minus ours */
 static int64_t usual_ttl_ms = 30000;
@@ -41,22 +41,22 @@ int rdl__entropy(void *to, size_t len)
     return RDL_OK;
 }
 
-void rdl__lane_submit(struct rdl__lane *to, struct rdl__req *req)
+void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
 {
-    cr_assert_lt(to->count, REQS_MAX);
-    to->reqs[to->count++] = req;
-    to->submitted++;
-    to->last_at = req->sent_at = loop.now;
+    cr_assert_lt(lane->count, REQS_MAX);
+    lane->reqs[lane->count++] = req;
+    lane->submitted++;
+    lane->last_at = req->sent_at = loop.now;
     req->state = RDL__REQ_SENT;
 }
 
 static struct rdl__req *take_req(void)
 {
-    struct rdl__req *req = lane.reqs[0];
+    struct rdl__req *req = wire.reqs[0];
 
-    cr_assert_gt(lane.count, 0);
-    lane.count--;
-    memmove(lane.reqs, lane.reqs + 1, lane.count * sizeof *lane.reqs);
+    cr_assert_gt(wire.count, 0);
+    wire.count--;
+    memmove(wire.reqs, wire.reqs + 1, wire.count * sizeof *wire.reqs);
     return req;
 }
 
@@ -83,8 +83,8 @@ static void read_command(struct command *c)
     char *at;
 
     rdl__buf_init(&c->text, &mem);
-    cr_assert_gt(lane.count, 0);
-    lane.reqs[0]->ops->encode(lane.reqs[0], &c->text, false);
+    cr_assert_gt(wire.count, 0);
+    wire.reqs[0]->ops->encode(wire.reqs[0], &c->text, false);
     rdl__buf_put(&c->text, "", 1);
     cr_assert_not(rdl__buf_failed(&c->text));
     at = c->text.data;
@@ -251,7 +251,7 @@ static void open_watchdog(int32_t drift_ppm, int64_t drift_ms)
 {
     const struct rdl__watchdog_config config = {.drift_ppm = drift_ppm, .drift_ms = drift_ms};
 
-    wd = rdl__watchdog_new(&mem, &sinks, &loop, &lane, &config);
+    wd = rdl__watchdog_new(&mem, &sinks, &loop, &wire, &config);
     cr_assert_not_null(wd);
 }
 
@@ -318,16 +318,16 @@ static void run_answering(int64_t until, int64_t delay)
 {
     while (loop.now < until) {
         run_for(10 * RDL__MS);
-        while (lane.count > 0 && lane.reqs[0]->sent_at + delay <= loop.now)
+        while (wire.count > 0 && wire.reqs[0]->sent_at + delay <= loop.now)
             (void)answer();
     }
 }
 
 static void run_until_sent(int submitted)
 {
-    for (int64_t end = loop.now + LEASE; lane.submitted < submitted && loop.now < end;)
+    for (int64_t end = loop.now + LEASE; wire.submitted < submitted && loop.now < end;)
         run_for(RDL__MS);
-    cr_assert_eq(lane.submitted, submitted);
+    cr_assert_eq(wire.submitted, submitted);
 }
 
 /* ---- validity -------------------------------------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ Test(watchdog, waits_until_due_then_renews)
 
     add(0);
     run_for(LEASE / 4 - RDL__MS);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
     run_until_sent(1);
     cr_assert_leq(loop.now, T0 + LEASE / 3 + RDL__MS);
     read_command(&c);
@@ -386,14 +386,14 @@ Test(watchdog, keeps_a_hold_alive_for_as_long_as_it_is_confirmed)
     cr_assert_eq(state(0), RDL_HELD);
     cr_assert_eq(things[0].at_risk + things[0].lost, 0);
     cr_assert(metrics[RDL_M_RENEWED] >= 299 && metrics[RDL_M_RENEWED] <= 405, "%d", (int)metrics[RDL_M_RENEWED]);
-    cr_assert_eq(metrics[RDL_M_RENEWED], lane.submitted);
+    cr_assert_eq(metrics[RDL_M_RENEWED], wire.submitted);
 }
 
 Test(watchdog, an_explicit_lease_is_not_renewed)
 {
     rdl__watchdog_add(wd, hold(0), T0, LEASE_MS, false);
     run_for(LEASE - 1);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
     cr_assert_eq(things[0].at_risk + things[0].lost, 0);
     run_for(1);
     cr_assert_eq(things[0].lost, 1);
@@ -405,7 +405,7 @@ Test(watchdog, a_confirmation_counts_from_its_sending)
 
     add(0);
     run_until_sent(1);
-    sent_at = lane.last_at;
+    sent_at = wire.last_at;
     run_for(5 * RDL__SEC);
     cr_assert_eq(answer(), 1);
     cr_assert_eq(rdl__watchdog_state(wd, hold(0), loop.now, &left), RDL_HELD);
@@ -420,13 +420,13 @@ Test(watchdog, holds_taken_together_are_not_renewed_together)
 
     add_many(HOLDS_MAX);
     run_for(third * 3 / 4 - 1);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
     for (int tenth = 0; tenth < TENTHS; tenth++) {
         int64_t end = T0 + third * 3 / 4 + third / 4 / TENTHS * (tenth + 1);
 
         while (loop.now < end) {
             fake_loop_run(&loop, loop.now + 5 * RDL__MS);
-            while (lane.count > 0)
+            while (wire.count > 0)
                 renewed[tenth] += (int)answer();
         }
     }
@@ -441,15 +441,15 @@ Test(watchdog, what_is_due_together_travels_in_batches_of_at_most_100_two_at_a_t
 {
     add_many(250);
     run_for(LEASE / 3 + RDL__MS); /* all are due; the first batches were small and are not answered yet */
-    cr_assert_eq(lane.count, 2);
-    while (lane.count > 0) {
-        size_t under_way = lane.count;
+    cr_assert_eq(wire.count, 2);
+    while (wire.count > 0) {
+        size_t under_way = wire.count;
 
         cr_assert_leq(under_way, 2);
         cr_assert_leq(answer(), RDL__BATCH);
     }
     cr_assert_eq(metrics[RDL_M_RENEWED], 250);
-    cr_assert_leq(lane.submitted, 2 + 3);
+    cr_assert_leq(wire.submitted, 2 + 3);
 }
 
 Test(watchdog, each_script_has_its_own_batches)
@@ -464,7 +464,7 @@ Test(watchdog, each_script_has_its_own_batches)
     for (int i = 0; i < 10; i++)
         add_due(i);
     run_for(0);
-    while (lane.count > 0) {
+    while (wire.count > 0) {
         bool simple;
 
         read_command(&c);
@@ -511,7 +511,7 @@ Test(watchdog, the_loss_of_many_is_reported_although_the_lane_is_full)
 {
     add_many(HOLDS_MAX);
     run_for(LEASE);
-    cr_assert_eq(lane.submitted, 2);
+    cr_assert_eq(wire.submitted, 2);
     for (int i = 0; i < HOLDS_MAX; i++) {
         cr_assert_eq(things[i].lost, 1);
         cr_assert_eq(things[i].reported_at, T0 + LEASE);
@@ -526,7 +526,7 @@ Test(watchdog, a_late_confirmation_revives_nothing)
     (void)answer();
     cr_assert_eq(state(0), RDL_LOST);
     run_for(LEASE);
-    cr_assert_eq(lane.submitted, 1);
+    cr_assert_eq(wire.submitted, 1);
     cr_assert_eq(things[0].lost, 1);
     cr_assert_not(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true, loop.now));
 }
@@ -547,7 +547,7 @@ Test(watchdog, a_hold_that_the_server_does_not_know_is_lost_at_once_and_its_neig
     for (int i = 0; i < 3; i++)
         add_due(i);
     run_for(0);
-    cr_assert_eq(lane.count, 1);
+    cr_assert_eq(wire.count, 1);
     cr_assert_eq(answer_but(1), 3);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(things[i].lost, i == 1);
@@ -637,7 +637,7 @@ Test(watchdog, a_lease_that_somebody_shortened_is_said_and_renewed_like_any_othe
     cr_assert_eq(answer(), 1);
     cr_assert_not_null(strstr(last_line, "shortened"), "%s", last_line);
     cr_assert_eq(rdl__watchdog_state(wd, hold(0), loop.now, &left), RDL_HELD);
-    cr_assert_eq(loop.now + left, lane.last_at + LEASE);
+    cr_assert_eq(loop.now + left, wire.last_at + LEASE);
 }
 
 Test(watchdog, a_lease_that_lasts_as_long_as_it_should_is_not_called_shortened)
@@ -658,7 +658,7 @@ Test(watchdog, nothing_is_renewed_once_it_has_left)
     run_for(LEASE / 5);
     cr_assert_eq(rdl__watchdog_remove(wd, hold(0), loop.now), RDL_HELD);
     run_for(5 * LEASE);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
     cr_assert_eq(things[0].at_risk + things[0].lost, 0);
 }
 
@@ -669,7 +669,7 @@ Test(watchdog, a_hold_that_left_is_not_in_a_batch_that_is_encoded_later)
     for (int i = 0; i < 3; i++)
         add_due(i);
     run_for(0);
-    cr_assert_eq(lane.count, 1);
+    cr_assert_eq(wire.count, 1);
     rdl__watchdog_remove(wd, hold(1), loop.now);
     memset(&things[1], 0xa5, sizeof things[1]); /* its memory is the owner's again */
     read_command(&c);
@@ -751,7 +751,7 @@ Test(watchdog, who_says_gone_or_orphan_is_believed_once)
     cr_assert_eq(things[1].reason, RDL_LOSS_THREAD_EXIT);
     run_for(2 * LEASE);
     cr_assert_eq(things[0].lost + things[1].lost, 2);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
 }
 
 /* ---- raising --------------------------------------------------------------------------------------------------------- */
@@ -783,7 +783,7 @@ Test(watchdog, raising_may_start_renewal)
     rdl__watchdog_add(wd, hold(0), T0, 60000, false);
     cr_assert(rdl__watchdog_raise(wd, hold(0), T0, LEASE_MS, true, T0));
     run_answering(T0 + 5 * LEASE, 0);
-    cr_assert_geq(lane.submitted, 14);
+    cr_assert_geq(wire.submitted, 14);
     cr_assert_eq(state(0), RDL_HELD);
 }
 
@@ -795,7 +795,7 @@ Test(watchdog, closed_it_renews_and_reports_nothing)
     run_for(LEASE / 5);
     rdl__watchdog_close(wd);
     run_for(5 * LEASE);
-    cr_assert_eq(lane.submitted, 0);
+    cr_assert_eq(wire.submitted, 0);
     for (int i = 0; i < 10; i++) {
         cr_assert_eq(things[i].at_risk + things[i].lost, 0);
         cr_assert_eq(state(i), RDL_LOST); /* whoever asks is told */
@@ -807,6 +807,6 @@ Test(watchdog, cannot_be_made_without_memory)
     const struct rdl__watchdog_config config = {.drift_ms = 2};
 
     counting_alloc_fail_at(&counting, 1);
-    cr_assert_null(rdl__watchdog_new(&mem, &sinks, &loop, &lane, &config));
+    cr_assert_null(rdl__watchdog_new(&mem, &sinks, &loop, &wire, &config));
     cr_assert_null(rdl__watchdog_free(NULL));
 }
