@@ -6,7 +6,6 @@
 #include "core/wire/ident.h"
 #include "scripts/scripts.h"
 #include "tests/support/counting_alloc.h"
-#include "tests/support/wait.h"
 #include "tests/unit/fake_loop.h"
 
 #include <criterion/criterion.h>
