@@ -77,33 +77,42 @@ static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__decode_number(op, reply);
 }
 
+/* A first sending may still be on its way, and the server does not let us kill its connection (PROTOCOL.md, 3). */
+static int64_t debt_of(const rdl_op_t *op, int64_t now)
+{
+    bool owed = op->req.resent && atomic_load(&rdl__op_client(op)->node.kill_refused);
+
+    return owed ? rdl__after_ms(now, lease_of(op)) : 0;
+}
+
 /* The server has granted it: believe that for as long as the lease goes. */
 static bool take_commit(rdl_op_t *op, int64_t now)
 {
     struct rdl__record *rec = op->rec;
     struct rdl__watchdog *wd = rdl__op_client(op)->watchdog;
     bool renewed = op->lease_ms == RDL_LEASE_AUTO;
-    bool orphaned;
+    int64_t debt_until = debt_of(op, now);
+    bool held;
 
     if (now >= rdl__watchdog_validity(wd, op->req.sent_at, lease_of(op)))
         return false;
-    if (op->count > 1) {
-        if (!rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed, now))
-            return false;
-        rdl__record_set_count(rec, op->count);
-        return true;
-    }
     rdl__mutex_lock(&rec->name->mu);
-    orphaned = rec->orphaned;
-    rec->n = op->n;
-    rec->token = op->answer > TOKEN_LEAST ? op->answer : 0;
-    rec->held_since = now;
+    if (op->count > 1) {
+        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed, now);
+    } else if ((held = !rec->orphaned)) {
+        rec->n = op->n;
+        rec->token = op->answer > TOKEN_LEAST ? op->answer : 0;
+        rec->held_since = now;
+        rec->debt_until = 0;
+        rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed);
+    }
+    if (held) {
+        rec->count = op->count;
+        if (debt_until > rec->debt_until)
+            rec->debt_until = debt_until;
+    }
     rdl__mutex_unlock(&rec->name->mu);
-    if (orphaned)
-        return false;
-    rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed);
-    rdl__record_set_count(rec, 1);
-    return true;
+    return held;
 }
 
 static rdl__step_t take_answered(rdl_op_t *op, int64_t now)

@@ -25,6 +25,8 @@
 #include "core/wire/names.h"
 #include "locks/verb.h"
 
+#include <string.h>
+
 #define POST_DONE 1u
 
 static void drive(rdl_op_t *op, rdl__step_t step, int64_t now);
@@ -64,6 +66,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
 
     if (op == NULL)
         return NULL;
+    memset(op, 0, sizeof *op);
     op->verb = order->verb;
     op->lock = rdl__handle_ref(order->lock);
     op->owner = rdl__owner_ref(owner);
@@ -110,6 +113,8 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
     if (rc > 0 && ret_op != NULL)
         *ret_op = op;
     if (rec != NULL) {
+        if (name->idle == rec)
+            name->idle = NULL;
         atomic_fetch_add_explicit(&rec->refs, 1, memory_order_relaxed);
         op->rec = rec;
         if (rec->active == NULL) {
@@ -234,10 +239,24 @@ static void done_undo(struct rdl__req *req, int64_t now)
 
 /* ---- ending -------------------------------------------------------------------------------------------------------------- */
 
+static void log_unknown(const rdl_op_t *op)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    char text[128];
+
+    if (name->client->sinks.log == NULL)
+        return;
+    (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
+    rdl__log(&name->client->sinks, RDL_LOG_WARN, "lock %s at %s: no answer in time, the outcome is unknown%s", text,
+             name->client->node.label, op->undoing ? " and is being undone" : "");
+}
+
 static void count_result(const rdl_op_t *op, int64_t now)
 {
     const struct rdl__sinks *sinks = &rdl__op_client(op)->sinks;
 
+    if (op->result == RDL_EUNKNOWN)
+        log_unknown(op);
     if (!rdl__metered(sinks))
         return;
     if (op->result == RDL_EUNKNOWN)

@@ -221,15 +221,16 @@ static void orphan(struct rdl__tie *tie)
 {
     struct rdl__record *rec = rdl__container(tie, struct rdl__record, tie);
     struct rdl__name *name = rec->name;
-    bool held;
 
     rdl__mutex_lock(&name->mu);
     rec->tied = false;
     rec->orphaned = true;
-    held = rec->count > 0 && rec->active == NULL; /* else the verb in flight sees to it when it ends */
-    rdl__mutex_unlock(&name->mu);
-    if (held)
+    if (rec->active != NULL || rec->count == 0) {
+        rdl__record_retire(rec); /* a verb in flight sees to what is held when it ends */
+    } else {
+        rdl__mutex_unlock(&name->mu);
         rdl__record_abandon(rec);
+    }
     rdl__record_unref(rec);
 }
 
@@ -268,25 +269,40 @@ void rdl__record_set_count(struct rdl__record *rec, int64_t count)
     rdl__mutex_unlock(&rec->name->mu);
 }
 
+/* Off the list. True: the tie's reference is free, too.  @locks the name's */
+static bool unlist(struct rdl__record *rec)
+{
+    bool untied = rec->tied && rdl__owner_untie(rec->owner, &rec->tie);
+
+    rec->tied = false;
+    rdl__list_remove(&rec->link);
+    return untied;
+}
+
+/* One idle record stays for its owner, who is likely to come again; the one before it goes. */
 void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
-    bool listed = rdl__link_on(&rec->link);
+    bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
+    struct rdl__record *leaving = NULL;
     bool untied = false;
 
-    if (rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !listed) {
-        rdl__mutex_unlock(&name->mu);
-        return;
+    if (!busy && rec->orphaned) {
+        leaving = rec;
+        if (name->idle == rec)
+            name->idle = NULL;
+    } else if (!busy && name->idle != rec) {
+        leaving = name->idle;
+        name->idle = rec;
     }
-    rdl__list_remove(&rec->link);
-    if (rec->tied) {
-        untied = rdl__owner_untie(rec->owner, &rec->tie);
-        rec->tied = false;
-    }
+    if (leaving != NULL)
+        untied = unlist(leaving);
     rdl__mutex_unlock(&name->mu);
+    if (leaving == NULL)
+        return;
     if (untied)
-        rdl__record_unref(rec);
-    rdl__record_unref(rec);
+        rdl__record_unref(leaving);
+    rdl__record_unref(leaving);
 }
 
 void rdl__record_unref(struct rdl__record *rec)

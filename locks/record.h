@@ -37,6 +37,7 @@ struct rdl__name {
     struct rdl__mutex mu;
     struct rdl__link records;
     struct rdl__link handles;
+    struct rdl__record *idle;  /* on the list with nothing held or under way: kept for its owner's next verb */
     struct rdl__record *spare; /* memory kept for the next record */
     uint64_t next_serial;      /* of handles */
 
@@ -67,9 +68,10 @@ struct rdl__record {
     int64_t count; /* 0: not held */
     int64_t token;
     int64_t held_since;
-    bool tied;     /* on the owner's list */
-    bool orphaned; /* the owner is gone */
-    unsigned news; /* bits of what `event` has to tell: 1 << rdl_hold_state_t */
+    int64_t debt_until; /* an acquire that cannot be killed may still come late: repeat the release till then */
+    bool tied;          /* on the owner's list */
+    bool orphaned;      /* the owner is gone */
+    unsigned news;      /* bits of what `event` has to tell: 1 << rdl_hold_state_t */
     rdl_loss_reason_t risk_reason, loss_reason;
     int64_t news_n, news_token; /* of the hold that it is about */
 
@@ -97,7 +99,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
 
 void rdl__record_set_count(struct rdl__record *rec, int64_t count); /* by the verb in flight */
 
-/* Off the list, if nothing is held or under way.  @locks the name's, which are released around the freeing: last thing */
+/* If nothing is held or under way: idle, or off the list.  @locks the name's, which is released: last thing */
 void rdl__record_retire(struct rdl__record *rec);
 void rdl__record_unref(struct rdl__record *rec);
 

@@ -31,7 +31,6 @@ static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = op->req.rc, .undo = op->req.rc != RDL_ECLOSED};
 
-    (void)now;
     if (op->req.rc != RDL_OK)
         return again;
     if (op->refused_words) {
@@ -49,7 +48,9 @@ static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
     }
     if (op->count == 0)
         rdl__metric(&rdl__op_client(op)->sinks, RDL_M_RELEASED, 1);
-    return rdl__finish_with(RDL_OK);
+    again.rc = RDL_OK;
+    again.undo = op->count == 0 && op->rec->debt_until > now;
+    return again;
 }
 
 const struct rdl__verb rdl__verb_release = {

@@ -63,6 +63,7 @@ struct rdl__lane {
     unsigned loop_owed;  /* requests on the lists that the loop answers for */
     struct rdl__buf out; /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
     size_t out_sent;
+    int64_t heard_at;         /* bytes came */
     struct rdl__link settled; /* the loop's, waiting for ops->done */
     struct rdl__link broken;  /* lines to be closed */
 
@@ -73,6 +74,8 @@ struct rdl__lane {
     struct rdl__task flush_later;
     struct rdl__timer stall; /* the server has been silent too long */
     struct rdl__timer memory_retry;
+    struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
+    struct rdl__req ping;
     bool connected_once;
     bool told_up; /* the last news was RDL__LANE_UP */
 
@@ -81,6 +84,7 @@ struct rdl__lane {
 
 static const struct rdl__conn_ops conn_ops;
 static const struct rdl__req_ops kill_ops;
+static const struct rdl__req_ops ping_ops;
 
 /* ---- settling ------------------------------------------------------------------------------------------------------------ */
 
@@ -257,6 +261,7 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     struct rdl__reader *reader = lane->line->conn.reader;
     const struct rdl__reply *reply;
 
+    lane->heard_at = now;
     if (rdl__reader_feed(reader, lane->recv, len) < 0)
         return "out of memory, or not the Redis protocol";
     for (;;) {
@@ -397,7 +402,9 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
             sever(lane, wrong);
         else if (self->state == RDL__REQ_SETTLED)
             pass_role(lane);
-        if (!rdl__list_empty(&wake)) {
+        if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: nobody else's answer came */
+            wake_all(&wake, self);
+        } else if (!rdl__list_empty(&wake)) {
             rdl__mutex_unlock(&lane->mu);
             wake_all(&wake, self);
             rdl__mutex_lock(&lane->mu);
@@ -574,6 +581,8 @@ static void attend(struct rdl__lane *lane, int64_t now)
 
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
+    if (lane->role == ROLE_NONE && lane->loop_owed > 0)
+        lane->role = ROLE_LOOP;
     if (lane->role == ROLE_LOOP && lane->line != NULL) {
         if (closed)
             sever(lane, "the client is closed");
@@ -653,6 +662,55 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
     rdl__loop_later(lane->node->loop, &lane->flush_later);
 }
 
+/* ---- pings ----------------------------------------------------------------------------------------------------------- */
+
+static void encode_ping(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    (void)req;
+    (void)eval;
+    rdl__cmd_begin(to, 1);
+    rdl__cmd_str(to, "PING");
+}
+
+/* Any answer will do. */
+static void decode_ping(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    (void)req;
+    (void)reply;
+    (void)now;
+}
+
+static void done_ping(struct rdl__req *req, int64_t now)
+{
+    (void)now;
+    req->state = RDL__REQ_IDLE;
+}
+
+static const struct rdl__req_ops ping_ops = {.encode = encode_ping, .decode = decode_ping, .done = done_ping};
+
+/* A connection that died in silence should be found by a ping, not by the next lock call; `stall` judges the answer. */
+static void on_silence(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, silence);
+    int64_t due;
+    bool up;
+
+    rdl__mutex_lock(&lane->mu);
+    up = lane->line != NULL;
+    due = rdl__after_ms(lane->heard_at, lane->node->config.ping_interval_ms);
+    rdl__mutex_unlock(&lane->mu);
+    if (!up)
+        return;
+    if (due <= now) {
+        due = rdl__after_ms(now, lane->node->config.ping_interval_ms);
+        if (lane->ping.state == RDL__REQ_IDLE) {
+            rdl__req_init(&lane->ping, &ping_ops);
+            rdl__lane_submit(lane, &lane->ping);
+        }
+    }
+    rdl__loop_timer(lane->node->loop, &lane->silence, due);
+}
+
 /* ---- CLIENT KILL --------------------------------------------------------------------------------------------------------- */
 
 static void encode_kill(struct rdl__req *req, struct rdl__buf *to, bool eval)
@@ -729,7 +787,9 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     queue_kills(lane, line);
     lane->line = line;
     lane->role = ROLE_LOOP;
+    lane->heard_at = now;
     rdl__mutex_unlock(&lane->mu);
+    rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
     lane->told_up = true;
     if (lane->on_news != NULL)
         lane->on_news(lane->on_news_arg, RDL__LANE_UP, now);
@@ -776,6 +836,7 @@ struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up)
     rdl__task_init(&lane->flush_later, on_flush_later);
     rdl__timer_init(&lane->stall, on_stall);
     rdl__timer_init(&lane->memory_retry, on_memory_retry);
+    rdl__timer_init(&lane->silence, on_silence);
     return lane;
 }
 
@@ -819,6 +880,7 @@ void rdl__lane_close(struct rdl__lane *lane, int64_t now)
     settle_all(lane, &lane->queued, &wake);
     rdl__mutex_unlock(&lane->mu);
     wake_all(&wake, NULL);
+    rdl__loop_timer_off(lane->node->loop, &lane->silence);
     if (lane->making != NULL) {
         line_free(lane->making);
         lane->making = NULL;

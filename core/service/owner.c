@@ -196,7 +196,7 @@ void rdl__owner_unref(rdl_owner_t *owner)
     rdl__mutex_lock(&client->owners_mu);
     rdl__list_remove(&owner->link);
     rdl__mutex_unlock(&client->owners_mu);
-    rdl__free(&client->mem, owner->spare, owner->spare_size);
+    rdl__free(&client->mem, atomic_load(&owner->spare), owner->spare_size);
     rdl__mutex_done(&owner->mu);
     rdl__free(&client->mem, owner, sizeof *owner);
     rdl__client_unref(client);
@@ -241,30 +241,18 @@ void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
 
 void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size)
 {
-    void *block = NULL;
+    void *block = atomic_exchange_explicit(&owner->spare, NULL, memory_order_acquire);
 
-    rdl__mutex_lock(&owner->mu);
-    if (owner->spare_size == size) {
-        block = owner->spare;
-        owner->spare = NULL;
-        owner->spare_size = 0;
-    }
-    rdl__mutex_unlock(&owner->mu);
-    if (block == NULL)
-        return rdl__zalloc(&owner->client->mem, size);
-    return memset(block, 0, size);
+    return block != NULL ? block : rdl__alloc(&owner->client->mem, size);
 }
 
 void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size)
 {
-    rdl__mutex_lock(&owner->mu);
-    if (owner->spare == NULL && !owner->gone) {
-        owner->spare = block;
-        owner->spare_size = size;
-        block = NULL;
-    }
-    rdl__mutex_unlock(&owner->mu);
-    rdl__free(&owner->client->mem, block, size);
+    void *none = NULL;
+
+    owner->spare_size = size;
+    if (!atomic_compare_exchange_strong_explicit(&owner->spare, &none, block, memory_order_release, memory_order_relaxed))
+        rdl__free(&owner->client->mem, block, size);
 }
 
 static int cancel_calls(rdl_owner_t *owner, int code)

@@ -30,6 +30,8 @@ struct rdl_owner {
     struct rdl__seat *seat; /* of a thread's own owner: the tie to the thread; NULL: explicit */
 
     _Atomic unsigned refs;
+    _Atomic(void *) spare; /* a call's memory, kept for the next one */
+    _Atomic size_t spare_size;
     struct rdl__link link; /* on the client's list; with `unseated` under the client's owners_mu */
     bool unseated;         /* the closing client has taken it from its thread */
 
@@ -38,8 +40,6 @@ struct rdl_owner {
     struct rdl__link ties;
     struct rdl__link calls;
     bool gone;
-    void *spare; /* a call's memory, kept for the next one */
-    size_t spare_size;
 };
 
 /* Who the calling thread is in this client: bound, or its own, made at first use. Borrowed: valid until the thread ends,
@@ -55,7 +55,7 @@ bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie); /* false: `orph
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
 void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
 
-/* Memory for a call, the owner's spare one if there is. NULL: none. Zeroed. */
+/* Memory for a call, the owner's spare one if there is, not initialised; NULL: none. All calls are of one size. */
 void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size);
 void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size);
 

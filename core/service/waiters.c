@@ -64,6 +64,17 @@ static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
     rdl__loop_timer(c->ws->loop, &c->hint, rdl__after_ms(now, hint_ms));
 }
 
+/* An older hint that comes sooner stands: the newer refusal may be about another holder.  */
+static void arm_sooner(struct rdl__channel *c, int64_t hint_ms, int64_t now)
+{
+    int64_t at = c->hint.node.at;
+    bool armed = rdl__heap_has(&c->hint.node);
+
+    arm(c, hint_ms, now);
+    if (armed && at < c->hint.node.at)
+        rdl__loop_timer(c->ws->loop, &c->hint, at);
+}
+
 static void on_hint(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__channel *c = rdl__container(timer, struct rdl__channel, hint);
@@ -148,8 +159,7 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
     w->channel = c;
     c->waiters++;
     rdl__list_push_back(&c->sleepers, &w->link);
-    if (n == NULL || hint_ms >= 0)
-        arm(c, hint_ms, now);
+    arm_sooner(c, hint_ms, now);
     return RDL_OK;
 }
 

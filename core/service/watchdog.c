@@ -29,7 +29,9 @@ struct rdl__batch {
     unsigned encoded;                   /* slots in the command as it was sent last */
     unsigned char slots[RDL__BATCH];    /* which ones, in the command's order */
     struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
+    int64_t due_end[RDL__BATCH];        /* when its lease was to end, as it was sent; in the command's order */
     int64_t ttl[RDL__BATCH];            /* answers, in the command's order */
+    char refusal[128];                  /* the server's error; empty: none */
     int64_t server_us;                  /* the server's clock in the answer; 0: no usable answer */
 };
 
@@ -199,6 +201,7 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
 
             hold->ops->key(hold, &key, &len);
             rdl__cmd_arg(to, key, len);
+            batch->due_end[i] = hold->deadline;
         }
         for (unsigned i = 0; i < batch->encoded; i++) {
             const struct rdl__hold *hold = batch->hold[batch->slots[i]];
@@ -217,6 +220,9 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
 
     (void)now;
     batch->server_us = 0;
+    batch->refusal[0] = '\0';
+    if (reply->type == RDL__REPLY_ERROR)
+        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
     if (reply->type != RDL__REPLY_ARRAY || reply->len != batch->encoded + 2 ||
         !rdl__reply_integer(rdl__reply_at(reply, 0), &s) || !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
         return;
@@ -241,9 +247,9 @@ static void judge_clock(struct rdl__watchdog *wd, int64_t server_us, int64_t sen
 }
 
 /* Does the server's lease run out before it should? Then somebody has meddled with it.  @locks mu */
-static bool shortened(const struct rdl__hold *hold, int64_t ttl, int64_t now)
+static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
 {
-    return ttl >= 0 && ttl < (hold->deadline - now) / RDL__MS;
+    return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
 /* One answer.  @locks mu. True: the hold is gone; the caller reports. */
@@ -289,7 +295,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
             batch->hold[slot] = NULL;
-            meddled += answered && shortened(hold, batch->ttl[i], now) ? 1 : 0;
+            meddled += answered && shortened(batch, i, now) ? 1 : 0;
             if (!answered)
                 retry_later(wd, hold, now);
             else if (apply(wd, hold, batch, batch->ttl[i], now))
@@ -301,6 +307,8 @@ static void done_renew(struct rdl__req *req, int64_t now)
         if (lost != NULL)
             report(wd, lost, RDL_LOST, RDL_LOSS_GONE, now);
     }
+    if (req->rc == RDL_OK && batch->refusal[0] != '\0')
+        rdl__log(wd->sinks, RDL_LOG_WARN, "%u renewals were refused: %s", batch->encoded, batch->refusal);
     if (meddled > 0)
         rdl__log(wd->sinks, RDL_LOG_WARN, "%lld leases had been shortened at the server; they are restored",
                  (long long)meddled);
@@ -341,8 +349,11 @@ static bool step(struct rdl__watchdog *wd, int64_t now)
         }
         if (hold->renewed && hold->state == RDL_HELD && risk_at(hold) <= now) {
             hold->state = RDL_AT_RISK;
-            hold->ops->pin(hold);
-            news = RDL_AT_RISK;
+            if (!hold->told_risk) {
+                hold->told_risk = true;
+                hold->ops->pin(hold);
+                news = RDL_AT_RISK;
+            }
         }
         rdl__heap_move(&wd->heap, &hold->node, next_due(hold));
     }
@@ -436,6 +447,7 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     hold->lease_ms = lease_ms;
     hold->renewed = renewed;
     hold->state = RDL_HELD;
+    hold->told_risk = false;
     hold->renew_at = renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
     reschedule(wd, hold);
     rdl__mutex_unlock(&wd->mu);

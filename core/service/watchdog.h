@@ -44,6 +44,7 @@ struct rdl__hold {
     unsigned char slot;         /* in the batch */
     unsigned char state;        /* rdl_hold_state_t */
     bool renewed;
+    bool told_risk; /* RDL_AT_RISK is reported once a hold */
 };
 
 struct rdl__watchdog_config {
