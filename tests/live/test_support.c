@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-Test(support, server_answers_on_its_socket_and_its_port, .timeout = 20)
+TestSuite(support, .timeout = 20);
+
+Test(support, server_answers_on_its_socket_and_its_port)
 {
     struct server *s = server_start(&(struct server_options){.tcp = true});
     struct probe *p = probe_open(s);
@@ -26,7 +28,7 @@ Test(support, server_answers_on_its_socket_and_its_port, .timeout = 20)
     server_stop(s);
 }
 
-Test(support, restart_keeps_the_place_and_loses_the_data, .timeout = 20)
+Test(support, restart_keeps_the_place_and_loses_the_data)
 {
     struct server *s = server_start(&(struct server_options){.tcp = true, .password = "pw"});
     int port = server_port(s);
@@ -44,7 +46,7 @@ Test(support, restart_keeps_the_place_and_loses_the_data, .timeout = 20)
     server_stop(s);
 }
 
-Test(support, paused_server_answers_only_after_it_is_resumed, .timeout = 20)
+Test(support, paused_server_answers_only_after_it_is_resumed)
 {
     struct server *s = server_start(NULL);
     struct probe *p = probe_open(s);
@@ -58,7 +60,7 @@ Test(support, paused_server_answers_only_after_it_is_resumed, .timeout = 20)
     server_stop(s);
 }
 
-Test(support, crashed_test_leaves_no_server_and_no_directory, .timeout = 20)
+Test(support, crashed_test_leaves_no_server_and_no_directory)
 {
     int report[2];
     char dir[256] = "";
@@ -79,7 +81,7 @@ Test(support, crashed_test_leaves_no_server_and_no_directory, .timeout = 20)
     close(report[0]);
 }
 
-Test(support, monitor_tells_commands_of_clients_from_those_of_scripts, .timeout = 20)
+Test(support, monitor_tells_commands_of_clients_from_those_of_scripts)
 {
     struct server *s = server_start(NULL);
     struct probe *p = probe_open(s);
@@ -98,7 +100,7 @@ Test(support, monitor_tells_commands_of_clients_from_those_of_scripts, .timeout 
     server_stop(s);
 }
 
-Test(support, subscribed_probe_gets_messages_and_is_counted, .timeout = 20)
+Test(support, subscribed_probe_gets_messages_and_is_counted)
 {
     struct server *s = server_start(NULL);
     struct probe *listener = probe_open(s);

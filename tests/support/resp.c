@@ -37,16 +37,27 @@ static size_t line_length(const char *at, size_t len)
     return end == NULL ? 0 : (size_t)(end - at) + 1;
 }
 
+/* The number behind a line's type byte. The line is whole, so its end stops the reading. */
+static int64_t number_of(const char *line)
+{
+    bool negative = line[1] == '-';
+    int64_t number = 0;
+
+    for (const char *at = line + 1 + negative; *at >= '0' && *at <= '9'; at++)
+        number = number * 10 + (*at - '0');
+    return negative ? -number : number;
+}
+
 ssize_t resp_frame(const char *at, size_t len)
 {
     size_t used = line_length(at, len);
-    long announced;
+    int64_t announced;
 
     if (used == 0)
         return 0;
     if (memchr("$=!*~>%|", at[0], 8) == NULL)
         return (ssize_t)used;
-    announced = strtol(at + 1, NULL, 10);
+    announced = number_of(at);
     if (announced < -1)
         return -1;
     if (memchr("$=!", at[0], 3) != NULL) {
@@ -59,7 +70,7 @@ ssize_t resp_frame(const char *at, size_t len)
         announced *= 2;
     if (at[0] == '|') /* an attribute and the value that it belongs to */
         announced++;
-    for (long i = 0; i < announced; i++) {
+    for (int64_t i = 0; i < announced; i++) {
         ssize_t item = resp_frame(at + used, len - used);
 
         if (item <= 0)
@@ -95,12 +106,12 @@ static size_t parse_items(struct reply *r, enum reply_kind kind, size_t count, c
 static size_t parse_at(struct reply *r, const char *at, size_t len)
 {
     size_t line = line_length(at, len);
-    long number = strtol(at + 1, NULL, 10);
+    int64_t number = number_of(at);
 
     switch (at[0]) {
     case ':':
         r->kind = REPLY_INTEGER;
-        r->integer = strtoll(at + 1, NULL, 10);
+        r->integer = number;
         return line;
     case '#':
         r->kind = REPLY_INTEGER;
@@ -189,7 +200,7 @@ const char *resp_word(const char *at, size_t len, size_t i, size_t *ret_len)
 
     if (used == 0 || (at[0] != '*' && at[0] != '>'))
         return inline_word(at, len, i, ret_len);
-    if ((long)i >= strtol(at + 1, NULL, 10))
+    if ((int64_t)i >= number_of(at))
         return NULL;
     for (; i > 0; i--) {
         ssize_t item = resp_frame(at + used, len - used);
@@ -200,7 +211,7 @@ const char *resp_word(const char *at, size_t len, size_t i, size_t *ret_len)
     }
     if (used >= len || at[used] != '$')
         return NULL;
-    *ret_len = (size_t)strtol(at + used + 1, NULL, 10);
+    *ret_len = (size_t)number_of(at + used);
     return at + used + line_length(at + used, len - used);
 }
 

@@ -1,0 +1,178 @@
+/* test_alloc.c - X6: whichever allocation fails, the call says so, and nothing leaks, crashes or stays locked.
+ *
+ * One story is told again and again, its n-th allocation failing, until a telling needs fewer than n. What fails is the
+ * library's own memory, through its hooks; each call in the story may answer RDL_ENOMEM, and then the story goes on as well
+ * as it can.
+ */
+#include "tests/live/live.h"
+#include "tests/support/counting_alloc.h"
+
+#define NAME "frugal"
+#define LEASE_MS 30000
+#define MAX_FAILURES 20000 /* a story has a few hundred allocations */
+
+LIVE_SUITE(alloc, 240);
+
+static struct counting_alloc counting;
+
+static rdl_client_t *open_counting(const rdl_allocator_t *hooks)
+{
+    rdl_client_t *client = NULL;
+    int rc = rdl_client_open(server_uri(st.server), OPTIONS(.allocator = hooks, .connect_timeout_ms = 2000), &client, &err);
+
+    cr_assert(rc == RDL_OK || rc == RDL_ENOMEM || rc == RDL_ECONN, "%s: %s", code_name(rc), err.message);
+    cr_assert_eq(rc == RDL_OK, client != NULL);
+    return client;
+}
+
+/* What an acquire may answer when memory is short: nothing but the truth. */
+static bool took(int64_t rc)
+{
+    cr_assert(rc == RDL_OK || rc == RDL_ENOMEM || rc == RDL_ETIMEDOUT || rc == RDL_ECONN || rc == RDL_EUNKNOWN, "%s: %s",
+              code_name(rc), err.message);
+    return rc == RDL_OK;
+}
+
+/* Giving back must not need memory that was there when the lock was taken. */
+static void give_back(rdl_lock_t *lock)
+{
+    int rc = rdl_unlock(lock, &err);
+
+    cr_assert(rc == RDL_OK || rc == RDL_EUNKNOWN || rc == RDL_ECONN, "%s: %s", code_name(rc), err.message);
+    expect(0, rdl_is_held(lock, &err));
+}
+
+static void give_back_async(rdl_lock_t *lock, rdl_owner_t *owner)
+{
+    struct outcome o = {0};
+
+    expect(RDL_OK, rdl_unlock_async(lock, owner, outcome_note, &o, NULL, &err));
+    expect(RDL_OK, outcome_wait(&o, SOON_MS));
+}
+
+typedef int constructor(rdl_client_t *, const char *, const rdl_lock_options_t *, rdl_lock_t **, rdl_err_t *);
+
+static void foreign_hold(constructor *make)
+{
+    if (make == rdl_reentrant_lock)
+        foreign_take(st.probe, NAME, LEASE_MS);
+    else
+        (void)probe_text(st.probe, "SET " NAME " theirs PX %d", LEASE_MS);
+}
+
+static void contend(rdl_client_t *client, rdl_lock_t *lock, constructor *make)
+{
+    rdl_owner_t *owner = NULL;
+    struct outcome locked = {0};
+
+    foreign_hold(make);
+    (void)took(rdl_try_lock(lock, 30, LEASE_MS, &err));
+    if (rdl_owner_new(client, &owner, &err) == RDL_OK) {
+        if (rdl_try_lock_async(lock, owner, 2000, RDL_LEASE_AUTO, outcome_note, &locked, NULL, &err) == RDL_OK) {
+            (void)foreign_release(st.probe, NAME);
+            if (took(outcome_wait(&locked, SOON_MS)))
+                give_back_async(lock, owner);
+            cr_assert_eq(atomic_load(&locked.calls), 1);
+        }
+        rdl_owner_free(owner);
+    }
+    (void)foreign_release(st.probe, NAME); /* if nobody got that far */
+}
+
+static void tell(rdl_client_t *client, constructor *make)
+{
+    rdl_lock_t *lock = NULL;
+    int rc = make(client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME), &lock, &err);
+
+    cr_assert(rc == RDL_OK || rc == RDL_ENOMEM, "%s", code_name(rc));
+    if (rc != RDL_OK)
+        return;
+    if (took(rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err))) {
+        (void)rdl_extend(lock, 2 * LEASE_MS, &err);
+        give_back(lock);
+    }
+    contend(client, lock, make);
+    rdl_lock_free(lock);
+}
+
+/* Returns whether an allocation was refused. */
+static bool tell_with_failure(int64_t call, bool from_there_on)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    rdl_client_t *client;
+    bool refused;
+
+    if (from_there_on)
+        counting_alloc_fail_from(&counting, call);
+    else
+        counting_alloc_fail_at(&counting, call);
+    if ((client = open_counting(&hooks)) != NULL) {
+        tell(client, rdl_reentrant_lock);
+        tell(client, rdl_simple_lock);
+        rdl_client_close(client);
+    }
+    refused = counting_alloc_refused(&counting) > 0;
+    cr_assert_eq(counting_alloc_blocks(&counting), 0, "allocation %" PRId64 " failing: %" PRId64 " blocks leak", call,
+                 counting_alloc_blocks(&counting));
+    cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS), "allocation %" PRId64 " failing: something is left", call);
+    counting_alloc_done(&counting);
+    return refused;
+}
+
+static void open_server(void)
+{
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+}
+
+Test(alloc, any_single_failure_is_an_error_and_leaves_nothing)
+{
+    int64_t call = 1;
+
+    open_server();
+    while (tell_with_failure(call, false)) {
+        call++;
+        cr_assert_lt(call, MAX_FAILURES);
+    }
+    cr_assert_gt(call, 10); /* the hooks are used */
+}
+
+/* Memory that has run out and stays out. Steps grow, for most of the story is the same then. */
+Test(alloc, memory_that_runs_out_for_good_is_an_error_and_leaves_nothing)
+{
+    int64_t call = 1;
+
+    open_server();
+    while (tell_with_failure(call, true)) {
+        call += 1 + call / 20;
+        cr_assert_lt(call, MAX_FAILURES);
+    }
+}
+
+/* DESIGN.md: no allocation in steady state. */
+Test(alloc, uncontended_pairs_allocate_nothing)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    rdl_client_t *client;
+    rdl_lock_t *locks[2];
+
+    open_server();
+    client = open_counting(&hooks);
+    locks[0] = reentrant(client, NAME, NULL);
+    locks[1] = simple(client, NAME "-simple", NULL);
+    for (int i = 0; i < 2; i++) {
+        int64_t before = 0;
+
+        for (int round = 0; round < 120; round++) {
+            if (round == 20)
+                before = counting_alloc_calls(&counting);
+            expect(RDL_OK, rdl_try_lock(locks[i], 1000, RDL_LEASE_AUTO, &err));
+            expect(RDL_OK, rdl_unlock(locks[i], &err));
+        }
+        cr_assert_eq(counting_alloc_calls(&counting), before);
+        rdl_lock_free(locks[i]);
+    }
+    rdl_client_close(client);
+    cr_assert_eq(counting_alloc_blocks(&counting), 0);
+    counting_alloc_done(&counting);
+}

@@ -1,0 +1,221 @@
+/* test_close.c - closing a client: everything under way ends, what is owed is sent, holds stay for their lease. */
+#include "tests/live/live.h"
+
+#include <dirent.h>
+
+#define NAME "last-orders"
+#define LEASE_MS 1000
+
+LIVE_SUITE(close, 60);
+
+static int entries_of(const char *path)
+{
+    DIR *dir = opendir(path);
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+Test(close, calls_under_way_on_other_threads_and_asynchronous_ones_end)
+{
+    enum { WAITERS = 6 };
+    struct actor *waiters[WAITERS];
+    struct outcome outcomes[WAITERS] = {0};
+    rdl_owner_t *owners[WAITERS];
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 30000);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = actor_new();
+        actor_lock(waiters[i], lock, RDL_LEASE_AUTO);
+        expect(RDL_OK, rdl_owner_new(st.client, &owners[i], &err));
+        expect(RDL_OK, rdl_lock_async(lock, owners[i], RDL_LEASE_AUTO, outcome_note, &outcomes[i], NULL, &err));
+    }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    start = now_ms();
+    cr_assert_null(rdl_client_close(st.client));
+    st.client = NULL;
+    cr_assert_lt(now_ms() - start, 2000);
+    for (int i = 0; i < WAITERS; i++) {
+        expect_result(RDL_ECLOSED, waiters[i], SOON_MS);
+        cr_assert_eq(atomic_load(&outcomes[i].calls), 1); /* before close returned */
+        expect(RDL_ECLOSED, outcomes[i].result);
+        actor_free(waiters[i]);
+        rdl_owner_free(owners[i]);
+    }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    (void)foreign_release(st.probe, NAME);
+    let_pass_ms(50);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
+Test(close, handles_answer_closed_and_can_be_freed)
+{
+    struct outcome o = {0};
+    rdl_owner_t *owner = NULL, *other = NULL;
+    rdl_lock_t *lock, *made = NULL;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    st.client = rdl_client_close(st.client);
+    expect(RDL_ECLOSED, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+    expect(RDL_ECLOSED, rdl_lock(lock, LEASE_MS, &err));
+    expect(RDL_ECLOSED, rdl_unlock(lock, &err));
+    expect(RDL_ECLOSED, rdl_force_unlock(lock, &err));
+    expect(RDL_ECLOSED, rdl_extend(lock, LEASE_MS, &err));
+    expect(RDL_ECLOSED, rdl_is_locked(lock, &err));
+    expect(RDL_ECLOSED, rdl_is_held(lock, &err));
+    expect(RDL_ECLOSED, rdl_hold_count(lock, &err));
+    expect(RDL_ECLOSED, rdl_hold_state(lock, &err));
+    expect(RDL_ECLOSED, rdl_remaining_ms(lock, &err));
+    expect(RDL_ECLOSED, rdl_token(lock, &err));
+    expect(RDL_ECLOSED, rdl_on_lost(lock, NULL, NULL, &err));
+    expect(RDL_ECLOSED, rdl_try_lock_async(lock, owner, 0, LEASE_MS, outcome_note, &o, NULL, &err));
+    expect(RDL_ECLOSED, rdl_unlock_async(lock, owner, outcome_note, &o, NULL, &err));
+    expect(RDL_ECLOSED, rdl_owner_hold_state(owner, lock, &err));
+    expect(RDL_ECLOSED, rdl_owner_bind(owner, &err));
+    cr_assert_eq(atomic_load(&o.calls), 0);
+    cr_assert_str_eq(rdl_lock_type(lock), "reentrant");
+    cr_assert_null(made);
+    cr_assert_null(other);
+    cr_assert_null(rdl_lock_free(lock));
+    cr_assert_null(rdl_owner_free(owner));
+}
+
+/* Somebody may still be working under a hold: it is not released, only no longer renewed. */
+Test(close, holds_stay_for_their_lease_and_are_not_renewed)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    st.client = rdl_client_close(st.client);
+    cr_assert_eq(probe_keys(st.probe), 1);
+    let_pass_ms(LEASE_MS / 3);
+    cr_assert_eq(probe_keys(st.probe), 1);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, LEASE_MS + 300));
+    rdl_lock_free(lock);
+}
+
+/* What a call of unknown outcome owes is sent before the client is gone. */
+Test(close, undo_that_is_owed_is_sent)
+{
+    rdl_lock_t *lock;
+    int reply;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int round = 0; round < 2; round++) {
+        reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = round == 0 ? PROXY_REPLY : PROXY_REQUEST,
+                         .command = "EVALSHA", .contains = NAME);
+        expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, 60000, &err));
+        if (round == 0)
+            continue;
+        rdl_lock_free(lock);
+        st.client = rdl_client_close(st.client); /* the request and its undo are still held back */
+        proxy_let_go(st.proxy, reply);
+        cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+        let_pass_ms(100);
+        cr_assert_eq(probe_keys(st.probe), 0);
+    }
+}
+
+Test(close, hanging_server_delays_close_by_its_time_out_at_most)
+{
+    enum { CLOSE_MS = 200 };
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.close_timeout_ms = CLOSE_MS));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err)); /* its connection is up */
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
+    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, 60000, &err));
+    start = now_ms();
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    expect_between(0, now_ms() - start, CLOSE_MS + 500);
+    proxy_thaw(st.proxy, PROXY_BOTH_WAYS);
+    cr_assert(WAIT_UNTIL(proxy_open(st.proxy) == 0, SOON_MS));
+    let_pass_ms(50);
+    cr_assert_eq(probe_keys(st.probe), 0); /* the undo followed the acquire down the same line */
+}
+
+Test(close, close_without_a_server_does_not_hang)
+{
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    probe_close(st.probe);
+    server_kill(st.server);
+    start = now_ms();
+    st.client = rdl_client_close(st.client);
+    cr_assert_lt(now_ms() - start, 1000 + 500);
+    rdl_lock_free(lock);
+    server_start_again(st.server);
+    st.probe = probe_open(st.server);
+}
+
+static void close_in_callback(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void *arg)
+{
+    struct outcome *o = arg;
+
+    outcome_note(lock, rdl_client_close(st.client) == st.client ? result : RDL_ECLOSED, error, o);
+}
+
+/* client.h: it then does nothing and returns its argument. */
+Test(close, close_in_a_callback_does_nothing)
+{
+    struct outcome o = {0};
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_is_locked_async(lock, NULL, close_in_callback, &o, NULL, &err));
+    expect(0, outcome_wait(&o, SOON_MS));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+Test(close, opened_and_closed_clients_leave_no_descriptor_thread_or_connection)
+{
+    int fds, threads;
+
+    stage_open(&st);
+    fds = entries_of("/proc/self/fd");
+    threads = entries_of("/proc/self/task");
+    for (int i = 0; i < 100; i++) {
+        rdl_client_t *client = client_open(server_uri(st.server), OPTIONS(.client_name = "short-lived"));
+        rdl_lock_t *lock = reentrant(client, NAME, NULL);
+
+        if (i % 2 == 0) {
+            expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+            expect(RDL_OK, rdl_unlock(lock, &err));
+        }
+        if (i % 3 == 0)
+            rdl_lock_free(lock);
+        rdl_client_close(client);
+        if (i % 3 != 0)
+            rdl_lock_free(lock);
+    }
+    cr_assert_eq(entries_of("/proc/self/fd"), fds);
+    cr_assert_eq(entries_of("/proc/self/task"), threads);
+    cr_assert(WAIT_UNTIL(probe_clients(st.probe, "short-lived") == 0, SOON_MS));
+}

@@ -1,0 +1,152 @@
+/* test_dispatch.c - RDL_DISPATCH_FD: callbacks run in rdl_client_dispatch and nowhere else. */
+#include "tests/live/live.h"
+
+#include <poll.h>
+
+#define NAME "program-loop"
+#define LEASE_MS 10000
+
+LIVE_SUITE(dispatch, 60);
+
+static void open_stage(void)
+{
+    stage_open(&st, .client = OPTIONS(.dispatch = RDL_DISPATCH_FD, .watchdog_lease_ms = 500));
+}
+
+static bool readable(int64_t bound_ms)
+{
+    struct pollfd wait = {.fd = rdl_client_fd(st.client), .events = POLLIN};
+
+    return poll(&wait, 1, (int)bound_ms) == 1 && (wait.revents & POLLIN) != 0;
+}
+
+/* A program's loop, until `calls` is reached. */
+static void run_until(const atomic_uint *calls, unsigned n, int64_t bound_ms)
+{
+    int64_t end = now_ms() + bound_ms;
+
+    while (atomic_load(calls) < n) {
+        cr_assert_lt(now_ms(), end, "a callback has not come");
+        if (readable(end - now_ms()))
+            cr_assert_geq(rdl_client_dispatch(st.client), 0);
+    }
+}
+
+Test(dispatch, callbacks_wait_for_the_program_to_call_dispatch)
+{
+    struct outcome o = {0};
+    rdl_lock_t *lock;
+
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    cr_assert_geq(rdl_client_fd(st.client), 0);
+    expect(0, rdl_client_dispatch(st.client));
+    cr_assert_not(readable(30));
+    expect(RDL_OK, rdl_try_lock_async(lock, NULL, 0, LEASE_MS, outcome_note, &o, NULL, &err));
+    cr_assert(readable(SOON_MS));
+    let_pass_ms(30);
+    cr_assert_eq(atomic_load(&o.calls), 0);
+    expect(1, rdl_client_dispatch(st.client));
+    cr_assert_eq(atomic_load(&o.calls), 1);
+    expect(RDL_OK, o.result);
+    cr_assert(pthread_equal(o.thread, pthread_self()));
+    cr_assert_not(readable(30));
+    expect(0, rdl_client_dispatch(st.client));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+Test(dispatch, losses_are_told_there_as_well)
+{
+    struct losses losses;
+    rdl_lock_t *lock;
+
+    losses_init(&losses);
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_int(st.probe, "DEL " NAME);
+    cr_assert(readable(SOON_MS));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    expect(RDL_ELOST, rdl_is_held(lock, &err)); /* the state does not wait for the callback */
+    cr_assert_geq(rdl_client_dispatch(st.client), 1);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* Not the loop's thread: blocking is the program's own decision. */
+static void block(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void *arg)
+{
+    struct outcome *o = arg;
+
+    o->result = rdl_try_lock(lock, 1000, LEASE_MS, NULL);
+    if (o->result == RDL_OK)
+        o->result = rdl_unlock(lock, NULL);
+    outcome_note(lock, result < 0 ? result : o->result, error, o);
+}
+
+Test(dispatch, callback_may_block_and_may_dispatch)
+{
+    struct outcome o = {0};
+    rdl_lock_t *lock;
+
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_is_locked_async(lock, NULL, block, &o, NULL, &err));
+    run_until(&o.calls, 1, SOON_MS);
+    expect(RDL_OK, o.result);
+    rdl_lock_free(lock);
+}
+
+Test(dispatch, many_callbacks_come_once_each)
+{
+    enum { CALLS = 2000 };
+    static struct outcome outcomes[CALLS];
+    unsigned ran = 0;
+    rdl_lock_t *lock;
+
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < CALLS; i++)
+        expect(RDL_OK, rdl_is_locked_async(lock, NULL, outcome_note, &outcomes[i], NULL, &err));
+    for (int64_t end = now_ms() + 10000; ran < CALLS && now_ms() < end;) {
+        if (readable(SOON_MS))
+            ran += (unsigned)rdl_client_dispatch(st.client);
+    }
+    cr_assert_eq(ran, CALLS);
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(atomic_load(&outcomes[i].calls), 1);
+    rdl_lock_free(lock);
+}
+
+Test(dispatch, close_runs_what_is_due_and_what_it_ends)
+{
+    struct outcome done = {0}, waiting = {0};
+    rdl_owner_t *owner = NULL;
+    rdl_lock_t *lock;
+
+    open_stage();
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    expect(RDL_OK, rdl_is_locked_async(lock, NULL, outcome_note, &done, NULL, &err));
+    cr_assert(readable(SOON_MS));
+    expect(RDL_OK, rdl_lock_async(lock, owner, LEASE_MS, outcome_note, &waiting, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    st.client = rdl_client_close(st.client);
+    cr_assert_eq(atomic_load(&done.calls), 1);
+    cr_assert_eq(atomic_load(&waiting.calls), 1);
+    expect(RDL_ECLOSED, waiting.result);
+    cr_assert(pthread_equal(waiting.thread, pthread_self()));
+    rdl_owner_free(owner);
+    rdl_lock_free(lock);
+}
+
+Test(dispatch, descriptor_and_dispatch_belong_to_this_mode_only)
+{
+    stage_open(&st);
+    expect(RDL_EINVAL, rdl_client_fd(st.client));
+    expect(RDL_EINVAL, rdl_client_dispatch(st.client));
+}

@@ -1,0 +1,313 @@
+/* test_errors.c - X2: what the server refuses reaches the caller in the server's own words, changes nothing at the server,
+ * and leaves the handle as usable as before. T9: errors name the lock and the server. */
+#include "tests/live/live.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME "refused"
+#define LEASE_MS 20000
+
+LIVE_SUITE(errors, 60);
+
+static rdl_lock_t *make(int type, const char *name)
+{
+    return type == 0 ? reentrant(st.client, name, NULL) : simple(st.client, name, NULL);
+}
+
+static void expect_refused(int64_t rc, const char *word, const char *name)
+{
+    cr_assert_eq(rc, RDL_ESERVER, "%s: %s", code_name(rc), err.message);
+    cr_assert_not_null(strstr(err.message, word), "'%s' does not say '%s'", err.message, word);
+    expect_err_names(&err, RDL_ESERVER, name);
+    cr_assert_str_eq(err.server, stage_uri(&st));
+}
+
+/* Both types are refused with that word, and work when the reason is gone. */
+static void expect_acquire_refused(const char *word, void (*cause)(void), void (*mend)(void))
+{
+    for (int type = 0; type < 2; type++) {
+        rdl_lock_t *lock = make(type, NAME);
+        struct outcome o = {0};
+
+        cause();
+        expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), word, NAME);
+        expect_refused(rdl_try_lock(lock, 500, LEASE_MS, &err), word, NAME);
+        expect(RDL_OK, rdl_try_lock_async(lock, NULL, 0, LEASE_MS, outcome_note, &o, NULL, &err));
+        expect(RDL_ESERVER, outcome_wait(&o, SOON_MS));
+        cr_assert_not_null(strstr(o.err.message, word), "%s", o.err.message);
+        expect(0, rdl_is_held(lock, &err));
+        mend();
+        cr_assert_eq(probe_keys(st.probe), 0);
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        rdl_lock_free(lock);
+    }
+}
+
+static void fill_memory(void)
+{
+    (void)probe_text(st.probe, "CONFIG SET maxmemory 1");
+}
+
+static void free_memory(void)
+{
+    (void)probe_text(st.probe, "CONFIG SET maxmemory 0");
+}
+
+Test(errors, out_of_memory)
+{
+    stage_open(&st);
+    expect_acquire_refused("OOM", fill_memory, free_memory);
+}
+
+/* A full server must not keep what is held from being given back. */
+Test(errors, out_of_memory_does_not_stop_a_release)
+{
+    stage_open(&st);
+    for (int type = 0; type < 2; type++) {
+        rdl_lock_t *lock = make(type, NAME);
+
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        fill_memory();
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        free_memory();
+        rdl_lock_free(lock);
+    }
+}
+
+static void become_replica(void)
+{
+    (void)probe_text(st.probe, "REPLICAOF 127.0.0.1 1");
+}
+
+static void become_master(void)
+{
+    (void)probe_text(st.probe, "REPLICAOF NO ONE");
+}
+
+Test(errors, read_only_replica)
+{
+    stage_open(&st);
+    expect_acquire_refused("READONLY", become_replica, become_master);
+}
+
+static void forbid(void)
+{
+    (void)probe_text(st.probe, "ACL SETUSER default -evalsha -eval -set");
+}
+
+static void allow(void)
+{
+    (void)probe_text(st.probe, "ACL SETUSER default +@all");
+}
+
+Test(errors, no_permission)
+{
+    stage_open(&st);
+    expect_acquire_refused("NOPERM", forbid, allow);
+}
+
+static void forbid_key(void)
+{
+    (void)probe_text(st.probe, "ACL SETUSER default resetkeys ~other");
+}
+
+static void allow_key(void)
+{
+    (void)probe_text(st.probe, "ACL SETUSER default allkeys");
+}
+
+Test(errors, no_permission_for_the_key)
+{
+    stage_open(&st);
+    expect_acquire_refused("NOPERM", forbid_key, allow_key);
+}
+
+/* What cannot be had from a real server at will is said by the proxy. */
+static int faked;
+
+static void loading(void)
+{
+    faked = proxy_on(st.proxy, .action = PROXY_ANSWER, .contains = NAME, .every = true,
+                     .answer = "-LOADING Redis is loading the dataset in memory\r\n");
+}
+
+static void misconf(void)
+{
+    faked = proxy_on(st.proxy, .action = PROXY_ANSWER, .contains = NAME, .every = true,
+                     .answer = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to\r\n");
+}
+
+static void true_again(void)
+{
+    proxy_let_go(st.proxy, faked);
+}
+
+Test(errors, loading)
+{
+    stage_open(&st, .proxied = true);
+    expect_acquire_refused("LOADING", loading, true_again);
+}
+
+Test(errors, misconfigured_persistence)
+{
+    stage_open(&st, .proxied = true);
+    expect_acquire_refused("MISCONF", misconf, true_again);
+}
+
+/* A server whose snapshot failed refuses writes; this one is real. */
+Test(errors, failed_snapshot)
+{
+    rdl_lock_t *lock;
+    char *path;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    path = must_format("%s/dump.rdb", server_dir(st.server));
+    cr_assert_eq(mkdir(path, 0700), 0); /* where the file should go */
+    (void)probe_text(st.probe, "CONFIG SET save '3600 1000000'");
+    (void)probe_text(st.probe, "BGSAVE");
+    cr_assert(WAIT_UNTIL(strstr(probe_text(st.probe, "INFO persistence"), "rdb_last_bgsave_status:err") != NULL, SOON_MS));
+    expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), "MISCONF", NAME);
+    (void)probe_text(st.probe, "CONFIG SET save ''");
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    free(path);
+    rdl_lock_free(lock);
+}
+
+Test(errors, busy_with_a_foreign_script)
+{
+    struct probe *busy;
+    rdl_lock_t *lock;
+
+    stage_open(&st, .server = {.config = "lua-time-limit 20"});
+    busy = probe_open(st.server);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err)); /* the connection is up before the server is busy */
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    probe_send(busy, "EVAL 'while true do end' 0");
+    cr_assert(WAIT_UNTIL(probe_ask(st.probe, "GET x")->kind == REPLY_ERROR, SOON_MS));
+    expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), "BUSY", NAME);
+    (void)probe_text(st.probe, "SCRIPT KILL");
+    cr_assert_not_null(probe_next(busy, SOON_MS));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    probe_close(busy);
+    rdl_lock_free(lock);
+}
+
+/* A plain string under a reentrant lock's name, a list under a simple lock's: refused, and left as it is. */
+Test(errors, value_of_another_type)
+{
+    rdl_lock_t *lock, *other;
+
+    stage_open(&st);
+    lock = reentrant(st.client, "a-string", NULL);
+    other = simple(st.client, "a-list", NULL);
+    (void)probe_text(st.probe, "SET a-string 1");
+    (void)probe_int(st.probe, "RPUSH a-list 1");
+    expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), "WRONGTYPE", "a-string");
+    expect_refused(rdl_try_lock(other, 100, LEASE_MS, &err), "WRONGTYPE", "a-list");
+    cr_assert_eq(probe_int(st.probe, "GET a-string"), 1);
+    cr_assert_eq(probe_int(st.probe, "LLEN a-list"), 1);
+    (void)probe_int(st.probe, "DEL a-string a-list");
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
+/* The hold is gone when its key became something else; its neighbours are renewed all the same. */
+Test(errors, held_key_that_became_another_type_is_a_loss_of_its_own)
+{
+    struct losses losses;
+    rdl_lock_t *locks[5];
+
+    losses_init(&losses);
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 600));
+    for (int i = 0; i < 5; i++) {
+        char *name = must_format("neighbour%d", i);
+
+        locks[i] = reentrant(st.client, name, NULL);
+        expect(RDL_OK, rdl_on_lost(locks[i], losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(locks[i], 0, RDL_LEASE_AUTO, &err));
+        free(name);
+    }
+    (void)probe_text(st.probe, "SET neighbour2 x");
+    let_pass_ms(1500);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->lock, locks[2]);
+    for (int i = 0; i < 5; i++) {
+        int rc = rdl_unlock(locks[i], &err);
+
+        if (i == 2)
+            cr_assert(rc == RDL_ELOST, "%s", code_name(rc));
+        else
+            cr_assert_eq(rc, RDL_OK, "%s: %s", code_name(rc), err.message);
+        rdl_lock_free(locks[i]);
+    }
+    cr_assert_str_eq(probe_text(st.probe, "GET neighbour2"), "x");
+    (void)probe_int(st.probe, "DEL neighbour2");
+}
+
+/* An error in the middle of a hold is not a loss: the server refuses to renew for a while, then does. */
+Test(errors, refused_renewals_put_a_hold_at_risk_only)
+{
+    struct losses losses;
+    rdl_lock_t *lock;
+
+    losses_init(&losses);
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1800));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_text(st.probe, "ACL SETUSER default -evalsha -eval");
+    cr_assert(losses_wait(&losses, RDL_AT_RISK, 1, 1800));
+    (void)probe_text(st.probe, "ACL SETUSER default +@all");
+    cr_assert(WAIT_UNTIL(rdl_hold_state(lock, &err) == RDL_HELD, 1200));
+    let_pass_ms(1000);
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* A release that the server refuses: the hold is over for the caller, and says why. */
+Test(errors, refused_release_says_so_and_is_over)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    forbid();
+    expect_refused(rdl_unlock(lock, &err), "NOPERM", NAME);
+    expect(0, rdl_is_held(lock, &err));
+    allow();
+    (void)probe_int(st.probe, "DEL " NAME);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* T9: long and strange names are cut and escaped, and the message is one line. */
+Test(errors, errors_name_the_lock_and_the_server_in_one_printable_line)
+{
+    static const char odd[] = "odd\r\nname\x01\xff";
+    rdl_lock_t *lock;
+
+    stage_open(&st, .server = {.tcp = true});
+    lock = reentrant(st.client, odd, NULL);
+    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
+    cr_assert_str_eq(err.lock, "odd\\x0d\\x0aname\\x01\\xff");
+    for (const char *at = err.message; *at != '\0'; at++)
+        cr_assert(*at >= ' ' && *at <= '~', "%s", err.message);
+    become_replica();
+    expect(RDL_ESERVER, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    become_master();
+    cr_assert_str_eq(err.server, server_uri(st.server) + strlen("redis://"));
+    rdl_lock_free(lock);
+}

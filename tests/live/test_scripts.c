@@ -1,0 +1,144 @@
+/* test_scripts.c - C3: the server forgets our scripts, and nobody notices. */
+#include "tests/live/live.h"
+
+#define NAME "scripted"
+#define LEASE_MS 20000
+
+LIVE_SUITE(scripts, 60);
+
+static void flush(void)
+{
+    cr_assert_str_eq(probe_text(st.probe, "SCRIPT FLUSH"), "OK");
+}
+
+Test(scripts, flush_before_each_verb_is_not_noticed)
+{
+    static const rdl_fencing_t fencings[] = {RDL_FENCING_NONE, RDL_FENCING_TIME};
+
+    stage_open(&st);
+    for (int type = 0; type < 2; type++) {
+        for (int i = 0; i < 2; i++) {
+            const rdl_lock_options_t *options = LOCK_OPTIONS(.fencing = fencings[i]);
+            rdl_lock_t *lock = type == 0 ? reentrant(st.client, NAME, options) : simple(st.client, NAME, options);
+
+            flush();
+            expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+            flush();
+            expect(RDL_OK, rdl_extend(lock, 2 * LEASE_MS, &err));
+            flush();
+            expect(1, rdl_is_locked(lock, &err));
+            flush();
+            expect(RDL_OK, rdl_unlock(lock, &err));
+            expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+            flush();
+            expect(1, rdl_force_unlock(lock, &err));
+            flush();
+            expect(RDL_ELOST, rdl_unlock(lock, &err));
+            cr_assert_eq(probe_keys(st.probe), 0);
+            rdl_lock_free(lock);
+        }
+    }
+}
+
+Test(scripts, flush_under_a_held_lock_does_not_stop_its_renewal)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 300));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    for (int i = 0; i < 20; i++) {
+        flush();
+        let_pass_ms(50);
+    }
+    expect(1, rdl_is_held(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+Test(scripts, flush_while_a_waiter_sleeps_does_not_keep_it_out)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, lock, 10000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    flush();
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, 2000);
+    flush();
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* A script is loaded for one answer, not for every one after it. */
+Test(scripts, forgotten_script_is_loaded_once)
+{
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    flush();
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    for (int i = 0; i < 10; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, "\"EVAL\""), 0);
+    cr_assert_eq(monitor_count(monitor, mark, "\"SCRIPT\""), 0);
+    cr_assert_eq(monitor_count(monitor, mark, "\"EVALSHA\""), 20);
+    monitor_stop(monitor);
+    rdl_lock_free(lock);
+}
+
+static int64_t pairs(void *arg, rdl_err_t *reterr)
+{
+    rdl_lock_t *lock = arg;
+    int64_t rc = RDL_OK;
+
+    for (int i = 0; i < 500 && rc == RDL_OK; i++) {
+        if ((rc = rdl_lock(lock, LEASE_MS, reterr)) == RDL_OK)
+            rc = rdl_unlock(lock, reterr);
+    }
+    return rc;
+}
+
+Test(scripts, flushes_in_the_middle_of_a_contended_run_go_unnoticed)
+{
+    enum { ACTORS = 6 };
+    struct actor *actors[ACTORS];
+    rdl_lock_t *locks[2];
+    int busy;
+
+    stage_open(&st);
+    locks[0] = reentrant(st.client, NAME "-1", NULL);
+    locks[1] = simple(st.client, NAME "-2", NULL);
+    for (int i = 0; i < ACTORS; i++) {
+        actors[i] = actor_new();
+        actor_call(actors[i], pairs, locks[i % 2]);
+    }
+    do {
+        flush();
+        let_pass_ms(3);
+        busy = 0;
+        for (int i = 0; i < ACTORS; i++)
+            busy += !actor_idle(actors[i]);
+    } while (busy > 0);
+    for (int i = 0; i < ACTORS; i++) {
+        expect_result(RDL_OK, actors[i], 30000);
+        actor_free(actors[i]);
+    }
+    rdl_lock_free(locks[0]);
+    rdl_lock_free(locks[1]);
+}

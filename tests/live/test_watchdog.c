@@ -1,0 +1,452 @@
+/* test_watchdog.c - holds without a lease of their own are renewed as long as they are held and not a moment longer; a hold
+ * that cannot be kept is reported before anybody else can have the lock. */
+#include "tests/live/live.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAME "ledger"
+#define LEASE_MS 600 /* of the watchdog in most tests: renewed every 200 ms */
+#define PERIOD_MS (LEASE_MS / 3)
+
+static struct losses losses;
+
+static void set_up(void)
+{
+    losses_init(&losses);
+    left_behind = false;
+}
+
+TestSuite(watchdog, .init = set_up, .fini = live_fini, .timeout = 60);
+
+/* A held lock, renewed, whose losses are noted. */
+static rdl_lock_t *take(const char *name, int64_t lease_ms)
+{
+    rdl_lock_t *lock = reentrant(st.client, name, NULL);
+
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, lease_ms, &err));
+    return lock;
+}
+
+Test(watchdog, renews_a_hold_without_a_lease_until_it_is_unlocked)
+{
+    rdl_lock_t *lock;
+    int64_t end;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    for (end = now_ms() + 3 * LEASE_MS; now_ms() < end; let_pass_ms(10))
+        expect_between(LEASE_MS / 3, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
+    expect(RDL_HELD, rdl_hold_state(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
+    rdl_lock_free(lock);
+}
+
+Test(watchdog, does_not_renew_a_hold_with_a_lease_and_reports_its_end)
+{
+    rdl_lock_t *lock;
+    const struct loss_note *note;
+    int64_t start;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    start = now_us();
+    lock = take(NAME, 500);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, 500 + 500));
+    note = losses_get(&losses, RDL_LOST);
+    cr_assert_leq(note->at_us - start, (500 + 300) * 1000);
+    cr_assert_eq(note->reason, RDL_LOSS_LEASE);
+    cr_assert_eq(note->lock, lock);
+    cr_assert_eq(strncmp(note->owner, rdl_client_id(st.client), 36), 0);
+    cr_assert_eq(note->remaining_ms, 0);
+    expect(RDL_ELOST, rdl_is_held(lock, &err));
+    expect(RDL_ELOST, rdl_hold_count(lock, &err));
+    expect(RDL_ELOST, rdl_remaining_ms(lock, &err));
+    expect(RDL_ELOST, rdl_extend(lock, 1000, &err));
+    expect(RDL_LOST, rdl_hold_state(lock, &err));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(RDL_NOT_HELD, rdl_hold_state(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    rdl_lock_free(lock);
+}
+
+/* A nested hold without a lease makes the whole be renewed; when it is unlocked, what was promised still counts. */
+Test(watchdog, renews_while_any_of_the_nested_holds_has_no_lease)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = take(NAME, 200);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    let_pass_ms(2 * LEASE_MS);
+    expect(2, rdl_hold_count(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    rdl_lock_free(lock);
+}
+
+/* W3 */
+Test(watchdog, flushed_hold_is_reported_within_a_renewal_period_and_the_handle_goes_on)
+{
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    start = now_us();
+    (void)probe_text(st.probe, "FLUSHALL");
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
+    cr_assert_leq(losses_get(&losses, RDL_LOST)->at_us - start, (1500 / 3 + 300) * 1000);
+    expect(RDL_ELOST, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 0);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    let_pass_ms(1500 + 200);
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    rdl_lock_free(lock);
+}
+
+/* W4: from a renewal on, two thirds of the lease are a third less than what is left. */
+Test(watchdog, pause_of_two_thirds_of_a_lease_loses_nothing)
+{
+    enum { LEASE = 1500 };
+    rdl_lock_t *lock;
+    int renewal;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = LEASE));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    renewal = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    cr_assert(proxy_wait(st.proxy, renewal, 1, LEASE));
+    server_pause(st.server);
+    let_pass_ms(LEASE * 2 / 3);
+    server_resume(st.server);
+    let_pass_ms(LEASE);
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 1);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    expect(RDL_HELD, rdl_hold_state(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* W4 */
+Test(watchdog, pause_of_one_and_a_half_leases_is_reported_before_another_client_has_the_lock)
+{
+    struct actor *rival = actor_new();
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    const struct loss_note *note;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    other = client_open(stage_uri(&st), NULL);
+    lock = take(NAME, RDL_LEASE_AUTO);
+    elsewhere = reentrant(other, NAME, NULL);
+    actor_try_lock(rival, elsewhere, 15000, 10000);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    server_pause(st.server);
+    let_pass_ms(LEASE_MS * 3 / 2);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1); /* by the local deadline: nobody could have told us */
+    server_resume(st.server);
+    expect_result(RDL_OK, rival, SOON_MS);
+    note = losses_get(&losses, RDL_LOST);
+    cr_assert_eq(note->reason, RDL_LOSS_LEASE);
+    cr_assert_lt(note->at_us, actor_ended_us(rival));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    actor_unlock(rival, elsewhere);
+    expect_result(RDL_OK, rival, SOON_MS);
+    actor_free(rival);
+    rdl_lock_free(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+}
+
+/* W4, sharper: the server is well, only the holder is cut off, and a rival waits for the very end of the lease. */
+Test(watchdog, holder_that_is_cut_off_knows_of_its_loss_before_the_rival_has_the_lock)
+{
+    struct actor *rival = actor_new();
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    const struct loss_note *note;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    other = client_open(server_uri(st.server), NULL);
+    lock = take(NAME, RDL_LEASE_AUTO);
+    elsewhere = reentrant(other, NAME, NULL);
+    actor_try_lock(rival, elsewhere, 15000, 10000);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
+    expect_result(RDL_OK, rival, 2 * LEASE_MS + SOON_MS);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    note = losses_get(&losses, RDL_LOST);
+    cr_assert_lt(note->at_us, actor_ended_us(rival));
+    proxy_thaw(st.proxy, PROXY_BOTH_WAYS);
+    let_pass_ms(PERIOD_MS);
+    expect(RDL_ELOST, rdl_is_held(lock, &err)); /* late replies revive nothing */
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 1); /* the rival's */
+    actor_unlock(rival, elsewhere);
+    expect_result(RDL_OK, rival, SOON_MS);
+    actor_free(rival);
+    rdl_lock_free(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+}
+
+Test(watchdog, overdue_renewals_put_a_hold_at_risk_and_a_renewal_brings_it_back)
+{
+    enum { LEASE = 3000 };
+    rdl_lock_t *lock;
+    const struct loss_note *note;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = LEASE));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    proxy_freeze(st.proxy, PROXY_TO_SERVER);
+    cr_assert(losses_wait(&losses, RDL_AT_RISK, 1, LEASE));
+    note = losses_get(&losses, RDL_AT_RISK);
+    cr_assert_eq(note->reason, RDL_LOSS_RENEWAL);
+    expect_between(1, note->remaining_ms, LEASE * 2 / 3);
+    expect(RDL_AT_RISK, rdl_hold_state(lock, &err));
+    expect(1, rdl_is_held(lock, &err));
+    proxy_thaw(st.proxy, PROXY_TO_SERVER);
+    cr_assert(WAIT_UNTIL(rdl_hold_state(lock, &err) == RDL_HELD, LEASE));
+    let_pass_ms(LEASE / 2);
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    cr_assert_eq(losses_count(&losses, RDL_AT_RISK), 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+Test(watchdog, loss_is_reported_once_to_every_handle_and_not_to_one_taken_off)
+{
+    struct losses more, none;
+    rdl_lock_t *lock, *same, *third;
+
+    losses_init(&more);
+    losses_init(&none);
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    same = reentrant(st.client, NAME, NULL);
+    third = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(same, losses_note, &more, &err));
+    expect(RDL_OK, rdl_on_lost(third, losses_note, &none, &err));
+    expect(RDL_OK, rdl_on_lost(third, NULL, NULL, &err));
+    (void)probe_int(st.probe, "DEL " NAME);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert(losses_wait(&more, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(losses_get(&more, RDL_LOST)->lock, same);
+    let_pass_ms(2 * LEASE_MS);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    cr_assert_eq(losses_count(&more, RDL_LOST), 1);
+    cr_assert_eq(losses_count(&none, RDL_LOST), 0);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(same);
+    rdl_lock_free(third);
+}
+
+Test(watchdog, loss_of_a_fenced_hold_names_its_token)
+{
+    rdl_lock_t *lock;
+    int64_t token;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    token = rdl_token(lock, &err);
+    (void)probe_int(st.probe, "DEL " NAME);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->token, token);
+    expect(RDL_ELOST, rdl_token(lock, &err));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(RDL_ENOTOWNER, rdl_token(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* T7 */
+Test(watchdog, lease_shortened_from_outside_is_restored_by_the_next_renewal)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    cr_assert_eq(probe_int(st.probe, "PEXPIRE " NAME " 900"), 1);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 1200, 900));
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_eq(probe_int(st.probe, "PERSIST " NAME), 1); /* and one that was taken away as well */
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 0, 900));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* Q3: on two connections a renewal sent before an extend may arrive after it. */
+Test(watchdog, renewal_that_overtakes_an_extend_does_not_shorten_it)
+{
+    rdl_lock_t *lock;
+    int renewal;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    lock = take(NAME, RDL_LEASE_AUTO);
+    renewal = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    cr_assert(proxy_wait(st.proxy, renewal, 1, 1500));
+    expect(RDL_OK, rdl_extend(lock, 20000, &err));
+    expect_between(19000, probe_int(st.probe, "PTTL " NAME), 20000);
+    proxy_let_go(st.proxy, renewal);
+    let_pass_ms(1500);
+    expect_between(17000, probe_int(st.probe, "PTTL " NAME), 20000);
+    expect_between(16500, rdl_remaining_ms(lock, &err), 20000);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* A5 */
+Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
+{
+    enum { ROUNDS = 12, LEASE = 150 };
+    struct actor *one = actor_new();
+    struct actor *two = actor_new();
+    rdl_lock_t *locks[2];
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE));
+    locks[0] = reentrant(st.client, "first", NULL);
+    locks[1] = reentrant(st.client, "second", NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        actor_try_lock(one, locks[0], 0, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, one, SOON_MS);
+        let_pass_ms(i * 4); /* anywhere between two renewals */
+        actor_unlock(one, locks[0]);
+        actor_try_lock(two, locks[1], 0, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, one, SOON_MS);
+        expect_result(RDL_OK, two, SOON_MS);
+        let_pass_ms(2 * LEASE);
+        cr_assert_eq(probe_int(st.probe, "EXISTS second"), 1, "round %d", i);
+        actor_unlock(two, locks[1]);
+        expect_result(RDL_OK, two, SOON_MS);
+    }
+    actor_free(one);
+    actor_free(two);
+    rdl_lock_free(locks[0]);
+    rdl_lock_free(locks[1]);
+}
+
+/* W9: the release is sent, and stuck on its way. From then on nothing may renew. */
+Test(watchdog, nothing_is_renewed_once_the_release_is_sent)
+{
+    struct actor *holder = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < 5; i++) {
+        int release, renewals;
+
+        actor_try_lock(holder, lock, 5000, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, holder, SOON_MS);
+        let_pass_ms(i * 20); /* not in step with the renewals, and before the first */
+        release = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+        actor_unlock(holder, lock);
+        cr_assert(proxy_wait(st.proxy, release, 1, SOON_MS));
+        renewals = proxy_on(st.proxy, .action = PROXY_WATCH, .command = "EVALSHA", .contains = NAME, .every = true);
+        let_pass_ms(2 * PERIOD_MS);
+        cr_assert_eq(proxy_acted(st.proxy, renewals), 0);
+        proxy_let_go(st.proxy, release);
+        expect_result(RDL_OK, holder, SOON_MS);
+        proxy_let_go(st.proxy, renewals);
+    }
+    actor_free(holder);
+    rdl_lock_free(lock);
+}
+
+/* W9 */
+Test(watchdog, ten_thousand_rounds_leave_no_renewal_behind)
+{
+    enum { ROUNDS = 10000, LEASE = 150 };
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE));
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    let_pass_ms(3 * LEASE);
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, "EVALSHA"), 0);
+    monitor_stop(monitor);
+    rdl_lock_free(lock);
+}
+
+/* ---- a process that is stopped ----------------------------------------------------------------------------------------- */
+
+/* What the child says of itself, in this order: when it holds; then what it found when it ran again. */
+struct report {
+    int64_t held;     /* rdl_is_held, the first thing it asks */
+    int64_t unlocked; /* rdl_unlock */
+    unsigned losses;  /* callbacks within a second */
+    int64_t loss_reason;
+};
+
+/* The main flow of a process that holds a lock, is stopped without knowing, and runs again when it is told. */
+static void hold_and_report(int go, int say)
+{
+    rdl_client_t *client = client_open(server_uri(st.server), OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    rdl_lock_t *lock = reentrant(client, NAME, NULL);
+    struct report report = {0};
+    char byte = 'h';
+
+    (void)rdl_on_lost(lock, losses_note, &losses, NULL);
+    if (rdl_try_lock(lock, 0, RDL_LEASE_AUTO, NULL) != RDL_OK || write(say, &byte, 1) != 1 || read(go, &byte, 1) != 1)
+        _exit(1);
+    report.held = rdl_is_held(lock, NULL);
+    (void)losses_wait(&losses, RDL_LOST, 1, 1000);
+    report.losses = losses_count(&losses, RDL_LOST);
+    report.loss_reason = report.losses > 0 ? (int64_t)losses_get(&losses, RDL_LOST)->reason : 0;
+    report.unlocked = rdl_unlock(lock, NULL);
+    if (write(say, &report, sizeof report) != sizeof report)
+        _exit(1);
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+    _exit(0);
+}
+
+/* W7 */
+Test(watchdog, process_stopped_for_one_and_a_half_leases_hears_of_its_loss_first_thing)
+{
+    int go[2], say[2], status;
+    struct report report;
+    char byte;
+    pid_t child;
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    cr_assert_eq(pipe(go), 0);
+    cr_assert_eq(pipe(say), 0);
+    if ((child = fork()) == 0)
+        hold_and_report(go[0], say[1]);
+    cr_assert_eq(read(say[0], &byte, 1), 1);
+    cr_assert_eq(probe_keys(st.probe), 1);
+    kill(child, SIGSTOP);
+    let_pass_ms(LEASE_MS * 3 / 2);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    cr_assert_eq(write(go[1], "g", 1), 1); /* it finds this when it runs again */
+    kill(child, SIGCONT);
+    cr_assert_eq(read(say[0], &report, sizeof report), sizeof report);
+    cr_assert_eq(report.held, RDL_ELOST);
+    cr_assert_eq(report.losses, 1);
+    cr_assert_eq(report.unlocked, RDL_ELOST);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
