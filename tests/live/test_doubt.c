@@ -1,0 +1,544 @@
+/* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (PROTOCOL.md, 2 and 3).
+ *
+ * The proxy is the network. What the tests ask of the library: a repeated verb counts once; a call that does not know says
+ * so; and whatever had been sent, soon no key is left that nobody knows of.
+ */
+#include "tests/live/live.h"
+
+#define NAME "doubtful"
+#define LEASE_MS 30000
+#define PROMPT_MS 1500 /* much less than a lease */
+
+LIVE_SUITE(doubt, 60);
+
+struct kind {
+    const char *type;
+    const char *take; /* command of an uncontended first try */
+    rdl_lock_t *(*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+};
+
+static const struct kind kinds[] = {
+    {"reentrant", "EVALSHA", reentrant},
+    {"simple", "SET", simple},
+};
+
+#define FOR_EACH_KIND(kind) for (const struct kind *kind = kinds; kind < kinds + sizeof kinds / sizeof *kinds; kind++)
+
+static int64_t hold_count_at_server(void)
+{
+    const struct reply *values = probe_ask(st.probe, "HVALS " NAME);
+
+    return values->kind != REPLY_ARRAY ? -1 : values->count == 1 ? strtoll(values->items[0].text, NULL, 10) : 0;
+}
+
+static void open_stage(int64_t command_timeout_ms)
+{
+    stage_open(&st, .proxied = true,
+               .client = OPTIONS(.command_timeout_ms = command_timeout_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+}
+
+/* The pair that shows that the line is well: connections up, scripts loaded. */
+static void warm_up(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+}
+
+/* ---- A1, A2: lost replies ------------------------------------------------------------------------------------------------ */
+
+/* A1: at every byte of the reply. */
+Test(doubt, acquire_whose_reply_is_lost_is_repeated_and_counts_once)
+{
+    open_stage(3000);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        warm_up(lock);
+        for (size_t at = 0; at <= 8; at++) {
+            int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = kind->take, .contains = NAME,
+                               .at = at);
+
+            expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+            cr_assert_eq(proxy_acted(st.proxy, cut), 1);
+            expect(1, rdl_hold_count(lock, &err));
+            if (kind == kinds)
+                cr_assert_eq(hold_count_at_server(), 1);
+            expect(RDL_OK, rdl_unlock(lock, &err));
+            cr_assert_eq(probe_keys(st.probe), 0);
+        }
+        rdl_lock_free(lock);
+    }
+}
+
+/* A1: at every byte of the request, where it may have arrived or not. */
+Test(doubt, acquire_cut_at_any_byte_of_its_request_is_repeated_and_counts_once)
+{
+    open_stage(3000);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        warm_up(lock);
+        for (size_t at = 0; at < 200; at += 7) { /* a take has some 180 bytes */
+            int cut = proxy_on(st.proxy, .action = PROXY_CUT, .command = kind->take, .contains = NAME, .at = at);
+
+            expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+            cr_assert_eq(proxy_acted(st.proxy, cut), 1);
+            expect(1, rdl_hold_count(lock, &err));
+            expect(RDL_OK, rdl_unlock(lock, &err));
+            cr_assert_eq(probe_keys(st.probe), 0);
+        }
+        rdl_lock_free(lock);
+    }
+}
+
+/* A1 inside a hold: the count is absolute. */
+Test(doubt, nested_acquire_whose_reply_is_lost_counts_once)
+{
+    rdl_lock_t *lock;
+
+    open_stage(3000);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    for (int64_t count = 2; count <= 6; count++) {
+        int64_t token = rdl_token(lock, &err);
+
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        expect(count, rdl_hold_count(lock, &err));
+        cr_assert_eq(hold_count_at_server(), count);
+        expect(token, rdl_token(lock, &err));
+    }
+    for (int64_t count = 5; count >= 0; count--) {
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        expect(count, rdl_hold_count(lock, &err));
+        cr_assert_eq(hold_count_at_server(), count);
+    }
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
+/* A1: a waiter's try that succeeds, and whose reply is lost. */
+Test(doubt, woken_waiter_whose_grant_is_lost_has_it_nonetheless)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+
+    open_stage(3000);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    let_pass_ms(50);
+    (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    (void)foreign_release(st.probe, NAME);
+    expect_result(RDL_OK, waiter, 2000);
+    cr_assert_eq(hold_count_at_server(), 1);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* A2 */
+Test(doubt, unlock_whose_reply_is_lost_is_repeated_and_spares_the_next_hold)
+{
+    open_stage(3000);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        warm_up(lock);
+        for (size_t at = 0; at <= 4; at++) {
+            int cut;
+
+            expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+            cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                           .at = at);
+            expect(RDL_OK, rdl_unlock(lock, &err));
+            cr_assert_eq(proxy_acted(st.proxy, cut), 1);
+            cr_assert_eq(probe_keys(st.probe), 0);
+            expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+            let_pass_ms(20);
+            cr_assert_eq(probe_keys(st.probe), 1);
+            expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+            expect(RDL_OK, rdl_unlock(lock, &err));
+        }
+        rdl_lock_free(lock);
+    }
+}
+
+Test(doubt, extend_and_force_unlock_whose_replies_are_lost_are_repeated)
+{
+    rdl_lock_t *lock;
+
+    open_stage(3000);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, 5000, &err));
+    (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+    expect_between(LEASE_MS - 2000, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
+    (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    cr_assert_geq(rdl_force_unlock(lock, &err), 0, "%s", err.message);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* ---- A3: unknown outcomes ------------------------------------------------------------------------------------------------- */
+
+/* A3: it ran, the reply does not come in time. The caller is told, and the key is gone long before the lease. */
+Test(doubt, acquire_of_unknown_outcome_says_so_and_is_undone_promptly)
+{
+    open_stage(300);
+    FOR_EACH_KIND(kind)
+    {
+        static const int64_t waits[] = {0, 200};
+
+        for (size_t i = 0; i < 2; i++) {
+            rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+            int64_t start;
+            int reply;
+
+            warm_up(lock);
+            reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
+            start = now_ms();
+            expect(RDL_EUNKNOWN, rdl_try_lock(lock, waits[i], LEASE_MS, &err));
+            expect_between(200, now_ms() - start, 300 + 250);
+            expect_err_names(&err, RDL_EUNKNOWN, NAME);
+            cr_assert_eq(proxy_acted(st.proxy, reply), 1);
+            cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, PROMPT_MS));
+            expect(0, rdl_is_held(lock, &err));
+            proxy_let_go(st.proxy, reply);
+            warm_up(lock);
+            rdl_lock_free(lock);
+        }
+    }
+}
+
+/* A3, asynchronous. */
+Test(doubt, asynchronous_acquire_of_unknown_outcome_is_undone_promptly)
+{
+    struct outcome o = {0};
+    rdl_owner_t *owner = NULL;
+    rdl_lock_t *lock;
+    int reply;
+
+    open_stage(300);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    lock = reentrant(st.client, NAME, NULL);
+    reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_OK, rdl_try_lock_async(lock, owner, 200, LEASE_MS, outcome_note, &o, NULL, &err));
+    expect(RDL_EUNKNOWN, outcome_wait(&o, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, PROMPT_MS));
+    proxy_let_go(st.proxy, reply);
+    rdl_owner_free(owner);
+    rdl_lock_free(lock);
+}
+
+/* A3 inside a hold: the undo returns to the count that was confirmed, and the hold goes on. */
+Test(doubt, nested_acquire_of_unknown_outcome_falls_back_to_the_confirmed_count)
+{
+    rdl_lock_t *lock;
+    int reply;
+
+    open_stage(300);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 200, LEASE_MS, &err));
+    cr_assert(WAIT_UNTIL(hold_count_at_server() == 1, PROMPT_MS));
+    expect(1, rdl_hold_count(lock, &err));
+    proxy_let_go(st.proxy, reply);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
+/* A3: while the undo is on its way the owner tries again; the new hold has a number of its own and is not undone. */
+Test(doubt, undo_of_an_unknown_acquire_spares_the_owners_next_hold)
+{
+    rdl_lock_t *lock;
+    int reply;
+
+    open_stage(300);
+    lock = reentrant(st.client, NAME, NULL);
+    warm_up(lock);
+    for (int i = 0; i < 5; i++) {
+        reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+        expect(RDL_EUNKNOWN, rdl_try_lock(lock, 150, LEASE_MS, &err));
+        proxy_let_go(st.proxy, reply);
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        let_pass_ms(100);
+        expect(1, rdl_is_held(lock, &err));
+        cr_assert_eq(hold_count_at_server(), 1);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        cr_assert_eq(probe_keys(st.probe), 0);
+    }
+    rdl_lock_free(lock);
+}
+
+/* An unlock that is not answered is over for its caller, and done in the background. */
+Test(doubt, unlock_of_unknown_outcome_is_finished_in_the_background)
+{
+    rdl_lock_t *lock;
+    int request;
+
+    open_stage(300);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_EUNKNOWN, rdl_unlock(lock, &err));
+    expect(0, rdl_is_held(lock, &err));
+    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 1);
+    proxy_let_go(st.proxy, request);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, PROMPT_MS));
+    rdl_lock_free(lock);
+}
+
+/* ---- A6, Q1, Q2: late delivery ---------------------------------------------------------------------------------------------- */
+
+/* A6: the late unlock finds a newer hold of the same owner. */
+Test(doubt, unlock_delivered_after_its_repeat_spares_the_newer_hold)
+{
+    open_stage(300);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+        int request;
+
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+        expect(RDL_EUNKNOWN, rdl_unlock(lock, &err));
+        cr_assert_eq(proxy_acted(st.proxy, request), 1);
+        proxy_cut_client_side(st.proxy, PROXY_COMMANDERS); /* the repeat goes elsewhere */
+        cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, PROMPT_MS));
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        proxy_let_go(st.proxy, request);
+        let_pass_ms(100);
+        cr_assert_eq(probe_keys(st.probe), 1);
+        expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        cr_assert_eq(probe_keys(st.probe), 0);
+        rdl_lock_free(lock);
+    }
+}
+
+/* Q1 */
+Test(doubt, acquire_let_through_after_the_caller_gave_up_leaves_no_key)
+{
+    open_stage(300);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+        int request, kill;
+
+        warm_up(lock);
+        request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
+        kill = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
+        expect(RDL_EUNKNOWN, rdl_try_lock(lock, 200, LEASE_MS, &err));
+        proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+        cr_assert(proxy_wait(st.proxy, kill, 1, SOON_MS));
+        proxy_let_go(st.proxy, request);
+        let_pass_ms(100);
+        cr_assert_eq(probe_keys(st.probe), 0);
+        warm_up(lock);
+        rdl_lock_free(lock);
+    }
+}
+
+/* Q1, when the caller has not given up: the repeat has the lock, gives it back, and then the first one comes. */
+Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
+{
+    struct actor *caller = actor_new();
+
+    open_stage(3000);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+        int request;
+
+        warm_up(lock);
+        request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
+        actor_try_lock(caller, lock, 5000, LEASE_MS);
+        cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
+        proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+        expect_result(RDL_OK, caller, SOON_MS);
+        actor_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
+        cr_assert_eq(probe_keys(st.probe), 0);
+        proxy_let_go(st.proxy, request);
+        let_pass_ms(100);
+        cr_assert_eq(probe_keys(st.probe), 0);
+        rdl_lock_free(lock);
+    }
+    actor_free(caller);
+}
+
+/* Q2: the connection that carried the KILL dies as well, before the KILL arrived or before its answer did. */
+Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
+{
+    static const struct {
+        enum proxy_part part;
+        size_t at;
+    } cuts[] = {{PROXY_REQUEST, 0}, {PROXY_REQUEST, 10}, {PROXY_REQUEST, PROXY_WHOLE}, {PROXY_REPLY, 0}, {PROXY_REPLY, 2}};
+    struct actor *caller = actor_new();
+    rdl_lock_t *lock;
+
+    open_stage(3000);
+    lock = reentrant(st.client, NAME, NULL);
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        int request, cut;
+
+        warm_up(lock);
+        request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+        cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = cuts[i].part, .command = "CLIENT", .contains = "KILL",
+                       .at = cuts[i].at);
+        actor_try_lock(caller, lock, 5000, LEASE_MS);
+        cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
+        proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+        expect_result(RDL_OK, caller, SOON_MS);
+        cr_assert_eq(proxy_acted(st.proxy, cut), 1);
+        actor_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
+        proxy_let_go(st.proxy, request);
+        let_pass_ms(100);
+        cr_assert_eq(probe_keys(st.probe), 0, "cut %zu", i);
+    }
+    actor_free(caller);
+    rdl_lock_free(lock);
+}
+
+/* PROTOCOL.md, 3: the acquire sits on one abandoned connection, its repeat on the next; both come late. */
+Test(doubt, two_abandoned_connections_are_both_killed)
+{
+    struct actor *caller = actor_new();
+    rdl_lock_t *lock;
+    int first, second;
+
+    open_stage(5000);
+    lock = reentrant(st.client, NAME, NULL);
+    warm_up(lock);
+    first = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    actor_try_lock(caller, lock, 10000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, first, 1, SOON_MS));
+    second = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "CLIENT", .contains = "KILL");
+    proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+    cr_assert(proxy_wait(st.proxy, second, 1, SOON_MS)); /* and behind it, the repeat */
+    proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+    expect_result(RDL_OK, caller, SOON_MS);
+    actor_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
+    proxy_let_go(st.proxy, second);
+    let_pass_ms(50);
+    proxy_let_go(st.proxy, first);
+    let_pass_ms(100);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    actor_free(caller);
+    rdl_lock_free(lock);
+}
+
+/* PROTOCOL.md, 3: without KILL the release is repeated until one lease has passed, so a late acquire does not stay. */
+Test(doubt, late_acquire_is_cleared_away_where_kill_is_refused)
+{
+    struct actor *caller = actor_new();
+    rdl_lock_t *lock;
+    int request;
+
+    stage_open(&st, .proxied = true, .server = {.config = "user default on nopass ~* &* +@all -client|kill"},
+               .client = OPTIONS(.reconnect_min_ms = 1));
+    lock = reentrant(st.client, NAME, NULL);
+    warm_up(lock);
+    request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    actor_try_lock(caller, lock, 5000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
+    proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+    expect_result(RDL_OK, caller, SOON_MS);
+    actor_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
+    let_pass_ms(600); /* between two of the repeats */
+    cr_assert_eq(probe_keys(st.probe), 0);
+    proxy_let_go(st.proxy, request);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS)); /* it ran: there was no KILL */
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 10000));   /* 0.1, 0.3, 1, 3 s after the doubt */
+    actor_free(caller);
+    rdl_lock_free(lock);
+}
+
+/* Nothing that happened to one server is done to another: ids restart with the server. */
+Test(doubt, kill_goes_only_to_the_server_that_issued_the_id)
+{
+    rdl_lock_t *lock;
+    int request, kill;
+
+    open_stage(300);
+    lock = reentrant(st.client, NAME, NULL);
+    warm_up(lock);
+    request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    kill = proxy_on(st.proxy, .action = PROXY_WATCH, .command = "CLIENT", .contains = "KILL", .every = true);
+    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 200, LEASE_MS, &err));
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    probe_close(st.probe);
+    server_kill(st.server);
+    server_start_again(st.server);
+    st.probe = probe_open(st.server);
+    proxy_let_go(st.proxy, request);
+    proxy_refuse(st.proxy, false);
+    warm_up(lock);
+    cr_assert_eq(proxy_acted(st.proxy, kill), 0);
+    rdl_lock_free(lock);
+}
+
+/* ---- Q4 -------------------------------------------------------------------------------------------------------------------- */
+
+/* Q4: granted, but the answer is read when the lease, counted from sending, is over. */
+Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
+{
+    enum { SHORT_LEASE_MS = 700 };
+    struct actor *caller = actor_new();
+
+    open_stage(5000);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+        int request;
+
+        warm_up(lock);
+        request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
+        actor_try_lock(caller, lock, 5000, SHORT_LEASE_MS);
+        cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
+        let_pass_ms(SHORT_LEASE_MS);
+        proxy_let_go(st.proxy, request); /* the key now lives for another 700 ms, unless it is removed */
+        expect_result(RDL_ELOST, caller, SOON_MS);
+        expect(0, rdl_is_held(lock, &err));
+        cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SHORT_LEASE_MS / 2));
+        rdl_lock_free(lock);
+    }
+    actor_free(caller);
+}
+
+/* The same when the key is long gone with its lease: no message, no error, no key. */
+Test(doubt, grant_read_after_the_key_expired_is_not_a_hold)
+{
+    rdl_lock_t *lock;
+    struct actor *caller = actor_new();
+    int reply;
+
+    open_stage(5000);
+    lock = reentrant(st.client, NAME, NULL);
+    warm_up(lock);
+    reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    actor_try_lock(caller, lock, 5000, 200);
+    cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    proxy_let_go(st.proxy, reply);
+    expect_result(RDL_ELOST, caller, SOON_MS);
+    actor_unlock(caller, lock);
+    expect_result(RDL_ENOTOWNER, caller, SOON_MS);
+    actor_free(caller);
+    rdl_lock_free(lock);
+}

@@ -1,0 +1,389 @@
+/* test_waiters.c - who waits is woken: by a message, by the end of the lease, by the deadline; nobody sleeps beside a free
+ * lock, and nobody is woken for nothing. */
+#include "tests/live/live.h"
+
+#define NAME "queue:head"
+#define LEASE_MS 20000
+
+LIVE_SUITE(waiters, 60);
+
+static void wait_for_sleepers(const char *name, int64_t clients)
+{
+    char *channel = channel_of(name);
+
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == clients, SOON_MS));
+    free(channel);
+}
+
+static void expect_lock_and_unlock(struct actor *actor, rdl_lock_t *lock, int64_t bound_ms)
+{
+    expect_result(RDL_OK, actor, bound_ms);
+    actor_unlock(actor, lock);
+    expect_result(RDL_OK, actor, SOON_MS);
+}
+
+Test(waiters, release_in_the_same_client_wakes_the_waiter)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_lock_and_unlock(waiter, lock, 2000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+Test(waiters, holder_that_never_unlocks_is_followed_when_its_lease_ends)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int64_t end_us;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 600);
+    end_us = now_us() + 600 * 1000;
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    expect_result(RDL_OK, waiter, 5000);
+    expect_between(-20000, actor_ended_us(waiter) - end_us, 300000);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* The hint may be missing altogether: a foreign holder without a lease, deleted without a word. At most 5 s. */
+Test(waiters, holder_without_a_lease_that_vanishes_silently_is_noticed_within_five_seconds)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 0);
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    (void)probe_int(st.probe, "DEL " NAME);
+    expect_lock_and_unlock(waiter, lock, 5000 + 1000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* T4, X1: the wait is a promise to the caller. */
+Test(waiters, time_out_is_exact_and_leaves_nothing)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    for (int64_t wait = 50; wait <= 450; wait *= 3) { /* shorter than an answer takes, and it would be unknown */
+        int64_t start = now_us();
+
+        expect(RDL_ETIMEDOUT, rdl_try_lock(lock, wait, LEASE_MS, &err));
+        expect_between(wait * 1000, now_us() - start, wait * 1000 + 150000);
+    }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    (void)foreign_release(st.probe, NAME);
+    rdl_lock_free(lock);
+}
+
+/* T4: a retry delay longer than the wait. */
+Test(waiters, long_retry_delay_does_not_prolong_a_short_wait)
+{
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = simple(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED, .min_ms = 60000, .max_ms = 60000}));
+    (void)probe_text(st.probe, "SET " NAME " theirs PX 30000");
+    start = now_us();
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 100, LEASE_MS, &err));
+    expect_between(100000, now_us() - start, 250000);
+    (void)probe_int(st.probe, "DEL " NAME);
+    rdl_lock_free(lock);
+}
+
+/* P1: the proxy keeps the acknowledgement back until the unlock is over; nobody publishes again. */
+Test(waiters, unlock_between_the_first_try_and_the_acknowledgement_is_not_missed)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int ack;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    ack = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REQUEST, .command = "SUBSCRIBE");
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, ack, 1, SOON_MS));
+    cr_assert_eq(foreign_release(st.probe, NAME), 0); /* nobody hears it */
+    proxy_let_go(st.proxy, ack);
+    expect_lock_and_unlock(waiter, lock, 2000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* P1, the other half: subscribed at the server, but the acknowledgement is late. */
+Test(waiters, message_that_overtakes_nothing_is_not_needed_when_the_acknowledgement_is_late)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int ack;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    ack = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "SUBSCRIBE");
+    (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .part = PROXY_MESSAGE, .every = true, .answer = "");
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, ack, 1, SOON_MS));
+    (void)foreign_release(st.probe, NAME);
+    proxy_let_go(st.proxy, ack);
+    expect_lock_and_unlock(waiter, lock, 2000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* Q6: the refusal is still on its way to the client when the message arrives. It must not put the waiter to sleep. */
+Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int refusal, message;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    /* the first try is refused at once, the second, after the acknowledgement, is the one that is late */
+    refusal =
+        proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .nth = 2);
+    message = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_MESSAGE, .contains = NAME);
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
+    cr_assert_eq(foreign_release(st.probe, NAME), 1);
+    cr_assert(proxy_wait(st.proxy, message, 1, SOON_MS));
+    let_pass_ms(20); /* the message is with the client */
+    proxy_let_go(st.proxy, refusal);
+    expect_lock_and_unlock(waiter, lock, 2000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* Q6: two wait, one message comes, and the one that it wakes is just leaving. Both deadlines are tried around the message;
+ * whatever happens to the first, the second must get in. */
+Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
+{
+    enum { ROUNDS = 60, WAIT_MS = 60 };
+    struct actor *first = actor_new();
+    struct actor *second = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t leaves_us = now_us() + WAIT_MS * 1000;
+        int64_t rc;
+
+        foreign_take(st.probe, NAME, LEASE_MS);
+        actor_try_lock(first, lock, WAIT_MS, LEASE_MS);
+        let_pass_ms(5);
+        actor_try_lock(second, lock, 10000, LEASE_MS);
+        /* from 1 ms before the first one leaves to 1 ms after it */
+        while (now_us() < leaves_us - 1000 + round * 2000 / ROUNDS)
+            ;
+        (void)foreign_release(st.probe, NAME);
+        rc = actor_result(first, SOON_MS);
+        if (rc == RDL_OK)
+            actor_unlock(first, lock);
+        else /* unknown: its time was up with a try on the way, which is undone */
+            cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s: %s", code_name(rc), actor_error(first)->message);
+        expect_result(RDL_OK, second, 1500);
+        actor_unlock(second, lock);
+        expect_result(RDL_OK, second, SOON_MS);
+        (void)actor_result(first, SOON_MS);
+    }
+    actor_free(first);
+    actor_free(second);
+    rdl_lock_free(lock);
+}
+
+/* P4, Q6: the subscription is gone when the unlock happens. The reconnected subscriber makes everybody look. */
+Test(waiters, cut_subscriber_is_replaced_and_its_waiters_look_again)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    let_pass_ms(50); /* it has tried again and sleeps */
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
+    wait_for_sleepers(NAME, 0);
+    cr_assert_eq(foreign_release(st.probe, NAME), 0);
+    proxy_refuse(st.proxy, false);
+    expect_lock_and_unlock(waiter, lock, 3000); /* not after 5 s, by the hint */
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* P4: every connection is cut, many times, while a lock changes hands: nobody stays asleep. */
+Test(waiters, cuts_in_the_middle_of_hand_overs_lose_nobody)
+{
+    enum { WAITERS = 4, ROUNDS = 12 };
+    struct actor *waiters[WAITERS];
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = actor_new();
+    for (int round = 0; round < ROUNDS; round++) {
+        expect(RDL_OK, rdl_try_lock(lock, 10000, LEASE_MS, &err));
+        for (int i = 0; i < WAITERS; i++)
+            actor_try_lock(waiters[i], lock, 20000, LEASE_MS);
+        wait_for_sleepers(NAME, 1);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        for (int left = WAITERS; left > 0; left--) {
+            int winner = -1;
+
+            proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
+            cr_assert(WAIT_UNTIL(({
+                                     for (int i = 0; i < WAITERS && winner < 0; i++)
+                                         winner = waiters[i] != NULL && actor_idle(waiters[i]) ? i : -1;
+                                     winner >= 0;
+                                 }),
+                                 10000));
+            expect_lock_and_unlock(waiters[winner], lock, SOON_MS);
+            actor_free(waiters[winner]);
+            waiters[winner] = NULL;
+        }
+        for (int i = 0; i < WAITERS; i++)
+            waiters[i] = actor_new();
+    }
+    for (int i = 0; i < WAITERS; i++)
+        actor_free(waiters[i]);
+    rdl_lock_free(lock);
+}
+
+/* P7 */
+Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
+{
+    enum { WAITERS = 100 };
+    struct actor *waiters[WAITERS];
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark, tries;
+    int winners = 0;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = actor_new();
+        actor_try_lock(waiters[i], lock, 1500, LEASE_MS);
+    }
+    wait_for_sleepers(NAME, 1);
+    let_pass_ms(300); /* all have tried twice and sleep */
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    cr_assert_eq(foreign_release(st.probe, NAME), 1); /* one subscription for all */
+    for (int i = 0; i < WAITERS; i++)
+        winners += actor_result(waiters[i], SOON_MS) == RDL_OK;
+    (void)monitor_mark(monitor);
+    tries = monitor_count(monitor, mark, "EVALSHA|" NAME);
+    cr_assert_eq(winners, 1);
+    expect_between(1, (int64_t)tries, 3);
+    (void)probe_int(st.probe, "DEL " NAME);
+    for (int i = 0; i < WAITERS; i++)
+        actor_free(waiters[i]); /* the winner's thread ends as a holder */
+    monitor_stop(monitor);
+    rdl_lock_free(lock);
+}
+
+/* DESIGN.md, Speed: about two commands a hand-off, however many wait. */
+Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
+{
+    enum { WAITERS = 50 };
+    struct actor *waiters[WAITERS];
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark, commands;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = actor_new();
+        actor_try_lock(waiters[i], lock, 30000, LEASE_MS);
+    }
+    wait_for_sleepers(NAME, 1);
+    let_pass_ms(200);
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    for (int done = 0; done < WAITERS;) {
+        int before = done;
+
+        for (int i = 0; i < WAITERS; i++) {
+            if (waiters[i] == NULL || !actor_idle(waiters[i]))
+                continue;
+            expect_lock_and_unlock(waiters[i], lock, SOON_MS);
+            actor_free(waiters[i]);
+            waiters[i] = NULL;
+            done++;
+        }
+        if (done == before)
+            let_pass_ms(1);
+    }
+    (void)monitor_mark(monitor);
+    commands = monitor_count(monitor, mark, "EVALSHA|" NAME);
+    expect_between(2 * WAITERS, (int64_t)commands, 2 * WAITERS + WAITERS / 5);
+    monitor_stop(monitor);
+    rdl_lock_free(lock);
+}
+
+Test(waiters, channels_are_counted_and_given_back)
+{
+    enum { LOCKS = 20 };
+    struct actor *waiters[LOCKS][2];
+    rdl_lock_t *locks[LOCKS];
+
+    stage_open(&st);
+    for (int i = 0; i < LOCKS; i++) {
+        char *name = must_format("lock%d", i);
+
+        foreign_take(st.probe, name, LEASE_MS);
+        locks[i] = reentrant(st.client, name, NULL);
+        for (int j = 0; j < 2; j++) {
+            waiters[i][j] = actor_new();
+            actor_try_lock(waiters[i][j], locks[i], j == 0 ? 300 : 15000, LEASE_MS);
+        }
+        free(name);
+    }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == LOCKS, SOON_MS));
+    for (int i = 0; i < LOCKS; i++)
+        expect_result(RDL_ETIMEDOUT, waiters[i][0], SOON_MS);
+    cr_assert_eq(probe_channels(st.probe), LOCKS); /* the second ones still wait */
+    for (int i = 0; i < LOCKS; i++) {
+        char *name = must_format("lock%d", i);
+
+        (void)foreign_release(st.probe, name);
+        expect_lock_and_unlock(waiters[i][1], locks[i], 2000);
+        free(name);
+    }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    for (int i = 0; i < LOCKS; i++) {
+        actor_free(waiters[i][0]);
+        actor_free(waiters[i][1]);
+        rdl_lock_free(locks[i]);
+    }
+}
