@@ -1,0 +1,611 @@
+#include "tests/script/enumerate.h"
+#include "tests/script/images.h"
+#include "tests/support/wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAULTS_MAX 2
+#define CONNS (2 + FAULTS_MAX) /* one for renewals, the first, and one more after each fault */
+#define RENEWALS 0             /* the connection for renewals */
+#define FIRST_CONN 1
+#define QUEUE_MAX 4
+#define RIVAL OWNERS_MAX /* the rival's place among the owners */
+#define RIVAL_LEASE 2
+#define RIVAL_NUMBER 1
+#define TRIES_AFTER_REFUSAL 1
+#define TICKS_MAX 9
+
+/* ---- states ----------------------------------------------------------------------------------------------------------------
+ * All members are bytes, so that there is no padding, and what is unused is 0: states are compared as bytes. */
+
+enum request_kind {
+    REQUEST_NONE,
+    REQUEST_FIRST_TRY,
+    REQUEST_TAKE,
+    REQUEST_RELEASE,
+    REQUEST_RENEW,
+    REQUEST_KILL, /* of the connection `number` */
+};
+
+struct request {
+    uint8_t kind;
+    uint8_t number; /* n */
+    uint8_t count;  /* wanted, or to be left */
+    uint8_t lease;  /* in ticks */
+    uint8_t sent;   /* at which tick */
+};
+
+enum {
+    IN_CALL = 1,    /* a lock() is under way: n is drawn */
+    IN_DOUBT = 2,   /* one of its tries was left on another connection */
+    REPLY_LOST = 4, /* to the request waited for */
+    DONE = 8,
+};
+
+/* Instead of a place in the program: undo a take that may have happened. */
+#define PC_UNDO 99
+
+struct owner {
+    uint8_t pc;
+    uint8_t flags;
+    uint8_t conn;
+    uint8_t number;
+    uint8_t count;    /* confirmed */
+    uint8_t deadline; /* the hold is valid until this tick by the owner's own clock; 0: no hold */
+    uint8_t tries;    /* left after a refusal */
+    uint8_t killed;   /* connections, a bit each */
+    struct request wait;
+    uint8_t queued[CONNS];
+    struct request queue[CONNS][QUEUE_MAX];
+};
+
+struct state {
+    uint8_t image[4]; /* the keyspace's, see images.h */
+    uint8_t faults;
+    uint8_t rival_deadline; /* 0: the rival does not hold */
+    uint8_t rival_turns;
+    uint8_t unlike_model;            /* a command was not answered as the reference does */
+    struct owner owners[OWNERS_MAX]; /* as many as the scenario has */
+};
+
+struct world {
+    const struct scenario *scenario;
+    size_t owners;
+    struct images *images;
+};
+
+/* ---- reading and changing states ------------------------------------------------------------------------------------------ */
+
+static uint32_t image_of(const struct state *s)
+{
+    uint32_t image;
+
+    memcpy(&image, s->image, sizeof image);
+    return image;
+}
+
+static void set_image(struct state *s, uint32_t image)
+{
+    memcpy(s->image, &image, sizeof image);
+}
+
+static unsigned now_of(const struct world *w, const struct state *s)
+{
+    return image_tick(w->images, image_of(s));
+}
+
+/* What the request does to the keyspace. */
+static struct effect run_request(const struct world *w, struct state *s, size_t holder, const struct request *r)
+{
+    static const enum lock_verb VERBS[] = {[REQUEST_FIRST_TRY] = LOCK_FIRST_TRY,
+                                           [REQUEST_TAKE] = LOCK_TAKE,
+                                           [REQUEST_RELEASE] = LOCK_RELEASE,
+                                           [REQUEST_RENEW] = LOCK_RENEW};
+    struct image_command command = {
+        .verb = VERBS[r->kind], .holder = (uint8_t)holder, .number = r->number, .count = r->count, .lease = r->lease};
+    struct effect effect = image_apply(w->images, image_of(s), &command);
+
+    set_image(s, effect.image);
+    if ((w->scenario->checks & CHECK_MODEL) != 0)
+        s->unlike_model |= effect.unlike_reference;
+    return effect;
+}
+
+static bool is_waiting(const struct owner *o)
+{
+    return o->wait.kind != REQUEST_NONE;
+}
+
+static bool is_take(const struct request *r)
+{
+    return r->kind == REQUEST_TAKE || r->kind == REQUEST_FIRST_TRY;
+}
+
+static void send(struct owner *o, unsigned conn, struct request r)
+{
+    if (o->queued[conn] == QUEUE_MAX)
+        die("enumeration: more than %d requests on one connection", QUEUE_MAX);
+    o->queue[conn][o->queued[conn]++] = r;
+}
+
+static struct request unsend(struct owner *o, unsigned conn)
+{
+    struct request head = o->queue[conn][0];
+
+    memmove(&o->queue[conn][0], &o->queue[conn][1], (QUEUE_MAX - 1) * sizeof head);
+    o->queue[conn][QUEUE_MAX - 1] = (struct request){0};
+    o->queued[conn]--;
+    return head;
+}
+
+static void kill_conn(struct owner *o, unsigned conn)
+{
+    memset(o->queue[conn], 0, sizeof o->queue[conn]);
+    o->queued[conn] = 0;
+    o->killed |= (uint8_t)(1u << conn);
+}
+
+/* Wait for the answer to `r`, which goes out on the owner's connection. */
+static void ask(struct owner *o, struct request r)
+{
+    send(o, o->conn, r);
+    o->wait = r;
+}
+
+static unsigned program_length(const struct program *p)
+{
+    unsigned length = 0;
+
+    while (length < PROGRAM_MAX && p->ops[length].kind != OP_END)
+        length++;
+    return length;
+}
+
+/* Give everything back, and end the program when that is confirmed. */
+static struct request last_release(struct owner *o, const struct program *p, unsigned now)
+{
+    o->deadline = 0;
+    o->pc = (uint8_t)(program_length(p) - 1);
+    o->flags &= (uint8_t)~IN_CALL;
+    return (struct request){.kind = REQUEST_RELEASE, .number = o->number, .lease = 1, .sent = (uint8_t)now};
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------------------------------ */
+
+/* Text of a request, good for a few calls. */
+static const char *show(size_t owner, const struct request *r)
+{
+    static const char *const NAMES[] = {"nothing", "first try", "take", "release", "renew", "kill"};
+    static __thread char texts[4][64];
+    static __thread unsigned next;
+    char *text = texts[next++ % 4];
+    char name[LOCK_OWNER_SIZE];
+
+    holder_name(name, (unsigned)owner, r->number);
+    if (r->kind == REQUEST_KILL)
+        (void)snprintf(text, sizeof texts[0], "kill c%u", r->number);
+    else
+        (void)snprintf(text, sizeof texts[0], "%s(%s, count %u, lease %u)", NAMES[r->kind], name, r->count, r->lease);
+    return text;
+}
+
+static const char *outcome_name(enum lock_outcome outcome)
+{
+    static const char *const NAMES[] = {
+        [LOCK_UNREADABLE] = "an error",
+        [LOCK_TAKEN] = "taken",
+        [LOCK_HELD_ALREADY] = "held already",
+        [LOCK_HOLD_GONE] = "the hold is gone",
+        [LOCK_REFUSED] = "refused",
+        [LOCK_REFUSED_BLIND] = "refused",
+        [LOCK_FREED] = "freed",
+        [LOCK_STILL_HELD] = "still held",
+        [LOCK_NO_SUCH_HOLD] = "no such hold",
+        [LOCK_RENEWED] = "renewed",
+    };
+
+    return NAMES[outcome];
+}
+
+/* ---- an owner reads a reply ------------------------------------------------------------------------------------------------ */
+
+static bool kills(const struct world *w)
+{
+    return w->scenario->rules->close != CLOSE_ONLY;
+}
+
+/* The lock() is over without a hold. What a try left behind on an old connection may have done is undone, unless that connection
+ * was killed. */
+static void end_call(const struct world *w, struct owner *o)
+{
+    o->flags &= (uint8_t)~IN_CALL;
+    o->deadline = 0;
+    if ((o->flags & IN_DOUBT) != 0 && !kills(w))
+        o->pc = PC_UNDO;
+    else
+        o->flags |= DONE;
+}
+
+static uint8_t later(unsigned a, unsigned b)
+{
+    return (uint8_t)(a > b ? a : b);
+}
+
+static void read_take_reply(const struct world *w, struct owner *o, const struct request *r, enum lock_outcome outcome)
+{
+    switch (outcome) {
+    case LOCK_TAKEN:
+    case LOCK_HELD_ALREADY:
+        o->flags &= (uint8_t)~IN_CALL;
+        o->count = r->count;
+        o->deadline = later(r->count > 1 ? o->deadline : 0, r->sent + r->lease);
+        o->pc++;
+        break;
+    case LOCK_REFUSED:
+    case LOCK_REFUSED_BLIND:
+        if (o->tries > 0)
+            o->tries--; /* the call goes on, with the same n */
+        else
+            end_call(w, o);
+        break;
+    default:
+        end_call(w, o);
+        break;
+    }
+}
+
+static void read_reply(const struct world *w, struct owner *o, const struct request *r, enum lock_outcome outcome)
+{
+    o->wait = (struct request){0};
+    switch (r->kind) {
+    case REQUEST_FIRST_TRY:
+    case REQUEST_TAKE:
+        read_take_reply(w, o, r, outcome);
+        break;
+    case REQUEST_RELEASE:
+        o->count = r->count;
+        o->pc++;
+        if (r->count == 0)
+            o->deadline = 0;
+        break;
+    default:
+        o->deadline = outcome == LOCK_RENEWED ? later(o->deadline, r->sent + r->lease) : 0;
+        o->pc++;
+        break;
+    }
+}
+
+/* ---- what can happen ---------------------------------------------------------------------------------------------------------- */
+
+static void expand_tick(struct world *w, const struct state *s, struct search *search)
+{
+    unsigned now = now_of(w, s);
+    struct state t = *s;
+
+    if (now >= (unsigned)w->scenario->ticks)
+        return;
+    set_image(&t, image_after_tick(w->images, image_of(s)));
+    if (t.rival_deadline <= now + 1)
+        t.rival_deadline = 0;
+    search_reach(search, &t, "tick");
+}
+
+/* The request for the next operation of the program. */
+static struct request next_request(const struct world *w, const struct owner *o, const struct op *op, unsigned now)
+{
+    struct request r = {.number = o->number, .count = o->count, .lease = (uint8_t)op->lease, .sent = (uint8_t)now};
+
+    switch (op->kind) {
+    case OP_LOCK:
+        /* The cheap command is for a call's very first try. */
+        r.kind = w->scenario->type->has_first_try && o->tries == TRIES_AFTER_REFUSAL && (o->flags & IN_DOUBT) == 0
+                     ? REQUEST_FIRST_TRY
+                     : REQUEST_TAKE;
+        r.count = 1;
+        break;
+    case OP_NEST:
+        r.kind = REQUEST_TAKE;
+        r.count++;
+        break;
+    case OP_UNLOCK:
+        r.kind = REQUEST_RELEASE;
+        r.count--;
+        break;
+    default:
+        r.kind = REQUEST_RENEW;
+        break;
+    }
+    return r;
+}
+
+static void begin_call(const struct world *w, struct owner *o)
+{
+    o->number = w->scenario->rules->same_number ? 1 : (uint8_t)(o->number + 1);
+    if (o->number >= NUMBERS_MAX)
+        die("enumeration: more than %d locks in a program", NUMBERS_MAX - 1);
+    o->count = 0;
+    o->deadline = 0;
+    o->flags = (o->flags | IN_CALL) & (uint8_t)~IN_DOUBT;
+}
+
+/* The owner waits for nothing: its next verb. */
+static void expand_program(struct world *w, const struct state *s, size_t i, struct search *search)
+{
+    const struct program *p = w->scenario->owners[i];
+    unsigned now = now_of(w, s);
+    struct state t = *s;
+    struct owner *o = &t.owners[i];
+    const struct op *op = &p->ops[o->pc == PC_UNDO ? 0 : o->pc];
+    struct request r;
+
+    if (o->pc == PC_UNDO) {
+        ask(o, last_release(o, p, now));
+        search_reach(search, &t, "%c gives up, undoes its take on c%u", (char)('A' + i), o->conn);
+        return;
+    }
+    if (op->kind == OP_LOCK && (o->flags & IN_CALL) == 0)
+        begin_call(w, o);
+    if (op->kind == OP_END || (op->kind != OP_LOCK && o->count == 0)) {
+        o->flags |= DONE;
+        search_reach(search, &t, "%c is done", (char)('A' + i));
+        return;
+    }
+    if (op->kind != OP_LOCK && o->deadline <= now) {
+        ask(o, last_release(o, p, now));
+        search_reach(search, &t, "%c has lost its hold, tidies up on c%u", (char)('A' + i), o->conn);
+        return;
+    }
+    r = next_request(w, o, op, now);
+    if (op->kind == OP_RENEW) {
+        send(o, RENEWALS, r);
+        o->pc++;
+    } else {
+        if (op->kind == OP_UNLOCK && o->count == 1)
+            o->deadline = 0;
+        ask(o, r);
+    }
+    search_reach(search, &t, "%c sends %s on c%u", (char)('A' + i), show(i, &r), op->kind == OP_RENEW ? RENEWALS : o->conn);
+}
+
+/* A renewal's reply counts for the hold that it was sent for. */
+static void read_renewal(struct owner *o, const struct request *r, enum lock_outcome outcome, unsigned now)
+{
+    if (outcome == LOCK_RENEWED && o->deadline > now && o->number == r->number)
+        o->deadline = later(o->deadline, r->sent + r->lease);
+}
+
+/* The server runs the first request of a connection. */
+static void expand_server(struct world *w, const struct state *s, size_t i, unsigned conn, struct search *search)
+{
+    char who = (char)('A' + i);
+    struct state t = *s;
+    struct owner *o = &t.owners[i];
+    struct request r = unsend(o, conn);
+    struct effect effect;
+    bool waited_for;
+
+    if (r.kind == REQUEST_KILL) {
+        kill_conn(o, r.number);
+        search_reach(search, &t, "server: %c's c%u: kill c%u", who, conn, r.number);
+        return;
+    }
+    effect = run_request(w, &t, i, &r);
+    waited_for = conn == o->conn && (o->flags & REPLY_LOST) == 0 && memcmp(&o->wait, &r, sizeof r) == 0;
+    if (conn == RENEWALS) {
+        read_renewal(o, &r, effect.outcome, now_of(w, s));
+    } else if (waited_for) {
+        if (t.faults > 0) {
+            struct state lost = t;
+
+            lost.owners[i].flags |= REPLY_LOST;
+            search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn, show(i, &r),
+                         outcome_name(effect.outcome));
+        }
+        read_reply(w, o, &r, effect.outcome);
+    }
+    search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(i, &r), outcome_name(effect.outcome),
+                 waited_for ? ", read" : "");
+}
+
+/* A new connection, which begins by killing what the rules want killed. */
+static void reconnect(const struct world *w, struct owner *o)
+{
+    unsigned left = o->conn++;
+    enum close_rule close = w->scenario->rules->close;
+    unsigned first = close == CLOSE_KILLS_ALL ? FIRST_CONN : close == CLOSE_KILLS_LAST ? left : o->conn;
+
+    o->flags &= (uint8_t)~REPLY_LOST;
+    if (is_take(&o->wait))
+        o->flags |= IN_DOUBT;
+    for (unsigned conn = first; conn < o->conn; conn++)
+        send(o, o->conn, (struct request){.kind = REQUEST_KILL, .number = (uint8_t)conn});
+}
+
+/* Give a nested take up: back to the confirmed count, and on with the program after it. */
+static struct request back_to_confirmed(const struct owner *o, unsigned now)
+{
+    return (struct request){
+        .kind = REQUEST_RELEASE, .number = o->number, .count = o->count, .lease = 1, .sent = (uint8_t)now};
+}
+
+/* The owner no longer waits: it releases what the take it waits for may have done. */
+static void give_up(struct owner *o, const struct program *p, unsigned now)
+{
+    ask(o, o->wait.count > 1 ? back_to_confirmed(o, now) : last_release(o, p, now));
+}
+
+/* The owner gives the connection up while it waits. */
+static void expand_drop(struct world *w, const struct state *s, size_t i, struct search *search)
+{
+    char who = (char)('A' + i);
+    unsigned now = now_of(w, s);
+    struct state t = *s;
+    struct owner *o = &t.owners[i];
+    struct request again = o->wait;
+
+    t.faults--;
+    reconnect(w, o);
+    if (is_take(&again) && (again.count == 1 || w->scenario->rules->gives_up_live)) {
+        struct state u = t;
+
+        give_up(&u.owners[i], w->scenario->owners[i], now);
+        search_reach(search, &u, "%c drops c%u, gives up, releases on c%u", who, o->conn - 1, o->conn);
+    }
+    again.sent = (uint8_t)now;
+    if (again.kind == REQUEST_FIRST_TRY)
+        again.kind = REQUEST_TAKE;
+    ask(o, again);
+    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(i, &again), o->conn);
+}
+
+/* The connection lives, and the reply takes too long. */
+static void expand_late(struct world *w, const struct state *s, size_t i, struct search *search)
+{
+    struct state t = *s;
+    struct owner *o = &t.owners[i];
+    unsigned now = now_of(w, s);
+
+    t.faults--;
+    if (is_take(&o->wait)) {
+        give_up(o, w->scenario->owners[i], now);
+        search_reach(search, &t, "%c waits no longer, gives up, releases on c%u", (char)('A' + i), o->conn);
+    } else if (o->wait.kind == REQUEST_RENEW) {
+        o->wait = (struct request){0};
+        o->pc++;
+        search_reach(search, &t, "%c waits no longer for its extension", (char)('A' + i));
+    }
+}
+
+static void expand_owner(struct world *w, const struct state *s, size_t i, struct search *search)
+{
+    const struct owner *o = &s->owners[i];
+
+    if ((o->flags & DONE) == 0 && !is_waiting(o))
+        expand_program(w, s, i, search);
+    for (unsigned conn = 0; conn < CONNS; conn++)
+        if (o->queued[conn] > 0)
+            expand_server(w, s, i, conn, search);
+    if (!is_waiting(o) || s->faults == 0)
+        return;
+    expand_drop(w, s, i, search);
+    if (w->scenario->rules->gives_up_live && (o->flags & REPLY_LOST) == 0)
+        expand_late(w, s, i, search);
+}
+
+/* The rival's take and release are sent, run and answered in one step. */
+static void expand_rival(struct world *w, const struct state *s, struct search *search)
+{
+    struct request take = {.kind = REQUEST_TAKE, .number = RIVAL_NUMBER, .count = 1, .lease = RIVAL_LEASE};
+    struct request release = {.kind = REQUEST_RELEASE, .number = RIVAL_NUMBER, .lease = 1};
+    struct state t = *s;
+
+    if (s->rival_deadline > 0) {
+        (void)run_request(w, &t, RIVAL, &release);
+        t.rival_deadline = 0;
+        search_reach(search, &t, "the rival releases");
+    } else if (s->rival_turns > 0) {
+        struct effect effect = run_request(w, &t, RIVAL, &take);
+
+        if (effect.outcome != LOCK_TAKEN && effect.outcome != LOCK_HELD_ALREADY)
+            return;
+        t.rival_deadline = (uint8_t)(now_of(w, s) + RIVAL_LEASE);
+        t.rival_turns--;
+        search_reach(search, &t, "the rival takes the lock");
+    }
+}
+
+static void expand(void *arg, const void *bytes, struct search *search)
+{
+    struct world *w = arg;
+    struct state s = {0};
+
+    memcpy(&s, bytes, offsetof(struct state, owners) + w->owners * sizeof(struct owner));
+    expand_tick(w, &s, search);
+    for (size_t i = 0; i < w->owners; i++)
+        expand_owner(w, &s, i, search);
+    expand_rival(w, &s, search);
+}
+
+/* ---- what must not be ---------------------------------------------------------------------------------------------------------- */
+
+static bool believes(const struct owner *o, unsigned now)
+{
+    return o->deadline > now && o->count > 0;
+}
+
+static const char *unsafe(const struct world *w, const struct state *s)
+{
+    unsigned now = now_of(w, s);
+    uint32_t believed = 0;
+
+    if (s->rival_deadline > now)
+        believed |= hold_bit(RIVAL, RIVAL_NUMBER);
+    for (size_t i = 0; i < w->owners; i++)
+        if (believes(&s->owners[i], now))
+            believed |= hold_bit((unsigned)i, s->owners[i].number);
+    if ((believed & ~image_holds(w->images, image_of(s))) != 0)
+        return "GONE";
+    return (believed & (believed - 1)) != 0 ? "BOTH" : NULL;
+}
+
+static const char *zombie(const struct world *w, const struct state *s)
+{
+    uint32_t accounted = hold_bit(RIVAL, RIVAL_NUMBER);
+
+    for (size_t i = 0; i < w->owners; i++) {
+        const struct owner *o = &s->owners[i];
+
+        if ((o->flags & DONE) == 0 && (o->count > 0 || is_waiting(o) || (o->flags & IN_CALL) != 0 || o->pc == PC_UNDO))
+            accounted |= hold_bit((unsigned)i, o->number);
+    }
+    return (image_holds(w->images, image_of(s)) & ~accounted) != 0 ? "ZOMBIE" : NULL;
+}
+
+static const char *wrong(void *arg, const void *bytes)
+{
+    const struct world *w = arg;
+    const struct state *s = bytes;
+    unsigned checks = w->scenario->checks;
+    const char *verdict = NULL;
+
+    if ((checks & CHECK_SAFETY) != 0)
+        verdict = unsafe(w, s);
+    if (verdict == NULL && (checks & CHECK_ZOMBIE) != 0)
+        verdict = zombie(w, s);
+    if (verdict == NULL && (checks & CHECK_MODEL) != 0 && s->unlike_model)
+        verdict = "MODEL";
+    return verdict;
+}
+
+/* ---- the world's life ------------------------------------------------------------------------------------------------------------ */
+
+static void first_state(void *arg, void *ret)
+{
+    struct world *w = arg;
+    struct state s = {.faults = (uint8_t)w->scenario->faults, .rival_turns = (uint8_t)w->scenario->rival_turns};
+
+    for (size_t i = 0; i < w->owners; i++)
+        s.owners[i] = (struct owner){.conn = FIRST_CONN, .tries = TRIES_AFTER_REFUSAL};
+    memcpy(ret, &s, offsetof(struct state, owners) + w->owners * sizeof(struct owner));
+}
+
+struct search_result enumerate(const struct scenario *scenario, size_t limit, unsigned *ret_outcomes)
+{
+    struct world w = {.scenario = scenario};
+    struct search_model model = {.world = &w, .first = first_state, .expand = expand, .wrong = wrong};
+    struct search_result result;
+
+    if (scenario->faults > FAULTS_MAX || scenario->ticks > TICKS_MAX)
+        die("enumeration: more than %d faults or %d ticks", FAULTS_MAX, TICKS_MAX);
+    while (w.owners < OWNERS_MAX && scenario->owners[w.owners] != NULL)
+        w.owners++;
+    w.images = images_open(scenario->type, scenario->rules->planted);
+    model.state_size = offsetof(struct state, owners) + w.owners * sizeof(struct owner);
+    result = search_run(&model, limit);
+    if (ret_outcomes != NULL)
+        *ret_outcomes = images_outcomes(w.images);
+    images_close(w.images);
+    return result;
+}

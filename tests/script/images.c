@@ -1,0 +1,307 @@
+#include "tests/script/images.h"
+#include "scripts/scripts.h"
+#include "tests/support/wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 1000
+#define START_US INT64_C(1700000000000000)
+#define NO_IMAGE UINT32_MAX
+
+struct image {
+    size_t at; /* in im->bytes */
+    size_t len;
+    uint32_t next_tick; /* NO_IMAGE: not known yet */
+    uint32_t holds;
+    uint8_t tick;
+};
+
+/* What a command does to an image, remembered. */
+struct memo {
+    uint64_t key; /* image and command; 0: empty slot */
+    uint32_t image;
+    uint8_t outcome;
+    bool unlike_reference;
+};
+
+struct images {
+    const struct lock_type *type;
+    struct keyspace *ks;
+    char shas[LOCK_VERBS][KS_SHA_SIZE];
+    struct bytes bytes;
+    struct image *all;
+    uint32_t count, cap;
+    uint32_t *slots; /* by hash of the bytes: number + 1, or 0 */
+    size_t slot_count;
+    struct memo *memos; /* a hash table as well */
+    size_t memo_count, memo_slots;
+    unsigned outcomes;
+};
+
+/* ---- numbering the states of the keyspace ------------------------------------------------------------------------------- */
+
+void holder_name(char ret[LOCK_OWNER_SIZE], unsigned holder, unsigned number)
+{
+    memset(ret, 0, LOCK_OWNER_SIZE);
+    (void)snprintf(ret, LOCK_OWNER_SIZE, "%c:%u", (char)('A' + holder), number);
+}
+
+uint32_t hold_bit(unsigned holder, unsigned number)
+{
+    return UINT32_C(1) << (holder * NUMBERS_MAX + number);
+}
+
+static uint32_t find_holds(struct images *im)
+{
+    uint32_t holds = 0;
+    char name[LOCK_OWNER_SIZE];
+
+    for (unsigned holder = 0; holder < HOLDERS_MAX; holder++) {
+        for (unsigned number = 0; number < NUMBERS_MAX; number++) {
+            holder_name(name, holder, number);
+            if (im->type->holds(im->ks, name))
+                holds |= hold_bit(holder, number);
+        }
+    }
+    return holds;
+}
+
+static uint32_t *slot_of(const struct images *im, const char *bytes, size_t len)
+{
+    size_t at = (size_t)ks_hash(bytes, len) & (im->slot_count - 1);
+
+    for (;; at = (at + 1) & (im->slot_count - 1)) {
+        const struct image *image;
+
+        if (im->slots[at] == 0)
+            return &im->slots[at];
+        image = &im->all[im->slots[at] - 1];
+        if (image->len == len && memcmp(im->bytes.at + image->at, bytes, len) == 0)
+            return &im->slots[at];
+    }
+}
+
+static void grow_slots(struct images *im)
+{
+    free(im->slots);
+    im->slot_count *= 2;
+    im->slots = must_alloc(im->slot_count * sizeof *im->slots);
+    for (uint32_t i = 0; i < im->count; i++)
+        *slot_of(im, im->bytes.at + im->all[i].at, im->all[i].len) = i + 1;
+}
+
+static void add_image(struct images *im, const struct bytes *bytes)
+{
+    if (im->count == im->cap) {
+        im->cap = im->cap == 0 ? 256 : im->cap * 2;
+        im->all = must_realloc(im->all, im->cap * sizeof *im->all);
+    }
+    im->all[im->count++] = (struct image){
+        .at = im->bytes.len,
+        .len = bytes->len,
+        .next_tick = NO_IMAGE,
+        .holds = find_holds(im),
+        .tick = (uint8_t)((ks_time(im->ks) - START_US) / (TICK_MS * 1000)),
+    };
+    bytes_add(&im->bytes, bytes->at, bytes->len);
+}
+
+/* The number of the keyspace's present state. */
+static uint32_t number_now(struct images *im)
+{
+    struct bytes bytes = {0};
+    uint32_t *slot;
+    uint32_t number;
+
+    ks_save(im->ks, &bytes);
+    slot = slot_of(im, bytes.at, bytes.len);
+    if (*slot == 0) {
+        add_image(im, &bytes);
+        *slot = im->count;
+    }
+    number = *slot - 1;
+    bytes_done(&bytes);
+    if (im->count * 2 > im->slot_count)
+        grow_slots(im);
+    return number;
+}
+
+static void restore(struct images *im, uint32_t image)
+{
+    ks_restore(im->ks, im->bytes.at + im->all[image].at, im->all[image].len);
+}
+
+uint32_t image_after_tick(struct images *im, uint32_t image)
+{
+    if (im->all[image].next_tick == NO_IMAGE) {
+        uint32_t next;
+
+        restore(im, image);
+        ks_advance(im->ks, TICK_MS * 1000);
+        next = number_now(im);
+        im->all[image].next_tick = next;
+    }
+    return im->all[image].next_tick;
+}
+
+unsigned image_tick(const struct images *im, uint32_t image)
+{
+    return im->all[image].tick;
+}
+
+uint32_t image_holds(const struct images *im, uint32_t image)
+{
+    return im->all[image].holds;
+}
+
+unsigned images_outcomes(const struct images *im)
+{
+    return im->outcomes;
+}
+
+/* ---- running commands ----------------------------------------------------------------------------------------------------- */
+
+static bool same_lock_state(const struct lock_state *a, const struct lock_state *b)
+{
+    if (!a->held || !b->held)
+        return a->held == b->held;
+    return strcmp(a->owner, b->owner) == 0 && a->count == b->count && a->expire_ms == b->expire_ms;
+}
+
+/* Run the call on the keyspace as it is, and on the reference; are they alike? */
+static bool run_both(struct images *im, const struct lock_call *call, enum lock_outcome *ret)
+{
+    struct lock_state expected;
+    struct lock_state found;
+    struct lock_words words;
+    struct lock_answer answer;
+    struct lock_answer law;
+    struct reply *reply;
+    bool readable = im->type->look(im->ks, &expected);
+
+    im->type->lay_out(call, im->shas[call->verb], &words);
+    reply = ks_command(im->ks, words.count, words.at, NULL);
+    answer = im->type->read(call->verb, reply);
+    reply_free(reply);
+    *ret = answer.outcome;
+    if (!readable || !im->type->look(im->ks, &found))
+        return false;
+    law = im->type->reference(&expected, call, ks_time(im->ks) / 1000);
+    return answer.outcome == law.outcome && answer.ms == law.ms && same_lock_state(&expected, &found);
+}
+
+static struct memo *memo_slot(const struct images *im, uint64_t key)
+{
+    size_t at = (size_t)ks_hash(&key, sizeof key) & (im->memo_slots - 1);
+
+    while (im->memos[at].key != 0 && im->memos[at].key != key)
+        at = (at + 1) & (im->memo_slots - 1);
+    return &im->memos[at];
+}
+
+static void grow_memos(struct images *im)
+{
+    struct memo *old = im->memos;
+    size_t old_slots = im->memo_slots;
+
+    im->memo_slots *= 2;
+    im->memos = must_alloc(im->memo_slots * sizeof *im->memos);
+    for (size_t i = 0; i < old_slots; i++)
+        if (old[i].key != 0)
+            *memo_slot(im, old[i].key) = old[i];
+    free(old);
+}
+
+static struct memo run(struct images *im, uint64_t key, uint32_t image, const struct image_command *command)
+{
+    struct lock_call call = {
+        .verb = command->verb, .count = command->count, .lease_ms = (int64_t)command->lease * TICK_MS - 1};
+    struct memo memo = {.key = key};
+    enum lock_outcome outcome;
+
+    holder_name(call.owner, command->holder, command->number);
+    restore(im, image);
+    memo.unlike_reference = !run_both(im, &call, &outcome);
+    memo.outcome = (uint8_t)outcome;
+    memo.image = number_now(im);
+    im->outcomes |= 1u << outcome;
+    return memo;
+}
+
+struct effect image_apply(struct images *im, uint32_t image, const struct image_command *command)
+{
+    uint64_t key = (uint64_t)image << 32 | (uint64_t)(command->verb + 1) << 24 | (uint64_t)command->holder << 20 |
+                   (uint64_t)command->number << 16 | (uint64_t)command->count << 8 | command->lease;
+    struct memo memo = *memo_slot(im, key);
+
+    if (memo.key == 0) {
+        memo = run(im, key, image, command);
+        *memo_slot(im, key) = memo;
+        if (++im->memo_count * 2 > im->memo_slots)
+            grow_memos(im);
+    }
+    return (struct effect){
+        .image = memo.image, .outcome = (enum lock_outcome)memo.outcome, .unlike_reference = memo.unlike_reference};
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------------- */
+
+static void load_product(struct images *im, enum lock_verb verb, const char *name)
+{
+    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++) {
+        if (strcmp(rdl__scripts[i].name, name) == 0) {
+            ks_load(im->ks, rdl__scripts[i].body, rdl__scripts[i].body_len, im->shas[verb]);
+            return;
+        }
+    }
+    die("enumeration: the product has no script %s", name);
+}
+
+static void load_planted(struct images *im, enum lock_verb verb, const char *name)
+{
+    char *path = must_format("tests/script/naive/%s.lua", name);
+    char body[4096];
+    FILE *f = fopen(path, "r");
+    size_t len;
+
+    if (f == NULL)
+        die("enumeration: cannot read %s (tests run from the top of the tree)", path);
+    len = fread(body, 1, sizeof body, f);
+    if (len == sizeof body)
+        die("enumeration: %s is too long", path);
+    ks_load(im->ks, body, len, im->shas[verb]);
+    fclose(f);
+    free(path);
+}
+
+struct images *images_open(const struct lock_type *type, const char *const planted[LOCK_VERBS])
+{
+    struct images *im = must_alloc(sizeof *im);
+
+    *im = (struct images){.type = type, .ks = ks_new(START_US), .slot_count = 1024, .memo_slots = 4096};
+    im->slots = must_alloc(im->slot_count * sizeof *im->slots);
+    im->memos = must_alloc(im->memo_slots * sizeof *im->memos);
+    for (int verb = 0; verb < LOCK_VERBS; verb++) {
+        if (planted[verb] != NULL)
+            load_planted(im, (enum lock_verb)verb, planted[verb]);
+        else if (type->scripts[verb] != NULL)
+            load_product(im, (enum lock_verb)verb, type->scripts[verb]);
+    }
+    (void)number_now(im);
+    return im;
+}
+
+struct images *images_close(struct images *im)
+{
+    if (im == NULL)
+        return NULL;
+    ks_free(im->ks);
+    bytes_done(&im->bytes);
+    free(im->all);
+    free(im->slots);
+    free(im->memos);
+    free(im);
+    return NULL;
+}

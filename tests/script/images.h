@@ -1,0 +1,56 @@
+/* images.h - the states in which the enumeration's keyspace can be, numbered, and what time and commands make of them.
+ *
+ * The same few images come up again and again under different clients, so each command is run on each image once, by the
+ * scripts and by the reference, and remembered. Number 0 is the empty keyspace at tick 0.
+ *
+ * Time counts in ticks. The server still has a key in the millisecond in which its time ends, so a lease of k ticks is asked for
+ * as one millisecond less, and is over when k ticks are.
+ */
+#ifndef TESTS_SCRIPT_IMAGES_H
+#define TESTS_SCRIPT_IMAGES_H
+
+#include "tests/script/lock_model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct images;
+
+/* Owners are numbered; each draws numbers n for its holds. */
+#define HOLDERS_MAX 4
+#define NUMBERS_MAX 8
+
+/* A verb as it is said to the server. */
+struct image_command {
+    enum lock_verb verb;
+    uint8_t holder; /* below HOLDERS_MAX */
+    uint8_t number; /* n, below NUMBERS_MAX */
+    uint8_t count;
+    uint8_t lease; /* in ticks */
+};
+
+struct effect {
+    uint32_t image; /* afterwards */
+    enum lock_outcome outcome;
+    bool unlike_reference; /* the answer, or the state afterwards */
+};
+
+/* `planted` names scripts of tests/script/naive that stand in for the product's; NULL: the product's. */
+struct images *images_open(const struct lock_type *type, const char *const planted[LOCK_VERBS]);
+struct images *images_close(struct images *im); /* NULL is fine; returns NULL */
+
+struct effect image_apply(struct images *im, uint32_t image, const struct image_command *command);
+uint32_t image_after_tick(struct images *im, uint32_t image);
+
+unsigned image_tick(const struct images *im, uint32_t image);
+/* A bit for each hold that the keyspace has: hold_bit(holder, n). */
+uint32_t image_holds(const struct images *im, uint32_t image);
+uint32_t hold_bit(unsigned holder, unsigned number);
+
+/* A bit for each lock_outcome that occurred. */
+unsigned images_outcomes(const struct images *im);
+
+/* "A:1" */
+void holder_name(char ret[LOCK_OWNER_SIZE], unsigned holder, unsigned number);
+
+#endif

@@ -1,0 +1,109 @@
+/* lock_model.h - what a lock is to the enumeration: its state, its verbs and its answers, apart from how Redis holds them.
+ *
+ * A lock type is one file that ends in one struct lock_type: how a verb becomes a command, how a reply is read, and what
+ * the keyspace says the state is. Its law is the reference, a function written from PROTOCOL.md and not from the Lua: every
+ * command that the enumeration runs is answered by both, and answers and states must agree.
+ *
+ * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well.
+ */
+#ifndef TESTS_SCRIPT_LOCK_MODEL_H
+#define TESTS_SCRIPT_LOCK_MODEL_H
+
+#include "tests/script/keyspace.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOCK_NAME "N"
+#define LOCK_CHANNEL "ch"
+#define LOCK_OWNER_SIZE 16 /* "A:1" */
+
+enum lock_verb {
+    LOCK_FIRST_TRY, /* take, by the cheapest command there is; the type may have one */
+    LOCK_TAKE,
+    LOCK_RELEASE,
+    LOCK_RENEW, /* and extend */
+    LOCK_VERBS,
+};
+
+struct lock_call {
+    enum lock_verb verb;
+    char owner[LOCK_OWNER_SIZE];
+    int64_t count;    /* wanted, or to be left */
+    int64_t lease_ms; /* LOCK_RELEASE: only a naive script looks at it */
+};
+
+enum lock_outcome {
+    LOCK_UNREADABLE, /* an error, or no answer of that verb */
+    LOCK_TAKEN,
+    LOCK_HELD_ALREADY,
+    LOCK_HOLD_GONE,     /* a nested take found no hold */
+    LOCK_REFUSED,       /* ms: time to live of the holder, or -1 */
+    LOCK_REFUSED_BLIND, /* to a first try, which learns no more */
+    LOCK_FREED,
+    LOCK_STILL_HELD,
+    LOCK_NO_SUCH_HOLD,
+    LOCK_RENEWED, /* ms: time to live before, or -1 */
+};
+
+struct lock_answer {
+    enum lock_outcome outcome;
+    int64_t ms;
+};
+
+#define NEVER INT64_C(-1)
+
+struct lock_state {
+    bool held;
+    char owner[LOCK_OWNER_SIZE];
+    int64_t count;
+    int64_t expire_ms; /* NEVER: no time to live */
+};
+
+/* The law of a lock that one owner holds at a time: the answer, and *state as it is afterwards. */
+struct lock_answer mutex_reference(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
+
+#define LOCK_WORDS 12
+
+/* One command, laid out. */
+struct lock_words {
+    size_t count;
+    const char *at[LOCK_WORDS];
+    char numbers[2][24]; /* what count and lease look like */
+};
+
+struct lock_type {
+    const char *name;
+    bool reentrant;
+    bool has_first_try; /* LOCK_FIRST_TRY is another command than LOCK_TAKE */
+    /* Name of the verb's script, in scripts/ and for planted ones in tests/script/naive/; NULL: it needs none. */
+    const char *scripts[LOCK_VERBS];
+    /* The command of a call. `sha` is that of the verb's script. */
+    void (*lay_out)(const struct lock_call *call, const char *sha, struct lock_words *ret);
+    struct lock_answer (*read)(enum lock_verb verb, const struct reply *reply);
+    /* What the keyspace says. False: nothing that the lock can be. */
+    bool (*look)(struct keyspace *ks, struct lock_state *ret);
+    /* Does the keyspace have a hold of that owner? Naive scripts may leave several. */
+    bool (*holds)(struct keyspace *ks, const char *owner);
+    struct lock_answer (*reference)(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
+};
+
+extern const struct lock_type reentrant_type;
+extern const struct lock_type simple_type;
+
+/* ---- for the types ------------------------------------------------------------------------------------------------------ */
+
+/* The take, release and renew scripts of mutexes have the same words and answers. */
+void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret);
+struct lock_answer mutex_read(enum lock_verb verb, const struct reply *reply);
+
+void word_add(struct lock_words *w, const char *word);
+
+/* One command and its answer as a number, or `otherwise`. */
+int64_t ask_integer(struct keyspace *ks, int64_t otherwise, const char *verb, const char *word);
+/* Its answer as text, at most an owner's; false: nil, an error, or too long. */
+bool ask_text(struct keyspace *ks, char ret[LOCK_OWNER_SIZE], const char *verb, const char *word);
+/* Moment at which the lock's key ends, or NEVER. */
+int64_t ask_expiry(struct keyspace *ks);
+
+#endif

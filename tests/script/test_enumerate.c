@@ -1,0 +1,215 @@
+/* test_enumerate.c - all orders in which verbs, connections and time can meet, for small programs.
+ *
+ * Three parts. First the schedules that PROTOCOL.md names, each found in scripts or rules that lack what closes it: same
+ * verdict, same number of steps. Then the world is the one in which the rules were found: as many states as the models had. Then
+ * the product's scripts under the rules, in that world and in larger ones. What is searched and for what: enumerate.h.
+ *
+ * Seeing a red schedule: run this program with --verbose after changing its number of steps.
+ */
+#include "tests/script/enumerate_cases.h"
+
+#include <criterion/criterion.h>
+
+#define LONG .timeout = 1200
+
+/* One owner, or two, against the rival, as in the models. */
+#define BESIDE_RIVAL(lock, by, fault_count, looked_for, ...)                                                                \
+    (&(struct scenario){.type = &lock##_type,                                                                               \
+                        .rules = by,                                                                                        \
+                        .owners = {__VA_ARGS__},                                                                            \
+                        .rival_turns = 2,                                                                                   \
+                        .faults = fault_count,                                                                              \
+                        .ticks = 7,                                                                                         \
+                        .checks = looked_for})
+#define RULES(...) (&(struct rules){__VA_ARGS__})
+
+/* Scripts that write what they are told: HSET and PEXPIRE, whatever is there. */
+#define SETTING                                                                                                             \
+    .planted = {[LOCK_TAKE] = "reentrant_take_sets",                                                                        \
+                [LOCK_RELEASE] = "reentrant_release_sets",                                                                  \
+                [LOCK_RENEW] = "reentrant_renew_sets"}
+
+/* ---- red ---------------------------------------------------------------------------------------------------------------------- */
+
+Test(enumerate_red, late_take_that_sets_the_lease_undoes_an_extension_in_8_steps, LONG)
+{
+    expect_bad(BESIDE_RIVAL(reentrant, RULES(SETTING), 1, CHECK_SAFETY, &programs[LOCK_EXTEND]), "GONE", 8);
+}
+
+Test(enumerate_red, renewal_that_sets_the_lease_shortens_a_longer_one_in_5_steps_without_a_fault, LONG)
+{
+    const struct rules *rules = RULES(SETTING, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 0, CHECK_SAFETY, &programs[LOCK_RENEW_EXTEND]), "GONE", 5);
+}
+
+Test(enumerate_red, nested_take_that_sets_the_lease_shortens_the_outer_one_in_6_steps, LONG)
+{
+    const struct rules *rules = RULES(SETTING, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 0, CHECK_SAFETY, &programs[LOCK_NEST]), "GONE", 6);
+}
+
+Test(enumerate_red, without_kill_a_take_given_up_comes_back_as_a_zombie_in_4_steps, LONG)
+{
+    const struct rules *rules = RULES(.close = CLOSE_ONLY);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 1, CHECK_ZOMBIE, &programs[LOCK_UNLOCK]), "ZOMBIE", 4);
+    expect_bad(BESIDE_RIVAL(simple, rules, 1, CHECK_ZOMBIE, &programs[LOCK_UNLOCK]), "ZOMBIE", 4);
+}
+
+Test(enumerate_red, killing_only_the_last_connection_leaves_a_zombie_in_6_steps_with_two_faults, LONG)
+{
+    const struct rules *rules = RULES(.close = CLOSE_KILLS_LAST);
+
+    expect_ok(BESIDE_RIVAL(reentrant, rules, 1, CHECK_ALL, &programs[LOCK_UNLOCK]));
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 2, CHECK_ZOMBIE, &programs[LOCK_UNLOCK]), "ZOMBIE", 6);
+    expect_bad(BESIDE_RIVAL(simple, rules, 2, CHECK_ZOMBIE, &programs[LOCK_UNLOCK]), "ZOMBIE", 6);
+}
+
+Test(enumerate_red, number_used_again_lets_a_late_release_delete_the_newer_hold_in_8_steps, LONG)
+{
+    const struct rules *rules = RULES(.same_number = true);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 1, CHECK_SAFETY, &programs[LOCK_TWICE]), "GONE", 8);
+    expect_bad(BESIDE_RIVAL(simple, rules, 1, CHECK_SAFETY, &programs[LOCK_TWICE]), "GONE", 8);
+}
+
+Test(enumerate_red, nested_take_that_creates_answers_otherwise_than_the_reference, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_TAKE] = "reentrant_take_creates"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 0, CHECK_MODEL, &programs[LOCK_NEST]), "MODEL", 9);
+}
+
+Test(enumerate_red, scripts_that_set_answer_otherwise_than_the_reference, LONG)
+{
+    const struct rules *rules = RULES(SETTING, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(reentrant, rules, 1, CHECK_MODEL, &programs[LOCK_UNLOCK]), "MODEL", 5);
+}
+
+Test(enumerate_red, unchecked_release_deletes_anothers_hold, LONG)
+{
+    const struct rules *reentrant = RULES(.planted = {[LOCK_RELEASE] = "reentrant_release_unchecked"});
+    const struct rules *simple = RULES(.planted = {[LOCK_RELEASE] = "simple_release_unchecked"});
+
+    expect_bad(BESIDE_RIVAL(reentrant, reentrant, 0, CHECK_SAFETY, &programs[LOCK_UNLOCK]), "GONE", 8);
+    expect_bad(BESIDE_RIVAL(simple, simple, 0, CHECK_SAFETY, &programs[LOCK_UNLOCK]), "GONE", 8);
+}
+
+Test(enumerate_red, unchecked_renewal_takes_anothers_hold_for_its_own, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_RENEW] = "simple_renew_unchecked"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(simple, rules, 0, CHECK_SAFETY, &programs[LOCK_EXTEND]), "GONE", 7);
+}
+
+Test(enumerate_red, take_that_overwrites_undoes_an_extension, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_TAKE] = "simple_take_overwrites"});
+
+    expect_bad(BESIDE_RIVAL(simple, rules, 2, CHECK_SAFETY, &programs[LOCK_EXTEND]), "GONE", 9);
+}
+
+/* ---- the same world -------------------------------------------------------------------------------------------------------------- */
+
+/* How many states the models found, by program; 0: they found a bad one. */
+static void expect_known(const struct rules *rules, int faults, unsigned checks, const size_t known[PROGRAMS])
+{
+    for (size_t p = 0; p < PROGRAMS; p++)
+        if (known[p] != 0)
+            expect_states(BESIDE_RIVAL(reentrant, rules, faults, checks, &programs[p]), known[p]);
+}
+
+Test(enumerate_world, one_fault_leads_to_as_many_states_as_in_the_models, LONG)
+{
+    static const size_t KILLS[] = {15059, 25666, 42819, 32756, 62388, 87254};
+    static const size_t SETS[] = {15059, 25666, 0, 32756, 62388, 0};
+    static const size_t NO_KILL[] = {19357, 35866, 68784, 55503, 101451, 130092};
+    static const size_t SAME_NUMBER[] = {15059, 25666, 42819, 27434, 62388, 87254};
+
+    expect_known(RULES(.close = CLOSE_KILLS_ALL), 1, CHECK_ALL, KILLS);
+    expect_known(RULES(.close = CLOSE_KILLS_LAST), 1, CHECK_ALL, KILLS);
+    expect_known(RULES(.close = CLOSE_KILLS_ALL, SETTING), 1, CHECK_SAFETY | CHECK_ZOMBIE, SETS);
+    expect_known(RULES(.close = CLOSE_ONLY), 1, CHECK_SAFETY | CHECK_MODEL, NO_KILL);
+    expect_known(RULES(.close = CLOSE_KILLS_ALL, .same_number = true), 1, CHECK_ALL, SAME_NUMBER);
+}
+
+Test(enumerate_world, two_faults_lead_to_as_many_states_as_in_the_models, LONG)
+{
+    static const size_t KILLS[] = {93660, 158537, 236475, 207272, 298859, 491569};
+    static const size_t KILLS_LAST[] = {81285, 142042, 222963, 191662, 304131, 451964};
+
+    expect_known(RULES(.close = CLOSE_KILLS_ALL), 2, CHECK_ALL, KILLS);
+    expect_known(RULES(.close = CLOSE_KILLS_LAST), 2, CHECK_SAFETY | CHECK_MODEL, KILLS_LAST);
+}
+
+/* A search that never gets anywhere finds nothing either. */
+static unsigned outcomes_of(const struct scenario *scenario)
+{
+    unsigned outcomes;
+    struct search_result r = enumerate(scenario, STATES_MAX, &outcomes);
+
+    cr_expect_null(r.verdict);
+    search_done(&r);
+    return outcomes;
+}
+
+Test(enumerate_world, every_answer_occurs, LONG)
+{
+    unsigned both =
+        1u << LOCK_TAKEN | 1u << LOCK_HELD_ALREADY | 1u << LOCK_REFUSED | 1u << LOCK_FREED | 1u << LOCK_NO_SUCH_HOLD;
+
+    cr_expect_eq(outcomes_of(BESIDE_RIVAL(reentrant, &the_rules, 1, CHECK_ALL, &programs[LOCK_NEST])),
+                 both | 1u << LOCK_HOLD_GONE | 1u << LOCK_STILL_HELD);
+    cr_expect_eq(outcomes_of(BESIDE_RIVAL(simple, &the_rules, 1, CHECK_ALL, &programs[LOCK_EXTEND])),
+                 both | 1u << LOCK_REFUSED_BLIND | 1u << LOCK_RENEWED);
+}
+
+/* ---- green ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A bit for each program. */
+#define SET(program) (1u << (program))
+
+Test(enumerate, reentrant_lock_survives_two_faults_beside_a_rival, LONG)
+{
+    for (size_t p = 0; p < PROGRAMS; p++)
+        expect_ok(BESIDE_RIVAL(reentrant, &the_rules_live, 2, CHECK_ALL, &programs[p]));
+}
+
+Test(enumerate, simple_lock_survives_two_faults_beside_a_rival, LONG)
+{
+    for (size_t p = 0; p < PROGRAMS; p++)
+        if (p != LOCK_NEST)
+            expect_ok(BESIDE_RIVAL(simple, &the_rules_live, 2, CHECK_ALL, &programs[p]));
+}
+
+Test(enumerate, two_owners_of_a_reentrant_lock_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&reentrant_type, SET(LOCK_UNLOCK) | SET(LOCK_EXTEND) | SET(LOCK_NEST) | SET(LOCK_TWICE), 1, 5);
+}
+
+Test(enumerate, two_owners_of_a_simple_lock_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&simple_type, SET(LOCK_UNLOCK) | SET(LOCK_EXTEND) | SET(LOCK_TWICE), 1, 5);
+}
+
+Test(enumerate, two_owners_with_renewals_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&reentrant_type, SET(LOCK_RENEW_EXTEND), 1, 4);
+    expect_pairs_ok(&simple_type, SET(LOCK_RENEW_TWICE), 1, 4);
+}
+
+Test(enumerate, two_owners_survive_two_faults, LONG)
+{
+    expect_pairs_ok(&reentrant_type, SET(LOCK_UNLOCK), 2, 4);
+    expect_pairs_ok(&simple_type, SET(LOCK_UNLOCK), 2, 4);
+    expect_pairs_ok(&reentrant_type, SET(LOCK_UNLOCK) | SET(LOCK_NEST), 2, 2);
+}
+
+Test(enumerate, three_owners_survive_a_fault, LONG)
+{
+    expect_three_ok(&reentrant_type, LOCK_UNLOCK, 1, 3);
+    expect_three_ok(&simple_type, LOCK_UNLOCK, 1, 2);
+}
