@@ -405,6 +405,15 @@ class TheServer(support.Case):
         self.assertIn("@" + server.path, result.out)
         self.assert_no_secret(result)
 
+    def test_a_password_is_not_shown_when_the_server_goes_away(self):
+        server = support.Server(password=support.PASSWORD)
+        self.addCleanup(server.stop)
+        process = self.hold("x", "--verbose", "--lease", "500ms", "--server", server.secret_uri)
+        server.kill()
+        result = self.result(process)
+        self.assert_says(result, 75, "lost 'x' at unix://" + server.path)
+        self.assert_no_secret(result)
+
     def test_a_key_of_another_type_is_70_in_the_servers_words(self):
         self.server.redis("SET", "x", "a string")
         self.assert_says(self.run_lock("-n", "x", "true"), 70, "cannot lock 'x' at %s: " % self.server.uri, "WRONGTYPE")

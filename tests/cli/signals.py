@@ -238,6 +238,11 @@ class Terminal:
 
 class AtATerminal(support.Case):
     def setUp(self):
+        try:
+            for fd in pty.openpty():
+                os.close(fd)
+        except OSError as error:
+            self.skipTest("there are no pseudo-terminals here: %s" % error)
         super().setUp()
         self.recorder = os.path.join(self.folder, "recorder.py")
         with open(self.recorder, "w") as f:
