@@ -1,4 +1,4 @@
-"""redis-py's lock, measured. The command line and the answer are described in tools/bench/peers/build."""
+"""redis-py's lock, measured. The command line and the answer are described in tools/benchmarks/peers/build."""
 
 import argparse
 import concurrent.futures

@@ -17,7 +17,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** Redisson's reentrant lock, measured. The command line and the answer are described in tools/bench/peers/build. */
+/** Redisson's reentrant lock, measured. The command line and the answer are described in tools/benchmarks/peers/build. */
 public final class RedissonPeer {
     private static final Set<String> OPTIONS = Set.of("server", "mode", "threads", "locks", "seconds", "warmup");
     private static final long LEASE_MS = 30_000;

@@ -1,4 +1,4 @@
-// rueidislock, measured. The command line and the answer are described in tools/bench/peers/build.
+// rueidislock, measured. The command line and the answer are described in tools/benchmarks/peers/build.
 package main
 
 import (

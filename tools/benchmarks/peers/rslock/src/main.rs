@@ -1,4 +1,4 @@
-//! rslock, measured. The command line and the answer are described in tools/bench/peers/build.
+//! rslock, measured. The command line and the answer are described in tools/benchmarks/peers/build.
 //!
 //! The threads are tasks of one thread, over the one connection that a LockManager has.
 

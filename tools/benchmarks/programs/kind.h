@@ -1,0 +1,35 @@
+/* kind.h - who locks: redlatch, or a program of plain hiredis that sends the same scripts.
+ *
+ * What is measured is written once, against this table. A party is one who locks, by itself: a thread or a process; parties
+ * of one process have a common part. Whatever fails is the end of the program.
+ *
+ *   redlatch, redlatch-simple        one client a process, through the public headers
+ *   reentrant, simple, redisson      a hiredis connection a party, with that traffic (traffic.h)
+ */
+#ifndef TOOLS_BENCHMARKS_KIND_H
+#define TOOLS_BENCHMARKS_KIND_H
+
+#include "tools/benchmarks/programs/measure.h"
+
+struct kind_ops {
+    void *(*start)(const struct run *run, const char *server); /* server: where, run->server or a proxy before it */
+    void (*stop)(void *common);
+    void *(*join)(void *common, const char *lock);
+    void (*part)(void *party);
+    void (*take)(void *party); /* waits for the lock */
+    void (*release)(void *party);
+};
+
+struct kind {
+    const char *name;
+    const char *plain; /* the one command of a pair that is no script, as INFO writes it, or NULL */
+    const struct kind_ops *ops;
+};
+
+/* That of --kind. */
+const struct kind *kind_of(const struct run *run);
+
+extern const struct kind_ops ours_ops;
+extern const struct kind_ops plain_ops;
+
+#endif

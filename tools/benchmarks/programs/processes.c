@@ -1,0 +1,144 @@
+/* processes.c - N processes on one lock, nothing done inside, and see processes.h.
+ *
+ * What counts are changes of owner: a holder that takes the lock again makes none. A process that slept beside a free lock
+ * would show as a long gap between a release and the next take, or as a long wait. */
+#include "tools/benchmarks/programs/processes.h"
+
+#include "tools/benchmarks/programs/kind.h"
+#include "tools/benchmarks/programs/tally.h"
+#include "tools/benchmarks/programs/traffic.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t spawn(void (*body)(void *arg), void *arg)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+
+    if (pid < 0)
+        fail("fork: %s", strerror(errno));
+    if (pid > 0)
+        return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+        body(arg);
+    _exit(0);
+}
+
+void reap(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            fail("waitpid: %s", strerror(errno));
+    if (status != 0)
+        fail("a process of the measurement did not end well");
+}
+
+/* Shared. What the lock guards is touched by its holder only, but for the counters that are looked at from outside. */
+struct field {
+    const struct run *run;
+    struct phase phase;
+    _Atomic int64_t inside; /* 1: somebody is */
+    _Atomic int64_t changes;
+    _Atomic int64_t longest_gap;
+    _Atomic int64_t longest_wait;
+    int64_t last; /* who had it */
+    int64_t released_at;
+};
+
+struct place {
+    struct field *field;
+    int64_t number;
+};
+
+static void raise_to(_Atomic int64_t *most, int64_t value)
+{
+    int64_t seen = atomic_load(most);
+
+    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value))
+        ;
+}
+
+static void inside(struct field *field, int64_t me, int64_t asked_at)
+{
+    int64_t now = now_ns();
+
+    if (atomic_exchange(&field->inside, 1) != 0)
+        fail("two processes hold one lock");
+    if (field->last != me)
+        atomic_fetch_add(&field->changes, 1);
+    if (asked_at >= field->phase.start && now < field->phase.end) {
+        raise_to(&field->longest_wait, now - asked_at);
+        if (field->released_at >= field->phase.start)
+            raise_to(&field->longest_gap, now - field->released_at);
+    }
+    field->last = me;
+    atomic_store(&field->inside, 0);
+    field->released_at = now_ns();
+}
+
+static void contend(void *arg)
+{
+    const struct place *place = arg;
+    struct field *field = place->field;
+    const struct kind *kind = kind_of(field->run);
+    void *common = kind->ops->start(field->run, field->run->server);
+    void *party = kind->ops->join(common, "bench:contended");
+
+    while (now_ns() < field->phase.end) {
+        int64_t asked_at = now_ns();
+
+        kind->ops->take(party);
+        inside(field, place->number, asked_at);
+        kind->ops->release(party);
+    }
+    kind->ops->part(party);
+    kind->ops->stop(common);
+}
+
+void measure_processes(const struct run *run)
+{
+    struct field *field = share(sizeof *field);
+    struct place *places = allocate((size_t)run->processes, sizeof *places);
+    pid_t *pids = allocate((size_t)run->processes, sizeof *pids);
+    redisContext *c;
+    struct tally from;
+    struct tally to;
+    int64_t changes;
+
+    field->run = run;
+    field->phase = phase_from_now(run);
+    field->last = -1;
+    for (int64_t i = 0; i < run->processes; i++) {
+        places[i] = (struct place){.field = field, .number = i};
+        pids[i] = spawn(contend, &places[i]);
+    }
+    c = connect_to(run->server);
+    sleep_until(field->phase.start);
+    changes = -atomic_load(&field->changes);
+    from = tally_read(c, NULL);
+    sleep_until(field->phase.end);
+    changes += atomic_load(&field->changes);
+    to = tally_read(c, NULL);
+    for (int64_t i = 0; i < run->processes; i++)
+        reap(pids[i]);
+    if (changes == 0)
+        fail("the lock never changed hands");
+    answer_number("count", (double)changes);
+    answer_number("per_second", (double)changes / run->seconds);
+    answer_number("longest_gap_ms", (double)atomic_load(&field->longest_gap) / (double)MS);
+    answer_number("longest_wait_ms", (double)atomic_load(&field->longest_wait) / (double)MS);
+    tally_answer(&from, &to, (double)changes);
+    answer_end();
+    redisFree(c);
+    free(places);
+    free(pids);
+}

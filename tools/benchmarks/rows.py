@@ -1,0 +1,182 @@
+"""The rows: what is measured, against whom, and what is to be reached.
+
+A row has contenders, who run by turns, round after round, on one server that is pinned with them; and targets, each a
+number made from redlatch's answer and another contender's of the same round, so that what disturbs the machine for a
+while disturbs both. A new row is one entry in ROWS.
+
+    where     "same": client and server share a core; "other": each has its own
+    tcp       loopback, else a unix socket
+    shows     what of the answers is shown: (key, unit, text)
+    rounds    how many, where counting needs no repetition
+"""
+
+import collections
+
+import costs
+import peers
+
+Contender = collections.namedtuple("Contender", "name run")
+Target = collections.namedtuple("Target", "text value base must aim least")
+Row = collections.namedtuple("Row", "name title where tcp contenders shows targets rounds", defaults=(None,))
+
+OURS = "redlatch"
+HIREDIS = "hiredis"
+CEILING = "pipelined"
+THREADS_OF_ROWS = (32, 128, 256)
+
+
+# ---- contenders ----------------------------------------------------------------------------------------------------------
+
+def program(name, measurement, busy=False, **options):
+    """The bench's own program. busy: beside it somebody else wants its core. An option may be scaled()."""
+    def run(stage):
+        given = {key: value(stage.settings) if callable(value) else value for key, value in options.items()}
+        if not busy:
+            return stage.measure(measurement, given)
+        with stage.busy():
+            return stage.measure(measurement, given)
+    return Contender(name, run)
+
+
+def scaled(full, quick):
+    return lambda settings: quick if settings.quick else full
+
+
+def ours(measurement, **options):
+    return program(OURS, measurement, **{"kind": "redlatch", **options})
+
+
+def hiredis(measurement, **options):
+    return program(HIREDIS, measurement, **{"kind": "reentrant", **options})
+
+
+def ceiling(kind="reentrant", owners=256):
+    return program(CEILING, "pipeline", kind=kind, owners=owners)
+
+
+def peer(name, mode="pairs", threads=1):
+    return Contender(name, lambda stage: peers.measure(stage, name, mode, threads))
+
+
+def counting(name, count, **options):
+    return Contender(name, lambda stage: count(stage, options))
+
+
+# ---- targets -------------------------------------------------------------------------------------------------------------
+
+def ratio(key, base, must, aim=None, least=False, text=None):
+    return Target("%s, %s" % (text or NAMES[key], "times " + base if least else "of " + base),
+                  lambda own, other: own[key] / other[key], base, must, aim, least)
+
+
+def bound(text, key, must, aim=None):
+    return Target(text, lambda own, _: own[key], None, must, aim, False)
+
+
+NAMES = dict(p50_us="p50", p99_us="p99", per_second="pairs/s", server_us="server time", script_us="time in scripts")
+
+LATENCY = [("p50_us", "us", "p50"), ("p99_us", "us", "p99"), ("client_us", "us", "client's CPU")]
+THROUGHPUT = [("per_second", "/s", "pairs"), ("p99_us", "us", "p99"), ("client_us", "us", "client's CPU"),
+              ("server_us", "us", "server's CPU"), ("commands", "", "commands")]
+SERVER = [("server_us", "us", "server's CPU"), ("script_us", "us", "in scripts"), ("commands", "", "commands")]
+HANDOFF = [("p50_us", "us", "p50"), ("p99_us", "us", "p99")]
+CHANGES = [("per_second", "/s", "changes of owner"), ("commands", "", "commands each"),
+           ("longest_gap_ms", "ms", "longest free"), ("longest_wait_ms", "ms", "longest wait")]
+
+# ---- the table -----------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    Row("pair-same", "One thread, lock and unlock; server on the same core, TCP", "same", True,
+        [ours("pairs"), hiredis("pairs"), peer("redisson"), peer("rueidislock"), peer("redispy"), peer("rslock")],
+        LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
+    Row("pair-same-unix", "The same over a unix socket", "same", False,
+        [ours("pairs"), hiredis("pairs")], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
+    Row("pair-other", "One thread, lock and unlock; server on another core, TCP", "other", True,
+        [ours("pairs"), hiredis("pairs")], LATENCY, [ratio("p50_us", HIREDIS, 0.60, 0.40)]),
+    Row("pair-other-unix", "The same over a unix socket", "other", False,
+        [ours("pairs"), hiredis("pairs")], LATENCY, [ratio("p50_us", HIREDIS, 0.60, 0.40)]),
+    Row("pair-busy", "The same over TCP, when somebody else wants the client's core", "other", True,
+        [ours("pairs", busy=True), hiredis("pairs", busy=True)], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
+    Row("pair-far", "The same, when the network takes 1 ms each way", "same", False,
+        [ours("pairs", far_ms=1), hiredis("pairs", far_ms=1)], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
+    Row("cost", "What a pair costs the client, counted", "same", False,
+        [counting(OURS, costs.instructions, kind="redlatch"), counting(HIREDIS, costs.instructions, kind="reentrant")],
+        [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
+         ("allocations", "", "allocations")],
+        [bound("instructions of ours", "ours", 5000, 2500), bound("allocations, by anybody", "allocations", 0, 0)], 1),
+    Row("system-calls", "System calls a pair, one thread", "same", False,
+        [counting(OURS, costs.system_calls, kind="redlatch"), counting(HIREDIS, costs.system_calls, kind="reentrant")],
+        [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 4, 4)], 1),
+    Row("system-calls-32", "System calls a pair, 32 threads on 32 locks", "other", False,
+        [counting(OURS, costs.system_calls, kind="redlatch", threads=32, locks=32)],
+        [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 1.0, 0.4)], 3),
+] + [
+    Row("threads-%d" % n, "%d threads on as many locks, on one core; server on another, TCP" % n, "other", True,
+        [ours("pairs", threads=n, locks=n), ceiling(), hiredis("pairs", threads=n, locks=n)] +
+        ([peer("rueidislock", threads=n), peer("redisson", threads=n)] if n == 32 else []),
+        THROUGHPUT,
+        [ratio("per_second", CEILING, 0.45, 0.60, least=True), ratio("per_second", HIREDIS, 1.8, 2.3, least=True)] +
+        ([ratio("per_second", "rueidislock", 1.0, least=True)] if n == 32 else []))
+    for n in THREADS_OF_ROWS
+] + [
+    Row("async-32", "32 asynchronous owners on one thread, simple lock; server on another core, TCP", "other", True,
+        [ours("async", kind="redlatch-simple", owners=32), ceiling("simple", 32), peer("rslock", threads=32)],
+        THROUGHPUT, [ratio("per_second", "rslock", 1.0, least=True)]),
+    Row("async-256", "256 asynchronous owners on one thread; server on another core, TCP", "other", True,
+        [ours("async", owners=256), ceiling()],
+        THROUGHPUT, [ratio("per_second", CEILING, 0.90, 0.97, least=True)]),
+    Row("server-time", "Server time a pair, one caller; server on another core, TCP", "other", True,
+        [ours("pairs"), program("redisson-traffic", "pairs", kind="redisson"),
+         Contender("redisson", lambda stage: peers.server_time(stage, "redisson"))],
+        SERVER, [ratio("server_us", "redisson-traffic", 0.70, 0.60), ratio("script_us", "redisson-traffic", 0.70, 0.60)]),
+    Row("server-time-busy", "The same, the server always busy", "other", True,
+        [ours("async", owners=256), program("redisson-traffic", "pipeline", kind="redisson", owners=256)],
+        SERVER, [ratio("server_us", "redisson-traffic", 0.70, 0.60), ratio("script_us", "redisson-traffic", 0.70, 0.60)]),
+    Row("handoff", "From one process to another, from before the release; server on another core, TCP", "other", True,
+        [ours("handoff"), hiredis("handoff"), peer("redisson", "handoff"), peer("rueidislock", "handoff")],
+        HANDOFF, [ratio("p50_us", HIREDIS, 1.10)]),
+    Row("handoff-same", "The same, all on one core", "same", True,
+        [ours("handoff"), hiredis("handoff")], HANDOFF, [ratio("p50_us", HIREDIS, 1.10)]),
+    Row("handoff-far", "The same, when the network takes the waiter 5 ms each way", "same", False,
+        [ours("handoff", far_ms=5, seconds=scaled(4, 1)), hiredis("handoff", far_ms=5, seconds=scaled(4, 1))],
+        HANDOFF + [("ping_p50_us", "us", "PING")],
+        [Target("p50, of three hops", lambda own, _: own["p50_us"] / (1.5 * own["ping_p50_us"]), None, 1.05, 1.02, False)]),
+] + [
+    Row("waiters-%d" % n, "%d waiters in one process on one lock" % n, "other", True,
+        [ours("waiters", owners=n)], [("per_second", "/s", "changes of owner"), ("commands", "", "commands each")],
+        [bound("commands a hand-off", "commands", 2.05, 2.00)])
+    for n in (16, 1000)
+] + [
+    Row("processes-16", "16 processes on one lock, nothing done inside", "other", True,
+        [ours("processes", processes=16), hiredis("processes", processes=16)], CHANGES,
+        [ratio("per_second", HIREDIS, 1.0, least=True, text="changes of owner/s"),
+         bound("longest time that it was free, ms", "longest_gap_ms", 100)]),
+    Row("takeover", "Takeover from a killed holder: later than the end of its lease", "other", True,
+        [ours("takeover", rounds=scaled(10, 3)), hiredis("takeover", rounds=scaled(10, 3))],
+        [("late_p50_us", "us", "p50"), ("late_max_us", "us", "max")],
+        [Target("late by ms, p50", lambda own, _: own["late_p50_us"] / 1000, None, 2.0, 1.0, False)]),
+    Row("renewal", "100,000 holds, renewed", "other", True,
+        [ours("renewal", holds=scaled(100000, 2000), lease_ms=scaled(12000, 1200), seconds=scaled(8, 0.8)),
+         hiredis("renewal", holds=scaled(100000, 2000), lease_ms=600000)],
+        [("server_us", "us", "server's CPU each"), ("script_us", "us", "in scripts each"),
+         ("longest_command_us", "us", "longest command"), ("probe_max_us", "us", "longest PING"),
+         ("idle_probe_max_us", "us", "idle"), ("lock_p99_us", "us", "lock p99"), ("idle_lock_p99_us", "us", "idle")],
+        [ratio("server_us", HIREDIS, 0.20, 0.07),
+         Target("longest command, ms", lambda own, _: own["longest_command_us"] / 1000, None, 1.0, None, False),
+         Target("lock p99, of idle", lambda own, _: own["lock_p99_us"] / own["idle_lock_p99_us"], None, 1.3, None, False)],
+        3),
+    Row("bytes", "Memory of redlatch's own, bytes each", "same", False,
+        [ours("bytes", holds=scaled(10000, 1000), owners=scaled(1000, 200))],
+        [("handle", "B", "idle handle"), ("hold", "B", "held and renewed, more"), ("waiter", "B", "waiter"),
+         ("client", "B", "a client")],
+        [bound("idle handle", "handle", 256, 128), bound("held and renewed, more", "hold", 128, 64),
+         bound("waiter", "waiter", 256, 128)], 1),
+    Row("reconnect", "The server is back: 10,000 held and 1,000 waited for", "same", False,
+        [ours("reconnect", holds=scaled(10000, 1000), owners=scaled(1000, 100))],
+        [("subscribed_ms", "ms", "channels"), ("locked_ms", "ms", "a call that waited for it"), ("lost", "", "holds lost")],
+        [bound("everything reconnected, ms", "all_ms", 100, 30), bound("holds lost", "lost", 0, 0)]),
+    Row("reconnect-late", "The same after an outage of 2 s", "same", False,
+        [ours("reconnect", holds=scaled(10000, 1000), owners=scaled(1000, 100), outage_ms=2000)],
+        [("subscribed_ms", "ms", "channels"), ("locked_ms", "ms", "a call that waited for it"), ("lost", "", "holds lost")],
+        [bound("everything reconnected, ms", "all_ms", 100, 30), bound("holds lost", "lost", 0, 0)]),
+]
