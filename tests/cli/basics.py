@@ -223,6 +223,13 @@ class TheCommand(support.Case):
         self.assert_result(self.run_lock("x", "tool", env={"PATH": first + ":" + second}), 0, out="second\n")
         self.assert_says(self.run_lock("x", "tool", env={"PATH": first + ":/nonexistent"}), 126, "Permission denied")
 
+    def test_a_directory_that_may_not_be_searched_is_one_without_the_command(self):
+        closed = os.path.join(self.folder, "closed")
+        os.mkdir(closed, 0o000)
+        self.addCleanup(os.chmod, closed, 0o700)
+        for path in (closed, closed + ":/nonexistent"):
+            self.assert_says(self.run_lock("x", "tool", env={"PATH": path}), 127, "No such file or directory")
+
     def test_descriptors_that_run_out_leave_no_lock_behind(self):
         """Wherever it happens; here also between taking the lock and starting the command."""
         said, code, limit = set(), None, 4

@@ -30,6 +30,7 @@ static const char name_key[] = "REDLATCH_NAME=";
 /* Everything that the child needs, made before the fork. */
 struct plan {
     char *const *argv;
+    bool searched;  /* in the directories of PATH, because the name has no slash */
     char **paths;   /* to try in turn, ended by NULL; owned */
     char **shell;   /* arguments for /bin/sh when the file is a script without "#!"; [1] is the path; array owned */
     char **environ; /* array owned, and its first two strings */
@@ -75,18 +76,19 @@ static char *join(const char *dir, size_t dir_len, const char *file)
     return path;
 }
 
-/* Where `file` may be: itself when it has a slash or is empty, else in each directory of PATH. NULL without memory. */
+static bool is_searched_for(const char *file)
+{
+    return file[0] != '\0' && strchr(file, '/') == NULL;
+}
+
+/* Where `file` may be: in each directory of PATH, or where it says itself. NULL without memory. */
 static char **make_paths(const char *file)
 {
-    const char *search = getenv("PATH");
-    bool direct = file[0] == '\0' || strchr(file, '/') != NULL;
+    const char *path = getenv("PATH");
+    const char *search = !is_searched_for(file) ? "" : path != NULL ? path : _PATH_DEFPATH;
     size_t count = 1;
     char **paths;
 
-    if (direct)
-        search = "";
-    else if (search == NULL)
-        search = _PATH_DEFPATH;
     for (const char *p = search; *p != '\0'; p++)
         count += *p == ':';
     paths = calloc(count + 1, sizeof *paths);
@@ -129,7 +131,8 @@ static int plan_make(struct plan *p, char *const argv[], const struct child_fact
 {
     size_t argc = count_strings(argv);
 
-    *p = (struct plan){.argv = argv, .paths = make_paths(argv[0]), .environ = make_environ(facts)};
+    *p = (struct plan){
+        .argv = argv, .searched = is_searched_for(argv[0]), .paths = make_paths(argv[0]), .environ = make_environ(facts)};
     p->shell = calloc(argc + 2, sizeof *p->shell);
     if (p->paths != NULL && p->environ != NULL && p->environ[0] != NULL && p->environ[1] != NULL && p->shell != NULL) {
         p->shell[0] = (char *)"sh";
@@ -148,8 +151,8 @@ static bool is_elsewhere(int errnum)
     return errnum == ENOENT || errnum == ENOTDIR || errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
 }
 
-/* Returns only when no path could be executed, with the errno that tells most: that of the only path; of several, EACCES
- * when there was a file at all. */
+/* Returns only when no path could be executed, with the errno that tells most. For a name that was searched for that is EACCES
+ * when there was such a file at all; a directory of PATH that we may not look into is as good as one without it. */
 static int execute(const struct plan *p)
 {
     int result = ENOENT;
@@ -160,10 +163,10 @@ static int execute(const struct plan *p)
             p->shell[1] = p->paths[i];
             execve(_PATH_BSHELL, p->shell, p->environ);
         }
-        if (errno == EACCES)
-            result = EACCES;
-        else if (p->paths[1] == NULL || !is_elsewhere(errno))
+        if (!p->searched || (errno != EACCES && !is_elsewhere(errno)))
             return errno;
+        if (errno == EACCES && access(p->paths[i], F_OK) == 0)
+            result = EACCES;
     }
     return result;
 }
