@@ -95,13 +95,13 @@ size_t rdl__line(char *to, size_t cap, const char *fmt, ...)
     return len;
 }
 
-int rdl__err_set(rdl_err_t *err, int code, const char *fmt, ...)
+void rdl__err_fill_(rdl_err_t *err, int code, const char *fmt, ...)
 {
     char message[sizeof err->message]; /* apart from err, because a caller may quote err's own message in the new one */
     va_list args;
 
     if (err == NULL)
-        return code;
+        return;
     if (fmt != NULL) {
         va_start(args, fmt);
         (void)rdl__vline(message, sizeof message, fmt, args);
@@ -112,7 +112,6 @@ int rdl__err_set(rdl_err_t *err, int code, const char *fmt, ...)
     memset(err, 0, sizeof *err);
     err->code = code;
     memcpy(err->message, message, strlen(message));
-    return code;
 }
 
 void rdl__err_where(rdl_err_t *err, const char *server, const char *name, size_t name_len)

@@ -6,9 +6,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Fill `err` (may be NULL) with code and a printf text; server and lock are emptied. Returns code. A text that is too long
- * is cut at a character boundary and ends in "...". fmt NULL: the code's own text. */
-int rdl__err_set(rdl_err_t *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* rdl__err_set(err, code, fmt, ...): fill `err` (may be NULL) with code and a printf text; server and lock are emptied. Its
+ * value is code, as an expression, so that compilers and analyzers see that a failure stays one. A text that is too long is
+ * cut at a character boundary and ends in "...". fmt NULL: the code's own text. */
+#define rdl__err_set(err, code, ...)                                                                                        \
+    __extension__({                                                                                                         \
+        int err_set_code_ = (code);                                                                                         \
+                                                                                                                            \
+        rdl__err_fill_((err), err_set_code_, __VA_ARGS__);                                                                  \
+        err_set_code_;                                                                                                      \
+    })
+void rdl__err_fill_(rdl_err_t *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Say where: the server (NULL: leave) and the lock's name in printable form (NULL: leave). Printable: bytes 0x20..0x7e as they
  * are but for backslash; valid UTF-8 sequences as they are; anything else \xHH; "..." at the end when cut. */
