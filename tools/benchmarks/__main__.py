@@ -80,7 +80,8 @@ def measure_row(row, settings):
     rounds = {name: answers for name, answers in rounds.items() if name not in skipped}
     targets = [report.target_record(target, rounds, rounds.get(OURS, [])) for target in row.targets]
     return dict(name=row.name, title=row.title, shows=row.shows, turns=turns, rounds=rounds, skipped=skipped,
-                targets=targets, quick=settings.quick, commit=commit(), at=datetime.datetime.now().isoformat(timespec="seconds"))
+                targets=targets, quick=settings.quick, commit=commit(),
+                at=datetime.datetime.now().isoformat(timespec="seconds"))
 
 
 def known():
