@@ -29,7 +29,7 @@ static void *lock_and_unlock(void *arg)
         ops->take(part->party);
         ops->release(part->party);
         after = now_ns();
-        if (before >= part->phase.start && after <= part->phase.end)
+        if (part->count == 0 && before >= part->phase.start && after <= part->phase.end)
             samples_add(&part->samples, after - before);
         before = after;
     }
@@ -53,8 +53,8 @@ static void *watch_phase(void *arg)
 
 static void answer(const struct run *run, struct samples *all, const struct watch *watch)
 {
-    answer_samples("", all);
-    if (run->count == 0) {
+    if (run->count == 0) { /* else nothing was timed, so that nothing but pairs is counted */
+        answer_samples("", all);
         answer_number("per_second", (double)all->count / run->seconds);
         tally_answer(&watch->from, &watch->to, (double)all->count);
     }
