@@ -174,20 +174,22 @@ static struct request last_release(struct owner *o, const struct program *p, uns
 
 /* ---- labels ------------------------------------------------------------------------------------------------------------------ */
 
-/* Text of a request, good for a few calls. */
-static const char *show(size_t owner, const struct request *r)
+struct text {
+    char at[64];
+};
+
+/* A request, if anybody reads it. */
+static struct text show(const struct search *search, size_t owner, const struct request *r)
 {
     static const char *const NAMES[] = {"nothing", "first try", "take", "release", "renew", "kill"};
-    static __thread char texts[4][64];
-    static __thread unsigned next;
-    char *text = texts[next++ % 4];
+    struct text text;
     char name[LOCK_OWNER_SIZE];
 
+    text.at[0] = '\0';
+    if (!search_is_read(search))
+        return text;
     holder_name(name, (unsigned)owner, r->number);
-    if (r->kind == REQUEST_KILL)
-        (void)snprintf(text, sizeof texts[0], "kill c%u", r->number);
-    else
-        (void)snprintf(text, sizeof texts[0], "%s(%s, count %u, lease %u)", NAMES[r->kind], name, r->count, r->lease);
+    (void)snprintf(text.at, sizeof text.at, "%s(%s, count %u, lease %u)", NAMES[r->kind], name, r->count, r->lease);
     return text;
 }
 
@@ -330,43 +332,48 @@ static void begin_call(const struct world *w, struct owner *o)
     o->flags = (o->flags | IN_CALL) & (uint8_t)~IN_DOUBT;
 }
 
-/* The owner waits for nothing: its next verb. */
+/* The program's next verb goes out. Nobody waits for a renewal. */
+static void send_next(const struct world *w, struct state *t, size_t i, const struct op *op, struct search *search)
+{
+    struct owner *o = &t->owners[i];
+    struct request r = next_request(w, o, op, now_of(w, t));
+    unsigned conn = op->kind == OP_RENEW ? RENEWALS : o->conn;
+
+    if (op->kind == OP_RENEW) {
+        send(o, conn, r);
+        o->pc++;
+    } else {
+        if (op->kind == OP_UNLOCK && o->count == 1)
+            o->deadline = 0; /* given up from now on, whatever is answered */
+        ask(o, r);
+    }
+    search_reach(search, t, "%c sends %s on c%u", (char)('A' + i), show(search, i, &r).at, conn);
+}
+
+/* The owner waits for nothing: what it does next. */
 static void expand_program(struct world *w, const struct state *s, size_t i, struct search *search)
 {
+    char who = (char)('A' + i);
     const struct program *p = w->scenario->owners[i];
     unsigned now = now_of(w, s);
     struct state t = *s;
     struct owner *o = &t.owners[i];
     const struct op *op = &p->ops[o->pc == PC_UNDO ? 0 : o->pc];
-    struct request r;
 
     if (o->pc == PC_UNDO) {
         ask(o, last_release(o, p, now));
-        search_reach(search, &t, "%c gives up, undoes its take on c%u", (char)('A' + i), o->conn);
-        return;
-    }
-    if (op->kind == OP_LOCK && (o->flags & IN_CALL) == 0)
-        begin_call(w, o);
-    if (op->kind == OP_END || (op->kind != OP_LOCK && o->count == 0)) {
+        search_reach(search, &t, "%c gives up, undoes its take on c%u", who, o->conn);
+    } else if (op->kind == OP_END || (op->kind != OP_LOCK && o->count == 0)) {
         o->flags |= DONE;
-        search_reach(search, &t, "%c is done", (char)('A' + i));
-        return;
-    }
-    if (op->kind != OP_LOCK && o->deadline <= now) {
+        search_reach(search, &t, "%c is done", who);
+    } else if (op->kind != OP_LOCK && o->deadline <= now) {
         ask(o, last_release(o, p, now));
-        search_reach(search, &t, "%c has lost its hold, tidies up on c%u", (char)('A' + i), o->conn);
-        return;
-    }
-    r = next_request(w, o, op, now);
-    if (op->kind == OP_RENEW) {
-        send(o, RENEWALS, r);
-        o->pc++;
+        search_reach(search, &t, "%c has lost its hold, tidies up on c%u", who, o->conn);
     } else {
-        if (op->kind == OP_UNLOCK && o->count == 1)
-            o->deadline = 0;
-        ask(o, r);
+        if (op->kind == OP_LOCK && (o->flags & IN_CALL) == 0)
+            begin_call(w, o);
+        send_next(w, &t, i, op, search);
     }
-    search_reach(search, &t, "%c sends %s on c%u", (char)('A' + i), show(i, &r), op->kind == OP_RENEW ? RENEWALS : o->conn);
 }
 
 /* A renewal's reply counts for the hold that it was sent for. */
@@ -400,12 +407,12 @@ static void expand_server(struct world *w, const struct state *s, size_t i, unsi
             struct state lost = t;
 
             lost.owners[i].flags |= REPLY_LOST;
-            search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn, show(i, &r),
+            search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn, show(search, i, &r).at,
                          outcome_name(effect.outcome));
         }
         read_reply(w, o, &r, effect.outcome);
     }
-    search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(i, &r), outcome_name(effect.outcome),
+    search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(search, i, &r).at, outcome_name(effect.outcome),
                  waited_for ? ", read" : "");
 }
 
@@ -457,7 +464,7 @@ static void expand_drop(struct world *w, const struct state *s, size_t i, struct
     if (again.kind == REQUEST_FIRST_TRY)
         again.kind = REQUEST_TAKE;
     ask(o, again);
-    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(i, &again), o->conn);
+    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(search, i, &again).at, o->conn);
 }
 
 /* The connection lives, and the reply takes too long. */

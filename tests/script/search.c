@@ -119,11 +119,16 @@ static void walk_on(struct search *s, const void *next, const char *format, va_l
     memcpy(s->walked, next, s->model->state_size);
 }
 
+bool search_is_read(const struct search *s)
+{
+    return s->walking && s->way == s->wanted;
+}
+
 void search_reach(struct search *s, const void *next, const char *format, ...)
 {
     if (!s->walking) {
         take_state(s, next);
-    } else if (s->way == s->wanted) {
+    } else if (search_is_read(s)) {
         va_list args;
 
         va_start(args, format);

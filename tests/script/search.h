@@ -30,6 +30,9 @@ struct search_model {
 /* What happened on the way to `next` is said in printf's manner; it is formatted only when somebody will read it. */
 void search_reach(struct search *s, const void *next, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Will it be read? What is dear to write may be left out otherwise. */
+bool search_is_read(const struct search *s);
+
 struct search_result {
     const char *verdict; /* NULL: no bad state, and all were seen; SEARCH_LIMIT: not all were */
     size_t states;

@@ -185,6 +185,18 @@ Test(enumerate, simple_lock_survives_two_faults_beside_a_rival, LONG)
             expect_ok(BESIDE_RIVAL(simple, &the_rules_live, 2, CHECK_ALL, &programs[p]));
 }
 
+/* A server may forbid CLIENT KILL. Then late commands do come, and may leave zombies; nothing else. */
+Test(enumerate, without_kill_the_scripts_alone_keep_holds_safe, LONG)
+{
+    const struct rules *rules = RULES(.close = CLOSE_ONLY, .gives_up_live = true);
+
+    for (size_t p = 0; p < PROGRAMS; p++) {
+        expect_ok(BESIDE_RIVAL(reentrant, rules, 1, CHECK_SAFETY | CHECK_MODEL, &programs[p]));
+        if (p != LOCK_NEST)
+            expect_ok(BESIDE_RIVAL(simple, rules, 1, CHECK_SAFETY | CHECK_MODEL, &programs[p]));
+    }
+}
+
 Test(enumerate, two_owners_of_a_reentrant_lock_survive_a_fault, LONG)
 {
     expect_pairs_ok(&reentrant_type, SET(LOCK_UNLOCK) | SET(LOCK_EXTEND) | SET(LOCK_NEST) | SET(LOCK_TWICE), 1, 5);
