@@ -565,29 +565,79 @@ static void stop(rdl_op_t *op, int code, int64_t now)
     finish_on_loop(op, &step, now);
 }
 
+/* Take a call out of its record's queue, as ended with `code`. False: it is not there.  @thread loop */
+static bool end_queued(rdl_op_t *op, int code, int64_t now)
+{
+    bool queued;
+
+    rdl__mutex_lock(&rdl__op_name(op)->mu);
+    queued = rdl__link_on(&op->pending);
+    rdl__list_remove(&op->pending);
+    rdl__mutex_unlock(&rdl__op_name(op)->mu);
+    if (!queued)
+        return false;
+    rdl__record_unref(op->rec);
+    op->rec = NULL;
+    rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+    conclude(op, code, false, true, now);
+    return true;
+}
+
 static void on_timer(struct rdl__timer *timer, int64_t now)
 {
-    stop(rdl__container(timer, rdl_op_t, timer), RDL_OK, now);
+    rdl_op_t *op = rdl__container(timer, rdl_op_t, timer);
+
+    if (!end_queued(op, RDL_ETIMEDOUT, now))
+        stop(op, RDL_OK, now);
+}
+
+/* Until when one answer is waited for by a call that has no wait of its own. It counts from the beginning, not from when the
+ * call was queued behind another verb. */
+static void set_deadline(rdl_op_t *op, int64_t now)
+{
+    if (op->verb->acquires && op->wait_ms == RDL_WAIT_FOREVER)
+        op->deadline = RDL__NEVER;
+    else if (op->verb->acquires && op->wait_ms > 0)
+        op->deadline = rdl__after_ms(op->started_at, op->wait_ms);
+    else
+        op->deadline = rdl__after_ms(now, rdl__op_client(op)->command_timeout_ms);
 }
 
 static rdl__step_t begin(rdl_op_t *op, int64_t now)
 {
     int code = atomic_load(&op->cancel_code);
 
+    set_deadline(op, now);
     return code != RDL_OK ? rdl__finish_with(code) : op->verb->begin(op, now);
 }
 
-/* Posted when the loop takes the call over, to begin it, or to wait.  @thread loop */
+static bool is_queued(rdl_op_t *op)
+{
+    bool queued;
+
+    rdl__mutex_lock(&rdl__op_name(op)->mu);
+    queued = rdl__link_on(&op->pending);
+    rdl__mutex_unlock(&rdl__op_name(op)->mu);
+    return queued;
+}
+
+/* Posted when the call is queued (an acquire waits there no longer than anywhere), and when the loop takes it over, to begin
+ * it, or to wait.  @thread loop */
 static void on_task(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, task);
 
     op->looped = true;
-    if (op->take.state == RDL__TAKE_WAITING) {
+    if (is_queued(op)) {
+        set_deadline(op, op->started_at);
+        if (op->verb->acquires && op->deadline != RDL__NEVER)
+            rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
+    } else if (op->take.state == RDL__TAKE_WAITING) {
         rdl__step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};
 
         drive(op, step, now);
     } else {
+        rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
         drive(op, begin(op, now), now);
     }
 }
@@ -606,31 +656,14 @@ static void cancel(struct rdl__underway *call, int code)
     rdl__loop_post(rdl__op_client(op)->node.loop, &op->cancel_task);
 }
 
-/* Take a call out of its record's queue. False: it is not there.  @thread loop */
-static bool unqueue(rdl_op_t *op)
-{
-    bool queued;
-
-    rdl__mutex_lock(&rdl__op_name(op)->mu);
-    queued = rdl__link_on(&op->pending);
-    rdl__list_remove(&op->pending);
-    rdl__mutex_unlock(&rdl__op_name(op)->mu);
-    return queued;
-}
-
 /* A call that its own thread drives looks for itself, and one that is on its way to the loop will when it gets here. */
 static void on_cancel(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, cancel_task);
     int code = atomic_load(&op->cancel_code);
 
-    if (unqueue(op)) {
-        rdl__record_unref(op->rec);
-        op->rec = NULL;
-        conclude(op, code, false, true, now);
-    } else if (op->looped) {
+    if (!end_queued(op, code, now) && op->looped)
         stop(op, code, now);
-    }
     unref(op);
 }
 
@@ -666,17 +699,6 @@ void rdl__call_tidy(struct rdl__record *rec)
 
 /* ---- call.h -------------------------------------------------------------------------------------------------------------- */
 
-static void set_deadline(rdl_op_t *op, int64_t now)
-{
-    op->started_at = now;
-    if (op->verb->acquires && op->wait_ms == RDL_WAIT_FOREVER)
-        op->deadline = RDL__NEVER;
-    else if (op->verb->acquires && op->wait_ms > 0)
-        op->deadline = rdl__after_ms(now, op->wait_ms);
-    else
-        op->deadline = rdl__after_ms(now, rdl__op_client(op)->command_timeout_ms);
-}
-
 /* Everything up to the verb's own beginning. 1: begin it; 0: the loop will; an error: nothing was done, and the call is
  * gone. *ret_op has one reference, the caller's. */
 static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret_op, rdl_err_t *err)
@@ -694,11 +716,15 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
     if ((op = op_make(order, owner)) == NULL)
         goto fail;
     op->blocking = blocking;
-    set_deadline(op, rdl__now());
+    op->started_at = rdl__now();
     ref(op); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &op->underway);
-    if ((rc = enter(op, ret_op)) >= 0)
-        return rc;
+    if ((rc = enter(op, ret_op)) > 0)
+        return 1;
+    if (rc == 0) {
+        rdl__loop_post(client->node.loop, &op->task);
+        return 0;
+    }
     rdl__owner_end(owner, &op->underway);
     unref(op);
     unref(op);

@@ -33,7 +33,6 @@ struct rdl_op {
     rdl_done_fn fn;
     void *arg;
     int64_t started_at;
-    int64_t deadline; /* of the whole call */
     int64_t wait_ms;
     int64_t lease_ms;
 
@@ -53,6 +52,7 @@ struct rdl_op {
     int64_t result;
 
     /* driving */
+    int64_t deadline; /* of the whole call */
     struct rdl__req req;
     struct rdl__req undo;
     struct rdl__parker done; /* a blocked caller, while the loop drives */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum step { STEP_HELLO, STEP_AUTH, STEP_NAME, STEP_SELECT, STEP_CLIENT_INFO, STEP_INFO };
+enum step { STEP_HELLO, STEP_AUTH, STEP_NAME, STEP_SELECT, STEP_CLIENT_INFO, STEP_INFO, STEP_PING };
 
 static void attempt(struct rdl__conn *conn, int64_t now);
 
@@ -79,6 +79,9 @@ static void say_rest(struct rdl__conn *conn)
     rdl__cmd_str(b, "INFO");
     rdl__cmd_str(b, "server");
     conn->steps[conn->step_count++] = STEP_INFO;
+    rdl__cmd_begin(b, 1);
+    rdl__cmd_str(b, "PING");
+    conn->steps[conn->step_count++] = STEP_PING;
     rdl__buf_put(b, conn->node->welcome.data, conn->node->welcome.len);
 }
 
@@ -158,6 +161,12 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
         return true;
     case STEP_INFO:
         keep_field(reply, "run_id", ':', conn->run_id, sizeof conn->run_id);
+        return true;
+    case STEP_PING:
+        if (rdl__reply_is_error(reply, "LOADING")) { /* it greets, but no lock works yet */
+            fail(conn, RDL_ESERVER, now, reply->str);
+            return false;
+        }
         return true;
     }
     return true;

@@ -1,6 +1,6 @@
 /* conn.h - one connection to a node, from resolving its name until it is ready for commands.
  *
- * Resolve, connect, greet (HELLO with AUTH, SELECT, CLIENT INFO, INFO, the node's welcome): one pipeline, one bound
+ * Resolve, connect, greet (HELLO with AUTH, SELECT, CLIENT INFO, INFO, PING, the node's welcome): one pipeline, one bound
  * (connect_timeout_ms). Then `up`, and whoever owns the connection reads and writes its socket as it likes; `ready` passes
  * on what the watch sees.
  *

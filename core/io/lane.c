@@ -333,27 +333,33 @@ static void sever(struct rdl__lane *lane, const char *why)
 
 /* ---- callers ------------------------------------------------------------------------------------------------------------- */
 
-/* The reader has nothing more to do for itself: who goes on?  @locks mu */
+/* @locks mu */
+static void give_to_loop(struct rdl__lane *lane)
+{
+    if (lane->role != ROLE_LOOP)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    lane->role = ROLE_LOOP;
+    lane->leader = NULL;
+}
+
+/* The reader has nothing more to do for itself: who goes on? The loop, when it has requests there, or only replies to pass
+ * over are left.  @locks mu */
 static void pass_role(struct rdl__lane *lane)
 {
-    lane->leader = NULL;
+    struct rdl__link *first = rdl__list_first(rdl__list_empty(&lane->sent) ? &lane->queued : &lane->sent);
+
     if (lane->line == NULL || lane->closed || lane->loop_owed > 0) {
-        lane->role = ROLE_LOOP;
-        rdl__loop_post(lane->node->loop, &lane->attend);
-        return;
-    }
-    if (idle(lane)) {
+        give_to_loop(lane);
+    } else if (idle(lane)) {
         lane->role = ROLE_NONE;
-        return;
+        lane->leader = NULL;
+    } else if (first == NULL) {
+        give_to_loop(lane);
+    } else {
+        lane->role = ROLE_CALLER;
+        lane->leader = rdl__container(first, struct rdl__req, link);
+        rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
     }
-    if (rdl__list_empty(&lane->sent) && rdl__list_empty(&lane->queued)) { /* only replies to pass over */
-        lane->role = ROLE_LOOP;
-        rdl__loop_post(lane->node->loop, &lane->attend);
-        return;
-    }
-    lane->role = ROLE_CALLER;
-    lane->leader = rdl__container(rdl__list_empty(&lane->sent) ? lane->queued.next : lane->sent.next, struct rdl__req, link);
-    rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
 }
 
 static const char *broken_how(ssize_t n)

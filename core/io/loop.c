@@ -1,8 +1,9 @@
 /* loop.c - the loop thread, on libev.
  *
  * One timer descriptor on CLOCK_BOOTTIME serves all timers: libev's own timers stand still while the machine sleeps and are
- * rounded to milliseconds, and a lease is neither. Order within one turn: descriptors, tasks, timers, then what was put off
- * with rdl__loop_later, then sleep.
+ * rounded to milliseconds, and a lease is neither. One event descriptor wakes the loop, written only while it sleeps; libev's
+ * own would abort the process where descriptors run out. Order within one turn: descriptors and timers, then tasks, then what
+ * was put off with rdl__loop_later, then sleep.
  */
 #include "core/io/loop.h"
 
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -23,9 +25,11 @@ struct rdl__loop {
     struct ev_loop *ev;
     pthread_t thread;
     int clock_fd;
+    int wake_fd;
 
     /* loop thread only */
-    struct ev_async woken;
+    struct ev_io wake;
+    struct ev_check after_sleep;
     struct ev_io clock;
     struct ev_prepare before_sleep;
     struct rdl__heap timers;
@@ -35,6 +39,7 @@ struct rdl__loop {
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__link mailbox;
+    bool asleep; /* a post must wake the loop */
     bool stopping;
 };
 
@@ -48,12 +53,26 @@ static struct rdl__task *next_task(struct rdl__loop *loop)
     return l == NULL ? NULL : rdl__container(l, struct rdl__task, link);
 }
 
+static void poke(struct rdl__loop *loop)
+{
+    const uint64_t one = 1;
+
+    if (write(loop->wake_fd, &one, sizeof one) < 0)
+        return; /* the counter is full: it is readable, which is all that is wanted */
+}
+
+/* As many as there are now: one that posts itself again must not keep the loop from its descriptors. */
 static void run_tasks(struct rdl__loop *loop)
 {
-    int64_t now = rdl__now();
     struct rdl__task *task;
+    int64_t now = rdl__now();
+    size_t due = 0;
 
-    while ((task = next_task(loop)) != NULL)
+    rdl__mutex_lock(&loop->mu);
+    for (struct rdl__link *l = loop->mailbox.next; l != &loop->mailbox; l = l->next)
+        due++;
+    rdl__mutex_unlock(&loop->mu);
+    for (; due > 0 && (task = next_task(loop)) != NULL; due--)
         task->run(task, now);
 }
 
@@ -70,15 +89,25 @@ static void run_timers(struct rdl__loop *loop)
     }
 }
 
-static void on_woken(struct ev_loop *ev, struct ev_async *w, int revents)
+static void on_wake(struct ev_loop *ev, struct ev_io *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    uint64_t pokes;
+
+    (void)ev;
+    (void)revents;
+    if (read(loop->wake_fd, &pokes, sizeof pokes) < 0)
+        return;
+}
+
+static void on_after_sleep(struct ev_loop *ev, struct ev_check *w, int revents)
 {
     struct rdl__loop *loop = w->data;
 
+    (void)ev;
     (void)revents;
-    run_tasks(loop);
     rdl__mutex_lock(&loop->mu);
-    if (loop->stopping && rdl__list_empty(&loop->mailbox))
-        ev_break(ev, EVBREAK_ALL);
+    loop->asleep = false;
     rdl__mutex_unlock(&loop->mu);
 }
 
@@ -112,19 +141,34 @@ static void arm(struct rdl__loop *loop)
         loop->armed = at;
 }
 
-static void on_before_sleep(struct ev_loop *ev, struct ev_prepare *w, int revents)
+static void run_later(struct rdl__loop *loop)
 {
-    struct rdl__loop *loop = w->data;
     struct rdl__link *l;
 
-    (void)ev;
-    (void)revents;
     while ((l = rdl__list_pop(&loop->later)) != NULL) {
         struct rdl__task *task = rdl__container(l, struct rdl__task, link);
 
         task->run(task, rdl__now());
     }
+}
+
+static void on_before_sleep(struct ev_loop *ev, struct ev_prepare *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    bool more;
+
+    (void)revents;
+    run_tasks(loop);
+    run_later(loop);
     arm(loop);
+    rdl__mutex_lock(&loop->mu);
+    more = !rdl__list_empty(&loop->mailbox);
+    loop->asleep = !more;
+    if (loop->stopping && !more)
+        ev_break(ev, EVBREAK_ALL);
+    rdl__mutex_unlock(&loop->mu);
+    if (more)
+        poke(loop);
 }
 
 static void *loop_main(void *arg)
@@ -156,6 +200,8 @@ static struct rdl__loop *loop_free(struct rdl__loop *loop)
         ev_loop_destroy(loop->ev);
     if (loop->clock_fd >= 0)
         (void)close(loop->clock_fd);
+    if (loop->wake_fd >= 0)
+        (void)close(loop->wake_fd);
     rdl__mutex_done(&loop->mu);
     rdl__free(loop->mem, loop, sizeof *loop);
     return NULL;
@@ -170,24 +216,28 @@ int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     loop->mem = mem;
     loop->armed = RDL__NEVER;
-    loop->clock_fd = -1;
+    loop->clock_fd = loop->wake_fd = -1;
     rdl__list_init(&loop->mailbox);
     rdl__list_init(&loop->later);
     if (rdl__mutex_init(&loop->mu) < 0) {
         rdl__free(mem, loop, sizeof *loop);
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     }
-    if ((loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0) {
-        rc = rdl__err_set(err, RDL_ENOMEM, "cannot make a timer: %s", strerror(errno));
+    if ((loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0 ||
+        (loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        rc = rdl__err_set(err, RDL_ENOMEM, "cannot make a descriptor: %s", strerror(errno));
         goto fail;
     }
     if ((loop->ev = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK)) == NULL) {
         rc = rdl__err_set(err, RDL_ENOMEM, "cannot make an event loop: %s", strerror(errno));
         goto fail;
     }
-    ev_async_init(&loop->woken, on_woken);
-    loop->woken.data = loop;
-    ev_async_start(loop->ev, &loop->woken);
+    ev_io_init(&loop->wake, on_wake, loop->wake_fd, EV_READ);
+    loop->wake.data = loop;
+    ev_io_start(loop->ev, &loop->wake);
+    ev_check_init(&loop->after_sleep, on_after_sleep);
+    loop->after_sleep.data = loop;
+    ev_check_start(loop->ev, &loop->after_sleep);
     ev_io_init(&loop->clock, on_clock, loop->clock_fd, EV_READ);
     loop->clock.data = loop;
     ev_io_start(loop->ev, &loop->clock);
@@ -212,7 +262,7 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
     rdl__mutex_lock(&loop->mu);
     loop->stopping = true;
     rdl__mutex_unlock(&loop->mu);
-    ev_async_send(loop->ev, &loop->woken);
+    poke(loop);
     (void)pthread_join(loop->thread, NULL);
     return loop_free(loop);
 }
@@ -223,12 +273,13 @@ void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
 
     rdl__mutex_lock(&loop->mu);
     if (!rdl__link_on(&task->link)) {
-        wake = rdl__list_empty(&loop->mailbox);
+        wake = loop->asleep;
+        loop->asleep = false;
         rdl__list_push_back(&loop->mailbox, &task->link);
     }
     rdl__mutex_unlock(&loop->mu);
     if (wake)
-        ev_async_send(loop->ev, &loop->woken);
+        poke(loop);
 }
 
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)

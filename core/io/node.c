@@ -58,6 +58,9 @@ void rdl__node_connected(struct rdl__node *node, int64_t now)
                  (long long)((now - node->outage_began) / RDL__MS));
     node->outage_began = 0;
     node->next_attempt = 0;
+    rdl__mutex_lock(&node->mu);
+    node->last_error = (rdl_err_t){0};
+    rdl__mutex_unlock(&node->mu);
 }
 
 int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
@@ -69,7 +72,7 @@ int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
     rdl__mutex_unlock(&node->mu);
     if (why.code == RDL_ESERVER)
         code = RDL_ESERVER;
-    (void)rdl__err_set(err, code, "%s", why.message[0] != '\0' ? why.message : "no connection yet");
+    (void)rdl__err_set(err, code, "%s", why.message[0] != '\0' ? why.message : "it could not be sent in time");
     rdl__err_where(err, node->label, NULL, 0);
     return code;
 }

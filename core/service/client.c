@@ -229,7 +229,7 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
         return RDL_ENOMEM;
     if ((rc = rdl__waiters_init(&client->waiters, &client->mem, client->loop, client->sub)) < 0)
         return rc;
-    return rdl__dispatch_init(&client->dispatch, client->loop, o->dispatch == RDL_DISPATCH_FD);
+    return rdl__dispatch_init(&client->dispatch, client->loop, o->dispatch == RDL_DISPATCH_FD, err);
 }
 
 /* The parts, the loop having stopped; half of them may be missing. */

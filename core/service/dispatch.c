@@ -1,5 +1,9 @@
 #include "core/service/dispatch.h"
 
+#include "core/base/err.h"
+
+#include <errno.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,16 +13,17 @@ static void on_task(struct rdl__task *task, int64_t now)
     (void)rdl__dispatch_run(rdl__container(task, struct rdl__dispatch, task));
 }
 
-int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd)
+int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd, rdl_err_t *err)
 {
     if (rdl__mutex_init(&d->mu) < 0)
-        return RDL_ENOMEM;
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
     d->loop = loop;
     d->fd = with_fd ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
     rdl__task_init(&d->task, on_task);
     rdl__list_init(&d->ready);
     d->running = false;
     if (with_fd && d->fd < 0) {
+        (void)rdl__err_set(err, RDL_ENOMEM, "cannot make a descriptor: %s", strerror(errno));
         rdl__mutex_done(&d->mu);
         d->loop = NULL;
         return RDL_ENOMEM;

@@ -25,7 +25,7 @@ struct rdl__dispatch {
 };
 
 /* fd mode when `with_fd`. RDL_OK or RDL_ENOMEM. */
-int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd);
+int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd, rdl_err_t *err);
 void rdl__dispatch_done(struct rdl__dispatch *d);
 
 /* The callback will run, once, soon, never inside this call; it is due already: nothing changes.  @thread any */

@@ -384,9 +384,19 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     tick(rdl__container(timer, struct rdl__watchdog, timer), now);
 }
 
+/* Something is due earlier than the timer goes off. The timer is only ever set earlier here, never put off: a hold that comes
+ * and goes between two turns of the loop would otherwise wake it each time. */
 static void on_look(struct rdl__task *task, int64_t now)
 {
-    tick(rdl__container(task, struct rdl__watchdog, look), now);
+    struct rdl__watchdog *wd = rdl__container(task, struct rdl__watchdog, look);
+    int64_t armed;
+
+    (void)now;
+    rdl__mutex_lock(&wd->mu);
+    armed = wd->armed;
+    rdl__mutex_unlock(&wd->mu);
+    if (armed != RDL__NEVER)
+        rdl__loop_timer(wd->loop, &wd->timer, armed);
 }
 
 /* ---- watchdog.h ---------------------------------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ typedef struct rdl_client_options {
     int64_t outage_timeout_ms;  /* rdl_lock gives up with RDL_ECONN after that long without a connection; 60000 */
     int64_t watchdog_lease_ms;  /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
     int64_t close_timeout_ms;   /* how long rdl_client_close waits for undo commands to be answered; 1000 */
-    int64_t reconnect_min_ms;   /* first pause before connecting again; doubles, with jitter; 10 */
+    int64_t reconnect_min_ms;   /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */
     int64_t reconnect_max_ms;   /* longest pause; 1000 */
     int64_t ping_interval_ms;   /* silence on an idle connection before it is pinged; 15000 */
     int32_t connections;        /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
