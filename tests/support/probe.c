@@ -159,7 +159,7 @@ static size_t split(char *line, const char **words)
     }
 }
 
-static void send_format(struct probe *p, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void send_format(struct probe *p, const char *format, va_list args)
 {
     const char *words[MAX_WORDS];
     struct bytes out = {0};

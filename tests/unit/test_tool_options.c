@@ -5,19 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(tool_options, .timeout = 10);
-
 #define ARGS_MAX 16
 
 static struct run_options options;
 static struct usage_error why;
 static char *args[ARGS_MAX + 2];
 
+/* The options point into the words, which therefore live until the next ones come. */
+static void free_args(void)
+{
+    for (char **arg = args; *arg != NULL; arg++)
+        free(*arg);
+    args[0] = NULL;
+}
+
+TestSuite(tool_options, .fini = free_args, .timeout = 10);
+
 /* Parse "run" and the words given, ended by NULL. Writable copies, as main's are. */
 static int parse_list(const char *const *words)
 {
     int argc = 0;
 
+    free_args();
     why.text[0] = '\0';
     args[argc++] = strdup("run");
     for (; *words != NULL; words++)
