@@ -107,7 +107,8 @@ static void take_state(struct search *s, const void *state)
     bytes_add(&s->next.nodes, &node, sizeof node);
 }
 
-static void walk_on(struct search *s, const void *next, const char *format, va_list args)
+static void __attribute__((format(printf, 3, 0)))
+walk_on(struct search *s, const void *next, const char *format, va_list args)
 {
     char line[256];
     int len = vsnprintf(line, sizeof line - 1, format, args);
