@@ -1,0 +1,99 @@
+#include "tests/support/race.h"
+#include "tests/support/wait.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEFAULT_SECONDS 12
+#define PRINTED_VIOLATIONS 5
+
+static unsigned seed = 1;
+static int64_t end_ms;
+static int passed, failed;
+static atomic_uint violations;
+
+void race_begin(int argc, char **argv)
+{
+    long seconds = argc > 2 ? strtol(argv[2], NULL, 10) : DEFAULT_SECONDS;
+
+    if (argc > 1)
+        seed = (unsigned)strtoul(argv[1], NULL, 10);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("seed %u, %ld s\n", seed, seconds);
+    end_ms = now_ms() + seconds * 1000;
+}
+
+bool race_goes_on(void)
+{
+    return now_ms() < end_ms;
+}
+
+int race_end(void)
+{
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}
+
+void race_claim(bool holds, const char *claim)
+{
+    if (holds)
+        passed++;
+    else
+        failed++;
+    printf("%s: %s\n", holds ? "ok" : "FAILED", claim);
+}
+
+void race_violation(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (atomic_fetch_add(&violations, 1) >= PRINTED_VIOLATIONS)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    printf("violation: %s\n", line);
+}
+
+unsigned race_violations(void)
+{
+    return atomic_exchange(&violations, 0);
+}
+
+void race_start(struct race_thread *threads, int n, void *(*fn)(void *), void *arg)
+{
+    for (int i = 0; i < n; i++) {
+        threads[i] = (struct race_thread){.number = i, .random = seed * 7919u + (unsigned)i * 104729u, .arg = arg};
+        if (pthread_create(&threads[i].id, NULL, fn, &threads[i]) != 0)
+            die("cannot start a thread");
+    }
+}
+
+void race_join(struct race_thread *threads, int n)
+{
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i].id, NULL);
+}
+
+int race_below(unsigned *random, int n)
+{
+    return rand_r(random) % n;
+}
+
+void guarded_enter(struct guarded *g, int64_t token)
+{
+    if (atomic_fetch_add(&g->inside, 1) != 0)
+        race_violation("two are inside");
+    if (token != 0 && token <= g->last_token)
+        race_violation("token %lld after %lld", (long long)token, (long long)g->last_token);
+    if (token != 0)
+        g->last_token = token;
+    g->uses++;
+}
+
+void guarded_leave(struct guarded *g)
+{
+    atomic_fetch_sub(&g->inside, 1);
+}

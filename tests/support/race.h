@@ -1,0 +1,51 @@
+/* race.h - what the race programs share: a seed, an end, claims that are counted, threads.
+ *
+ *     race_x [SEED [SECONDS]]
+ *
+ * The seed decides what the threads do, not how the machine interleaves them. A program ends with "N passed, N failed" and
+ * the status to go with it. No Criterion: it aborts under ThreadSanitizer.
+ */
+#ifndef TESTS_SUPPORT_RACE_H
+#define TESTS_SUPPORT_RACE_H
+
+#include "tests/support/stage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define RACE_THREADS_MAX 64
+
+void race_begin(int argc, char **argv);
+bool race_goes_on(void); /* any thread: is there time left? */
+int race_end(void);      /* to be returned from main */
+
+/* A claim. It is said once when it holds and every time it does not. */
+void race_claim(bool holds, const char *claim);
+
+/* Something that must never be; any thread. Counted, and the first few are printed. */
+void race_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+unsigned race_violations(void); /* and begin to count anew */
+
+/* Run `fn` on n threads, each with its number and a random state of its own, and wait for all of them. */
+struct race_thread {
+    int number;
+    unsigned random;
+    void *arg;
+    pthread_t id;
+};
+void race_start(struct race_thread *threads, int n, void *(*fn)(void *thread), void *arg);
+void race_join(struct race_thread *threads, int n);
+
+int race_below(unsigned *random, int n); /* 0..n-1 */
+
+/* A resource that one at a time may use: what a lock guards. */
+struct guarded {
+    atomic_int inside;
+    int64_t uses;       /* under the lock */
+    int64_t last_token; /* under the lock; 0 tokens are not compared */
+};
+void guarded_enter(struct guarded *g, int64_t token);
+void guarded_leave(struct guarded *g);
+
+#endif
