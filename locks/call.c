@@ -12,9 +12,10 @@
  * answered and stopped turn what came of it into the next step. Acquiring asks the machine in take.c for the steps.
  *
  * The call is its record's verb in flight from enter to leave; so it alone changes n, count and token. When the call is given
- * up, the lane puts `undo` in its place or behind it (lane.h, heirs). An undo of an outermost acquire or release concerns a
- * number that is never used again, so the record is free at once; an undo of a nested one keeps the record until it is
- * settled.
+ * up, the lane puts `undo` in its place or behind it (lane.h, heirs). The record does not wait for that: an undo of an
+ * outermost verb concerns a number that is never used again, and one of a nested verb can only make the server's count too
+ * low, which nothing depends on, because counts are absolute and only 0 deletes. Waiting would tie the owner's next verb to a
+ * server that does not answer.
  *
  * References: the caller's (or the user's, of an operation), one while the loop drives the call, one for the undo, one for
  * the callback, one for a cancellation that was posted.
@@ -195,7 +196,6 @@ static void undo_gate(rdl_op_t *op)
 {
     if (atomic_fetch_add(&op->undo_gate, 1) == 0)
         return;
-    leave(op); /* of a nested verb: it kept the record */
     rdl__client_call_ends(rdl__op_client(op));
     unref(op);
 }
@@ -286,8 +286,7 @@ static void conclude(rdl_op_t *op, int64_t rc, bool undo, bool by_loop, int64_t 
         undo_prepare(op, now);
         undo_begins(op);
     }
-    if (!op->undoing || op->undo_count == 0)
-        leave(op);
+    leave(op);
     rdl__owner_end(op->owner, &op->underway);
     count_result(op, now);
     if (undo)

@@ -160,6 +160,8 @@ static void forget_hold(struct rdl__record *rec)
         if (rec->count > 0)
             (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
         rdl__client_call_ends(name->client);
+    } else if (rec->count > 0) {
+        rdl__client_forget_hold(name->client, &rec->hold);
     }
     rdl__mutex_lock(&name->mu);
     rec->count = 0;
@@ -211,6 +213,8 @@ void rdl__record_abandon(struct rdl__record *rec)
     if (rdl__client_call_begins(name->client) == RDL_OK) {
         rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
         rdl__client_call_ends(name->client);
+    } else {
+        rdl__client_forget_hold(name->client, &rec->hold);
     }
     rdl__mutex_lock(&name->mu);
     rec->count = 0;

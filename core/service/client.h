@@ -88,6 +88,9 @@ int rdl__client_check(const rdl_client_t *client, rdl_err_t *err);
 int rdl__client_call_begins(rdl_client_t *client);
 void rdl__client_call_ends(rdl_client_t *client);
 
+/* Take a hold out of the watchdog of a client that is closing, if that still runs. */
+void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold);
+
 /* A number never used before in this client (PROTOCOL.md, 1). */
 static inline int64_t rdl__client_number(rdl_client_t *client)
 {

@@ -55,3 +55,11 @@ void rdl__client_call_ends(rdl_client_t *client)
         rdl__loop_post(client->loop, &client->idle_task);
     rdl__mutex_unlock(&client->close_mu);
 }
+
+void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold)
+{
+    rdl__mutex_lock(&client->close_mu);
+    if (client->loop != NULL) /* else the loop has done with all holds */
+        rdl__watchdog_forget(client->watchdog, hold);
+    rdl__mutex_unlock(&client->close_mu);
+}

@@ -505,6 +505,13 @@ rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold
     return state;
 }
 
+void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__mutex_lock(&wd->mu);
+    detach(wd, hold);
+    rdl__mutex_unlock(&wd->mu);
+}
+
 static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_loss_reason_t reason)
 {
     bool news = false;

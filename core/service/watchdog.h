@@ -75,6 +75,9 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
  * from inside.  @thread any */
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now);
 
+/* The hold is no longer looked after, and nobody is told: the client is closing.  @thread any */
+void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
 /* The server says that the hold is gone. ops->changed will run, once.  @thread any */
 void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
