@@ -123,6 +123,7 @@ Test(observe, measures_waits_holds_and_round_trips)
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     actor_try_lock(waiter, lock, SOON_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(100);
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
