@@ -37,15 +37,15 @@ static size_t line_length(const char *at, size_t len)
     return end == NULL ? 0 : (size_t)(end - at) + 1;
 }
 
-/* The number behind a line's type byte. The line is whole, so its end stops the reading. */
+/* The number behind a line's type byte. The line is whole, so its end stops the reading. Without a sign the lowest fits too. */
 static int64_t number_of(const char *line)
 {
     bool negative = line[1] == '-';
-    int64_t number = 0;
+    uint64_t number = 0;
 
     for (const char *at = line + 1 + negative; *at >= '0' && *at <= '9'; at++)
-        number = number * 10 + (*at - '0');
-    return negative ? -number : number;
+        number = number * 10 + (uint64_t)(*at - '0');
+    return (int64_t)(negative ? -number : number);
 }
 
 ssize_t resp_frame(const char *at, size_t len)
