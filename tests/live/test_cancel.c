@@ -66,7 +66,7 @@ Test(cancel, thousand_rounds_at_any_moment_leave_nothing)
     rdl_lock_t *lock;
     size_t mark;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 90));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 450));
     owner = owner_new();
     lock = reentrant(st.client, NAME, NULL);
     for (int i = 0; i < ROUNDS; i++) {
@@ -88,7 +88,7 @@ Test(cancel, thousand_rounds_at_any_moment_leave_nothing)
     cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS));
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
-    let_pass_ms(200);
+    let_pass_ms(350);
     (void)monitor_mark(monitor);
     cr_assert_eq(monitor_count(monitor, mark, "EVALSHA"), 0); /* no renewal */
     cr_assert_eq(probe_keys(st.probe), 0);

@@ -93,13 +93,13 @@ Test(connection, with_the_least_privileges_that_work)
     st.server = server_start(&(struct server_options){.config = ACL_LEAST "\nuser default on nopass ~* &* +@all"});
     st.probe = probe_open(st.server);
     uri = must_format("unix://app:secret@%s", server_socket(st.server));
-    client = client_open(uri, OPTIONS(.watchdog_lease_ms = 300));
+    client = client_open(uri, OPTIONS(.watchdog_lease_ms = 600));
     use(client);
     lock = reentrant(client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     actor_try_lock(waiter, lock, 10000, RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
-    let_pass_ms(600); /* it is renewed */
+    let_pass_ms(1000); /* it is renewed */
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, 2000);
     actor_unlock(waiter, lock);
@@ -255,7 +255,7 @@ Test(connection, hold_survives_a_restart_of_a_server_that_keeps_its_data)
     rdl_lock_t *lock;
 
     stage_open(&st, .server = {.config = "appendonly yes\nappendfsync always"},
-               .client = OPTIONS(.watchdog_lease_ms = 3000));
+               .client = OPTIONS(.watchdog_lease_ms = 6000));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     probe_close(st.probe);
