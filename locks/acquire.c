@@ -24,6 +24,7 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     struct rdl__record *rec = op->rec;
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = atomic_load(&name->waiting) > 0};
 
+    op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
     rdl__take_init(&op->take, op->wait_ms == 0, &name->retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (rec->count > 0) {

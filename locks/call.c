@@ -84,7 +84,6 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     rdl__timer_init(&op->timer, on_timer);
     rdl__task_init(&op->undo_task, on_undo_task);
     rdl__timer_init(&op->undo_timer, on_undo_timer);
-    op->rand.state = order->lock->name->client->serial ^ (uint64_t)rdl__now();
     rdl__waiter_init(&op->waiter, &waiter_ops);
     rdl__parker_init(&op->done);
     rdl__list_init(&op->callback.link);

@@ -484,7 +484,7 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
                 return RDL__ANSWERED;
             rdl__mutex_lock(&lane->mu);
         }
-        if (waited_enough(req, rdl__now(), deadline))
+        if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
             outcome = give_up(lane, req, heir, mode);
         if (lane->leader == req && (outcome != RDL__ANSWERED || req->state == RDL__REQ_SETTLED))
             pass_role(lane);

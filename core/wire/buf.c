@@ -126,10 +126,19 @@ static char *put_crlf(char *at)
     return at + 2;
 }
 
+/* Nearly every count and length has one digit or two. */
 static char *put_header(char *at, char mark, size_t count)
 {
-    *at = mark;
-    return put_crlf(at + 1 + put_unsigned(at + 1, count));
+    *at++ = mark;
+    if (count < 10) {
+        *at++ = (char)('0' + count);
+    } else if (count < 100) {
+        memcpy(at, digit_pairs + count * 2, 2);
+        at += 2;
+    } else {
+        at += put_unsigned(at, count);
+    }
+    return put_crlf(at);
 }
 
 /* Room for `more` bytes, or NULL; put_end tells the buffer how far it was used. */
@@ -173,5 +182,11 @@ void rdl__cmd_int(struct rdl__buf *b, int64_t value)
 {
     char digits[INT_MAX_LEN];
 
+    if (value >= 0 && value < 10) {
+        char digit[] = {'$', '1', '\r', '\n', (char)('0' + value), '\r', '\n'};
+
+        rdl__buf_put(b, digit, sizeof digit);
+        return;
+    }
     rdl__cmd_arg(b, digits, rdl__itoa(digits, value));
 }
