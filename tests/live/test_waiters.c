@@ -213,6 +213,33 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
     rdl_lock_free(lock);
 }
 
+/* Q6: the one that is woken cannot ask, and its time is up. */
+Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
+{
+    struct actor *first = actor_new();
+    struct actor *second = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, LEASE_MS);
+    actor_try_lock(first, lock, 600, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    actor_try_lock(second, lock, 10000, LEASE_MS);
+    let_pass_ms(50);
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_COMMANDERS);
+    (void)foreign_release(st.probe, NAME);
+    cr_assert_lt(actor_result(first, SOON_MS), 0);
+    proxy_refuse(st.proxy, false);
+    expect_result(RDL_OK, second, 1500);
+    actor_unlock(second, lock);
+    expect_result(RDL_OK, second, SOON_MS);
+    actor_free(first);
+    actor_free(second);
+    rdl_lock_free(lock);
+}
+
 /* P4, Q6: the subscription is gone when the unlock happens. The reconnected subscriber makes everybody look. */
 Test(waiters, cut_subscriber_is_replaced_and_its_waiters_look_again)
 {

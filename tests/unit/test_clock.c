@@ -2,8 +2,29 @@
 #include "core/base/clock.h"
 
 #include <criterion/criterion.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 TestSuite(clock, .timeout = 10);
+
+static clockid_t asked;
+
+/* In place of the C library's, for what is linked into this program. */
+int clock_gettime(clockid_t id, struct timespec *to)
+{
+    asked = id;
+    return (int)syscall(SYS_clock_gettime, id, to);
+}
+
+/* No other clock of the machine is both; which one is asked cannot be seen from its answers as long as nobody sets it and
+ * nothing was suspended. */
+Test(clock, is_the_one_that_nobody_sets_and_that_counts_suspension)
+{
+    asked = -1;
+    (void)rdl__now();
+    cr_assert_eq(asked, CLOCK_BOOTTIME);
+}
 
 Test(clock, never_goes_back)
 {
