@@ -83,6 +83,45 @@ Test(connection, with_a_password_in_the_uri_or_in_the_options)
     free(uri);
 }
 
+/* client.h: options, and what they point to, are copied. */
+Test(connection, with_options_that_are_gone_after_the_open)
+{
+    char *password = must_format("pw"), *name = must_format("copied");
+    rdl_client_options_t *options = must_alloc(sizeof *options);
+
+    st.server = server_start(&(struct server_options){.password = "pw"});
+    st.probe = probe_open(st.server);
+    *options = *OPTIONS(.password = password, .client_name = name);
+    st.client = client_open(server_uri(st.server), options);
+    memset(password, 'x', 2);
+    memset(name, 'x', 6);
+    memset(options, 0xff, sizeof *options);
+    free(password);
+    free(name);
+    free(options);
+    use(st.client);
+    (void)probe_int(st.probe, "CLIENT KILL TYPE normal SKIPME yes");
+    use(st.client);
+    cr_assert_gt(probe_clients(st.probe, "copied"), 0);
+}
+
+Test(connection, by_tcp_over_ipv6)
+{
+    rdl_client_t *client = NULL;
+    char *uri;
+    int rc;
+
+    stage_open(&st, .server = {.tcp = true, .config = "bind 127.0.0.1 -::1"});
+    uri = must_format("redis://[::1]:%d", server_port(st.server));
+    rc = rdl_client_open(uri, OPTIONS(.connect_timeout_ms = 1000), &client, &err);
+    free(uri);
+    if (rc == RDL_ECONN)
+        cr_skip_test("no IPv6 here: %s", err.message);
+    expect(RDL_OK, rc);
+    use(client);
+    rdl_client_close(client);
+}
+
 Test(connection, with_the_least_privileges_that_work)
 {
     rdl_client_t *client;
@@ -557,6 +596,22 @@ Test(connection, dead_subscriber_line_is_found_by_its_ping)
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* The same for the connections that callers use: the next caller must not be the one who finds out. */
+Test(connection, dead_command_lines_are_found_by_their_pings)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.ping_interval_ms = 100, .command_timeout_ms = 200));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    proxy_cut_server_side(st.proxy, PROXY_ALL);
+    let_pass_ms(100 + 2 * 200 + SLACK_MS); /* silence, and the answer that does not come */
+    expect(RDL_OK, rdl_try_lock(lock, 150, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
 }
 

@@ -601,6 +601,26 @@ Test(reentrant, works_without_an_error_struct)
     rdl_lock_free(lock);
 }
 
+/* error.h: filled by the call that failed, left alone by one that succeeded. */
+Test(reentrant, error_struct_is_left_alone_by_calls_that_succeed)
+{
+    rdl_lock_t *lock;
+    rdl_err_t untouched;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    memset(&err, 0x5a, sizeof err);
+    untouched = err;
+    cr_assert_eq(rdl_try_lock(lock, 1000, LEASE_MS, &err), RDL_OK);
+    cr_assert_eq(rdl_extend(lock, LEASE_MS, &err), RDL_OK);
+    cr_assert_eq(rdl_is_held(lock, &err), 1);
+    cr_assert_eq(rdl_is_locked(lock, &err), 1);
+    cr_assert_gt(rdl_remaining_ms(lock, &err), 0);
+    cr_assert_eq(rdl_unlock(lock, &err), RDL_OK);
+    cr_assert_eq(memcmp(&err, &untouched, sizeof err), 0);
+    rdl_lock_free(lock);
+}
+
 Test(reentrant, handle_tells_its_name_and_type)
 {
     rdl_lock_t *lock;
