@@ -1,0 +1,551 @@
+/* cast.c - apps, actors, deeds, and what actors believe. */
+#include "tests/sim/cast.h"
+
+#include "locks/record.h"
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+#include "tests/support/counting_alloc.h"
+#include "tests/support/wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define URI "unix:/simulated"
+#define CLOCK_BASE (1000 * RDL__SEC)
+
+struct cast cast;
+
+static struct counting_alloc memory;
+static rdl_allocator_t hooks;
+
+static const char *const verbs[VERBS] = {"take", "release", "extend", "force", "is_locked", "remaining"};
+
+/* ---- the stage ---------------------------------------------------------------------------------------------------------- */
+
+void cast_begin(void)
+{
+    if (hooks.alloc == NULL)
+        hooks = counting_alloc_init(&memory);
+    memset(&cast, 0, sizeof cast);
+    rdl__list_init(&cast.deeds);
+    cast.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
+    cast.options.connect_timeout_ms = 200;
+    cast.options.command_timeout_ms = 60;
+    cast.options.outage_timeout_ms = 2000;
+    cast.options.watchdog_lease_ms = 150;
+    cast.options.close_timeout_ms = 50;
+    cast.options.reconnect_min_ms = 1;
+    cast.options.reconnect_max_ms = 20;
+    cast.options.ping_interval_ms = 100;
+    cast.options.connections = 1;
+    cast.options.allocator = &hooks;
+}
+
+void cast_end(void)
+{
+    world_on_event(NULL);
+}
+
+int64_t cast_blocks(void)
+{
+    return counting_alloc_blocks(&memory);
+}
+
+struct name *cast_name(const char *text, const struct kind *kind, bool token)
+{
+    struct name *n = &cast.names[cast.name_count++];
+
+    (void)snprintf(n->text, sizeof n->text, "%s", text);
+    n->kind = kind;
+    n->token = token;
+    n->void_at = n->stray_since = n->seen_at = -1;
+    return n;
+}
+
+/* ---- apps --------------------------------------------------------------------------------------------------------------- */
+
+struct app *cast_app(int64_t clock_ppm)
+{
+    struct app *app = &cast.apps[cast.app_count];
+    char name[8];
+
+    (void)snprintf(name, sizeof name, "P%zu", cast.app_count++ + 1);
+    process_init(&app->process, name, CLOCK_BASE, clock_ppm);
+    return app;
+}
+
+void app_open(struct app *app)
+{
+    rdl_client_t *client = NULL;
+    rdl_err_t err = {0};
+
+    while (!app->dead && rdl_client_open(URI, &cast.options, &client, &err) < 0) {
+        say("open: %s", err.message);
+        fibre_sleep(RDL__MS);
+    }
+    app->client = client;
+    if (client != NULL)
+        say("open as %s", rdl_client_id(client));
+}
+
+/* The client's own record of a hold; NULL: it has none. */
+static struct rdl__record *record_of(const struct actor *actor, size_t name)
+{
+    struct rdl__name *n = actor->locks[name]->name;
+    struct rdl__record *rec;
+
+    rdl__mutex_lock(&n->mu);
+    rec = rdl__record_find(n, actor->owner);
+    rdl__mutex_unlock(&n->mu);
+    return rec;
+}
+
+int64_t hold_deadline(const struct actor *actor, size_t name)
+{
+    const struct rdl__record *rec = record_of(actor, name);
+
+    return rec == NULL ? 0 : rec->hold.deadline;
+}
+
+/* From now on the client cannot be asked. */
+static void keep_beliefs(struct app *app)
+{
+    for (size_t i = 0; i < cast.actor_count; i++) {
+        struct actor *actor = &cast.actors[i];
+
+        for (size_t n = 0; actor->app == app && n < cast.name_count; n++)
+            if (believes(actor, n))
+                actor->holds[n].believed_until = hold_deadline(actor, n);
+    }
+}
+
+void app_close(struct app *app)
+{
+    if (app->client == NULL)
+        return;
+    say("close");
+    keep_beliefs(app);
+    app->ending = true;
+    if (rdl_client_close(app->client) != NULL)
+        violated("a client can be closed", "rdl_client_close refuses");
+    app->client = NULL;
+    if (net_open(&app->process) > 0)
+        violated("nothing is left behind", "a closed client has connections");
+    say("closed");
+}
+
+void app_crash(struct app *app)
+{
+    if (app->dead || app->ending)
+        return;
+    say("%s crashes", app->process.name);
+    app->dead = true;
+    if (app->process.stopped)
+        process_go(&app->process);
+    net_bury(&app->process);
+    process_stop(&app->process);
+}
+
+void app_bury(struct app *app)
+{
+    process_go(&app->process);
+}
+
+void app_disturb(struct app *app, int64_t settle_ns)
+{
+    for (size_t i = 0; i < cast.app_count; i++)
+        if ((app == NULL || app == &cast.apps[i]) && cast.apps[i].calm_from < world_now() + settle_ns)
+            cast.apps[i].calm_from = world_now() + settle_ns;
+}
+
+bool app_calm(const struct app *app, int64_t since)
+{
+    return !app->dead && !app->ending && !app->process.stopped && app->calm_from <= since;
+}
+
+/* ---- what actors believe ------------------------------------------------------------------------------------------------ */
+
+rdl_hold_state_t hold_state(struct actor *actor, size_t name)
+{
+    struct process *before = process_here();
+    int state;
+
+    (void)process_enter(&actor->app->process);
+    state = rdl_owner_hold_state(actor->owner, actor->locks[name], NULL);
+    (void)process_enter(before);
+    return state < 0 ? RDL_NOT_HELD : (rdl_hold_state_t)state;
+}
+
+bool believes(struct actor *actor, size_t name)
+{
+    const struct hold *h = &actor->holds[name];
+    rdl_hold_state_t state;
+
+    if (h->count == 0 || actor->app->dead)
+        return false;
+    if (actor->app->ending)
+        return process_clock(&actor->app->process) < h->believed_until;
+    state = hold_state(actor, name);
+    return state == RDL_HELD || state == RDL_AT_RISK;
+}
+
+void excuse(struct hold *hold, const char *why)
+{
+    if (hold->excuse == NULL)
+        hold->excuse = why;
+}
+
+void excuse_all(const char *why)
+{
+    for (size_t n = 0; n < cast.name_count; n++) {
+        cast.names[n].void_at = world_now();
+        cast.names[n].foreign_until = 0;
+        for (size_t i = 0; i < cast.actor_count; i++)
+            if (cast.actors[i].holds[n].granted > 0)
+                excuse(&cast.actors[i].holds[n], why);
+    }
+}
+
+static void recount(struct hold *h)
+{
+    h->count = h->granted > h->leaving ? h->granted - h->leaving : 0;
+}
+
+static void hold_begins(struct actor *actor, size_t name, const struct deed *deed)
+{
+    struct hold *h = &actor->holds[name];
+    const struct rdl__record *rec = record_of(actor, name);
+    int64_t token;
+
+    *h = (struct hold){
+        .granted = 1, .leaving = h->leaving, .since = world_now(), .called = deed->called, .lost_at = -1, .gone_at = -1};
+    recount(h);
+    if (rec != NULL) {
+        h->field[rdl__field(h->field, &actor->app->client->uuid, rec->n)] = '\0';
+        h->deadline = rec->hold.deadline;
+    } else {
+        excuse(h, "its record is gone");
+    }
+    if (cast.names[name].void_at >= deed->called)
+        excuse(h, "the server has lost it");
+    if (strcmp(cast.names[name].forced, h->field) == 0)
+        excuse(h, "it was evicted");
+    if (cast.names[name].token && (token = rdl_owner_token(actor->owner, actor->locks[name], NULL)) > 0)
+        h->token = token;
+    if (h->count > 0)
+        checks_granted(actor, name);
+}
+
+/* A take was granted. */
+static void granted(struct deed *deed)
+{
+    struct hold *h = &deed->actor->holds[deed->name];
+    bool unseen = h->count == 0;
+
+    if (h->granted == 0)
+        hold_begins(deed->actor, deed->name, deed);
+    else
+        h->granted++;
+    recount(h);
+    if (unseen)
+        h->deadline = hold_deadline(deed->actor, deed->name);
+    h->renewed = h->renewed || deed->lease_ms == RDL_LEASE_AUTO;
+}
+
+/* The hold counts as given up from the moment of the call, whatever comes of it. */
+static void unlock_called(struct deed *d)
+{
+    struct hold *h = &d->actor->holds[d->name];
+
+    d->sure = h->count > 0 && believes(d->actor, d->name) && h->excuse == NULL &&
+              h->deadline > process_clock(&d->actor->app->process) + 20 * RDL__MS;
+    h->leaving++;
+    recount(h);
+}
+
+static void unlock_answered(struct deed *d)
+{
+    struct hold *h = &d->actor->holds[d->name];
+
+    if (d->result == RDL_ENOTOWNER && h->granted > 0)
+        violated("what is held can be given back", "an unlock of %s answers that it holds nothing", d->actor->name);
+    h->leaving--;
+    if (h->granted > 0)
+        h->granted--;
+    recount(h);
+}
+
+static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    struct actor *actor = arg;
+    size_t name = 0;
+
+    while (actor->locks[name] != lock)
+        name++;
+    say("%s is told of %s: %s", actor->name, loss->owner, loss->state == RDL_LOST ? "lost" : "at risk");
+    checks_told(actor, name, loss);
+}
+
+/* ---- actors ------------------------------------------------------------------------------------------------------------- */
+
+static rdl_lock_t *make_lock(struct actor *actor, size_t i)
+{
+    const struct name *name = &cast.names[i];
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
+    rdl_lock_t *lock = NULL;
+    rdl_err_t err = {0};
+
+    options.fencing = name->token ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
+    if (name->kind->make(actor->app->client, name->text, &options, &lock, &err) < 0)
+        die("sim: %s", err.message);
+    (void)rdl_on_lost(lock, on_lost, actor, NULL);
+    return lock;
+}
+
+struct actor *actor_join(struct app *app, bool blocking)
+{
+    struct actor *actor = &cast.actors[cast.actor_count++];
+    rdl_err_t err = {0};
+
+    (void)snprintf(actor->name, sizeof actor->name, "a%zu", cast.actor_count);
+    actor->app = app;
+    actor->blocking = blocking;
+    if (rdl_owner_new(app->client, &actor->owner, &err) < 0)
+        die("sim: %s", err.message);
+    for (size_t i = 0; i < cast.name_count; i++)
+        actor->locks[i] = make_lock(actor, i);
+    return actor;
+}
+
+void actor_leave(struct actor *actor)
+{
+    for (size_t i = 0; i < cast.name_count; i++)
+        actor->locks[i] = rdl_lock_free(actor->locks[i]);
+    actor->owner = rdl_owner_free(actor->owner);
+}
+
+void actor_forget(struct actor *actor, size_t i)
+{
+    struct name *name = &cast.names[i];
+    struct hold *h = &actor->holds[i];
+
+    if (h->count > 0)
+        (void)snprintf(name->left[name->left_count++ % 4], FIELD_SIZE, "%s", h->field);
+    h->count = h->granted = 0;
+}
+
+/* ---- deeds -------------------------------------------------------------------------------------------------------------- */
+
+static const char *lease_text(int64_t ms, char *to, size_t size)
+{
+    if (ms == RDL_LEASE_AUTO)
+        return "auto";
+    if (ms == RDL_WAIT_FOREVER)
+        return "for ever";
+    (void)snprintf(to, size, "%lld", (long long)ms);
+    return to;
+}
+
+static int64_t deadline_of(const struct deed *d)
+{
+    int64_t now = process_clock(&d->actor->app->process);
+
+    if (d->verb == TAKE && d->wait_ms == RDL_WAIT_FOREVER)
+        return RDL__NEVER;
+    return rdl__after_ms(now, d->verb == TAKE && d->wait_ms > 0 ? d->wait_ms : cast.options.command_timeout_ms);
+}
+
+static struct deed *deed_new(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct deed *d = must_alloc(sizeof *d);
+    char wait[24], lease[24];
+
+    d->actor = actor;
+    d->name = name;
+    d->verb = verb;
+    d->wait_ms = wait_ms;
+    d->lease_ms = lease_ms;
+    d->called = world_now();
+    d->deadline = deadline_of(d);
+    d->queued = actor->under_way[name]++ > 0 || actor->holds[name].doubt;
+    d->starting = true;
+    rdl__list_push_back(&cast.deeds, &d->link);
+    cast.deed_count++;
+    say("%s calls %s %s, wait %s, lease %s", actor->name, verbs[verb], cast.names[name].text,
+        lease_text(wait_ms, wait, sizeof wait), lease_text(lease_ms, lease, sizeof lease));
+    if (verb == RELEASE)
+        unlock_called(d);
+    checks_called(d);
+    return d;
+}
+
+static bool verb_needs_hold(enum verb verb)
+{
+    return verb == TAKE || verb == RELEASE || verb == EXTEND;
+}
+
+static void answered(struct deed *d, int64_t result)
+{
+    struct hold *h = &d->actor->holds[d->name];
+
+    d->answers++;
+    if (d->done) {
+        violated("each asynchronous call calls back once", "%s of %s called back %u times", verbs[d->verb], d->actor->name,
+                 d->answers);
+        return;
+    }
+    d->done = true;
+    d->result = result;
+    d->actor->under_way[d->name]--;
+    rdl__list_remove(&d->link);
+    say("%s: %s %s answers %s", d->actor->name, verbs[d->verb], cast.names[d->name].text,
+        result > 0 ? "yes" : rdl_err_name((int)result));
+    if (d->verb == TAKE && result == RDL_OK)
+        granted(d);
+    if (d->verb == RELEASE)
+        unlock_answered(d);
+    if (verb_needs_hold(d->verb))
+        h->doubt = h->granted > 0 && result < 0 && result != RDL_ETIMEDOUT;
+    checks_answered(d);
+    if (d->actor->waiter != NULL)
+        fibre_wake(d->actor->waiter, 0);
+}
+
+static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    struct deed *d = arg;
+
+    (void)lock;
+    if (d->starting)
+        violated("callbacks never run inside the call", "%s of %s", verbs[d->verb], d->actor->name);
+    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
+        violated("an error comes with its details", "%s of %s", verbs[d->verb], d->actor->name);
+    answered(d, result);
+}
+
+static int64_t call_as_bound(const struct deed *d)
+{
+    rdl_lock_t *lock = d->actor->locks[d->name];
+    rdl_err_t err = {0};
+
+    switch (d->verb) {
+    case TAKE:
+        return rdl_try_lock(lock, d->wait_ms, d->lease_ms, &err);
+    case RELEASE:
+        return rdl_unlock(lock, &err);
+    case EXTEND:
+        return rdl_extend(lock, d->lease_ms, &err);
+    case FORCE:
+        return rdl_force_unlock(lock, &err);
+    case IS_LOCKED:
+        return rdl_is_locked(lock, &err);
+    case REMAINING:
+        return rdl_remaining_ms(lock, &err);
+    case VERBS:
+        break;
+    }
+    die("sim: no verb");
+}
+
+/* All fibres are one thread to the library, which knows of one binding a thread: so only as long as the call lasts. A client
+ * that is being closed is there until its last call has returned. */
+static int64_t call_blocking(const struct deed *d)
+{
+    rdl_client_t *client = d->actor->app->client;
+    int64_t result;
+    int rc;
+
+    if (client == NULL)
+        return RDL_ECLOSED;
+    if ((rc = rdl_owner_bind(d->actor->owner, NULL)) < 0)
+        return rc;
+    result = call_as_bound(d);
+    rdl_owner_unbind(client);
+    return result;
+}
+
+static int call_async(struct deed *d, rdl_err_t *err)
+{
+    rdl_lock_t *lock = d->actor->locks[d->name];
+    rdl_owner_t *owner = d->actor->owner;
+
+    switch (d->verb) {
+    case TAKE:
+        return rdl_try_lock_async(lock, owner, d->wait_ms, d->lease_ms, on_answer, d, &d->op, err);
+    case RELEASE:
+        return rdl_unlock_async(lock, owner, on_answer, d, &d->op, err);
+    case EXTEND:
+        return rdl_extend_async(lock, owner, d->lease_ms, on_answer, d, &d->op, err);
+    case FORCE:
+        return rdl_force_unlock_async(lock, owner, on_answer, d, &d->op, err);
+    case IS_LOCKED:
+        return rdl_is_locked_async(lock, owner, on_answer, d, &d->op, err);
+    case REMAINING:
+        return rdl_remaining_ms_async(lock, owner, on_answer, d, &d->op, err);
+    case VERBS:
+        break;
+    }
+    die("sim: no verb");
+}
+
+struct deed *begin_deed(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct deed *d = deed_new(actor, name, verb, wait_ms, lease_ms);
+    rdl_err_t err = {0};
+    int rc = call_async(d, &err);
+
+    d->starting = false;
+    if (rc < 0)
+        answered(d, rc);
+    return d;
+}
+
+int64_t end_deed(struct deed *d)
+{
+    int64_t result;
+
+    while (!d->done) {
+        d->actor->waiter = fibre_here();
+        fibre_wait(RDL__NEVER);
+        d->actor->waiter = NULL;
+    }
+    result = d->result;
+    (void)rdl_op_free(d->op);
+    free(d);
+    return result;
+}
+
+int64_t act(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct deed *d;
+
+    if (!actor->blocking)
+        return end_deed(begin_deed(actor, name, verb, wait_ms, lease_ms));
+    d = deed_new(actor, name, verb, wait_ms, lease_ms);
+    d->starting = false;
+    answered(d, call_blocking(d));
+    return end_deed(d);
+}
+
+void cancel_deed(struct deed *d)
+{
+    if (d->done)
+        return;
+    say("%s cancels its %s", d->actor->name, verbs[d->verb]);
+    d->canceled = true;
+    rdl_op_cancel(d->op);
+}
+
+void cancel_actor(struct actor *actor)
+{
+    if (actor->owner == NULL || actor->app->client == NULL || actor->app->ending)
+        return;
+    say("%s is canceled", actor->name);
+    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
+        struct deed *d = rdl__container(l, struct deed, link);
+
+        d->canceled = d->canceled || d->actor == actor;
+    }
+    (void)rdl_owner_cancel(actor->owner);
+}

@@ -1,0 +1,136 @@
+/* check_holds.c - what actors believe to hold: alone, truly, for as long as they may, and told when it is over.
+ *
+ * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts the
+ * holder. Holds of before are then excused from being in the keyspace and from being alone, each by itself and from that
+ * moment on. They are not excused from the rest: a later hold has the higher token, and the loss is noticed in time.
+ */
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+
+#include <string.h>
+
+#define EACH_HOLD(who, n, h)                                                                                                \
+    for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                      \
+        for (size_t n = 0; n < cast.name_count; n++)                                                                        \
+            for (struct hold *h = &who->holds[n]; h != NULL && h->count > 0; h = NULL)
+
+/* ---- one at a time ------------------------------------------------------------------------------------------------------ */
+
+static void alone(void)
+{
+    const struct actor *holder[MOST_NAMES] = {NULL};
+
+    EACH_HOLD(actor, n, h)
+    {
+        const struct name *name = &cast.names[n];
+
+        if (h->excuse != NULL || !believes(actor, n))
+            continue;
+        if (holder[n] != NULL)
+            violated("exclusion", "%s and %s both believe to hold %s", holder[n]->name, actor->name, name->text);
+        if (name->foreign_until > world_now())
+            violated("exclusion", "%s believes to hold %s, and so does a foreign client", actor->name, name->text);
+        holder[n] = actor;
+    }
+}
+
+const struct check check_exclusion = {.event = alone};
+
+/* ---- truly -------------------------------------------------------------------------------------------------------------- */
+
+static void see_lost(struct actor *actor, size_t n, struct hold *h)
+{
+    h->lost_at = world_now();
+    if (h->excuse == NULL && h->renewed && app_calm(actor->app, h->called))
+        violated("a hold that is renewed is not lost without a cause", "%s has lost %s", actor->name, cast.names[n].text);
+}
+
+static void truly(void)
+{
+    EACH_HOLD(actor, n, h)
+    {
+        bool believed = believes(actor, n);
+
+        if (actor->app->ending || actor->app->dead)
+            continue;
+        if (believed && h->lost_at >= 0)
+            violated("a lost hold does not come back", "%s has %s again", actor->name, cast.names[n].text);
+        if (believed && h->deadline <= process_clock(&actor->app->process))
+            violated("a late answer revives nothing", "%s still has %s", actor->name, cast.names[n].text);
+        h->deadline = hold_deadline(actor, n);
+        if (!believed && h->lost_at < 0)
+            see_lost(actor, n, h);
+        if (believed && h->excuse == NULL && !shows(&cast.names[n], h->field))
+            violated("who believes to hold does hold", "%s believes to hold %s as %s, and the server does not know of it",
+                     actor->name, cast.names[n].text, h->field);
+    }
+}
+
+const struct check check_holds = {.event = truly};
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------------- */
+
+/* A register that refuses what is older than the newest token seen: it must never refuse a holder. */
+static void token_granted(struct actor *actor, size_t n)
+{
+    struct name *name = &cast.names[n];
+    const struct hold *h = &actor->holds[n];
+
+    if (!name->token || server_stepped_back())
+        return;
+    if (h->token == 0 && believes(actor, n))
+        violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
+    if (h->token != 0 && h->token <= name->token_best && believes(actor, n))
+        violated("tokens grow", "%s has %lld for %s after %lld", actor->name, (long long)h->token, name->text,
+                 (long long)name->token_best);
+    if (h->token > name->token_best)
+        name->token_best = h->token;
+}
+
+const struct check check_tokens = {.granted = token_granted};
+
+/* ---- losses ------------------------------------------------------------------------------------------------------------- */
+
+#define NEWS_NS (2 * RDL__MS)
+
+static void loss_told(struct actor *actor, size_t n, const rdl_loss_t *loss)
+{
+    EACH_HOLD(other, i, h)
+    {
+        if (i != n || other->app != actor->app || strcmp(h->field, loss->owner) != 0)
+            continue;
+        if (loss->state == RDL_LOST && other == actor && h->told)
+            violated("a loss is told once", "%s is told of %s again", actor->name, loss->owner);
+        if (loss->state == RDL_LOST && believes(other, i))
+            violated("what is told lost is lost", "%s still believes in %s", other->name, loss->owner);
+        if (loss->state == RDL_LOST && other == actor)
+            h->told = true;
+    }
+}
+
+/* The server has had it no more for so long that the watchdog should have asked since. */
+static bool overdue(const struct actor *actor, const struct hold *h)
+{
+    int64_t period = cast.options.watchdog_lease_ms * RDL__MS / 3 + net_round_trip() + NEWS_NS;
+
+    return h->renewed && h->lost_at < 0 && h->gone_at >= 0 && world_now() - h->gone_at > period &&
+           app_calm(actor->app, h->gone_at);
+}
+
+static void losses(void)
+{
+    EACH_HOLD(actor, n, h)
+    {
+        if (shows(&cast.names[n], h->field))
+            h->gone_at = -1;
+        else if (h->gone_at < 0)
+            h->gone_at = world_now();
+        if (h->lost_at >= 0 && !h->told && world_now() - h->lost_at > NEWS_NS && app_calm(actor->app, h->lost_at))
+            violated("a loss is told", "%s knows nothing of %s", actor->name, h->field);
+        if (overdue(actor, h))
+            violated("a loss is noticed within a renewal period", "%s still believes in %s: %s", actor->name, h->field,
+                     h->excuse);
+    }
+}
+
+const struct check check_losses = {.told = loss_told, .event = losses};

@@ -1,0 +1,253 @@
+/* check_server.c - what the server shows: no lock is free beside somebody who waits for it, none is held for nobody, none is
+ * renewed that was given back, and in the end there is nothing.
+ *
+ * Bounds are in round trips of a connection that nothing disturbs. A wait may begin with two
+ * new connections: connect, greet and try; connect, greet and subscribe; then it tries again.
+ */
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+#include "tests/support/wait.h"
+
+#include <string.h>
+
+#define THREADS_NS (RDL__MS / 2) /* what threads take to wake up, all in all */
+
+static int64_t latest(int64_t a, int64_t b, int64_t c)
+{
+    int64_t ab = a > b ? a : b;
+
+    return ab > c ? ab : c;
+}
+
+static bool ends_in(const char *text, const char *tail)
+{
+    size_t len = strlen(text), tail_len = strlen(tail);
+
+    return len >= tail_len && strcmp(text + len - tail_len, tail) == 0;
+}
+
+static struct name *name_of(const struct ran *ran, size_t word)
+{
+    for (size_t n = 0; n < cast.name_count; n++)
+        if (strlen(cast.names[n].text) == ran->len[word] && memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
+            return &cast.names[n];
+    die("sim: a script of no name of ours");
+}
+
+static bool word_is(const struct ran *ran, size_t word, const char *text)
+{
+    return ran->len[word] == strlen(text) && memcmp(ran->argv[word], text, ran->len[word]) == 0;
+}
+
+static void copy_word(char to[FIELD_SIZE], const struct ran *ran, size_t word)
+{
+    size_t len = ran->len[word] < FIELD_SIZE ? ran->len[word] : FIELD_SIZE - 1;
+
+    memcpy(to, ran->argv[word], len);
+    to[len] = '\0';
+}
+
+/* ---- nobody waits beside a free lock ------------------------------------------------------------------------------------ */
+
+/* The longest that a waiter looks away when nothing announces that the lock is free. */
+static int64_t looks_away_ns(const struct name *name)
+{
+    if (name->announced)
+        return 0;
+    return name->kind->plain ? RDL__SEC + 10 * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
+}
+
+static void waits(const struct name *name, const struct deed *d)
+{
+    int64_t bound = looks_away_ns(name) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
+    int64_t since = latest(name->free_since, d->called, d->actor->app->calm_from);
+    int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
+
+    if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
+        return;
+    violated("nobody sleeps beside a free lock", "%s waits for %s, which has been free for %lld us", d->actor->name,
+             name->text, (long long)((world_now() - since) / RDL__US));
+}
+
+static void see_free(struct name *name)
+{
+    const char *field;
+    size_t len;
+
+    if (shown(name, &field, &len)) {
+        name->free_since = -1;
+        name->announced = false;
+    } else if (name->free_since < 0) {
+        name->free_since = world_now();
+    }
+}
+
+static void wakes(void)
+{
+    for (size_t n = 0; n < cast.name_count; n++)
+        see_free(&cast.names[n]);
+    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
+        const struct deed *d = rdl__container(l, struct deed, link);
+        const struct name *name = &cast.names[d->name];
+
+        if (d->verb == TAKE && name->free_since >= 0 && !d->queued && !d->canceled)
+            waits(name, d);
+    }
+}
+
+/* A release that freed the lock has announced it. */
+static void freed(const struct ran *ran)
+{
+    struct name *name;
+
+    if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER || ran->reply->integer != 1 ||
+        (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_force")))
+        return;
+    name = name_of(ran, ran->first_key);
+    name->announced = true;
+    name->free_since = world_now();
+    if (!ends_in(ran->script, "_force"))
+        return;
+    copy_word(name->forced, ran, ran->first_key + 2);
+    name->foreign_until = 0;
+    for (size_t i = 0; i < cast.actor_count; i++) {
+        struct hold *h = &cast.actors[i].holds[name - cast.names];
+
+        if (h->granted > 0 && strcmp(h->field, name->forced) == 0)
+            excuse(h, "it was evicted");
+    }
+}
+
+const struct check check_wakes = {.event = wakes, .ran = freed};
+
+/* ---- nothing is held for nobody ----------------------------------------------------------------------------------------- */
+
+/* The app whose field that is, if it lives. */
+static struct app *app_of(const char *field, size_t len)
+{
+    for (size_t i = 0; i < cast.app_count; i++) {
+        const char *id = cast.apps[i].client == NULL ? NULL : rdl_client_id(cast.apps[i].client);
+
+        if (id != NULL && len > strlen(id) && memcmp(field, id, strlen(id)) == 0)
+            return &cast.apps[i];
+    }
+    return NULL;
+}
+
+static bool was_left(const struct name *name, const char *field, size_t len)
+{
+    for (size_t i = 0; i < sizeof name->left / sizeof name->left[0]; i++)
+        if (strlen(name->left[i]) == len && memcmp(name->left[i], field, len) == 0)
+            return true;
+    return false;
+}
+
+/* Does an actor of the app have, or want, the lock? */
+static bool concerns(const struct app *app, size_t n, const char *field, size_t len)
+{
+    for (size_t i = 0; i < cast.actor_count; i++) {
+        const struct actor *a = &cast.actors[i];
+        const struct hold *h = &a->holds[n];
+
+        if (a->app == app &&
+            (a->under_way[n] > 0 || (h->count > 0 && strlen(h->field) == len && memcmp(h->field, field, len) == 0)))
+            return true;
+    }
+    return false;
+}
+
+static void see_stray(size_t n)
+{
+    struct name *name = &cast.names[n];
+    int64_t bound = 6 * net_round_trip() + THREADS_NS + server_undo_pause();
+    const char *field;
+    const struct app *app;
+    size_t len;
+
+    if (!shown(name, &field, &len) || (app = app_of(field, len)) == NULL || app->ending || app->dead ||
+        was_left(name, field, len) || concerns(app, n, field, len)) {
+        name->stray_since = -1;
+        return;
+    }
+    if (name->stray_since < 0)
+        name->stray_since = world_now();
+    if (app_calm(app, name->stray_since) && server_up() &&
+        world_now() - latest(name->stray_since, app->calm_from, 0) > bound)
+        violated("nothing is held for nobody", "%s has been held as %.*s for %lld us, and nobody has it or wants it",
+                 name->text, (int)len, field, (long long)((world_now() - name->stray_since) / RDL__US));
+}
+
+static void strays(void)
+{
+    for (size_t n = 0; n < cast.name_count; n++)
+        see_stray(n);
+}
+
+const struct check check_strays = {.event = strays};
+
+/* ---- nothing is renewed that was given back ------------------------------------------------------------------------------ */
+
+/* The same script serves extend, which its caller may have called before the release and which travels on its own. */
+static bool being_extended(const struct app *app, const struct name *name)
+{
+    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
+        const struct deed *d = rdl__container(l, struct deed, link);
+
+        if (d->verb == EXTEND && d->actor->app == app && &cast.names[d->name] == name)
+            return true;
+    }
+    return false;
+}
+
+static void renewals(const struct ran *ran)
+{
+    if (ran->script == NULL)
+        return;
+    if (ends_in(ran->script, "_release") && word_is(ran, ran->first_key + 3, "0")) {
+        struct name *name = name_of(ran, ran->first_key);
+
+        copy_word(name->released, ran, ran->first_key + 2);
+        name->released_at = world_now();
+    }
+    if (!ends_in(ran->script, "_renew"))
+        return;
+    for (size_t word = ran->first_key, keys = (ran->argc - ran->first_key) / 3, i = 0; i < keys; i++) {
+        const struct name *name = name_of(ran, word + i);
+        const struct app *app = app_of(ran->argv[word + keys + 2 * i], ran->len[word + keys + 2 * i]);
+
+        if (word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
+            world_now() - name->released_at > net_round_trip() + THREADS_NS && !being_extended(app, name))
+            violated("no hold is renewed after its release was sent", "%s of %s", name->released, name->text);
+    }
+}
+
+const struct check check_renewals = {.ran = renewals};
+
+/* ---- in the end there is nothing ---------------------------------------------------------------------------------------- */
+
+static void at_rest(void)
+{
+    for (size_t i = 0; i < cast.app_count; i++) {
+        const struct app *app = &cast.apps[i];
+        size_t count = server_subscriptions(&app->process);
+
+        if (app->client != NULL && !app->ending && !app->dead && count > 0)
+            violated("nothing is left behind", "%s is subscribed to %zu channels and waits for nothing", app->process.name,
+                     count);
+    }
+}
+
+static void at_end(void)
+{
+    const char *field;
+    size_t len;
+
+    for (size_t n = 0; n < cast.name_count; n++)
+        if (shown(&cast.names[n], &field, &len))
+            violated("nothing is left behind", "%s is held as %.*s when every lease is over", cast.names[n].text, (int)len,
+                     field);
+    if (cast_blocks() != 0)
+        violated("nothing is left behind", "%lld blocks of memory", (long long)cast_blocks());
+}
+
+const struct check check_leftovers = {.at_rest = at_rest, .at_end = at_end};

@@ -1,0 +1,84 @@
+/* checks.c - the list of checkers. A new one is a row. */
+#include "tests/sim/checks.h"
+
+#include <string.h>
+
+static const struct check *const checks[] = {
+    &check_exclusion, &check_holds,  &check_tokens,   &check_losses,    &check_answers,
+    &check_wakes,     &check_strays, &check_renewals, &check_leftovers,
+};
+
+#define EACH(member, ...)                                                                                                   \
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)                                                           \
+        if (checks[i]->member != NULL)                                                                                      \
+    checks[i]->member(__VA_ARGS__)
+
+static void on_event(void)
+{
+    EACH(event, );
+}
+
+static void on_ran(const struct ran *ran)
+{
+    EACH(ran, ran);
+}
+
+void checks_begin(void)
+{
+    world_on_event(on_event);
+    server_on_ran(on_ran);
+}
+
+void checks_called(const struct deed *deed)
+{
+    EACH(called, deed);
+}
+
+void checks_answered(const struct deed *deed)
+{
+    EACH(answered, deed);
+}
+
+void checks_granted(struct actor *actor, size_t name)
+{
+    EACH(granted, actor, name);
+}
+
+void checks_told(struct actor *actor, size_t name, const rdl_loss_t *loss)
+{
+    EACH(told, actor, name, loss);
+}
+
+void checks_at_rest(void)
+{
+    EACH(at_rest, );
+}
+
+void checks_at_end(void)
+{
+    EACH(at_end, );
+}
+
+/* Looked up once an event and server command, for it is asked often. */
+bool shown(struct name *name, const char **ret_field, size_t *ret_len)
+{
+    int64_t version = world_events() + server_commands();
+
+    if (name->seen_at != version) {
+        name->seen_at = version;
+        name->holders = name->kind->holders(server_keys(), name->text, &name->holder, &name->holder_len);
+        if (name->holders > 1)
+            violated("one holder", "%s has %zu in the keyspace", name->text, name->holders);
+    }
+    *ret_field = name->holder;
+    *ret_len = name->holder_len;
+    return name->holders > 0;
+}
+
+bool shows(struct name *name, const char *field)
+{
+    const char *at;
+    size_t len;
+
+    return shown(name, &at, &len) && strlen(field) == len && memcmp(at, field, len) == 0;
+}

@@ -1,0 +1,39 @@
+/* checks.h - what must hold in every run.
+ *
+ * A checker is a few functions and one row in checks.c. It looks at the cast, at the server's keys, and at each command that
+ * the server has run; it changes nothing but its own fields.
+ */
+#ifndef TESTS_SIM_CHECKS_H
+#define TESTS_SIM_CHECKS_H
+
+#include "tests/sim/cast.h"
+#include "tests/sim/server.h"
+
+struct check {
+    void (*event)(void);                /* after each event */
+    void (*ran)(const struct ran *ran); /* after each command of the server's, at the same moment */
+    void (*called)(const struct deed *deed);
+    void (*answered)(const struct deed *deed);                              /* before anybody acts on it */
+    void (*granted)(struct actor *actor, size_t name);                      /* a hold begins */
+    void (*told)(struct actor *actor, size_t name, const rdl_loss_t *loss); /* by rdl_on_lost */
+    void (*at_rest)(void); /* every deed is answered, nothing disturbs, and time has passed */
+    void (*at_end)(void);  /* clients are closed, leases are over */
+};
+
+extern const struct check check_exclusion, check_holds, check_tokens, check_losses;   /* check_holds.c */
+extern const struct check check_answers;                                              /* check_deeds.c */
+extern const struct check check_wakes, check_strays, check_renewals, check_leftovers; /* check_server.c */
+
+void checks_begin(void);
+void checks_called(const struct deed *deed);
+void checks_answered(const struct deed *deed);
+void checks_granted(struct actor *actor, size_t name);
+void checks_told(struct actor *actor, size_t name, const rdl_loss_t *loss);
+void checks_at_rest(void);
+void checks_at_end(void);
+
+/* The field that the keyspace shows for a name; false: nobody holds it. */
+bool shown(struct name *name, const char **ret_field, size_t *ret_len);
+bool shows(struct name *name, const char *field);
+
+#endif

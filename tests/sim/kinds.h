@@ -1,0 +1,24 @@
+/* kinds.h - the lock types that the simulator plays with. A new type is one row in kinds.c. */
+#ifndef TESTS_SIM_KINDS_H
+#define TESTS_SIM_KINDS_H
+
+#include "tests/script/keyspace.h"
+
+#include <redlatch/redlatch.h>
+
+struct kind {
+    const char *name;
+    int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                rdl_err_t *err);
+    bool reentrant;
+    bool plain; /* others take it with SET NX PX, and announce nothing when they give it back */
+    /* How many hold it by the keyspace, and the field of the first. */
+    size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);
+};
+
+extern const struct kind kinds[];
+extern const size_t kind_count;
+
+const struct kind *kind_named(const char *name);
+
+#endif

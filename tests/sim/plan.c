@@ -1,0 +1,569 @@
+/* plan.c - random runs.
+ *
+ * Scale: a round trip takes 0.2 to 12 ms, calls and leases last tens to hundreds of them, and a run is a few dozen calls within
+ * some hundred milliseconds, so that much happens at once. Nothing goes wrong in a quarter of the runs: there the checkers
+ * are strictest. Faults end before the run does; then everybody must come through.
+ *
+ * To add a fault: a function and a row in `faults`. It says whom it disturbs, and for how long.
+ */
+#include "tests/sim/plan.h"
+
+#include "tests/sim/cast.h"
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/world.h"
+#include "tests/support/wait.h"
+
+#include <string.h>
+
+#define SPAN_NS (400 * RDL__MS) /* when faults happen */
+#define LONGEST_LEASE_MS 3000
+#define LONGEST_STEP_NS (20 * RDL__SEC)
+#define MOST_FAULTS 6
+
+static int64_t ms(int64_t least, int64_t most)
+{
+    return draw_from(least * RDL__MS, most * RDL__MS);
+}
+
+/* How long after a connection was lost everything is as it was, the server being there. */
+static int64_t settle_ns(void)
+{
+    return cast.options.reconnect_max_ms * RDL__MS + 4 * net_connect_time() + 4 * net_round_trip() + 2 * RDL__MS;
+}
+
+/* The same when somebody has to find out first that nothing comes any more. */
+static int64_t find_out_ns(void)
+{
+    return (cast.options.connect_timeout_ms + 2 * cast.options.command_timeout_ms + cast.options.ping_interval_ms) *
+               RDL__MS +
+           settle_ns();
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------------- */
+
+static struct app *any_app(void)
+{
+    struct app *app = &cast.apps[draw(cast.app_count)];
+
+    return app->dead || app->ending || app->process.stopped ? NULL : app;
+}
+
+static struct app *app_that_owns(const struct process *process)
+{
+    for (size_t i = 0; i < cast.app_count; i++)
+        if (&cast.apps[i].process == process)
+            return &cast.apps[i];
+    die("sim: a connection of nobody");
+}
+
+static void on_cut(const struct process *owner)
+{
+    app_disturb(app_that_owns(owner), settle_ns());
+}
+
+static void cut(void)
+{
+    struct conn *conn = net_any(NULL);
+
+    if (conn != NULL)
+        net_cut(conn);
+}
+
+static void cut_after(void)
+{
+    struct conn *conn = net_any(NULL);
+
+    if (conn != NULL)
+        net_cut_after(conn, chance(1, 2) ? UP : DOWN, draw(500));
+}
+
+static void hold_up(void)
+{
+    struct conn *conn = net_any(NULL);
+    int64_t ns = ms(1, 150);
+
+    if (conn == NULL)
+        return;
+    app_disturb(app_that_owns(net_owner(conn)), ns + find_out_ns());
+    net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
+}
+
+static void cut_off(void)
+{
+    struct app *app = any_app();
+    int64_t ns = ms(1, 200);
+
+    if (app == NULL)
+        return;
+    app_disturb(app, ns + find_out_ns());
+    net_partition(&app->process, world_now() + ns);
+}
+
+static void stop_app(void)
+{
+    struct app *app = any_app();
+    int64_t ns = ms(1, 400);
+
+    if (app == NULL)
+        return;
+    say("%s is stopped for %.3f ms", app->process.name, (double)ns / (double)RDL__MS);
+    app_disturb(app, ns + settle_ns());
+    process_stop(&app->process);
+    fibre_sleep(ns);
+    if (app->process.stopped && !app->dead)
+        process_go(&app->process);
+}
+
+static void crash_app(void)
+{
+    struct app *app = any_app();
+
+    if (app != NULL)
+        app_crash(app);
+}
+
+static void close_now(void *arg)
+{
+    app_close(arg);
+}
+
+static void close_app(void)
+{
+    struct app *app = any_app();
+
+    if (app != NULL && app->client != NULL)
+        fibre_join(fibre_start(&app->process, close_now, app));
+}
+
+static void stop_server(void)
+{
+    int64_t ns = ms(1, 300);
+
+    if (!server_up())
+        return;
+    say("the server is stopped for %.3f ms", (double)ns / (double)RDL__MS);
+    app_disturb(NULL, ns + find_out_ns());
+    process_stop(server_process());
+    fibre_sleep(ns);
+    process_go(server_process());
+}
+
+static void crash_server(void)
+{
+    int64_t ns = ms(0, 100);
+    bool empty = chance(1, 3);
+
+    if (!server_up())
+        return;
+    app_disturb(NULL, ns + find_out_ns());
+    server_crash();
+    fibre_sleep(ns);
+    server_restart(empty);
+    if (empty)
+        excuse_all("the server came back empty");
+}
+
+static void flush_scripts(void)
+{
+    say("scripts are flushed");
+    server_flush_scripts();
+}
+
+static void flush_keys(void)
+{
+    server_flush_keys();
+    excuse_all("the keys were flushed");
+}
+
+/* Within the allowance, which the rates of the clocks leave room for: nothing is excused. */
+static void nudge_clock(void)
+{
+    static int64_t last;
+
+    if (last > world_now())
+        last = 0;
+    if (last == 0 || world_now() - last > LONGEST_LEASE_MS * RDL__MS)
+        server_step_clock(draw_from(0, RDL__MS));
+    last = world_now();
+}
+
+static void step_clock(void)
+{
+    int64_t ns = draw_from(-LONGEST_STEP_NS, LONGEST_STEP_NS) / (chance(1, 2) ? 1 : 1000);
+
+    server_step_clock(ns);
+    excuse_all("the server's clock was stepped");
+}
+
+static const struct {
+    void (*happen)(void);
+    unsigned weight;
+} faults[] = {
+    {cut, 6},        {cut_after, 12},  {hold_up, 6},     {cut_off, 4},      {stop_app, 5},
+    {crash_app, 2},  {close_app, 2},   {stop_server, 4}, {crash_server, 4}, {flush_scripts, 2},
+    {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
+};
+
+static void any_fault(void)
+{
+    unsigned all = 0, at;
+    size_t i = 0;
+
+    for (size_t f = 0; f < sizeof faults / sizeof faults[0]; f++)
+        all += faults[f].weight;
+    for (at = (unsigned)draw(all); at >= faults[i].weight; i++)
+        at -= faults[i].weight;
+    faults[i].happen();
+}
+
+static void one_fault(void *arg)
+{
+    (void)arg;
+    fibre_sleep((int64_t)draw((uint64_t)SPAN_NS));
+    any_fault();
+}
+
+/* ---- what actors do ----------------------------------------------------------------------------------------------------- */
+
+static bool goes_on(const struct actor *actor)
+{
+    return !actor->app->dead && !actor->app->ending;
+}
+
+/* Who holds one lock does not wait for ever for another: that would be the actors' deadlock, not the library's. */
+static bool holds_another(const struct actor *actor, size_t name)
+{
+    for (size_t n = 0; n < cast.name_count; n++)
+        if (n != name && actor->holds[n].granted > 0)
+            return true;
+    return false;
+}
+
+static int64_t any_wait(const struct actor *actor, size_t name)
+{
+    switch (draw(10)) {
+    case 0:
+    case 1:
+        return 0;
+    case 2:
+        return draw_from(1, 10);
+    case 3:
+    case 4:
+    case 5:
+        return draw_from(20, 200);
+    default:
+        return holds_another(actor, name) ? draw_from(20, 200) : RDL_WAIT_FOREVER;
+    }
+}
+
+static int64_t any_lease(void)
+{
+    switch (draw(16)) {
+    case 0:
+        return draw_from(1, 8);
+    case 1:
+    case 2:
+    case 3:
+        return draw_from(20, 60);
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        return draw_from(100, 400);
+    case 8:
+        return draw_from(1000, LONGEST_LEASE_MS);
+    default:
+        return RDL_LEASE_AUTO;
+    }
+}
+
+struct cancellation {
+    struct event event;
+    struct actor *actor;
+};
+
+static void on_cancellation(struct event *e)
+{
+    cancel_actor(rdl__container(e, struct cancellation, event)->actor);
+}
+
+/* Somebody else cancels whatever the actor has under way. */
+static void take_and_be_canceled(struct actor *actor, size_t name)
+{
+    struct cancellation c = {.actor = actor};
+
+    event_init(&c.event, on_cancellation, &actor->app->process);
+    event_at(&c.event, world_now() + ms(0, 60));
+    (void)act(actor, name, TAKE, any_wait(actor, name), any_lease());
+    event_off(&c.event);
+}
+
+static void take_and_cancel(struct actor *actor, size_t name)
+{
+    struct deed *d = begin_deed(actor, name, TAKE, any_wait(actor, name), any_lease());
+
+    fibre_sleep(ms(0, 20));
+    cancel_deed(d);
+    (void)end_deed(d);
+}
+
+/* Several verbs are called before the first is answered. */
+static void do_at_once(struct actor *actor, size_t name)
+{
+    static const enum verb usual[] = {TAKE, RELEASE, TAKE, EXTEND, RELEASE, RELEASE};
+    struct deed *deeds[6];
+    size_t count = 2 + draw(5);
+
+    for (size_t i = 0; i < count; i++)
+        deeds[i] = begin_deed(actor, name, usual[i], any_wait(actor, name), usual[i] == EXTEND ? 200 : any_lease());
+    for (size_t i = 0; i < count; i++)
+        (void)end_deed(deeds[i]);
+}
+
+static void take_any_way(struct actor *actor, size_t name)
+{
+    unsigned way = (unsigned)draw(16);
+
+    if (way < 2)
+        take_and_be_canceled(actor, name);
+    else if (way < 4)
+        take_and_cancel(actor, name);
+    else if (way < 5)
+        do_at_once(actor, name);
+    else
+        (void)act(actor, name, TAKE, any_wait(actor, name), any_lease());
+}
+
+static void without_a_hold(struct actor *actor, size_t name)
+{
+    switch (draw(24)) {
+    case 0:
+        (void)act(actor, name, IS_LOCKED, 0, 0);
+        break;
+    case 1:
+        (void)act(actor, name, REMAINING, 0, 0);
+        break;
+    case 2:
+        (void)act(actor, name, RELEASE, 0, 0);
+        break;
+    case 3:
+        if (chance(1, 4))
+            (void)act(actor, name, FORCE, 0, 0);
+        break;
+    default:
+        take_any_way(actor, name);
+        break;
+    }
+}
+
+static void with_a_hold(struct actor *actor, size_t name)
+{
+    fibre_sleep(chance(1, 8) ? ms(0, 300) : ms(0, 20));
+    if (!goes_on(actor))
+        return;
+    switch (draw(16)) {
+    case 0:
+    case 1:
+        (void)act(actor, name, EXTEND, 0, draw_from(1, 500));
+        break;
+    case 2:
+        (void)act(actor, name, IS_LOCKED, 0, 0);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        take_any_way(actor, name);
+        break;
+    default:
+        (void)act(actor, name, RELEASE, 0, 0);
+        break;
+    }
+}
+
+static void give_all_back(struct actor *actor)
+{
+    for (size_t n = 0; n < cast.name_count; n++) {
+        if (chance(1, 32))
+            actor_forget(actor, n);
+        while (goes_on(actor) && actor->holds[n].count > 0)
+            (void)act(actor, n, RELEASE, 0, 0);
+    }
+}
+
+static void play_actor(void *arg)
+{
+    struct actor *actor = arg;
+    size_t steps = 2 + draw(7);
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        size_t name = draw(cast.name_count);
+
+        fibre_sleep(chance(1, 8) ? ms(0, 100) : ms(0, 8));
+        if (!goes_on(actor))
+            break;
+        if (actor->holds[name].count > 0)
+            with_a_hold(actor, name);
+        else
+            without_a_hold(actor, name);
+    }
+    give_all_back(actor);
+    actor_leave(actor);
+}
+
+static void play_app(void *arg)
+{
+    struct app *app = arg;
+    struct fibre *fibres[MOST_ACTORS];
+    size_t count = 1 + draw(3);
+
+    fibre_sleep(chance(1, 4) ? ms(0, 50) : 0);
+    app_open(app);
+    if (app->client == NULL || app->ending)
+        return;
+    for (size_t i = 0; i < count; i++)
+        fibres[i] = fibre_start(&app->process, play_actor, actor_join(app, chance(1, 2)));
+    for (size_t i = 0; i < count; i++)
+        fibre_join(fibres[i]);
+}
+
+/* Somebody with another library, or none: takes by SET NX PX, and deletes what is still its own. */
+static void play_foreigner(void *arg)
+{
+    struct name *name = arg;
+
+    for (size_t i = 0; i < 3; i++) {
+        struct reply *reply;
+
+        fibre_sleep(ms(0, 100));
+        if (!server_up())
+            continue;
+        reply = server_do("SET", name->text, "foreign", "NX", "PX", "60");
+        if (reply->kind == REPLY_STATUS) {
+            name->foreign_until = world_now() + 58 * RDL__MS;
+            fibre_sleep(ms(0, 50));
+            if (server_up() && shows(name, "foreign"))
+                reply_free(server_do("DEL", name->text));
+            name->foreign_until = 0;
+        }
+        reply_free(reply);
+    }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------------- */
+
+static void draw_world(void)
+{
+    static const int64_t delays_us[] = {100, 100, 500, 3000};
+    int64_t delay_ns = delays_us[draw(4)] * RDL__US;
+    struct net_config config = {
+        .delay_ns = delay_ns,
+        .jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10),
+        .late_of_16 = 6,
+        .late_ns = ms(1, 1000),
+        .room = delay_ns < RDL__MS && chance(1, 6) ? 300 + draw(1000) : 1 << 20,
+        .on_cut = on_cut,
+    };
+    struct server_traits traits = {.old = chance(1, 16), .kill_refused = chance(1, 16)};
+
+    server_begin(&traits, draw_from(0, 4000));
+    net_begin(&config);
+    cast_begin();
+    cast.options.command_timeout_ms = draw_from(40, 120);
+    cast.options.watchdog_lease_ms = draw_from(100, 300);
+    cast.options.reconnect_max_ms = draw_from(2, 20);
+    cast.options.connections = (int32_t)draw_from(1, 2);
+}
+
+static void draw_cast(void)
+{
+    static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
+    size_t names = chance(3, 4) ? 1 : 1 + draw(MOST_NAMES);
+    size_t apps = 1 + draw(3);
+
+    for (size_t i = 0; i < names; i++)
+        (void)cast_name(texts[i], &kinds[draw(kind_count)], chance(1, 2));
+    for (size_t i = 0; i < apps; i++)
+        (void)cast_app(draw_from(0, 4000));
+}
+
+static void join_all(struct fibre **fibres, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fibre_join(fibres[i]);
+}
+
+static void close_all(void)
+{
+    for (size_t i = 0; i < cast.app_count; i++)
+        fibre_join(fibre_start(&cast.apps[i].process, close_now, &cast.apps[i]));
+}
+
+static void let_leases_end(void)
+{
+    fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS * 102 / 100);
+    if (server_stepped_back())
+        fibre_sleep(MOST_FAULTS * LONGEST_STEP_NS);
+}
+
+/* Crashed apps leave their fibres wherever they were; they come to their ends without the server. */
+static void bury_dead(void)
+{
+    for (size_t i = 0; i < cast.app_count; i++) {
+        struct app *app = &cast.apps[i];
+
+        if (!app->dead)
+            continue;
+        app_bury(app);
+        fibre_join(fibre_start(&app->process, close_now, app));
+    }
+}
+
+static void play(void *arg)
+{
+    struct fibre *app_fibres[MOST_APPS], *fault_fibres[MOST_FAULTS], *foreigner = NULL;
+    size_t fault_count = chance(1, 4) ? 0 : 1 + draw(MOST_FAULTS);
+
+    (void)arg;
+    draw_world();
+    draw_cast();
+    checks_begin();
+    if (cast.names[0].kind->plain && chance(1, 4))
+        foreigner = fibre_start(NULL, play_foreigner, &cast.names[0]);
+    for (size_t i = 0; i < cast.app_count; i++)
+        app_fibres[i] = fibre_start(&cast.apps[i].process, play_app, &cast.apps[i]);
+    for (size_t i = 0; i < fault_count; i++)
+        fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
+    join_all(fault_fibres, fault_count);
+    fibre_join(foreigner);
+    for (size_t i = 0; i < cast.app_count; i++)
+        if (!cast.apps[i].dead)
+            fibre_join(app_fibres[i]);
+    fibre_sleep(find_out_ns());
+    checks_at_rest();
+    bury_dead();
+    for (size_t i = 0; i < cast.app_count; i++)
+        if (cast.apps[i].dead)
+            fibre_join(app_fibres[i]);
+    close_all();
+    let_leases_end();
+    checks_at_end();
+}
+
+struct outcome plan_run(uint64_t seed)
+{
+    struct outcome outcome;
+
+    world_begin(seed);
+    world_limit(600 * RDL__SEC);
+    outcome.over = world_play(play, NULL);
+    outcome.broken = world_violation();
+    outcome.operations = cast.deed_count;
+    outcome.events = world_events();
+    cast_end();
+    server_end();
+    net_end();
+    world_end();
+    return outcome;
+}

@@ -1,0 +1,152 @@
+/* seams.c - the simulator's clock, randomness and places to sleep, in place of core/base/clock.c, entropy.c, sync.c, and of
+ * forkmark.c, because here nobody forks and its system calls would be a tenth of a run.
+ *
+ * The clock is that of the process that runs. Randomness is the world's. Whoever parks is a fibre and gives way.
+ *
+ * There is one thread, so a mutex that is found locked was locked twice by the same code, or was kept across a sleep. Locking
+ * is inline in core/base/sync.h; the linker leads its pthread calls here (--wrap).
+ */
+#include "core/base/clock.h"
+#include "core/base/entropy.h"
+#include "core/base/forkmark.h"
+#include "core/base/sync.h"
+#include "tests/sim/world.h"
+#include "tests/support/wait.h"
+
+#include <redlatch/error.h>
+#include <string.h>
+
+#define MOST_SLEEPERS 64
+#define WAKE_DELAY_NS 20000 /* from a post until the sleeper runs, at most */
+
+int64_t rdl__now(void)
+{
+    if (process_here() == NULL)
+        die("sim: the clock is read outside of any process");
+    return process_clock(process_here());
+}
+
+int rdl__entropy(void *to, size_t len)
+{
+    unsigned char *at = to;
+
+    for (; len > 0; len--)
+        *at++ = (unsigned char)draw(256);
+    return RDL_OK;
+}
+
+int rdl__forkmark_init(struct rdl__forkmark *mark)
+{
+    static const unsigned char never_forked = 1;
+
+    *mark = (struct rdl__forkmark){.page = &never_forked};
+    return RDL_OK;
+}
+
+void rdl__forkmark_done(struct rdl__forkmark *mark)
+{
+    *mark = (struct rdl__forkmark){0};
+}
+
+bool rdl__forkmark_pid_differs(const struct rdl__forkmark *mark)
+{
+    (void)mark;
+    return false;
+}
+
+/* ---- mutexes ------------------------------------------------------------------------------------------------------------ */
+
+int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr);
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *m);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
+
+/* Its first byte says whether it is locked; all zero is what PTHREAD_MUTEX_INITIALIZER makes. */
+static unsigned char *mark_of(pthread_mutex_t *m)
+{
+    return (unsigned char *)m;
+}
+
+int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
+{
+    (void)attr;
+    memset(m, 0, sizeof *m);
+    return 0;
+}
+
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *m)
+{
+    if (*mark_of(m) != 0)
+        violated("mutexes are free when they end", "one is destroyed while it is locked");
+    return 0;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
+{
+    if (*mark_of(m) != 0)
+        violated("mutexes are short", "one is locked while it is locked: twice by the same code, or kept across a sleep");
+    *mark_of(m) = 1;
+    return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    if (*mark_of(m) != 1)
+        violated("mutexes are unlocked by whoever locked them", "one is unlocked that is not locked");
+    *mark_of(m) = 0;
+    return 0;
+}
+
+int rdl__mutex_init(struct rdl__mutex *mu)
+{
+    return pthread_mutex_init(&mu->m, NULL) == 0 ? RDL_OK : RDL_ENOMEM;
+}
+
+void rdl__mutex_done(struct rdl__mutex *mu)
+{
+    (void)pthread_mutex_destroy(&mu->m);
+}
+
+/* ---- parkers ------------------------------------------------------------------------------------------------------------ */
+
+/* Who sleeps where. */
+static struct {
+    const struct rdl__parker *parker;
+    struct fibre *fibre;
+} sleepers[MOST_SLEEPERS];
+
+void rdl__parker_post(struct rdl__parker *p, uint32_t bits)
+{
+    (void)atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel);
+    for (size_t i = 0; i < MOST_SLEEPERS; i++)
+        if (sleepers[i].parker == p)
+            fibre_wake(sleepers[i].fibre, draw_from(0, WAKE_DELAY_NS));
+}
+
+static size_t free_place(void)
+{
+    for (size_t i = 0; i < MOST_SLEEPERS; i++)
+        if (sleepers[i].parker == NULL)
+            return i;
+    die("sim: more than %d threads sleep", MOST_SLEEPERS);
+}
+
+uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
+{
+    while ((rdl__parker_peek(p) & bits) == 0) {
+        size_t place = free_place();
+
+        if (deadline <= rdl__now())
+            break;
+        sleepers[place].parker = p;
+        sleepers[place].fibre = fibre_here();
+        fibre_wait(process_when(process_here(), deadline));
+        sleepers[place].parker = NULL;
+    }
+    return rdl__parker_peek(p);
+}
+
+uint32_t rdl__park(struct rdl__parker *p, int64_t deadline)
+{
+    return rdl__park_for(p, UINT32_MAX, deadline);
+}

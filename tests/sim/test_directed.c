@@ -1,0 +1,554 @@
+/* test_directed.c - schedules that are known to break locks, each played exactly so.
+ *
+ * A scene is straight-line code in a fibre of no process: it lets actors of two processes begin verbs, lets time pass, and
+ * makes the fault happen at its moment. Round trips take 2 ms, leases of RDL_LEASE_AUTO 150 ms, and every checker of the
+ * random runs looks on. Names of tests begin with the id of their schedule.
+ */
+#include "tests/sim/cast.h"
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ONE_WAY RDL__MS
+#define N 0 /* the one name */
+
+/* Connections of a process in the order in which they are made: the loop's own, then the subscriber's. */
+enum { LOOP_LANE, SUBSCRIBER };
+
+struct scene {
+    const char *kind;
+    void (*play)(void);
+    struct server_traits traits;
+    int64_t offset; /* for scenes that are played again and again, each time somewhat later */
+};
+
+static const struct scene *scene;
+static struct app *p, *q;
+static struct actor *a, *b, *c; /* a of p; b and c of q */
+
+/* ---- what scenes are made of --------------------------------------------------------------------------------------------- */
+
+static void pass_ms(int64_t ms)
+{
+    fibre_sleep(ms * RDL__MS);
+}
+
+static struct deed *begin(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct process *before = process_enter(&actor->app->process);
+    struct deed *d = begin_deed(actor, N, verb, wait_ms, lease_ms);
+
+    (void)process_enter(before);
+    return d;
+}
+
+static int64_t end(struct deed *d)
+{
+    int64_t result = end_deed(d);
+
+    return result;
+}
+
+static int64_t do_it(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    return end(begin(actor, verb, wait_ms, lease_ms));
+}
+
+static void must(bool holds, const char *claim)
+{
+    if (!holds)
+        violated("the scene goes as it should", "%s", claim);
+}
+
+static void must_answer(int64_t result, int64_t expected, const char *what)
+{
+    if (result != expected)
+        violated("the scene goes as it should", "%s answers %lld", what, (long long)result);
+}
+
+static bool is_free(void)
+{
+    const char *field;
+    size_t len;
+
+    return !shown(&cast.names[N], &field, &len);
+}
+
+static int64_t ask(struct reply *reply)
+{
+    int64_t answer = reply->kind == REPLY_INTEGER ? reply->integer : reply->kind == REPLY_STRING ? reply->text[0] - '0' : -1;
+
+    reply_free(reply);
+    return answer;
+}
+
+static void on_cut(const struct process *owner)
+{
+    app_disturb(owner == &p->process ? p : q, 100 * RDL__MS);
+}
+
+static void open_it(void *arg)
+{
+    app_open(arg);
+}
+
+static void close_it(void *arg)
+{
+    app_close(arg);
+}
+
+static void set_up(void)
+{
+    const struct net_config net = {
+        .delay_ns = ONE_WAY, .late_of_16 = 16, .late_ns = 300 * RDL__MS, .room = 1 << 20, .on_cut = on_cut};
+
+    server_begin(&scene->traits, 0);
+    net_begin(&net);
+    cast_begin();
+    (void)cast_name("N", kind_named(scene->kind), true);
+    p = cast_app(0);
+    q = cast_app(0);
+    checks_begin();
+    fibre_join(fibre_start(&p->process, open_it, p));
+    fibre_join(fibre_start(&q->process, open_it, q));
+    a = actor_join(p, false);
+    b = actor_join(q, false);
+    c = actor_join(q, false);
+}
+
+static void tear_down(void)
+{
+    struct actor *const all[] = {a, b, c};
+
+    pass_ms(500);
+    checks_at_rest();
+    for (size_t i = 0; i < 3; i++) {
+        while (all[i]->holds[N].granted > 0)
+            (void)do_it(all[i], RELEASE, 0, 0);
+        (void)process_enter(&all[i]->app->process);
+        actor_leave(all[i]);
+        (void)process_enter(NULL);
+    }
+    fibre_join(fibre_start(&p->process, close_it, p));
+    fibre_join(fibre_start(&q->process, close_it, q));
+    pass_ms(2000);
+    checks_at_end();
+}
+
+static void whole_scene(void *arg)
+{
+    (void)arg;
+    set_up();
+    scene->play();
+    tear_down();
+}
+
+static void play(const struct scene *what)
+{
+    bool over;
+    char broken[512] = "";
+    size_t len;
+    const char *story;
+
+    scene = what;
+    world_trace(TRACE_KEPT);
+    world_begin(1);
+    world_limit(60 * RDL__SEC);
+    over = world_play(whole_scene, NULL);
+    if (world_violation() != NULL)
+        (void)snprintf(broken, sizeof broken, "%s", world_violation());
+    story = world_story(&len);
+    cr_assert(over && broken[0] == '\0', "%s (offset %lld us)\n%.*s", broken, (long long)(what->offset / RDL__US), (int)len,
+              story);
+    cast_end();
+    server_end();
+    net_end();
+    world_end();
+}
+
+/* The same for each type. */
+static void play_all(void (*fn)(void), struct server_traits traits)
+{
+    for (size_t i = 0; i < kind_count; i++)
+        play(&(struct scene){.kind = kinds[i].name, .play = fn, .traits = traits});
+}
+
+/* The same at many moments, a twentieth of a way apart. */
+static void play_at_each(void (*fn)(void), int64_t from, int64_t to)
+{
+    for (int64_t offset = from; offset <= to; offset += ONE_WAY / 20)
+        for (size_t i = 0; i < kind_count; i++)
+            play(&(struct scene){.kind = kinds[i].name, .play = fn, .offset = offset});
+}
+
+static const struct server_traits usual = {.old = false};
+static const struct server_traits no_kill = {.kill_refused = true};
+
+/* ---- replies that are lost ----------------------------------------------------------------------------------------------- */
+
+static void acquire_reply_lost(void)
+{
+    net_cut_after(net_nth(&p->process, LOOP_LANE), DOWN, 0);
+    must_answer(do_it(a, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take");
+    if (cast.names[N].kind->reentrant)
+        must(ask(server_do("HGET", "N", a->holds[N].field)) == 1, "the count is 1");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must(is_free(), "one release frees it");
+}
+
+Test(directed, A1_an_acquire_repeated_after_its_reply_was_lost_counts_once)
+{
+    play_all(acquire_reply_lost, usual);
+    play_all(acquire_reply_lost, no_kill);
+}
+
+static void release_reply_lost(void)
+{
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    net_cut_after(net_nth(&p->process, LOOP_LANE), DOWN, 0);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the next take");
+    pass_ms(400);
+    must(believes(a, N), "the next hold lives on");
+}
+
+Test(directed, A2_a_release_repeated_after_its_reply_was_lost_succeeds)
+{
+    play_all(release_reply_lost, usual);
+    play_all(release_reply_lost, no_kill);
+}
+
+static void outcome_unknown(void)
+{
+    app_disturb(p, 100 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), DOWN, world_now() + 90 * RDL__MS);
+    must_answer(do_it(a, TAKE, 0, 1000), RDL_EUNKNOWN, "the take");
+    pass_ms(4);
+    must(is_free(), "the key is gone promptly");
+}
+
+Test(directed, A3_an_acquire_of_unknown_outcome_is_undone_promptly)
+{
+    play_all(outcome_unknown, usual);
+}
+
+static void late_release(void)
+{
+    struct deed *release;
+
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 300 * RDL__MS);
+    release = begin(a, RELEASE, 0, 0);
+    pass_ms(1);
+    net_cut(net_nth(&p->process, LOOP_LANE));
+    must_answer(end(release), RDL_OK, "the release");
+    must_answer(do_it(a, TAKE, 200, RDL_LEASE_AUTO), RDL_OK, "the next take");
+    pass_ms(700); /* the first release may arrive now */
+    must(believes(a, N), "the next hold lives on");
+}
+
+Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
+{
+    play_all(late_release, usual);
+    play_all(late_release, no_kill);
+}
+
+/* ---- acquires that come late --------------------------------------------------------------------------------------------- */
+
+static void hold_up_and_give_up(void)
+{
+    app_disturb(p, 400 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 200 * RDL__MS);
+    must_answer(do_it(a, TAKE, 20, 1000), RDL_EUNKNOWN, "the take");
+    net_cut(net_nth(&p->process, LOOP_LANE));
+}
+
+static void late_acquire(void)
+{
+    hold_up_and_give_up();
+    pass_ms(600);
+    must(is_free(), "the late acquire leaves nothing");
+}
+
+Test(directed, Q1_an_acquire_let_through_after_its_undo_leaves_nothing)
+{
+    play_all(late_acquire, usual);
+}
+
+static void late_acquire_and_kill_cut(void)
+{
+    struct conn *lane;
+
+    hold_up_and_give_up();
+    pass_ms(1);
+    for (int cuts = 0; cuts < 3; cuts++) {
+        while (net_nth(&p->process, LOOP_LANE) == NULL)
+            fibre_sleep(RDL__MS / 10);
+        lane = net_nth(&p->process, LOOP_LANE);
+        pass_ms(3); /* greeted; its first command is on its way */
+        net_cut(lane);
+        pass_ms(1);
+    }
+    pass_ms(600);
+    must(is_free(), "the late acquire leaves nothing");
+}
+
+Test(directed, Q2_the_same_when_the_connection_with_the_kill_is_cut)
+{
+    play_all(late_acquire_and_kill_cut, usual);
+}
+
+/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+
+static struct actor *extender;
+
+static void extend_blocking(void *arg)
+{
+    (void)arg;
+    must_answer(act(extender, N, EXTEND, 0, 1000), RDL_OK, "the extend");
+}
+
+static void renewal_overtaken(void)
+{
+    extender = a;
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    a->blocking = true; /* its verbs go another way than renewals */
+    app_disturb(p, 300 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 100 * RDL__MS);
+    pass_ms(60); /* the renewal is under way */
+    fibre_join(fibre_start(&p->process, extend_blocking, NULL));
+    pass_ms(60); /* and has arrived */
+    must(ask(server_do("PTTL", "N")) > 850, "the longer lease stays");
+}
+
+Test(directed, Q3_a_renewal_that_overtakes_an_extend_does_not_shorten_it)
+{
+    play_all(renewal_overtaken, usual);
+}
+
+static void late_grant(void)
+{
+    net_hold(net_nth(&p->process, LOOP_LANE), DOWN, world_now() + 60 * RDL__MS);
+    app_disturb(p, 70 * RDL__MS);
+    must_answer(do_it(a, TAKE, 200, 40), RDL_ELOST, "the take");
+    must(!believes(a, N), "nobody believes in it");
+    pass_ms(4);
+    must(is_free(), "the key is gone");
+}
+
+Test(directed, Q4_a_grant_that_is_read_after_its_validity_is_none)
+{
+    play_all(late_grant, usual);
+}
+
+static void flushed(void)
+{
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    pass_ms(10);
+    server_flush_keys();
+    excuse_all("the keys were flushed");
+    pass_ms(56); /* a renewal period */
+    must(!believes(a, N), "the loss is known");
+    must(a->holds[N].told, "and told");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release");
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the next take");
+    pass_ms(500);
+    must(believes(a, N), "the next hold is renewed");
+}
+
+Test(directed, W3_keys_flushed_under_a_hold_are_noticed_within_a_renewal_period)
+{
+    play_all(flushed, usual);
+}
+
+/* A rival that wants the lock all the time takes it exactly when nobody believes to hold it: the checkers see to that. */
+static void server_stands_still_ms(int64_t ms)
+{
+    app_disturb(NULL, (ms + 300) * RDL__MS);
+    process_stop(server_process());
+    pass_ms(ms);
+    process_go(server_process());
+}
+
+static void pause_short(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    rival = begin(b, TAKE, 1000, RDL_LEASE_AUTO);
+    pass_ms(100); /* just renewed */
+    server_stands_still_ms(cast.options.watchdog_lease_ms * 2 / 3 - 5);
+    pass_ms(200);
+    must(believes(a, N), "nothing is lost");
+    must_answer(end(rival), RDL_ETIMEDOUT, "the rival");
+}
+
+static void pause_long(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    rival = begin(b, TAKE, RDL_WAIT_FOREVER, RDL_LEASE_AUTO);
+    pass_ms(20);
+    server_stands_still_ms(cast.options.watchdog_lease_ms * 3 / 2);
+    must(!believes(a, N), "it is lost before the server answers anybody");
+    must_answer(end(rival), RDL_OK, "the rival");
+}
+
+Test(directed, W4_a_server_that_pauses_for_two_thirds_of_a_lease_loses_nothing)
+{
+    play_all(pause_short, usual);
+}
+
+Test(directed, W4_a_server_that_pauses_for_longer_than_a_lease_takes_the_hold_before_another_has_it)
+{
+    play_all(pause_long, usual);
+}
+
+static void stopped(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    rival = begin(b, TAKE, RDL_WAIT_FOREVER, RDL_LEASE_AUTO);
+    pass_ms(20);
+    app_disturb(p, 400 * RDL__MS);
+    process_stop(&p->process);
+    pass_ms(cast.options.watchdog_lease_ms * 3 / 2);
+    must_answer(end(rival), RDL_OK, "the rival");
+    must(hold_state(a, N) == RDL_LOST, "the first query says lost");
+    process_go(&p->process);
+    pass_ms(2);
+    must(a->holds[N].told, "and so does the callback");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release");
+}
+
+Test(directed, W7_a_process_that_was_stopped_knows_that_it_lost_its_hold)
+{
+    play_all(stopped, usual);
+}
+
+/* ---- wake-ups ------------------------------------------------------------------------------------------------------------ */
+
+/* a's release meets b's first try, its subscription and its second try at every moment. */
+static void release_meets_subscribe(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(rival), RDL_OK, "the rival");
+}
+
+Test(directed, P1_an_unlock_between_the_first_try_and_the_subscription_wakes, .timeout = 120)
+{
+    play_at_each(release_meets_subscribe, 0, 14 * ONE_WAY);
+}
+
+static void subscriber_cut(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(30);
+    net_cut(net_nth(&q->process, SUBSCRIBER));
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    pass_ms(30);
+    must(rival->done, "the rival is woken soon");
+    must_answer(end(rival), RDL_OK, "the rival");
+}
+
+Test(directed, P4_a_subscription_lost_while_the_lock_is_freed_loses_no_wake_up, .timeout = 120)
+{
+    play_at_each(subscriber_cut, 0, 12 * ONE_WAY);
+}
+
+/* b is woken in the moment in which its time is over: c must get the wake-up. */
+static void woken_at_the_deadline(void)
+{
+    struct deed *first, *second;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
+    pass_ms(10);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(26);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(30);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .timeout = 120)
+{
+    play_at_each(woken_at_the_deadline, 0, 5 * ONE_WAY);
+}
+
+/* The refusal is read after the message that makes it void. */
+static void message_overtakes_refusal(void)
+{
+    struct deed *first, *second;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 3000, RDL_LEASE_AUTO); /* so that q is subscribed */
+    pass_ms(30);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    app_disturb(q, 30 * RDL__MS);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 20 * RDL__MS);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    while (!first->done && !second->done)
+        fibre_sleep(ONE_WAY / 10);
+    must_answer(do_it(first->done ? b : c, RELEASE, 0, 0), RDL_OK, "the release of who was first");
+    must_answer(end(first), RDL_OK, "the first");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120)
+{
+    play_at_each(message_overtakes_refusal, 0, 8 * ONE_WAY);
+}
+
+/* ---- a server that is not there ------------------------------------------------------------------------------------------ */
+
+static void in_time(int64_t wait_ms, int64_t bound_ms, int64_t expected, const char *what)
+{
+    int64_t began = world_now();
+
+    must_answer(do_it(a, TAKE, wait_ms, 1000), expected, what);
+    must(world_now() - began <= bound_ms * RDL__MS + RDL__MS, "it answers in time");
+}
+
+static void server_down(void)
+{
+    app_disturb(NULL, 2000 * RDL__MS);
+    server_crash();
+    pass_ms(5);
+    in_time(50, 50, RDL_ECONN, "a take with the server down");
+    server_restart(false);
+    pass_ms(100);
+    process_stop(server_process());
+    in_time(50, 50, RDL_EUNKNOWN, "a take with the server silent");
+    in_time(0, cast.options.command_timeout_ms, RDL_EUNKNOWN, "a single try with the server silent");
+    process_go(server_process());
+    pass_ms(300);
+    must(is_free(), "nothing is left");
+    in_time(50, 50, RDL_OK, "a take with the server back");
+}
+
+Test(directed, X1_deadlines_hold_with_the_server_down_or_silent)
+{
+    play_all(server_down, usual);
+}
