@@ -7,11 +7,6 @@
 
 #define TOKEN_LEAST (INT64_C(1) << 40) /* an answer above it is a token: no lease is that long */
 
-static int64_t lease_of(const rdl_op_t *op)
-{
-    return op->lease_ms == RDL_LEASE_AUTO ? rdl__op_client(op)->watchdog_lease_ms : op->lease_ms;
-}
-
 static rdl__step_t say_einval(rdl_op_t *op, const char *words)
 {
     rdl__op_keep_words(op, words, strlen(words), false);
@@ -54,7 +49,7 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         .field = field,
         .field_len = rdl__field(field, &name->client->uuid, op->n),
         .count = op->count,
-        .lease_ms = lease_of(op),
+        .lease_ms = rdl__op_lease_ms(op),
         .token = name->token,
     };
 
@@ -83,7 +78,7 @@ static int64_t debt_of(const rdl_op_t *op, int64_t now)
 {
     bool owed = op->req.resent && atomic_load(&rdl__op_client(op)->node.kill_refused);
 
-    return owed ? rdl__after_ms(now, lease_of(op)) : 0;
+    return owed ? rdl__after_ms(now, rdl__op_lease_ms(op)) : 0;
 }
 
 /* The server has granted it: believe that for as long as the lease goes. */
@@ -95,17 +90,17 @@ static bool take_commit(rdl_op_t *op, int64_t now)
     int64_t debt_until = debt_of(op, now);
     bool held;
 
-    if (now >= rdl__watchdog_validity(wd, op->req.sent_at, lease_of(op)))
+    if (now >= rdl__watchdog_validity(wd, op->req.sent_at, rdl__op_lease_ms(op)))
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if (op->count > 1) {
-        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed, now);
+        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed, now);
     } else if ((held = !rec->orphaned)) {
         rec->n = op->n;
         rec->token = op->answer > TOKEN_LEAST ? op->answer : 0;
         rec->held_since = now;
         rec->debt_until = 0;
-        rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, lease_of(op), renewed);
+        rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed);
     }
     if (held) {
         rec->count = op->count;

@@ -474,9 +474,21 @@ static void stop_waiting(rdl_op_t *op, bool used, int64_t now)
     op->waiting = false;
 }
 
+/* How soon those who go on waiting should look: when the lease just granted would end, or as the retry policy says. */
+static int64_t look_again_ms(rdl_op_t *op)
+{
+    int64_t lease_ms = rdl__op_lease_ms(op);
+    int64_t delay_ms = rdl__retry_delay_ms(&op->take.retry, op->take.tries, &op->rand);
+
+    return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
+}
+
 static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 {
     rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+    if (op->waiting &&
+        step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
+        rdl__waiter_hint(&op->waiter, look_again_ms(op), now);
     stop_waiting(op, step->rc == RDL_OK, now);
     conclude(op, step->rc, step->undo, true, now);
 }

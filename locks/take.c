@@ -72,7 +72,7 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
 {
     switch (ev->kind) {
     case RDL__EV_START:
-        return ev->others_wait && !t->once ? wait_for(t, -1) : send_try(t);
+        return ev->others_wait && !t->once ? wait_for(t, rdl__retry_delay_ms(&t->retry, 0, rand)) : send_try(t);
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:

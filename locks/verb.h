@@ -90,6 +90,11 @@ static inline rdl_client_t *rdl__op_client(const rdl_op_t *op)
     return op->lock->name->client;
 }
 
+static inline int64_t rdl__op_lease_ms(const rdl_op_t *op)
+{
+    return op->lease_ms == RDL_LEASE_AUTO ? rdl__op_client(op)->watchdog_lease_ms : op->lease_ms;
+}
+
 static inline rdl__step_t rdl__finish_with(int rc)
 {
     return (rdl__step_t){.what = RDL__DO_FINISH, .rc = rc};

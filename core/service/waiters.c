@@ -181,6 +181,12 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     return true;
 }
 
+void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
+{
+    if (w->channel != NULL && hint_ms >= 0)
+        arm_sooner(w->channel, hint_ms, now);
+}
+
 void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
 {
     struct rdl__channel *c = w->channel;

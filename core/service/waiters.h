@@ -61,6 +61,9 @@ void rdl__waiter_sent(struct rdl__waiter *w);
  * message came since the try was sent, so the refusal says nothing: try again. */
 bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
 
+/* Whoever waits here should look again in hint_ms (below 0: no opinion), if not sooner. Fine for one that has not joined. */
+void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
+
 /* Go away; fine for one that has not joined. `used`: it was let in. Otherwise a wake-up that it had is handed on. */
 void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now);
 

@@ -252,15 +252,18 @@ static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* One answer.  @locks mu. True: the hold is gone; the caller reports. */
-static bool apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now)
+/* One answer. RDL_LOSS_*: the hold is lost, and the caller reports; 0: it goes on. What comes after the deadline revives
+ * nothing.  @locks mu */
+static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now)
 {
     int64_t deadline = rdl__watchdog_validity(wd, batch->req.sent_at, hold->lease_ms);
 
     hold->batch = NULL;
-    if (ttl == GONE) {
+    if (hold->deadline <= now || ttl == GONE) {
+        int reason = ttl == GONE ? RDL_LOSS_GONE : RDL_LOSS_LEASE;
+
         lose(wd, hold);
-        return true;
+        return reason;
     }
     if (deadline > hold->deadline)
         hold->deadline = deadline;
@@ -268,7 +271,7 @@ static bool apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct
         hold->state = RDL_HELD;
     hold->renew_at = next_renewal(wd, hold, batch->req.sent_at);
     reschedule(wd, hold);
-    return false;
+    return 0;
 }
 
 static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
@@ -289,8 +292,8 @@ static void done_renew(struct rdl__req *req, int64_t now)
         judge_clock(wd, batch->server_us, req->sent_at, now);
     for (unsigned i = 0; i < batch->encoded || (!answered && i < batch->count); i++) {
         unsigned slot = answered ? batch->slots[i] : i;
-        struct rdl__hold *lost = NULL;
         struct rdl__hold *hold;
+        int lost = 0;
 
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
@@ -298,14 +301,12 @@ static void done_renew(struct rdl__req *req, int64_t now)
             meddled += answered && shortened(batch, i, now) ? 1 : 0;
             if (!answered)
                 retry_later(wd, hold, now);
-            else if (apply(wd, hold, batch, batch->ttl[i], now))
-                lost = hold;
-            else
+            else if ((lost = apply(wd, hold, batch, batch->ttl[i], now)) == 0)
                 renewed++;
         }
         rdl__mutex_unlock(&wd->mu);
-        if (lost != NULL)
-            report(wd, lost, RDL_LOST, RDL_LOSS_GONE, now);
+        if (lost != 0)
+            report(wd, hold, RDL_LOST, (rdl_loss_reason_t)lost, now);
     }
     if (req->rc == RDL_OK && batch->refusal[0] != '\0')
         rdl__log(wd->sinks, RDL_LOG_WARN, "%u renewals were refused: %s", batch->encoded, batch->refusal);
