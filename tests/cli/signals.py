@@ -202,6 +202,10 @@ class Death(support.Case):
         self.assert_result(self.result(heir), 0, out="mine\n")
 
 
+# Interactive, with job control, and without a line editor, which changes the terminal's mode before and after each line.
+PLAIN_SHELL = ["--norc", "--noprofile", "--noediting", "-i"]
+
+
 class Terminal:
     """A pseudo-terminal with an interactive shell on it."""
 
@@ -209,7 +213,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             support.die_with_parent()
-            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], dict(env, PS1="", TERM="dumb", HISTFILE=""))
+            os.execvpe("bash", ["bash", *PLAIN_SHELL], dict(env, PS1="", TERM="dumb", HISTFILE=""))
         attributes = termios.tcgetattr(self.fd)
         attributes[3] &= ~termios.ECHO
         termios.tcsetattr(self.fd, termios.TCSANOW, attributes)
@@ -305,10 +309,11 @@ class AtATerminal(support.Case):
         self.assert_free("x")
 
     def test_an_interactive_shell_under_the_lock_has_its_own_job_control(self):
-        self.terminal.type('"$REDLATCH" run x -- bash --norc --noprofile -i; echo status=$?.\n')
+        self.terminal.type('"$REDLATCH" run x -- bash %s; echo status=$?.\n' % " ".join(PLAIN_SHELL))
         self.terminal.type("echo here=$REDLATCH_NAME.\n")
         self.terminal.expect(r"here=x\.")
-        self.terminal.type('echo ready >"$EVENTS"; sleep 1000; echo interrupted=$?.\n')
+        # The job itself reports, when it is in the foreground.
+        self.terminal.type("""sh -c 'echo ready >"$EVENTS"; exec sleep 1000'; echo interrupted=$?.\n""")
         self.events.expect("ready")
         self.terminal.type("\x03")
         self.terminal.type("echo alive=$?.\n")

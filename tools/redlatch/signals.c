@@ -37,6 +37,10 @@ static const struct handled real_time = {.kind = SIGNAL_ENDS};
 static int pipe_fd[2] = {-1, -1};
 static volatile sig_atomic_t deferred;
 
+/* Signals that found the pipe full: once each, however often they came, as the kernel does with standard signals. */
+enum missed { NOT_MISSED, MISSED, MISSED_FROM_TERMINAL };
+static volatile sig_atomic_t missed[NSIG];
+
 /* As found at the start. Indexed by signal; `changed` tells which. */
 static struct sigaction found[NSIG];
 static bool changed[NSIG];
@@ -60,14 +64,13 @@ static void on_signal(int signo, siginfo_t *info, void *context)
         .from_terminal = row->terminal && info->si_code == SI_KERNEL,
     };
     int saved = errno;
-    ssize_t n;
 
     (void)context;
     if (!deferred && event.kind == SIGNAL_ENDS)
         _exit(EXITCODE_SIGNAL + signo);
-    /* Written whole or not at all. A full pipe drops the event: there are thousands before it, and SIGCHLD is only a hint. */
-    n = write(pipe_fd[1], &event, sizeof event);
-    (void)n;
+    /* Written whole or not at all. */
+    if (write(pipe_fd[1], &event, sizeof event) < 0)
+        missed[signo] = event.from_terminal ? MISSED_FROM_TERMINAL : MISSED;
     errno = saved;
 }
 
@@ -115,7 +118,21 @@ void signals_defer(void)
 
 bool signals_read(struct signal_event *ret)
 {
-    return read(pipe_fd[0], ret, sizeof *ret) == (ssize_t)sizeof *ret;
+    if (read(pipe_fd[0], ret, sizeof *ret) == (ssize_t)sizeof *ret)
+        return true;
+    /* The pipe is empty, so nothing is missed from here on until it is full again, and then there is something to read. */
+    for (int signo = 1; signo < NSIG; signo++) {
+        if (missed[signo] == NOT_MISSED)
+            continue;
+        *ret = (struct signal_event){
+            .signo = signo,
+            .kind = handled_of(signo)->kind,
+            .from_terminal = missed[signo] == MISSED_FROM_TERMINAL,
+        };
+        missed[signo] = NOT_MISSED;
+        return true;
+    }
+    return false;
 }
 
 void signals_stop_self(void)
