@@ -586,6 +586,7 @@ static bool end_queued(rdl_op_t *op, int code, int64_t now)
     rdl__mutex_unlock(&rdl__op_name(op)->mu);
     if (!queued)
         return false;
+    rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task); /* it may have been about to set the timer */
     rdl__record_unref(op->rec);
     op->rec = NULL;
     rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
@@ -597,7 +598,7 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 {
     rdl_op_t *op = rdl__container(timer, rdl_op_t, timer);
 
-    if (!end_queued(op, RDL_ETIMEDOUT, now))
+    if (!end_queued(op, RDL_ETIMEDOUT, now) && op->looped) /* else it is on its way to begin, and will see the time */
         stop(op, RDL_OK, now);
 }
 
@@ -618,6 +619,8 @@ static rdl__step_t begin(rdl_op_t *op, int64_t now)
     int code = atomic_load(&op->cancel_code);
 
     set_deadline(op, now);
+    if (code == RDL_OK && op->verb->acquires && now >= op->deadline) /* it was queued all the time */
+        code = RDL_ETIMEDOUT;
     return code != RDL_OK ? rdl__finish_with(code) : op->verb->begin(op, now);
 }
 
@@ -637,12 +640,14 @@ static void on_task(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, task);
 
-    op->looped = true;
     if (is_queued(op)) {
         set_deadline(op, op->started_at);
         if (op->verb->acquires && op->deadline != RDL__NEVER)
             rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
-    } else if (op->take.state == RDL__TAKE_WAITING) {
+        return;
+    }
+    op->looped = true;
+    if (op->take.state == RDL__TAKE_WAITING) {
         rdl__step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};
 
         drive(op, step, now);
