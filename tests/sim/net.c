@@ -485,6 +485,14 @@ struct conn *net_nth(const struct process *process, size_t n)
     return NULL;
 }
 
+struct conn *net_last(const struct process *process)
+{
+    for (size_t i = net.count; i > 0; i--)
+        if (net.conns[i - 1]->process == process && in_use(net.conns[i - 1]))
+            return net.conns[i - 1];
+    return NULL;
+}
+
 void net_cut(struct conn *c)
 {
     struct pipe *up = &c->pipe[UP];

@@ -48,6 +48,8 @@ struct conn *net_any(const struct process *process);
 /* The n-th of those that the process has in use, from 0, in the order in which they were made; NULL: it has fewer. */
 struct conn *net_nth(const struct process *process, size_t n);
 
+struct conn *net_last(const struct process *process); /* the one that was made last, likewise */
+
 /* It breaks, seen by either end when it learns of it. */
 void net_cut(struct conn *conn);
 /* It breaks after so many more bytes in that direction. */

@@ -79,6 +79,21 @@ static void cut_after(void)
         net_cut_after(conn, chance(1, 2) ? UP : DOWN, draw(500));
 }
 
+/* And its successor soon after: what the first one owed is still owed. */
+static void cut_twice(void)
+{
+    struct conn *conn = net_any(NULL);
+    const struct process *process;
+
+    if (conn == NULL)
+        return;
+    process = net_owner(conn);
+    net_cut(conn);
+    fibre_sleep((int64_t)draw((uint64_t)(2 * net_connect_time())));
+    if ((conn = net_last(process)) != NULL)
+        net_cut_after(conn, UP, draw(120));
+}
+
 static void hold_up(void)
 {
     struct conn *conn = net_any(NULL);
@@ -177,16 +192,15 @@ static void flush_keys(void)
     excuse_all("the keys were flushed");
 }
 
-/* Within the allowance, which the rates of the clocks leave room for: nothing is excused. */
+static int64_t nudged_at; /* in this run; -1: not yet */
+
+/* Within the allowance, which the rates of the clocks leave room for, once a lease: nothing is excused. */
 static void nudge_clock(void)
 {
-    static int64_t last;
-
-    if (last > world_now())
-        last = 0;
-    if (last == 0 || world_now() - last > LONGEST_LEASE_MS * RDL__MS)
-        server_step_clock(draw_from(0, RDL__MS));
-    last = world_now();
+    if (nudged_at >= 0 && world_now() - nudged_at <= LONGEST_LEASE_MS * RDL__MS)
+        return;
+    nudged_at = world_now();
+    server_step_clock(draw_from(0, RDL__MS));
 }
 
 static void step_clock(void)
@@ -201,9 +215,9 @@ static const struct {
     void (*happen)(void);
     unsigned weight;
 } faults[] = {
-    {cut, 6},        {cut_after, 12},  {hold_up, 6},     {cut_off, 4},      {stop_app, 5},
-    {crash_app, 2},  {close_app, 2},   {stop_server, 4}, {crash_server, 4}, {flush_scripts, 2},
-    {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
+    {cut, 6},           {cut_after, 12}, {cut_twice, 6},   {hold_up, 6},     {cut_off, 4},
+    {stop_app, 5},      {crash_app, 2},  {close_app, 2},   {stop_server, 4}, {crash_server, 4},
+    {flush_scripts, 2}, {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
 };
 
 static void any_fault(void)
@@ -467,6 +481,7 @@ static void draw_world(void)
     };
     struct server_traits traits = {.old = chance(1, 16), .kill_refused = chance(1, 16)};
 
+    nudged_at = -1;
     server_begin(&traits, draw_from(0, 4000));
     net_begin(&config);
     cast_begin();

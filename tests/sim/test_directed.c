@@ -260,40 +260,70 @@ Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
 
 /* ---- acquires that come late --------------------------------------------------------------------------------------------- */
 
-static void hold_up_and_give_up(void)
+/* The acquire is held up on its way, and its connection breaks: it will come late. */
+static struct deed *acquire_held_up(int64_t wait_ms)
 {
-    app_disturb(p, 400 * RDL__MS);
-    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 200 * RDL__MS);
-    must_answer(do_it(a, TAKE, 20, 1000), RDL_EUNKNOWN, "the take");
-    net_cut(net_nth(&p->process, LOOP_LANE));
+    struct conn *lane = net_nth(&p->process, LOOP_LANE);
+    struct deed *take;
+
+    net_hold(lane, UP, world_now() + 200 * RDL__MS);
+    take = begin(a, TAKE, wait_ms, 1000);
+    pass_ms(2);
+    net_cut(lane);
+    pass_ms(2); /* until the client has seen it */
+    return take;
+}
+
+static struct conn *next_lane(void)
+{
+    struct conn *lane;
+
+    while ((lane = net_nth(&p->process, LOOP_LANE)) == NULL)
+        fibre_sleep(RDL__MS / 10);
+    return lane;
 }
 
 static void late_acquire(void)
 {
-    hold_up_and_give_up();
+    struct deed *take = acquire_held_up(200);
+
+    must_answer(end(take), RDL_OK, "the repeat");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     pass_ms(600);
     must(is_free(), "the late acquire leaves nothing");
 }
 
-Test(directed, Q1_an_acquire_let_through_after_its_undo_leaves_nothing)
+static void late_acquire_given_up(void)
 {
-    play_all(late_acquire, usual);
+    struct deed *take = acquire_held_up(20);
+
+    app_disturb(p, 100 * RDL__MS);
+    net_hold(next_lane(), DOWN, world_now() + 50 * RDL__MS);
+    must_answer(end(take), RDL_EUNKNOWN, "the take");
+    pass_ms(600);
+    must(is_free(), "the late acquire leaves nothing");
 }
 
+Test(directed, Q1_an_acquire_that_comes_after_its_release_leaves_nothing)
+{
+    play_all(late_acquire, usual);
+    play_all(late_acquire_given_up, usual);
+}
+
+/* The KILL does not get through twice: the third connection must still name the first. */
 static void late_acquire_and_kill_cut(void)
 {
-    struct conn *lane;
+    struct deed *take = acquire_held_up(1000);
 
-    hold_up_and_give_up();
-    pass_ms(1);
-    for (int cuts = 0; cuts < 3; cuts++) {
-        while (net_nth(&p->process, LOOP_LANE) == NULL)
-            fibre_sleep(RDL__MS / 10);
-        lane = net_nth(&p->process, LOOP_LANE);
-        pass_ms(3); /* greeted; its first command is on its way */
-        net_cut(lane);
-        pass_ms(1);
+    for (int cuts = 0; cuts < 2; cuts++) {
+        struct conn *lane = next_lane();
+
+        pass_ms(1); /* it has sent its greeting */
+        net_cut_after(lane, UP, 0);
+        pass_ms(4); /* its first command has met the cut */
     }
+    must_answer(end(take), RDL_OK, "the repeat");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     pass_ms(600);
     must(is_free(), "the late acquire leaves nothing");
 }
@@ -496,29 +526,56 @@ Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .time
     play_at_each(woken_at_the_deadline, 0, 5 * ONE_WAY);
 }
 
-/* The refusal is read after the message that makes it void. */
-static void message_overtakes_refusal(void)
+/* The same when it is canceled in that moment. */
+static void woken_and_canceled(void)
 {
-    struct deed *first, *second;
+    struct deed *first, *second, *release;
+    struct process *before;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
-    first = begin(b, TAKE, 3000, RDL_LEASE_AUTO); /* so that q is subscribed */
+    first = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
     pass_ms(30);
     second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
-    app_disturb(q, 30 * RDL__MS);
-    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 20 * RDL__MS);
+    pass_ms(10);
+    release = begin(a, RELEASE, 0, 0);
+    fibre_sleep(2 * ONE_WAY + scene->offset);
+    before = process_enter(&q->process);
+    cancel_deed(first);
+    (void)process_enter(before);
+    must_answer(end(release), RDL_OK, "the release");
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(30);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeout = 120)
+{
+    for (int64_t offset = -100 * RDL__US; offset <= 100 * RDL__US; offset += 2 * RDL__US)
+        play(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
+}
+
+/* The refusal of the second try is read after the message that makes it void. */
+static void message_overtakes_refusal(void)
+{
+    struct deed *rival;
+    int64_t began = world_now();
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(3); /* the first refusal is there */
+    app_disturb(q, 0);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 15 * RDL__MS);
     fibre_sleep(scene->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
-    while (!first->done && !second->done)
-        fibre_sleep(ONE_WAY / 10);
-    must_answer(do_it(first->done ? b : c, RELEASE, 0, 0), RDL_OK, "the release of who was first");
-    must_answer(end(first), RDL_OK, "the first");
-    must_answer(end(second), RDL_OK, "the second");
+    must_answer(end(rival), RDL_OK, "the rival");
+    must(world_now() - began < 40 * RDL__MS, "the rival does not sleep beside it");
 }
 
 Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120)
 {
-    play_at_each(message_overtakes_refusal, 0, 8 * ONE_WAY);
+    play_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
 }
 
 /* ---- a server that is not there ------------------------------------------------------------------------------------------ */
