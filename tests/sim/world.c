@@ -4,8 +4,8 @@
  * Equal times are served in an order that depends on the heap's shape alone, which is as good as any and the same each time.
  *
  * Fibres are ucontexts on stacks that are kept from run to run. A fibre gives way by switching to the queue, which runs
- * events until the fibre's own wake-up comes. Only the first switch into a fibre is the C library's: its switches set the
- * signal mask each time, by a system call; _setjmp and _longjmp do not. AddressSanitizer follows only the former.
+ * events until the fibre's own wake-up comes. Only the first switch into a fibre is ucontext's, which sets the signal mask
+ * each time, by a system call; _setjmp and _longjmp do not.
  */
 #include "tests/sim/world.h"
 
@@ -380,19 +380,14 @@ static void arrived(void *fake_stack, const void **ret_stack, size_t *ret_size)
 #endif
 }
 
-/* Leave `from` and go on at `to`, which was left the same way or is about to be entered for the first time. */
+/* Leave `from` and go on at `to`, which was left the same way, or is about to be entered for the first time. */
 static void change(struct place *from, struct place *to, bool entered)
 {
-#ifndef SANITIZED
     if (_setjmp(from->jump) != 0)
         return;
     if (entered)
         _longjmp(to->jump, 1);
     (void)setcontext(&to->context);
-#else
-    (void)entered;
-    (void)swapcontext(&from->context, &to->context);
-#endif
 }
 
 static void to_queue(struct fibre *f)
