@@ -121,6 +121,7 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
             rec->active = op;
         } else {
             rdl__list_push_back(&rec->pending, &op->pending);
+            rdl__loop_post(rdl__op_client(op)->node.loop, &op->task); /* here, where leave and end_queued cannot be first */
             rc = 0;
         }
     }
@@ -583,10 +584,11 @@ static bool end_queued(rdl_op_t *op, int code, int64_t now)
     rdl__mutex_lock(&rdl__op_name(op)->mu);
     queued = rdl__link_on(&op->pending);
     rdl__list_remove(&op->pending);
+    if (queued)
+        rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task); /* it may have been about to set the timer */
     rdl__mutex_unlock(&rdl__op_name(op)->mu);
     if (!queued)
         return false;
-    rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task); /* it may have been about to set the timer */
     rdl__record_unref(op->rec);
     op->rec = NULL;
     rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
@@ -734,12 +736,8 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
     op->started_at = rdl__now();
     ref(op); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &op->underway);
-    if ((rc = enter(op, ret_op)) > 0)
-        return 1;
-    if (rc == 0) {
-        rdl__loop_post(client->node.loop, &op->task);
-        return 0;
-    }
+    if ((rc = enter(op, ret_op)) >= 0)
+        return rc;
     rdl__owner_end(owner, &op->underway);
     unref(op);
     unref(op);

@@ -372,7 +372,7 @@ static void tick(struct rdl__watchdog *wd, int64_t now)
         ;
     pump(wd);
     rdl__mutex_lock(&wd->mu);
-    armed = wd->armed;
+    armed = wd->closed ? RDL__NEVER : wd->armed;
     rdl__mutex_unlock(&wd->mu);
     if (armed != RDL__NEVER)
         rdl__loop_timer(wd->loop, &wd->timer, armed);
@@ -394,7 +394,7 @@ static void on_look(struct rdl__task *task, int64_t now)
 
     (void)now;
     rdl__mutex_lock(&wd->mu);
-    armed = wd->armed;
+    armed = wd->closed ? RDL__NEVER : wd->armed;
     rdl__mutex_unlock(&wd->mu);
     if (armed != RDL__NEVER)
         rdl__loop_timer(wd->loop, &wd->timer, armed);
