@@ -259,7 +259,7 @@ static void unlock_called(struct deed *d)
     struct hold *h = &d->actor->holds[d->name];
 
     d->sure = h->count > 0 && believes(d->actor, d->name) && h->excuse == NULL &&
-              h->deadline > process_clock(&d->actor->app->process) + 20 * RDL__MS;
+              h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
     h->leaving++;
     recount(h);
 }
@@ -325,13 +325,13 @@ void actor_leave(struct actor *actor)
     actor->owner = rdl_owner_free(actor->owner);
 }
 
-void actor_forget(struct actor *actor, size_t i)
+void actor_forget(struct actor *actor, size_t name)
 {
-    struct name *name = &cast.names[i];
-    struct hold *h = &actor->holds[i];
+    struct name *n = &cast.names[name];
+    struct hold *h = &actor->holds[name];
 
     if (h->count > 0)
-        (void)snprintf(name->left[name->left_count++ % 4], FIELD_SIZE, "%s", h->field);
+        (void)snprintf(n->left[n->left_count++ % 4], FIELD_SIZE, "%s", h->field);
     h->count = h->granted = 0;
 }
 

@@ -2,7 +2,8 @@
  *
  * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts the
  * holder. Holds of before are then excused from being in the keyspace and from being alone, each by itself and from that
- * moment on. They are not excused from the rest: a later hold has the higher token, and the loss is noticed in time.
+ * moment on; the register that tokens are for refuses them, too. They are not excused from the rest: a later hold has the
+ * higher token, and the loss is noticed in time.
  */
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
@@ -76,7 +77,7 @@ static void token_granted(struct actor *actor, size_t n)
     struct name *name = &cast.names[n];
     const struct hold *h = &actor->holds[n];
 
-    if (!name->token || server_stepped_back())
+    if (!name->token || server_stepped_back() || h->excuse != NULL)
         return;
     if (h->token == 0 && believes(actor, n))
         violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
@@ -97,7 +98,7 @@ static void loss_told(struct actor *actor, size_t n, const rdl_loss_t *loss)
 {
     EACH_HOLD(other, i, h)
     {
-        if (i != n || other->app != actor->app || strcmp(h->field, loss->owner) != 0)
+        if (i != n || other->app != actor->app || other->app->ending || strcmp(h->field, loss->owner) != 0)
             continue;
         if (loss->state == RDL_LOST && other == actor && h->told)
             violated("a loss is told once", "%s is told of %s again", actor->name, loss->owner);

@@ -501,9 +501,9 @@ void net_cut(struct conn *c)
     say("conn %u of %s is cut", c->serial, c->process->name);
     if (net.config.on_cut != NULL)
         net.config.on_cut(c->process);
-    if (chance(1, 4))
+    if (!up->ended && chance(1, 4))
         empty(up);
-    if (chance(1, 4))
+    if (!down->ended && chance(1, 4))
         empty(down);
     leave(c);
     end_stream(down);
@@ -549,10 +549,12 @@ void net_lose(const struct process *process)
         if ((process != NULL && c->process != process) || c->state != OPEN)
             continue;
         empty(&c->pipe[UP]);
-        empty(&c->pipe[DOWN]);
         c->pipe[UP].ended = true;
-        end_stream(&c->pipe[DOWN]);
         c->session = NULL;
+        if (!c->pipe[DOWN].ended) { /* else its end is on the way */
+            empty(&c->pipe[DOWN]);
+            end_stream(&c->pipe[DOWN]);
+        }
     }
 }
 

@@ -485,7 +485,7 @@ static void draw_world(void)
     server_begin(&traits, draw_from(0, 4000));
     net_begin(&config);
     cast_begin();
-    cast.options.command_timeout_ms = draw_from(40, 120);
+    cast.options.command_timeout_ms = draw_from(70, 140); /* enough for a new connection and two scripts */
     cast.options.watchdog_lease_ms = draw_from(100, 300);
     cast.options.reconnect_max_ms = draw_from(2, 20);
     cast.options.connections = (int32_t)draw_from(1, 2);

@@ -70,7 +70,7 @@ static unsigned char *mark_of(pthread_mutex_t *m)
 int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
 {
     (void)attr;
-    memset(m, 0, sizeof *m);
+    memset(m, 0, sizeof(pthread_mutex_t));
     return 0;
 }
 

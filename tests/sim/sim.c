@@ -9,6 +9,7 @@
 #include "tests/sim/plan.h"
 #include "tests/sim/world.h"
 
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static int report(const char *self, uint64_t seed, const struct outcome *outcome
 
     (void)snprintf(broken, sizeof broken, "%s", outcome->broken);
     if (!outcome->over)
-        (void)printf("seed %llu does not come to an end\n", (unsigned long long)seed);
+        (void)printf("seed %" PRIu64 " does not come to an end\n", seed);
     else if (!world_tracing())
         show_run(seed);
     (void)printf("seed %llu: %s\nreplay: %s --seed %llu -v\n", (unsigned long long)seed, broken, self,
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
 {
     double began = seconds(), took;
     int64_t operations = 0, events = 0;
+    uint64_t runs = 0;
     struct wish wish;
 
     if (!read_wish(argc, argv, &wish)) {
@@ -122,12 +124,12 @@ int main(int argc, char **argv)
 
         if (outcome.broken != NULL)
             return report(argv[0], seed, &outcome);
+        runs++;
         operations += outcome.operations;
         events += outcome.events;
     }
     took = seconds() - began;
-    (void)printf("%llu runs, %lld operations (%.0f a second), %lld events\n",
-                 (unsigned long long)(wish.last - wish.first + 1), (long long)operations, (double)operations / took,
-                 (long long)events);
+    (void)printf("%" PRIu64 " runs, %" PRId64 " operations (%.0f a second), %" PRId64 " events\n", runs, operations,
+                 (double)operations / took, events);
     return 0;
 }

@@ -35,6 +35,11 @@
 #define STACKS_KEPT 64
 #define MOST_EVENTS 2000000
 
+struct stack {
+    const void *at;
+    size_t size;
+};
+
 struct place {
     ucontext_t context;
     jmp_buf jump;
@@ -64,8 +69,7 @@ static struct {
     struct fibre *fibre;
     struct place place; /* the queue's */
     void *fake_stack;
-    const void *stack; /* the queue's, for AddressSanitizer */
-    size_t stack_size;
+    struct stack stack; /* the queue's, as AddressSanitizer knows it */
     enum trace trace;
     struct bytes story;
     bool told;
@@ -358,25 +362,23 @@ static void stack_give(void *stack)
 }
 
 /* AddressSanitizer wants to know of every change of stacks. */
-static void leaving(void **fake_stack, const void *stack, size_t size)
+static void leaving(void **fake_stack, const struct stack *to)
 {
 #ifdef SANITIZED
-    __sanitizer_start_switch_fiber(fake_stack, stack, size);
+    __sanitizer_start_switch_fiber(fake_stack, to->at, to->size);
 #else
     (void)fake_stack;
-    (void)stack;
-    (void)size;
+    (void)to;
 #endif
 }
 
-static void arrived(void *fake_stack, const void **ret_stack, size_t *ret_size)
+static void arrived(void *fake_stack, struct stack *ret_from)
 {
 #ifdef SANITIZED
-    __sanitizer_finish_switch_fiber(fake_stack, ret_stack, ret_size);
+    __sanitizer_finish_switch_fiber(fake_stack, &ret_from->at, &ret_from->size);
 #else
     (void)fake_stack;
-    (void)ret_stack;
-    (void)ret_size;
+    (void)ret_from;
 #endif
 }
 
@@ -392,16 +394,16 @@ static void change(struct place *from, struct place *to, bool entered)
 
 static void to_queue(struct fibre *f)
 {
-    leaving(f->done ? NULL : &f->fake_stack, world.stack, world.stack_size);
+    leaving(f->done ? NULL : &f->fake_stack, &world.stack);
     change(&f->place, &world.place, true);
-    arrived(f->fake_stack, &world.stack, &world.stack_size);
+    arrived(f->fake_stack, &world.stack);
 }
 
 static void run_body(void)
 {
     struct fibre *f = world.fibre;
 
-    arrived(NULL, &world.stack, &world.stack_size);
+    arrived(NULL, &world.stack);
     f->started = true;
     f->body(f->arg);
     f->done = true;
@@ -414,10 +416,12 @@ static void on_wake(struct event *e)
 {
     struct fibre *f = rdl__container(e, struct fibre, wake);
 
+    struct stack stack = {f->stack, STACK_SIZE};
+
     world.fibre = f;
-    leaving(&world.fake_stack, f->stack, STACK_SIZE);
+    leaving(&world.fake_stack, &stack);
     change(&world.place, &f->place, f->started);
-    arrived(world.fake_stack, NULL, NULL);
+    arrived(world.fake_stack, &stack);
     world.fibre = NULL;
 }
 
