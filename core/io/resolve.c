@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 
 struct rdl__resolve {
@@ -71,6 +72,8 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
         return true;
     }
     (void)snprintf(port, sizeof port, "%d", uri->port);
+    if (strcasecmp(uri->host, "localhost") == 0) /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
+        return look_up("127.0.0.1", port, AI_NUMERICHOST, ret) == 0;
     return look_up(uri->host, port, AI_NUMERICHOST, ret) == 0;
 }
 
