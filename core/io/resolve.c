@@ -72,8 +72,15 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
         return true;
     }
     (void)snprintf(port, sizeof port, "%d", uri->port);
-    if (strcasecmp(uri->host, "localhost") == 0) /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
-        return look_up("127.0.0.1", port, AI_NUMERICHOST, ret) == 0;
+    if (strcasecmp(uri->host, "localhost") == 0) { /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
+        struct rdl__addrs v6;
+
+        if (look_up("127.0.0.1", port, AI_NUMERICHOST, ret) != 0)
+            return false;
+        if (look_up("::1", port, AI_NUMERICHOST, &v6) == 0)
+            ret->addr[ret->count++] = v6.addr[0];
+        return true;
+    }
     return look_up(uri->host, port, AI_NUMERICHOST, ret) == 0;
 }
 

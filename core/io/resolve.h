@@ -14,7 +14,7 @@ struct rdl__addrs {
 
 struct rdl__resolve; /* a look-up under way */
 
-/* The addresses of a unix path or a numeric host, at once. False: it is a name, and somebody has to be asked. */
+/* The addresses of a unix path, a numeric host or localhost, at once. False: it is a name, and somebody has to be asked. */
 bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret);
 
 /* Ask the system's resolver on a thread of its own; `done` runs on the loop: addrs, or NULL and the reason. NULL when the

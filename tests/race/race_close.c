@@ -1,0 +1,145 @@
+/* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions, holds with
+ * renewals. Every blocking call returns, every callback comes once and before close returns. */
+#include "tests/support/race.h"
+
+#include <stdio.h>
+
+enum { THREADS = 6 };
+
+struct life {
+    rdl_client_t *client;
+    rdl_lock_t *locks[3];
+    rdl_owner_t *owner;
+    atomic_bool closed; /* close has returned */
+    atomic_uint started, called;
+};
+
+static atomic_ullong lives, calls;
+
+static void called_back(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    struct life *life = arg;
+
+    (void)lock;
+    if (result < 0 && (err == NULL || err->code != result))
+        race_violation("a callback's error does not explain its result");
+    if (atomic_load(&life->closed))
+        race_violation("a callback after close");
+    atomic_fetch_add(&life->called, 1);
+}
+
+static bool acceptable(int64_t rc)
+{
+    return rc >= 0 || rc == RDL_ECLOSED || rc == RDL_ETIMEDOUT || rc == RDL_ENOTOWNER || rc == RDL_EDEADLK ||
+           rc == RDL_EUNKNOWN || rc == RDL_ECONN || rc == RDL_ECANCELED || rc == RDL_ELOST;
+}
+
+static void start_async(struct life *life, struct race_thread *t, rdl_lock_t *lock)
+{
+    rdl_owner_t *owner = race_below(&t->random, 2) ? life->owner : NULL;
+    rdl_op_t *op = NULL;
+    int rc;
+
+    atomic_fetch_add(&life->started, 1);
+    rc = race_below(&t->random, 2) ? rdl_lock_async(lock, owner, RDL_LEASE_AUTO, called_back, life, &op, NULL)
+                                   : rdl_unlock_async(lock, owner, called_back, life, NULL, NULL);
+    if (rc != RDL_OK)
+        atomic_fetch_sub(&life->started, 1);
+    if (race_below(&t->random, 2))
+        rdl_op_cancel(op);
+    rdl_op_free(op);
+}
+
+static int64_t do_something(struct life *life, struct race_thread *t)
+{
+    rdl_lock_t *lock = life->locks[race_below(&t->random, 3)];
+
+    switch (race_below(&t->random, 7)) {
+    case 0:
+        return rdl_lock(lock, RDL_LEASE_AUTO, NULL);
+    case 1:
+        return rdl_try_lock(lock, race_below(&t->random, 30), 500, NULL);
+    case 2:
+    case 3:
+        return rdl_unlock(lock, NULL);
+    case 4:
+        return rdl_is_locked(lock, NULL);
+    case 5:
+        return rdl_hold_count(lock, NULL);
+    default:
+        start_async(life, t, lock);
+        return 0;
+    }
+}
+
+static void *live(void *arg)
+{
+    struct race_thread *t = arg;
+    struct life *life = t->arg;
+    int64_t rc = 0;
+
+    while (rc != RDL_ECLOSED) {
+        rc = do_something(life, t);
+        atomic_fetch_add(&calls, 1);
+        if (!acceptable(rc))
+            race_violation("a call returned %s", rdl_err_name((int)rc));
+    }
+    return NULL;
+}
+
+/* Open, let them loose, close at some moment, and see that all came home. The threads know handles only: the client itself is
+ * freed by close. */
+static void live_once(struct stage *st, unsigned *random, bool dispatching)
+{
+    static struct life life;
+    struct race_thread threads[THREADS];
+    int64_t start;
+
+    atomic_store(&life.closed, false);
+    atomic_store(&life.started, 0);
+    atomic_store(&life.called, 0);
+    life.client =
+        client_open(server_uri(st->server), OPTIONS(.watchdog_lease_ms = 60, .close_timeout_ms = 500,
+                                                    .dispatch = dispatching ? RDL_DISPATCH_FD : RDL_DISPATCH_LOOP));
+    life.locks[0] = reentrant(life.client, "closing0", NULL);
+    life.locks[1] = simple(life.client, "closing1", NULL);
+    life.locks[2] = reentrant(life.client, "closing2", NULL);
+    if (rdl_owner_new(life.client, &life.owner, NULL) < 0)
+        die("no owner");
+    race_start(threads, THREADS, live, &life);
+    if (dispatching) {
+        for (int64_t end = now_ms() + race_below(random, 60); now_ms() < end; let_pass_ms(1))
+            (void)rdl_client_dispatch(life.client);
+    } else {
+        let_pass_ms(race_below(random, 60));
+    }
+    start = now_ms();
+    (void)rdl_client_close(life.client);
+    atomic_store(&life.closed, true);
+    if (now_ms() - start > 3000)
+        race_violation("close took %lld ms", (long long)(now_ms() - start));
+    race_join(threads, THREADS);
+    if (atomic_load(&life.called) != atomic_load(&life.started))
+        race_violation("%u callbacks for %u calls", atomic_load(&life.called), atomic_load(&life.started));
+    for (int i = 0; i < 3; i++)
+        rdl_lock_free(life.locks[i]);
+    rdl_owner_free(life.owner);
+    atomic_fetch_add(&lives, 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct stage st;
+    unsigned random = 5;
+
+    race_begin(argc, argv);
+    stage_open(&st, .client = NULL);
+    while (race_goes_on())
+        live_once(&st, &random, race_below(&random, 2) == 0);
+    printf("%llu clients, %llu calls\n", lives, calls);
+    race_claim(race_violations() == 0, "every call returns, every callback comes once and in time");
+    race_claim(lives > 3, "clients were opened and closed");
+    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server but for its lease");
+    stage_close(&st);
+    return race_end();
+}
