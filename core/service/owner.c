@@ -20,8 +20,8 @@ struct rdl__seat {
     uint64_t serial;        /* of the client: an address may come back */
     rdl_owner_t *bound;     /* thread only; a reference */
     struct rdl__mutex mu;
-    rdl_owner_t *own; /* under mu; NULL: the client is closed, or the thread gone */
-    int refs;         /* under mu: thread, owner */
+    rdl_owner_t *own; /* under mu; a reference; NULL: the client is closed, or the thread gone */
+    _Atomic int refs; /* thread, owner */
 };
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -31,15 +31,10 @@ static _Thread_local struct rdl__seat *seats;
 
 static void seat_unref(struct rdl__seat *seat)
 {
-    bool last;
-
-    rdl__mutex_lock(&seat->mu);
-    last = --seat->refs == 0;
-    rdl__mutex_unlock(&seat->mu);
-    if (last) {
-        rdl__mutex_done(&seat->mu);
-        free(seat);
-    }
+    if (atomic_fetch_sub_explicit(&seat->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__mutex_done(&seat->mu);
+    free(seat);
 }
 
 /* Nobody acts for this owner any more: what it holds is orphaned. */
@@ -73,7 +68,6 @@ static void seat_leave(struct rdl__seat *seat)
     if (own != NULL) {
         owner_gone(own);
         rdl__owner_unref(own);
-        seat->refs--;
     }
     rdl__mutex_unlock(&seat->mu);
     seat_unref(seat);
@@ -151,7 +145,7 @@ static struct rdl__seat *seat_make(rdl_client_t *client)
         return NULL;
     }
     seat->serial = client->serial;
-    seat->refs = 2;
+    atomic_init(&seat->refs, 2);
     if ((seat->own = owner_make(client, seat)) == NULL) {
         rdl__mutex_done(&seat->mu);
         free(seat);
@@ -193,6 +187,8 @@ void rdl__owner_unref(rdl_owner_t *owner)
 
     if (atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (owner->seat != NULL)
+        seat_unref(owner->seat);
     rdl__mutex_lock(&client->owners_mu);
     rdl__list_remove(&owner->link);
     rdl__mutex_unlock(&client->owners_mu);
@@ -281,6 +277,17 @@ int rdl__owners_cancel(rdl_client_t *client, int code)
     return n;
 }
 
+/* A reference, unless the last one is gone and the owner on its way off the client's list. */
+static bool ref_if_any(rdl_owner_t *owner)
+{
+    unsigned refs = atomic_load_explicit(&owner->refs, memory_order_relaxed);
+
+    while (refs != 0)
+        if (atomic_compare_exchange_weak_explicit(&owner->refs, &refs, refs + 1, memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
+}
+
 /* The next thread's owner that still has its seat, with a reference; NULL: none left. */
 static rdl_owner_t *next_seated(rdl_client_t *client)
 {
@@ -290,9 +297,9 @@ static rdl_owner_t *next_seated(rdl_client_t *client)
     for (struct rdl__link *l = client->owners.next; l != &client->owners && found == NULL; l = l->next) {
         rdl_owner_t *owner = rdl__container(l, rdl_owner_t, link);
 
-        if (owner->seat != NULL && !owner->unseated) {
+        if (owner->seat != NULL && !owner->unseated && ref_if_any(owner)) {
             owner->unseated = true;
-            found = rdl__owner_ref(owner);
+            found = owner;
         }
     }
     rdl__mutex_unlock(&client->owners_mu);
@@ -311,10 +318,8 @@ void rdl__owners_close(rdl_client_t *client)
         ours = seat->own == owner; /* else its thread has just ended */
         seat->own = NULL;
         rdl__mutex_unlock(&seat->mu);
-        if (ours) {
+        if (ours)
             rdl__owner_unref(owner);
-            seat_unref(seat);
-        }
         rdl__owner_unref(owner);
     }
 }
