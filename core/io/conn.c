@@ -273,15 +273,17 @@ static void connected(struct rdl__conn *conn, int64_t now)
 static void resolved(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now)
 {
     struct rdl__conn *conn = arg;
+    struct rdl__resolve *resolve = conn->resolve; /* what it found is its own */
 
-    conn->resolve = rdl__resolve_drop(conn->resolve);
+    conn->resolve = NULL;
     if (addrs == NULL) {
         fail(conn, RDL_ECONN, now, why);
-        return;
+    } else {
+        conn->addrs = *addrs;
+        conn->addr_next = 0;
+        try_next_address(conn, now);
     }
-    conn->addrs = *addrs;
-    conn->addr_next = 0;
-    try_next_address(conn, now);
+    (void)rdl__resolve_drop(resolve);
 }
 
 static void attempt(struct rdl__conn *conn, int64_t now)

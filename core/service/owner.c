@@ -14,10 +14,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct rdl__seat {
     struct rdl__seat *next; /* the thread's list; thread only */
     uint64_t serial;        /* of the client: an address may come back */
+    pid_t pid;              /* of the process that made it */
     rdl_owner_t *bound;     /* thread only; a reference */
     struct rdl__mutex mu;
     rdl_owner_t *own; /* under mu; a reference; NULL: the client is closed, or the thread gone */
@@ -80,7 +82,7 @@ static void thread_ends(void *arg)
     (void)arg;
     while ((seat = seats) != NULL) {
         seats = seat->next;
-        if (seat->own == NULL || !rdl__client_forked(seat->own->client)) /* in a fork, what is held is the parent's */
+        if (seat->pid == getpid()) /* in a fork, what is held is the parent's, and so may be the mutex */
             seat_leave(seat);
     }
 }
@@ -145,6 +147,7 @@ static struct rdl__seat *seat_make(rdl_client_t *client)
         return NULL;
     }
     seat->serial = client->serial;
+    seat->pid = getpid();
     atomic_init(&seat->refs, 2);
     if ((seat->own = owner_make(client, seat)) == NULL) {
         rdl__mutex_done(&seat->mu);
