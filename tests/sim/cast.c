@@ -212,6 +212,14 @@ static void recount(struct hold *h)
     h->count = h->granted > h->leaving ? h->granted - h->leaving : 0;
 }
 
+bool was_forced(const struct name *name, const char *field)
+{
+    for (size_t i = 0; i < sizeof name->forced / sizeof *name->forced; i++)
+        if (field[0] != '\0' && strcmp(name->forced[i], field) == 0)
+            return true;
+    return false;
+}
+
 static void hold_begins(struct actor *actor, size_t name, const struct deed *deed)
 {
     struct hold *h = &actor->holds[name];
@@ -229,7 +237,7 @@ static void hold_begins(struct actor *actor, size_t name, const struct deed *dee
     }
     if (cast.names[name].void_at >= deed->called)
         excuse(h, "the server has lost it");
-    if (strcmp(cast.names[name].forced, h->field) == 0)
+    if (was_forced(&cast.names[name], h->field))
         excuse(h, "it was evicted");
     if (cast.names[name].token && (token = rdl_owner_token(actor->owner, actor->locks[name], NULL)) > 0)
         h->token = token;

@@ -31,8 +31,9 @@ struct name {
     int64_t seen_at; /* what the keyspace shows, and as of when */
     size_t holders, holder_len;
     const char *holder;
-    int64_t void_at;          /* when the server last lost what it knew, for reasons outside the promise; -1: never */
-    char forced[FIELD_SIZE];  /* the hold that was evicted last */
+    int64_t void_at;            /* when the server last lost what it knew, for reasons outside the promise; -1: never */
+    char forced[4][FIELD_SIZE]; /* the holds that were evicted last */
+    unsigned forced_count;
     char left[4][FIELD_SIZE]; /* holds that nobody gives back: their owner or their last handle went */
     unsigned left_count;
     int64_t free_since;  /* -1: it is taken */
@@ -157,6 +158,7 @@ bool believes(struct actor *actor, size_t name);
 rdl_hold_state_t hold_state(struct actor *actor, size_t name);
 int64_t hold_deadline(const struct actor *actor, size_t name); /* by its app's clock */
 bool app_calm(const struct app *app, int64_t since);           /* nothing has disturbed it since then */
+bool was_forced(const struct name *name, const char *field);
 void excuse(struct hold *hold, const char *why);
 void excuse_all(const char *why); /* the server has lost what it knew */
 

@@ -72,7 +72,7 @@ static bool taken_away(const struct deed *d)
 {
     const struct name *name = &cast.names[d->name];
 
-    return name->void_at >= d->called || strcmp(name->forced, d->actor->holds[d->name].field) == 0;
+    return name->void_at >= d->called || was_forced(name, d->actor->holds[d->name].field);
 }
 
 /* Of calls with all the time in the world, when nothing was disturbed. */

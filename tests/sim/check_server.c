@@ -99,6 +99,7 @@ static void wakes(void)
 static void freed(const struct ran *ran)
 {
     struct name *name;
+    char *forced;
 
     if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER || ran->reply->integer != 1 ||
         (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_force")))
@@ -108,12 +109,13 @@ static void freed(const struct ran *ran)
     name->free_since = world_now();
     if (!ends_in(ran->script, "_force"))
         return;
-    copy_word(name->forced, ran, ran->first_key + 2);
+    forced = name->forced[name->forced_count++ % (sizeof name->forced / sizeof *name->forced)];
+    copy_word(forced, ran, ran->first_key + 2);
     name->foreign_until = 0;
     for (size_t i = 0; i < cast.actor_count; i++) {
         struct hold *h = &cast.actors[i].holds[name - cast.names];
 
-        if (h->granted > 0 && strcmp(h->field, name->forced) == 0)
+        if (h->granted > 0 && strcmp(h->field, forced) == 0)
             excuse(h, "it was evicted");
     }
 }
