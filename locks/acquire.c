@@ -20,7 +20,7 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = atomic_load(&name->waiting) > 0};
 
     op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
-    rdl__take_init(&op->take, op->wait_ms == 0, &name->retry);
+    rdl__take_init(&op->take, op->wait_ms == 0, &name->settings.retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (rec->count > 0) {
         if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)
@@ -50,7 +50,7 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         .field_len = rdl__field(field, &name->client->uuid, op->n),
         .count = op->count,
         .lease_ms = rdl__op_lease_ms(op),
-        .token = name->token,
+        .token = name->settings.fencing == RDL_FENCING_TIME,
     };
 
     op->first_form = name->ops->encode_first != NULL && !t.token && op->take.tries == 0 && !op->req.resent;
@@ -58,8 +58,10 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         name->ops->encode_first(to, &t);
         return;
     }
-    rdl__script_begin(to, name->ops->take, eval, 1, t.token ? 4 : 3);
+    rdl__script_begin(to, name->ops->take, eval, name->ops->counter != NULL ? 2 : 1, t.token ? 4 : 3);
     rdl__cmd_arg(to, t.name, t.name_len);
+    if (name->ops->counter != NULL)
+        rdl__put_prefixed(to, name->ops->counter, name);
     rdl__cmd_arg(to, t.field, t.field_len);
     rdl__cmd_int(to, t.count);
     rdl__cmd_int(to, t.lease_ms);
@@ -81,6 +83,14 @@ static int64_t debt_of(const rdl_op_t *op, int64_t now)
     return owed ? rdl__after_ms(now, rdl__op_lease_ms(op)) : 0;
 }
 
+/* The token in a server's answer; 0: there is none. */
+static int64_t token_in(int64_t answer)
+{
+    if (answer < RDL__COUNTED)
+        return RDL__COUNTED - answer;
+    return answer > TOKEN_LEAST ? answer : 0;
+}
+
 /* The server has granted it: believe that for as long as the lease goes. */
 static bool take_commit(rdl_op_t *op, int64_t now)
 {
@@ -97,7 +107,7 @@ static bool take_commit(rdl_op_t *op, int64_t now)
         held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed, now);
     } else if ((held = !rec->orphaned)) {
         rec->n = op->n;
-        rec->token = op->answer > TOKEN_LEAST ? op->answer : 0;
+        rec->token = token_in(op->answer);
         rec->held_since = now;
         rec->debt_until = 0;
         rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed);
@@ -122,7 +132,7 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
     } else if (op->answer == RDL__GONE) {
         ev.kind = RDL__EV_GONE;
         rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
-    } else if (op->answer == RDL__TAKEN || op->answer == RDL__HELD || op->answer > TOKEN_LEAST) {
+    } else if (op->answer == RDL__TAKEN || op->answer == RDL__HELD || token_in(op->answer) > 0) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = take_commit(op, now);
     } else {

@@ -512,10 +512,10 @@ static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     if (op->deadline != RDL__NEVER)
         rdl__loop_timer(name->client->node.loop, &op->timer, op->deadline);
     rdl__buf_init(&channel, &name->client->mem);
-    rdl__name_prefix(&channel, name->ops->channel, name->bytes, name->node.key_len);
-    rc = rdl__buf_failed(&channel)
-             ? RDL_ENOMEM
-             : rdl__waiter_join(&name->client->waiters, &op->waiter, channel.data, channel.len, hint_ms, now);
+    rdl__name_prefix(&channel, name->ops->polls ? "redlatch_poll" : name->ops->channel, name->bytes, name->node.key_len);
+    rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
+                                   : rdl__waiter_join(&name->client->waiters, &op->waiter, channel.data, channel.len,
+                                                      !name->ops->polls, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
         return false;

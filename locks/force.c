@@ -20,7 +20,7 @@ static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
     }
     rdl__script_begin(to, name->ops->force, eval, 2, 1);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_channel(to, name);
+    rdl__put_prefixed(to, name->ops->channel, name);
     rdl__cmd_arg(to, op->words, op->words_len);
 }
 

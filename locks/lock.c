@@ -18,6 +18,9 @@ static int resolve_retry(const struct rdl__lock_ops *ops, rdl_retry_t *retry, rd
         *retry = ops->retry;
         return RDL_OK;
     }
+    if (ops->polls && retry->kind == RDL_RETRY_NONE)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
+                            ops->name);
     if ((int)retry->kind < RDL_RETRY_NONE || retry->kind > RDL_RETRY_EXPONENTIAL)
         return rdl__err_set(err, RDL_EINVAL, "lock option retry.kind is %d", (int)retry->kind);
     if (retry->min_ms == 0)
@@ -30,14 +33,25 @@ static int resolve_retry(const struct rdl__lock_ops *ops, rdl_retry_t *retry, rd
     return RDL_OK;
 }
 
+/* Whose tokens come from a counter has them always. */
+static int resolve_fencing(const struct rdl__lock_ops *ops, rdl_fencing_t *fencing, rdl_err_t *err)
+{
+    if ((int)*fencing < RDL_FENCING_DEFAULT || *fencing > RDL_FENCING_COUNTER)
+        return rdl__err_set(err, RDL_EINVAL, "lock option fencing is %d", (int)*fencing);
+    if (*fencing == RDL_FENCING_DEFAULT)
+        *fencing = ops->counter != NULL ? RDL_FENCING_COUNTER : RDL_FENCING_NONE;
+    if (*fencing == (ops->counter != NULL ? RDL_FENCING_NONE : RDL_FENCING_COUNTER))
+        return rdl__err_set(err, RDL_EINVAL, "lock option fencing: a %s lock has %s", ops->name,
+                            ops->counter != NULL ? "tokens always" : "no counter for tokens");
+    return RDL_OK;
+}
+
 static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
 {
     *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
     if (o->version != RDL_LOCK_OPTIONS_VERSION)
         return rdl__err_set(err, RDL_EINVAL, "lock options have version %u: initialise them with RDL_LOCK_OPTIONS_INIT",
                             (unsigned)o->version);
-    if ((int)o->fencing < RDL_FENCING_DEFAULT || o->fencing > RDL_FENCING_TIME)
-        return rdl__err_set(err, RDL_EINVAL, "lock option fencing is %d", (int)o->fencing);
     return RDL_OK;
 }
 
@@ -84,21 +98,42 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
 static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, const rdl_lock_options_t *options,
                 rdl_lock_t **ret_lock, rdl_err_t *err)
 {
+    struct rdl__settings settings;
     rdl_lock_options_t o;
     int rc;
 
     if (client == NULL || name == NULL || ret_lock == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
-        (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = check_name(name, &o.name_len, err)) < 0)
+        (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = resolve_fencing(ops, &o.fencing, err)) < 0 ||
+        (rc = check_name(name, &o.name_len, err)) < 0)
         return rc;
-    return rdl__handle_make(client, ops, name, o.name_len, &o.retry, o.fencing == RDL_FENCING_TIME, ret_lock, err);
+    settings = (struct rdl__settings){.retry = o.retry, .fencing = o.fencing};
+    return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }
 
 int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                        rdl_err_t *err)
 {
     return make(client, &rdl__reentrant_ops, name, options, ret_lock, err);
+}
+
+int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                          rdl_err_t *err)
+{
+    return make(client, &rdl__nonreentrant_ops, name, options, ret_lock, err);
+}
+
+int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                  rdl_err_t *err)
+{
+    return make(client, &rdl__spin_ops, name, options, ret_lock, err);
+}
+
+int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                    rdl_err_t *err)
+{
+    return make(client, &rdl__fenced_ops, name, options, ret_lock, err);
 }
 
 int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
@@ -266,7 +301,7 @@ static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
-    if (!lock->name->token)
+    if (lock->name->settings.fencing == RDL_FENCING_NONE)
         return rdl__err_set(err, RDL_EINVAL, "the lock was made without fencing");
     if (view.state == RDL_NOT_HELD)
         return say(lock, RDL_ENOTOWNER, err);

@@ -24,7 +24,7 @@ void rdl__name_unref(struct rdl__name *name)
 }
 
 static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
-                                   const rdl_retry_t *retry, bool token)
+                                   const struct rdl__settings *settings)
 {
     size_t size = sizeof(struct rdl__name) + len + 1;
     struct rdl__name *name = rdl__zalloc(&client->mem, size);
@@ -37,8 +37,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     }
     name->client = rdl__client_ref(client);
     name->ops = ops;
-    name->retry = *retry;
-    name->token = token;
+    name->settings = *settings;
     name->size = size;
     memcpy(name->bytes, bytes, len);
     name->node.key = name->bytes;
@@ -49,12 +48,13 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     return name;
 }
 
-static bool same_retry(const rdl_retry_t *a, const rdl_retry_t *b)
+static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
-    return a->kind == b->kind && a->min_ms == b->min_ms && a->max_ms == b->max_ms;
+    return a->retry.kind == b->retry.kind && a->retry.min_ms == b->retry.min_ms && a->retry.max_ms == b->retry.max_ms &&
+           a->fencing == b->fencing;
 }
 
-static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const rdl_retry_t *retry, bool token,
+static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
                     rdl_err_t *err)
 {
     if (name->ops != ops) {
@@ -62,7 +62,7 @@ static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *op
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
         return RDL_EINVAL;
     }
-    if (name->token != token || !same_retry(&name->retry, retry)) {
+    if (!same_settings(&name->settings, settings)) {
         (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other lock options");
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
         return RDL_EINVAL;
@@ -72,7 +72,7 @@ static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *op
 
 /* @locks the client's names_mu */
 static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
-                             const rdl_retry_t *retry, bool token, struct rdl__name **ret, rdl_err_t *err)
+                             const struct rdl__settings *settings, struct rdl__name **ret, rdl_err_t *err)
 {
     struct rdl__table_node *node = rdl__table_find(&client->names, bytes, len);
     int rc;
@@ -80,20 +80,20 @@ static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *o
     if (node != NULL) {
         struct rdl__name *name = rdl__container(node, struct rdl__name, node);
 
-        if ((rc = mismatch(name, ops, retry, token, err)) < 0)
+        if ((rc = mismatch(name, ops, settings, err)) < 0)
             return rc;
         rdl__name_ref(name);
         *ret = name;
         return RDL_OK;
     }
-    if ((*ret = name_make(client, ops, bytes, len, retry, token)) == NULL)
+    if ((*ret = name_make(client, ops, bytes, len, settings)) == NULL)
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     rdl__table_add(&client->names, &(*ret)->node);
     return RDL_OK;
 }
 
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
-                     const rdl_retry_t *retry, bool token, rdl_lock_t **ret_lock, rdl_err_t *err)
+                     const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     rdl_lock_t *lock = rdl__zalloc(&client->mem, sizeof *lock);
     int rc;
@@ -101,7 +101,7 @@ int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, cons
     if (lock == NULL)
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     rdl__mutex_lock(&client->names_mu);
-    if ((rc = name_find_or_make(client, ops, name, len, retry, token, &lock->name, err)) == RDL_OK)
+    if ((rc = name_find_or_make(client, ops, name, len, settings, &lock->name, err)) == RDL_OK)
         lock->name->handle_count++;
     rdl__mutex_unlock(&client->names_mu);
     if (rc < 0) {

@@ -21,12 +21,17 @@
 
 struct rdl__record;
 
+/* Options of a lock, with their defaults filled in. All handles of a name have the same. */
+struct rdl__settings {
+    rdl_retry_t retry;     /* never RDL_RETRY_DEFAULT */
+    rdl_fencing_t fencing; /* never RDL_FENCING_DEFAULT */
+};
+
 struct rdl__name {
     /* immutable */
     rdl_client_t *client;
     const struct rdl__lock_ops *ops;
-    rdl_retry_t retry;           /* resolved: never RDL_RETRY_DEFAULT */
-    bool token;                  /* a fencing token is wanted */
+    struct rdl__settings settings;
     struct rdl__table_node node; /* key: the name */
 
     unsigned handle_count; /* under the client's names_mu */
@@ -84,7 +89,7 @@ extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
 
 /* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
-                     const rdl_retry_t *retry, bool token, rdl_lock_t **ret_lock, rdl_err_t *err);
+                     const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err);
 void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
 void rdl__handle_unref(rdl_lock_t *lock);

@@ -1,7 +1,8 @@
 /* type.h - what a lock type is: one const table, in a file of its own.
  *
- * Types whose scripts have the common shape (see scripts/reentrant_*.lua) say no more than their names here. To add a type:
- * write its scripts, fill in a table, add its constructor to lock.c.
+ * Types whose scripts have the common shape (see scripts/reentrant_*.lua) say no more than their names here; those that live
+ * in the same hash take its scripts from hash.h as well. To add a type: write its scripts, fill in a table, add its
+ * constructor to lock.c.
  */
 #ifndef REDLATCH_LOCKS_TYPE_H
 #define REDLATCH_LOCKS_TYPE_H
@@ -17,6 +18,9 @@
 #define RDL__HELD (-11)
 #define RDL__GONE (-12)
 #define RDL__NO_HOLD (-14)
+/* A counted token t is answered as RDL__COUNTED - t: below all of these. One of the server's time is answered as it is: no
+ * lease is that long. */
+#define RDL__COUNTED (-1000)
 
 /* What goes into a try. */
 struct rdl__try {
@@ -32,8 +36,11 @@ struct rdl__try {
 struct rdl__lock_ops {
     const char *name;
     bool reentrant;      /* false: a second take by the owner is RDL_EDEADLK */
+    bool polls;          /* waiters look again by the retry policy alone, and subscribe to nothing */
     const char *channel; /* prefix of the channel's name: prefix(channel, N) */
-    int take;            /* scripts */
+    const char
+        *counter; /* of a key that counts tokens, the take script's KEYS[2]: prefix(counter, N). NULL: there is none */
+    int take;     /* scripts */
     int release;
     int renew;
     int force;
@@ -49,6 +56,9 @@ struct rdl__lock_ops {
 };
 
 extern const struct rdl__lock_ops rdl__reentrant_ops;
+extern const struct rdl__lock_ops rdl__nonreentrant_ops;
 extern const struct rdl__lock_ops rdl__simple_ops;
+extern const struct rdl__lock_ops rdl__spin_ops;
+extern const struct rdl__lock_ops rdl__fenced_ops;
 
 #endif

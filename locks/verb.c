@@ -54,17 +54,17 @@ rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
     return rc < 0 ? rdl__finish_with(rc) : (rdl__step_t){.what = RDL__DO_FINISH, .rc = RDL_OK};
 }
 
-void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
+void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name)
 {
     char head[16];
-    size_t len = rdl__name_prefix_len(name->ops->channel, name->bytes, name->node.key_len);
+    size_t len = rdl__name_prefix_len(prefix, name->bytes, name->node.key_len);
     size_t n = rdl__itoa(head + 1, (int64_t)len);
 
     head[0] = '$';
     head[n + 1] = '\r';
     head[n + 2] = '\n';
     rdl__buf_put(to, head, n + 3);
-    rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
+    rdl__name_prefix(to, prefix, name->bytes, name->node.key_len);
     rdl__buf_put(to, "\r\n", 2);
 }
 
@@ -81,7 +81,7 @@ void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_
 
     rdl__script_begin(to, name->ops->release, eval, 2, 2);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_channel(to, name);
+    rdl__put_prefixed(to, name->ops->channel, name);
     rdl__put_field(to, name, op->n);
     rdl__cmd_int(to, left);
 }

@@ -120,7 +120,8 @@ int rdl__answer_failed(const rdl_op_t *op);
 rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now);
 rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value);
 
-void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
+/* prefix(p, N), as a word of a command. */
+void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n);
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
 

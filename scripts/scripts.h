@@ -15,6 +15,7 @@
     X(RDL__SCRIPT_REENTRANT_RELEASE, "reentrant_release")                                                                   \
     X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                       \
     X(RDL__SCRIPT_REENTRANT_FORCE, "reentrant_force")                                                                       \
+    X(RDL__SCRIPT_FENCED_TAKE, "fenced_take")                                                                               \
     X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                               \
     X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                         \
     X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                             \

@@ -17,6 +17,7 @@ struct rdl__channel {
     struct rdl__waiters *ws;
     struct rdl__table_node node;
     struct rdl__topic topic;
+    bool subscribed;
     struct rdl__link sleepers;
     struct rdl__timer hint;
     unsigned waiters; /* asleep and trying */
@@ -106,7 +107,7 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
 
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
 
-static struct rdl__channel *channel_new(struct rdl__waiters *ws, const char *name, size_t len, int64_t now)
+static struct rdl__channel *channel_new(struct rdl__waiters *ws, const char *name, size_t len, bool subscribed, int64_t now)
 {
     size_t size = sizeof(struct rdl__channel) + len;
     struct rdl__channel *c = rdl__zalloc(ws->mem, size);
@@ -122,14 +123,17 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, const char *nam
     rdl__list_init(&c->sleepers);
     rdl__timer_init(&c->hint, on_hint);
     rdl__table_add(&ws->channels, &c->node);
-    rdl__subscriber_add(ws->sub, &c->topic, now);
+    c->subscribed = subscribed;
+    if (subscribed)
+        rdl__subscriber_add(ws->sub, &c->topic, now);
     return c;
 }
 
 static void channel_free(struct rdl__channel *c)
 {
     rdl__loop_timer_off(c->ws->loop, &c->hint);
-    rdl__subscriber_drop(c->ws->sub, &c->topic);
+    if (c->subscribed)
+        rdl__subscriber_drop(c->ws->sub, &c->topic);
     rdl__table_remove(&c->ws->channels, &c->node);
     rdl__free(c->ws->mem, c, c->size);
 }
@@ -148,11 +152,12 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
-                     int64_t now)
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, bool subscribed,
+                     int64_t hint_ms, int64_t now)
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
-    struct rdl__channel *c = n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, name, len, now);
+    struct rdl__channel *c =
+        n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, name, len, subscribed, now);
 
     if (c == NULL)
         return RDL_ENOMEM;

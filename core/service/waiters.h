@@ -49,10 +49,11 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->woken = false;
 }
 
-/* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. The
- * name is copied. RDL_OK or RDL_ENOMEM. */
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
-                     int64_t now);
+/* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. Not
+ * `subscribed`: only the last of these; the name is then a meeting place for such waiters and no channel's. All who join under
+ * a name agree on that. The name is copied. RDL_OK or RDL_ENOMEM. */
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, bool subscribed,
+                     int64_t hint_ms, int64_t now);
 
 /* A try is being sent. */
 void rdl__waiter_sent(struct rdl__waiter *w);

@@ -33,17 +33,21 @@ typedef struct rdl_lock rdl_lock_t;
 
 /* Fencing: a number that grows whenever the lock changes hands, to be checked by the resource that the lock guards. */
 typedef enum rdl_fencing {
-    RDL_FENCING_DEFAULT = 0, /* the type's own: none, except for the fenced lock */
+    RDL_FENCING_DEFAULT = 0, /* the type's own: NONE; for the fenced lock COUNTER */
     RDL_FENCING_NONE = 1,
-    RDL_FENCING_TIME = 2, /* the server's clock in microseconds when the lock was taken; grows as long as that clock does */
+    RDL_FENCING_TIME =
+        2, /* the server's clock in microseconds when the lock was taken; grows as long as that clock does. The
+                             fenced lock: one more than the last, or that clock, whichever is more */
+    RDL_FENCING_COUNTER = 3, /* the fenced lock's own: one more than the last, counted by a key of its own in the server */
 } rdl_fencing_t;
 
 /* When to look again although no message came. Locks whose holders announce their unlock need none: waiters are woken by
  * messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
  * announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
 typedef enum rdl_retry_kind {
-    RDL_RETRY_DEFAULT = 0,     /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms */
-    RDL_RETRY_NONE = 1,        /* messages and the end of the lease only */
+    RDL_RETRY_DEFAULT = 0,     /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
+                                  EXPONENTIAL, 1 to 128 ms */
+    RDL_RETRY_NONE = 1,        /* messages and the end of the lease only; not for the spin lock */
     RDL_RETRY_FIXED = 2,       /* every min_ms */
     RDL_RETRY_RANDOM = 3,      /* after min_ms to max_ms, evenly spread */
     RDL_RETRY_EXPONENTIAL = 4, /* after 0 to min(max_ms, min_ms * 2^tries), evenly spread ("full jitter") */
@@ -79,6 +83,23 @@ typedef struct rdl_lock_options {
  * RLock (WIRE.md, reentrant). Waiters are woken by messages. */
 RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                rdl_lock_t **ret_lock, rdl_err_t *err);
+
+/* The reentrant lock for code that must not take it twice: a second take by its owner is RDL_EDEADLK at once. On the wire it is
+ * the reentrant lock with a count of 1, and excludes it. */
+RDL_API int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                                  rdl_lock_t **ret_lock, rdl_err_t *err);
+
+/* The reentrant lock for holds that last moments: who waits asks again after a pause that the retry policy gives
+ * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same name. */
+RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                          rdl_err_t *err);
+
+/* The reentrant lock whose every hold has a fencing token, counted in a key beside the lock that never expires: Java's
+ * RFencedLock. rdl_token is the token of the caller's present hold; nested takes keep it. Tokens are always on
+ * (RDL_FENCING_NONE is refused). A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long
+ * as the servers' clocks agree, and Java then sees such tokens, too. */
+RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                            rdl_err_t *err);
 
 /* The lock that everybody's own code speaks: SET name value NX PX lease, deleted if the value is still one's own. The
  * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
@@ -188,7 +209,7 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 
-/* The type's name: "reentrant", "simple". Static. */
+/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced". Static. */
 RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
 
 #ifdef __cplusplus

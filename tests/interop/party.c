@@ -31,6 +31,8 @@ static const struct type {
                 rdl_err_t *err);
 } types[] = {
     {"reentrant", rdl_reentrant_lock},
+    {"spin", rdl_spin_lock},
+    {"fenced", rdl_fenced_lock},
 };
 
 enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS };

@@ -165,6 +165,8 @@ unsigned images_outcomes(const struct images *im)
 
 static bool same_lock_state(const struct lock_state *a, const struct lock_state *b)
 {
+    if (a->token != b->token)
+        return false;
     if (!a->held || !b->held)
         return a->held == b->held;
     return strcmp(a->owner, b->owner) == 0 && a->count == b->count && a->expire_ms == b->expire_ms;

@@ -30,7 +30,7 @@ static struct lock_answer take(struct lock_state *state, const struct lock_call 
     if (!is_owner(state, call) && call->count > 1)
         return (struct lock_answer){.outcome = LOCK_HOLD_GONE};
     if (!state->held) {
-        *state = (struct lock_state){.held = true, .count = 1, .expire_ms = now_ms + call->lease_ms};
+        *state = (struct lock_state){.held = true, .count = 1, .expire_ms = now_ms + call->lease_ms, .token = state->token};
         memcpy(state->owner, call->owner, sizeof state->owner);
         return (struct lock_answer){.outcome = LOCK_TAKEN};
     }
@@ -49,7 +49,7 @@ static struct lock_answer release(struct lock_state *state, const struct lock_ca
     if (!is_owner(state, call))
         return (struct lock_answer){.outcome = LOCK_NO_SUCH_HOLD};
     if (call->count == 0) {
-        *state = (struct lock_state){0};
+        *state = (struct lock_state){.token = state->token};
         return (struct lock_answer){.outcome = LOCK_FREED};
     }
     if (state->count > call->count)
@@ -180,4 +180,24 @@ int64_t ask_expiry(struct keyspace *ks)
     int64_t left = ask_integer(ks, NEVER, "PTTL", NULL);
 
     return left < 0 ? NEVER : ks_time(ks) / 1000 + left;
+}
+
+bool hash_look(struct keyspace *ks, struct lock_state *ret)
+{
+    char count[LOCK_OWNER_SIZE];
+
+    *ret = (struct lock_state){0};
+    if (ask_integer(ks, -1, "EXISTS", NULL) == 0)
+        return true;
+    ret->held = true;
+    ret->expire_ms = ask_expiry(ks);
+    if (!ask_text(ks, ret->owner, "HKEYS", NULL) || !ask_text(ks, count, "HGET", ret->owner))
+        return false;
+    ret->count = atoll(count);
+    return true;
+}
+
+bool hash_holds(struct keyspace *ks, const char *owner)
+{
+    return ask_integer(ks, 0, "HEXISTS", owner) == 1;
 }

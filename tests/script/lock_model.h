@@ -35,7 +35,7 @@ struct lock_call {
 
 enum lock_outcome {
     LOCK_UNREADABLE, /* an error, or no answer of that verb */
-    LOCK_TAKEN,
+    LOCK_TAKEN,      /* ms: its token, when the type counts them */
     LOCK_HELD_ALREADY,
     LOCK_HOLD_GONE,     /* a nested take found no hold */
     LOCK_REFUSED,       /* ms: time to live of the holder, or -1 */
@@ -58,6 +58,7 @@ struct lock_state {
     char owner[LOCK_OWNER_SIZE];
     int64_t count;
     int64_t expire_ms; /* NEVER: no time to live */
+    int64_t token;     /* of the last hold, when the type counts them; stays when the hold goes */
 };
 
 /* The law of a lock that one owner holds at a time: the answer, and *state as it is afterwards. */
@@ -90,6 +91,7 @@ struct lock_type {
 
 extern const struct lock_type reentrant_type;
 extern const struct lock_type simple_type;
+extern const struct lock_type fenced_type;
 
 /* ---- for the types ------------------------------------------------------------------------------------------------------ */
 
@@ -98,6 +100,10 @@ void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_wo
 struct lock_answer mutex_read(enum lock_verb verb, const struct reply *reply);
 
 void word_add(struct lock_words *w, const char *word);
+
+/* A hash of the holder's field and its count. */
+bool hash_look(struct keyspace *ks, struct lock_state *ret);
+bool hash_holds(struct keyspace *ks, const char *owner);
 
 /* One command and its answer as a number, or `otherwise`. */
 int64_t ask_integer(struct keyspace *ks, int64_t otherwise, const char *verb, const char *word);

@@ -185,6 +185,12 @@ Test(enumerate, simple_lock_survives_two_faults_beside_a_rival, LONG)
             expect_ok(BESIDE_RIVAL(simple, &the_rules_live, 2, CHECK_ALL, &programs[p]));
 }
 
+Test(enumerate, fenced_lock_survives_two_faults_beside_a_rival_and_repeats_answer_one_token, LONG)
+{
+    for (size_t p = 0; p < PROGRAMS; p++)
+        expect_ok(BESIDE_RIVAL(fenced, &the_rules_live, 2, CHECK_ALL, &programs[p]));
+}
+
 /* A server may forbid CLIENT KILL. Then late commands do come, and may leave zombies; nothing else. */
 Test(enumerate, without_kill_the_scripts_alone_keep_holds_safe, LONG)
 {
@@ -205,6 +211,11 @@ Test(enumerate, two_owners_of_a_reentrant_lock_survive_a_fault, LONG)
 Test(enumerate, two_owners_of_a_simple_lock_survive_a_fault, LONG)
 {
     expect_pairs_ok(&simple_type, SET(LOCK_UNLOCK) | SET(LOCK_EXTEND) | SET(LOCK_TWICE), 1, 5);
+}
+
+Test(enumerate, two_owners_of_a_fenced_lock_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&fenced_type, SET(LOCK_UNLOCK) | SET(LOCK_NEST) | SET(LOCK_TWICE), 1, 4);
 }
 
 Test(enumerate, two_owners_with_renewals_survive_a_fault, LONG)

@@ -808,3 +808,58 @@ Test(scripts, hot_paths_take_few_commands, .timeout = 60)
     monitor_stop(m);
     close_fixture(&f);
 }
+
+/* ---- fenced take: the same, and a token ------------------------------------------------------------------------------------------ */
+
+#define FENCED "fenced_take"
+
+Test(scripts, fenced_take_counts_once_for_each_hold_and_repeats_answer_the_same, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    for (int64_t token = 1; token <= 3; token++) {
+        cr_expect_eq(run_integer(&f, FENCED, "N T , A 1 60000"), -1000 - token);
+        cr_expect_eq(run_integer(&f, FENCED, "N T , A 1 30000"), -1000 - token);
+        cr_expect_eq(run_integer(&f, FENCED, "N T , A 2 60000"), HELD_ALREADY);
+        cr_expect(is_near(run_integer(&f, FENCED, "N T , B 1 60000"), LEASE));
+        cr_expect_eq(run_integer(&f, FENCED, "N T , B 2 60000"), HOLD_GONE);
+        cr_expect_eq(count_of_a(&f), 2);
+        cr_expect(ttl_is_near(&f, LEASE));
+        cr_expect_eq(atoll(probe_text(f.probe, "GET T")), token);
+        (void)probe_int(f.probe, "DEL N");
+    }
+    cr_expect_eq(run_integer(&f, FENCED, "N T , A 2 60000"), HOLD_GONE);
+    cr_expect_eq(probe_int(f.probe, "EXISTS N"), 0);
+    close_fixture(&f);
+}
+
+Test(scripts, fenced_take_writes_nothing_of_the_lock_when_something_is_wrong, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    expect_refused(&f, FENCED, "N T , A 1 $", LEASE_TOO_LONG, 0);
+    expect_refused(&f, FENCED, "N T , A $ 60000", COUNT_TOO_HIGH, 0);
+    (void)probe_ask(f.probe, "SET T words");
+    cr_expect(run_fails(&f, FENCED, "N T , A 1 60000", "ERR value is not an integer"));
+    (void)probe_ask(f.probe, "SET T 9223372036854775807");
+    cr_expect(run_fails(&f, FENCED, "N T , A 1 60000", "ERR increment"));
+    cr_expect_eq(probe_int(f.probe, "EXISTS N"), 0);
+    (void)probe_ask(f.probe, "SET N string");
+    cr_expect(run_fails(&f, FENCED, "N T , A 1 60000", "WRONGTYPE"));
+    close_fixture(&f);
+}
+
+Test(scripts, fenced_take_with_a_floor_answers_the_servers_time_or_one_more, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    int64_t before = server_us(&f);
+    int64_t token = -1000 - run_integer(&f, FENCED, "N T , A 1 60000 1");
+
+    cr_expect(before <= token && token <= server_us(&f));
+    cr_expect_eq(atoll(probe_text(f.probe, "GET T")), token);
+    cr_expect_eq(-1000 - run_integer(&f, FENCED, "N T , A 1 60000 1"), token);
+    (void)probe_int(f.probe, "DEL N");
+    (void)probe_ask(f.probe, "SET T 9000000000000000");
+    cr_expect_eq(-1000 - run_integer(&f, FENCED, "N T , A 1 60000 1"), INT64_C(9000000000000001));
+    close_fixture(&f);
+}

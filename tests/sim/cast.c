@@ -58,7 +58,7 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
-    n->token = token;
+    n->token = token || kind->counted;
     n->void_at = n->stray_since = n->seen_at = -1;
     return n;
 }
@@ -201,6 +201,8 @@ void excuse_all(const char *why)
     for (size_t n = 0; n < cast.name_count; n++) {
         cast.names[n].void_at = world_now();
         cast.names[n].foreign_until = 0;
+        if (cast.names[n].kind->counted)
+            cast.names[n].token_best = 0; /* the count begins again */
         for (size_t i = 0; i < cast.actor_count; i++)
             if (cast.actors[i].holds[n].granted > 0)
                 excuse(&cast.actors[i].holds[n], why);
@@ -304,7 +306,7 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t i)
     rdl_lock_t *lock = NULL;
     rdl_err_t err = {0};
 
-    options.fencing = name->token ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
+    options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     if (name->kind->make(actor->app->client, name->text, &options, &lock, &err) < 0)
         die("sim: %s", err.message);
     (void)rdl_on_lost(lock, on_lost, actor, NULL);

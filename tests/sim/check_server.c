@@ -52,9 +52,9 @@ static void copy_word(char to[FIELD_SIZE], const struct ran *ran, size_t word)
 /* The longest that a waiter looks away when nothing announces that the lock is free. */
 static int64_t looks_away_ns(const struct name *name)
 {
-    if (name->announced)
+    if (name->announced && !name->kind->polls)
         return 0;
-    return name->kind->plain ? RDL__SEC + 10 * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
+    return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
 }
 
 static void waits(const struct name *name, const struct deed *d)

@@ -33,7 +33,10 @@ static size_t value(struct keyspace *ks, const char *name, const char **ret_fiel
 
 const struct kind kinds[] = {
     {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .holders = fields},
-    {.name = "simple", .make = rdl_simple_lock, .plain = true, .holders = value},
+    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .holders = fields},
+    {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
+    {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
+    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 

@@ -11,7 +11,10 @@ struct kind {
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
     bool reentrant;
-    bool plain; /* others take it with SET NX PX, and announce nothing when they give it back */
+    bool plain;       /* others take it with SET NX PX, and announce nothing when they give it back */
+    bool polls;       /* its waiters hear nothing of what is announced */
+    int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
+    bool counted;     /* its holds have tokens always, counted by a key of their own */
     /* How many hold it by the keyspace, and the field of the first. */
     size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);
 };

@@ -39,25 +39,22 @@ bool stage_is_clean(struct stage *stage, int64_t bound_ms)
     return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
 }
 
-rdl_lock_t *reentrant(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)
-{
-    rdl_lock_t *lock = NULL;
-    rdl_err_t err;
+#define HANDLE(type)                                                                                                        \
+    rdl_lock_t *type(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)                             \
+    {                                                                                                                       \
+        rdl_lock_t *lock = NULL;                                                                                            \
+        rdl_err_t err;                                                                                                      \
+                                                                                                                            \
+        if (rdl_##type##_lock(client, name, options, &lock, &err) < 0)                                                      \
+            die("rdl_" #type "_lock: %s", err.message);                                                                     \
+        return lock;                                                                                                        \
+    }
 
-    if (rdl_reentrant_lock(client, name, options, &lock, &err) < 0)
-        die("rdl_reentrant_lock: %s", err.message);
-    return lock;
-}
-
-rdl_lock_t *simple(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)
-{
-    rdl_lock_t *lock = NULL;
-    rdl_err_t err;
-
-    if (rdl_simple_lock(client, name, options, &lock, &err) < 0)
-        die("rdl_simple_lock: %s", err.message);
-    return lock;
-}
+HANDLE(reentrant)
+HANDLE(nonreentrant)
+HANDLE(simple)
+HANDLE(spin)
+HANDLE(fenced)
 
 /* ---- foreign client ------------------------------------------------------------------------------------------------------ */
 

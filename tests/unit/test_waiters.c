@@ -108,7 +108,7 @@ static struct rdl__waiter *waiter(char letter)
 
 static void join_hint(char letter, int64_t hint_ms)
 {
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, hint_ms, loop.now), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, true, hint_ms, loop.now), RDL_OK);
 }
 
 static void join(const char *letters)
@@ -434,10 +434,26 @@ Test(waiters, a_channel_is_subscribed_while_somebody_waits)
     cr_assert_eq(sub.count, 0);
 }
 
+Test(waiters, those_who_only_poll_meet_without_a_subscription_and_are_told_one_by_one)
+{
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, false, 30, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, false, 50, T0), RDL_OK);
+    cr_assert_eq(sub.count, 0);
+    fake_loop_run(&loop, T0 + 29 * RDL__MS);
+    cr_assert_str_eq(trail, "");
+    fake_loop_run(&loop, T0 + 30 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+    cr_assert(rdl__waiter_refused(waiter('a'), 40, loop.now));
+    fake_loop_run(&loop, T0 + 70 * RDL__MS);
+    cr_assert_str_eq(trail, "aa");
+    rdl__waiter_leave(waiter('a'), false, loop.now); /* its wake-up goes to the next */
+    cr_assert_str_eq(trail, "aab");
+}
+
 Test(waiters, names_are_bytes_and_channels_do_not_mix)
 {
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, -1, T0), RDL_OK);
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, -1, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, true, -1, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, true, -1, T0), RDL_OK);
     cr_assert_eq(sub.count, 2);
     sub.topics[1]->ops->message(sub.topics[1], "1", 1, T0);
     cr_assert_str_eq(trail, "b");
@@ -453,7 +469,7 @@ Test(waiters, leaving_without_having_joined_is_nothing)
 Test(waiters, joining_without_memory_fails_and_leaves_nothing)
 {
     counting_alloc_fail_at(&counting, 1);
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, -1, T0), RDL_ENOMEM);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, true, -1, T0), RDL_ENOMEM);
     cr_assert_eq(sub.count, 0);
     rdl__waiter_leave(waiter('a'), false, T0);
     join("a");
@@ -469,7 +485,7 @@ Test(waiters, ten_thousand_channels_come_and_go)
         size_t len = (size_t)snprintf(name, sizeof name, "ch:%d", i);
 
         rdl__waiter_init(&many[i].waiter, &actor_ops);
-        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, -1, T0), RDL_OK);
+        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, true, -1, T0), RDL_OK);
     }
     cr_assert_eq(sub.count, TOPICS_MAX);
     for (int i = 0; i < TOPICS_MAX; i++)
@@ -541,7 +557,7 @@ static void fall_asleep(struct caller *c)
 {
     size_t before = sub.count;
 
-    cr_assert_eq(rdl__waiter_join(&waiters, &c->waiter, "ch", 2, -1, loop.now), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, &c->waiter, "ch", 2, true, -1, loop.now), RDL_OK);
     c->phase = ASLEEP;
     if (before == 0)
         world.asked = world.connected;

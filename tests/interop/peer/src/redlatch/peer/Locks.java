@@ -22,7 +22,9 @@ import org.redisson.api.RedissonClient;
 final class Locks {
     /** A row a type: how Redisson makes it. */
     private static final Map<String, BiFunction<RedissonClient, String, RLock>> TYPES = Map.of(
-        "reentrant", RedissonClient::getLock);
+        "reentrant", RedissonClient::getLock,
+        "spin", RedissonClient::getSpinLock,
+        "fenced", RedissonClient::getFencedLock);
 
     /** A lock and what it was made from. */
     record Named(RedissonClient client, String name, RLock lock) {

@@ -1,0 +1,19 @@
+#include "locks/hash.h"
+
+void rdl__hash_encode_holder(struct rdl__buf *to, const char *name, size_t len)
+{
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_str(to, "HKEYS");
+    rdl__cmd_arg(to, name, len);
+}
+
+bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len)
+{
+    const struct rdl__reply *field = rdl__reply_at(reply, 0);
+
+    if (field == NULL || field->type != RDL__REPLY_STRING)
+        return false;
+    *ret_field = field->str;
+    *ret_len = field->len;
+    return true;
+}

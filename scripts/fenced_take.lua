@@ -1,0 +1,61 @@
+-- Take the fenced lock, or confirm and raise a hold that the caller has.
+--
+-- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count
+-- KEYS[2]  the counter: the token of the last hold, without a time to live
+-- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
+-- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': the token is at least the server's time in microseconds; absent
+--                                                   or '0': not
+-- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count above 1
+-- asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
+--
+-- May be repeated and may come late: count and time to live only grow, only count 1 creates, and the repeat answers the
+-- token of the first, because the counter moves only when the lock changes hands.
+-- Everything that can fail comes before the first write of the lock: a raised counter without a hold is a token that nobody
+-- has, and no harm. Tokens stay below 2^53, so numbers carry them exactly.
+-- The free lock costs four commands, a refusal two.
+local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
+    return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
+end
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
+    return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
+end
+
+local function next_token()
+    local token = call('incr', KEYS[2])
+    if ARGV[4] == '1' then
+        local now = call('time')
+        local floor = now[1] * 1000000 + now[2]
+        if token < floor then
+            token = floor
+            call('set', KEYS[2], string.format('%.0f', token))
+        end
+    end
+    return token
+end
+
+local ttl = call('pttl', key)
+if ttl == -2 then
+    if count ~= '1' then
+        return -12
+    end
+    local token = next_token()
+    call('hset', key, field, '1')
+    call('pexpire', key, lease)
+    return -1000 - token
+end
+local held = call('hget', key, field)
+if not held then
+    return count == '1' and ttl or -12
+end
+if (tonumber(held) or 0) < tonumber(count) then
+    call('hset', key, field, count)
+end
+if ttl < tonumber(lease) then
+    call('pexpire', key, lease)
+end
+if count ~= '1' then
+    return -11
+end
+return -1000 - (tonumber(call('get', KEYS[2])) or next_token())

@@ -1,0 +1,197 @@
+/* test_spin.c - the spin lock: the reentrant lock's hash, waited for by asking again and without a subscription. */
+#include "tests/live/live.h"
+
+#define NAME "counter:7"
+#define LEASE_MS 10000
+
+LIVE_SUITE(spin, 60);
+
+Test(spin, is_a_reentrant_hash_that_its_owner_may_take_again)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = spin(st.client, NAME, NULL);
+    cr_assert_str_eq(rdl_lock_type(lock), "spin");
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert_eq(probe_int(st.probe, "HLEN " NAME), 1);
+    expect_between(LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(1, rdl_hold_count(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
+/* A holder that says nothing when it goes, as Redisson's: the poll finds out, without any subscription. */
+Test(spin, waiter_polls_finds_a_silent_release_and_subscribes_to_nothing)
+{
+    struct actor *waiter = actor_new();
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark;
+
+    stage_open(&st);
+    lock = spin(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 30000);
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    cr_assert(monitor_wait(monitor, mark, "EVALSHA|" NAME, 5, SOON_MS));
+    cr_assert_eq(probe_channels(st.probe), 0);
+    (void)probe_int(st.probe, "DEL " NAME);
+    expect_result(RDL_OK, waiter, 3000);
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, "SUBSCRIBE"), 0);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    monitor_stop(monitor);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* T4, and the bounds are the options'. */
+Test(spin, asks_at_the_given_rate_with_all_waiters_of_a_process_as_one)
+{
+    enum { WAITERS = 4, PERIOD_MS = 100, WATCHED_MS = 1000 };
+    struct actor *waiters[WAITERS];
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark;
+
+    stage_open(&st);
+    lock = spin(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED, .min_ms = PERIOD_MS}));
+    foreign_take(st.probe, NAME, 60000);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = actor_new();
+        actor_try_lock(waiters[i], lock, WATCHED_MS + 1000, LEASE_MS);
+    }
+    let_pass_ms(300); /* the first tries are over */
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    let_pass_ms(WATCHED_MS);
+    (void)monitor_mark(monitor);
+    expect_between(WATCHED_MS / PERIOD_MS / 2, (int64_t)monitor_count(monitor, mark, "EVALSHA|" NAME),
+                   WATCHED_MS / PERIOD_MS + WAITERS);
+    for (int i = 0; i < WAITERS; i++) {
+        expect_result(RDL_ETIMEDOUT, waiters[i], SOON_MS);
+        actor_free(waiters[i]);
+    }
+    monitor_stop(monitor);
+    (void)probe_int(st.probe, "DEL " NAME);
+    rdl_lock_free(lock);
+}
+
+/* WIRE.md, Where we differ: Redisson's spin lock leaves ordinary waiters asleep. */
+Test(spin, unlock_wakes_an_ordinary_waiter_on_the_name)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock, *elsewhere;
+    rdl_client_t *other;
+    int64_t released;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    lock = spin(st.client, NAME, NULL);
+    elsewhere = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, 60000, &err));
+    actor_try_lock(waiter, elsewhere, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    let_pass_ms(100); /* its try after the acknowledgement is over: it sleeps */
+    released = now_ms();
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    cr_assert_lt(now_ms() - released, 2000, "it looked by itself after 5 s");
+    actor_unlock(waiter, elsewhere);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+}
+
+Test(spin, gives_up_in_time)
+{
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = spin(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 60000);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    start = now_ms();
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 300, LEASE_MS, &err));
+    expect_between(300, now_ms() - start, 300 + SLACK_MS);
+    (void)probe_int(st.probe, "DEL " NAME);
+    rdl_lock_free(lock);
+}
+
+Test(spin, refuses_a_policy_that_never_looks_again)
+{
+    rdl_lock_t *lock = NULL;
+
+    stage_open(&st);
+    expect(RDL_EINVAL, rdl_spin_lock(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_NONE}), &lock, &err));
+    cr_assert_null(lock);
+    cr_assert(strstr(err.message, "spin") != NULL, "%s", err.message);
+}
+
+/* A name in braces is another lock on the same channel: those who poll and those who subscribe do not mix. */
+Test(spin, beside_a_subscriber_of_the_same_channel_each_is_woken_in_its_own_way)
+{
+    struct actor *poller = actor_new(), *sleeper = actor_new();
+    rdl_lock_t *spinning, *ordinary;
+
+    stage_open(&st);
+    spinning = spin(st.client, "n", NULL);
+    ordinary = reentrant(st.client, "{n}", NULL);
+    foreign_take(st.probe, "n", 60000);
+    foreign_take(st.probe, "{n}", 60000);
+    actor_try_lock(poller, spinning, 20000, LEASE_MS);
+    actor_try_lock(sleeper, ordinary, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    let_pass_ms(100);
+    (void)probe_int(st.probe, "DEL n"); /* silently */
+    expect_result(RDL_OK, poller, 3000);
+    (void)foreign_release(st.probe, "{n}");
+    expect_result(RDL_OK, sleeper, 3000);
+    actor_unlock(poller, spinning);
+    expect_result(RDL_OK, poller, SOON_MS);
+    actor_unlock(sleeper, ordinary);
+    expect_result(RDL_OK, sleeper, SOON_MS);
+    actor_free(poller);
+    actor_free(sleeper);
+    rdl_lock_free(spinning);
+    rdl_lock_free(ordinary);
+}
+
+/* T10 */
+Test(spin, of_many_single_tries_at_a_time_one_wins)
+{
+    enum { THREADS = 16, ROUNDS = 6 };
+    struct actor *actors[THREADS];
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = spin(st.client, NAME, NULL);
+    for (int i = 0; i < THREADS; i++)
+        actors[i] = actor_new();
+    for (int round = 0; round < ROUNDS; round++) {
+        int won = 0;
+
+        for (int i = 0; i < THREADS; i++)
+            actor_try_lock(actors[i], lock, 0, LEASE_MS);
+        for (int i = 0; i < THREADS; i++)
+            won += actor_result(actors[i], SOON_MS) == RDL_OK;
+        cr_assert_eq(won, 1);
+        for (int i = 0; i < THREADS; i++)
+            actor_unlock(actors[i], lock);
+        for (int i = 0; i < THREADS; i++)
+            won -= actor_result(actors[i], SOON_MS) == RDL_OK;
+        cr_assert_eq(won, 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        actor_free(actors[i]);
+    rdl_lock_free(lock);
+}
