@@ -61,21 +61,8 @@ static void run_callback(struct rdl__callback *callback);
 static void cancel(struct rdl__underway *call, int code);
 static const struct rdl__waiter_ops waiter_ops;
 
-static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
+static void op_ready(rdl_op_t *op)
 {
-    rdl_op_t *op = rdl__owner_take_spare(owner, sizeof *op);
-
-    if (op == NULL)
-        return NULL;
-    memset(op, 0, sizeof *op);
-    op->verb = order->verb;
-    op->lock = rdl__handle_ref(order->lock);
-    op->owner = rdl__owner_ref(owner);
-    op->fn = order->fn;
-    op->arg = order->arg;
-    op->wait_ms = order->wait_ms;
-    op->lease_ms = order->lease_ms;
-    atomic_init(&op->refs, 1);
     op->underway.cancel = cancel;
     rdl__list_init(&op->underway.link);
     rdl__list_init(&op->pending);
@@ -84,10 +71,30 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     rdl__timer_init(&op->timer, on_timer);
     rdl__task_init(&op->undo_task, on_undo_task);
     rdl__timer_init(&op->undo_timer, on_undo_timer);
-    rdl__waiter_init(&op->waiter, &waiter_ops);
-    rdl__parker_init(&op->done);
     rdl__list_init(&op->callback.link);
     op->callback.run = run_callback;
+}
+
+static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
+{
+    bool fresh;
+    rdl_op_t *op = rdl__owner_take_spare(owner, sizeof *op, &fresh);
+
+    if (op == NULL)
+        return NULL;
+    if (fresh)
+        op_ready(op);
+    memset(op, 0, offsetof(rdl_op_t, timer));
+    op->verb = order->verb;
+    op->lock = rdl__handle_ref(order->lock);
+    op->owner = rdl__owner_ref(owner);
+    op->fn = order->fn;
+    op->arg = order->arg;
+    op->wait_ms = order->wait_ms;
+    op->lease_ms = order->lease_ms;
+    atomic_init(&op->refs, 1);
+    rdl__waiter_init(&op->waiter, &waiter_ops);
+    rdl__parker_init(&op->done);
     return op;
 }
 

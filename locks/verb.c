@@ -56,16 +56,7 @@ rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
 
 void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name)
 {
-    char head[16];
-    size_t len = rdl__name_prefix_len(prefix, name->bytes, name->node.key_len);
-    size_t n = rdl__itoa(head + 1, (int64_t)len);
-
-    head[0] = '$';
-    head[n + 1] = '\r';
-    head[n + 2] = '\n';
-    rdl__buf_put(to, head, n + 3);
-    rdl__name_prefix(to, prefix, name->bytes, name->node.key_len);
-    rdl__buf_put(to, "\r\n", 2);
+    rdl__cmd_prefixed(to, prefix, name->bytes, name->node.key_len);
 }
 
 void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n)

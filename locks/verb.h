@@ -59,19 +59,21 @@ struct rdl_op {
     bool undoing;            /* an undo is under way, or about to be */
 
     /* loop thread only */
-    struct rdl__timer timer;
     struct rdl__waiter waiter;
     bool looped;      /* the loop drives it and it has not ended */
     bool waiting;     /* counted in the name's `waiting` */
     bool undo_failed; /* the undo was answered with an error */
     unsigned undo_tries;
-    struct rdl__timer undo_timer;
     int64_t undo_until; /* repeat it no longer than that; set before the undo may begin */
 
     /* any thread */
     _Atomic unsigned refs;
-    _Atomic int cancel_code;       /* RDL_OK: nobody asked */
-    _Atomic int undo_gate;         /* call concluded, undo settled: whoever comes second ends both */
+    _Atomic int cancel_code; /* RDL_OK: nobody asked */
+    _Atomic int undo_gate;   /* call concluded, undo settled: whoever comes second ends both */
+
+    /* What is on no list between two calls, and so ready for the next: made once (rdl__owner_take_spare). */
+    struct rdl__timer timer;       /* loop thread only */
+    struct rdl__timer undo_timer;  /* loop thread only */
     struct rdl__underway underway; /* under the owner's mu */
     struct rdl__link pending;      /* on the record's queue, under the name's mu */
     struct rdl__task task;

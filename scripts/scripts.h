@@ -32,7 +32,8 @@ struct rdl__script {
     const char *name;
     const char *body; /* what SCRIPT LOAD is given */
     size_t body_len;
-    char sha[41]; /* of the body, lower-case hex */
+    char sha[41];  /* of the body, lower-case hex */
+    char call[64]; /* the first two arguments of a command that runs it: EVALSHA and the digest */
 };
 
 extern const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT];

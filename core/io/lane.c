@@ -30,6 +30,8 @@
 #include <string.h>
 
 #define RECV_SIZE ((size_t)16 * 1024)
+#define QUICK (500 * RDL__US) /* a round trip that others can wait for */
+#define ENOUGH 3              /* requests under way that keep the server busy */
 
 enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
 
@@ -54,6 +56,7 @@ struct rdl__lane {
     bool closed;
     bool writing; /* somebody is in the writing loop */
     bool reading; /* the leader is in recv, or about to be */
+    bool quick;   /* the last answer was */
     enum role role;
     struct rdl__req *leader;
     struct line *line; /* NULL: down */
@@ -180,9 +183,9 @@ static bool out_pending(const struct rdl__lane *lane)
     return lane->out_sent < lane->out.len;
 }
 
-/* Encode and send everything there is, unless somebody is at it.  @locks mu, released around the system call and around
+/* Encode and send everything there is, unless somebody is at it. `now` has just been read.  @locks mu, released around the system call and around
  * waking; held again on return */
-static void flush(struct rdl__lane *lane, const struct rdl__req *self)
+static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now)
 {
     struct line *line = lane->line;
     struct rdl__link wake;
@@ -195,7 +198,8 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self)
         ssize_t n;
 
         if (!rdl__list_empty(&lane->queued))
-            encode_queued(lane, rdl__now(), &wake);
+            encode_queued(lane, now != 0 ? now : rdl__now(), &wake);
+        now = 0;
         rdl__mutex_unlock(&lane->mu);
         wake_all(&wake, self);
         n = out_pending(lane)
@@ -250,19 +254,28 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
         rdl__list_push_back(&lane->queued, l);
         return true;
     }
+    lane->quick = now - req->sent_at < QUICK;
     req->ops->decode(req, reply, now);
     settle(lane, req, RDL_OK, wake);
     return true;
 }
+
+static const char unasked[] = "a reply that nobody asked for";
 
 /* Bytes have come: hand out every whole reply. NULL, or what is wrong with them.  @locks mu */
 static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake)
 {
     struct rdl__reader *reader = lane->line->conn.reader;
     const struct rdl__reply *reply;
+    const char *at = lane->recv, *end = at + len;
 
     lane->heard_at = now;
-    if (rdl__reader_feed(reader, lane->recv, len) < 0)
+    while (at < end && rdl__reader_integer(reader, &at, end, &reply))
+        if (!hand_out(lane, reply, now, wake))
+            return unasked;
+    if (at == end)
+        return NULL;
+    if (rdl__reader_feed(reader, at, (size_t)(end - at)) < 0)
         return "out of memory, or not the Redis protocol";
     for (;;) {
         if (rdl__reader_next(reader, &reply) < 0)
@@ -270,7 +283,7 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
         if (reply == NULL)
             return NULL;
         if (!hand_out(lane, reply, now, wake))
-            return reply->type == RDL__REPLY_ERROR ? reply->str : "a reply that nobody asked for";
+            return reply->type == RDL__REPLY_ERROR ? reply->str : unasked;
     }
 }
 
@@ -367,6 +380,49 @@ static const char *broken_how(ssize_t n)
     return n == -EPIPE ? "the server closed it" : strerror((int)-n);
 }
 
+/* Does a request wait for the reader's next reply, to be sent with what else comes until then? Not for long, and only when
+ * the server has enough to do meanwhile.  @locks mu */
+static bool worth_collecting(const struct rdl__lane *lane)
+{
+    const struct rdl__link *l = lane->sent.next;
+
+    for (int i = 0; i < ENOUGH; i++, l = l->next)
+        if (l == &lane->sent)
+            return false;
+    return lane->quick;
+}
+
+/* Nobody but this caller waits for anything on this lane.  @locks mu */
+static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
+{
+    return lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
+}
+
+/* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
+static ssize_t look(struct rdl__lane *lane, struct line *line, int64_t now, int64_t deadline)
+{
+    struct rdl__node *node = lane->node;
+    int64_t most = node->config.poll_ns, idle = 0;
+    ssize_t n = 0;
+
+    if (most > deadline - now)
+        most = deadline - now;
+    if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+        return 0;
+    if (rdl__spin_due(&node->spin)) {
+        atomic_store_explicit(&node->crowded, false, memory_order_relaxed);
+        n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, now, most, &idle);
+        if (n == 0 || atomic_load_explicit(&node->crowded, memory_order_relaxed))
+            rdl__spin_lost(&node->spin, most);
+        else if (idle > 0)
+            rdl__spin_lost(&node->spin, idle);
+        else
+            rdl__spin_gained(&node->spin);
+    }
+    atomic_store_explicit(&node->polling, false, memory_order_release);
+    return n;
+}
+
 static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)
 {
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
@@ -384,19 +440,23 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
         const char *wrong = NULL;
-        bool full;
-        ssize_t n;
+        bool full, lone;
+        ssize_t n = 0;
 
-        flush(lane, self);
+        now = rdl__now();
+        flush(lane, self, now);
         if (self->state == RDL__REQ_SETTLED)
             break;
         full = out_pending(lane) && !lane->writing;
+        lone = !full && alone(lane, self);
         lane->reading = true;
         rdl__mutex_unlock(&lane->mu);
-        now = rdl__now();
         if (full)
             rdl__sock_wait(&line->conn.sock, true, now, deadline);
-        n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
+        else if (lone)
+            n = look(lane, line, now, deadline);
+        if (n == 0)
+            n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
         rdl__mutex_lock(&lane->mu);
         lane->reading = false;
@@ -460,6 +520,8 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
 {
     enum rdl__outcome outcome = RDL__ANSWERED;
 
+    if (atomic_load_explicit(&lane->node->polling, memory_order_relaxed))
+        atomic_store_explicit(&lane->node->crowded, true, memory_order_relaxed);
     rdl__mutex_lock(&lane->mu);
     if (lane->closed) {
         rdl__mutex_unlock(&lane->mu);
@@ -477,8 +539,8 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
             lead(lane, req, deadline);
         } else {
             rdl__parker_unmark(&req->park, RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
-            if (lane->role == ROLE_LOOP || lane->reading)
-                flush(lane, req); /* the reader is not about to write: do it oneself */
+            if (lane->role == ROLE_LOOP || (lane->reading && !worth_collecting(lane)))
+                flush(lane, req, rdl__now()); /* the reader is not about to write: do it oneself */
             rdl__mutex_unlock(&lane->mu);
             if (rdl__park(&req->park, deadline) & RDL__POST_SETTLED)
                 return RDL__ANSWERED;
@@ -492,9 +554,9 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
     if (outcome != RDL__ANSWERED && lane->role == ROLE_LOOP)
         rdl__loop_post(lane->node->loop, &lane->attend);
     else if (outcome != RDL__ANSWERED && lane->reading)
-        flush(lane, NULL); /* the heir */
+        flush(lane, NULL, rdl__now()); /* the heir */
     rdl__mutex_unlock(&lane->mu);
-    if (outcome == RDL__ANSWERED)
+    if (outcome == RDL__ANSWERED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
         (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
     return outcome;
 }
@@ -593,7 +655,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
         if (closed)
             sever(lane, "the client is closed");
         else
-            flush(lane, NULL);
+            flush(lane, NULL, now);
         if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
             pass_role(lane);
     }

@@ -8,6 +8,7 @@
 #include "core/base/entropy.h"
 #include "core/base/mem.h"
 #include "core/base/sink.h"
+#include "core/base/spin.h"
 #include "core/base/sync.h"
 #include "core/io/loop.h"
 #include "core/wire/buf.h"
@@ -22,6 +23,7 @@ struct rdl__node_config {
     int64_t reconnect_min_ms;
     int64_t reconnect_max_ms;
     int64_t ping_interval_ms;
+    int64_t poll_ns; /* a lone caller may look that long for its answer before it sleeps; 0: never */
     const char *client_name;
 };
 
@@ -44,6 +46,9 @@ struct rdl__node {
 
     /* any thread */
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
+    _Atomic bool polling;      /* a caller looks for its answer; `spin` is its alone */
+    _Atomic bool crowded;      /* another one came meanwhile */
+    struct rdl__spin spin;
     struct rdl__mutex mu;
     rdl_err_t last_error; /* under mu: why the last attempt to connect failed */
 };

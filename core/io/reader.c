@@ -22,6 +22,7 @@ struct rdl__reader {
     struct chunk *first; /* kept from reply to reply */
     struct chunk *last;
     struct rdl__reply *building; /* top of the reply that is being read */
+    struct rdl__reply integer;
 };
 
 /* ---- arena --------------------------------------------------------------------------------------------------------------- */
@@ -202,6 +203,31 @@ static int failure(const struct rdl__reader *r)
 int rdl__reader_feed(struct rdl__reader *r, const void *bytes, size_t len)
 {
     return redisReaderFeed(r->hiredis, bytes, len) == REDIS_OK ? RDL_OK : failure(r);
+}
+
+static bool at_start(const struct rdl__reader *r)
+{
+    return r->hiredis->ridx == -1 && r->hiredis->pos == r->hiredis->len && r->hiredis->err == 0;
+}
+
+bool rdl__reader_integer(struct rdl__reader *r, const char **at, const char *end, const struct rdl__reply **ret)
+{
+    const char *p = *at;
+    bool negative;
+    int64_t value = 0;
+    int digits = 0;
+
+    if (!at_start(r) || p == end || *p++ != ':')
+        return false;
+    negative = p < end && *p == '-';
+    for (p += negative; p < end && *p >= '0' && *p <= '9' && digits < 18; p++, digits++)
+        value = value * 10 + (*p - '0');
+    if (digits == 0 || end - p < 2 || p[0] != '\r' || p[1] != '\n')
+        return false;
+    r->integer = (struct rdl__reply){.type = RDL__REPLY_INT, .integer = negative ? -value : value};
+    *ret = &r->integer;
+    *at = p + 2;
+    return true;
 }
 
 int rdl__reader_next(struct rdl__reader *r, const struct rdl__reply **ret)

@@ -9,6 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#define LONGEST_LOOK (15 * RDL__US) /* a system call that takes longer was interrupted by somebody else's work */
+
 /* A dead peer must show within seconds: keepalive for a silent connection, a bound on unacknowledged data for a busy one. */
 static void tune_tcp(int fd)
 {
@@ -75,10 +77,18 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
 }
 
+static ssize_t received(ssize_t n)
+{
+    if (n > 0)
+        return n;
+    if (n == 0)
+        return -EPIPE;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+}
+
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until)
 {
     int flags = 0;
-    ssize_t n;
 
     if (until <= now) {
         flags = MSG_DONTWAIT;
@@ -86,12 +96,24 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
         rdl__sock_wait(s, false, now, until);
         flags = MSG_DONTWAIT;
     }
-    n = recv(s->fd, to, cap, flags);
-    if (n > 0)
-        return n;
-    if (n == 0)
-        return -EPIPE;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+    return received(recv(s->fd, to, cap, flags));
+}
+
+ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t for_ns, int64_t *ret_idle)
+{
+    const int64_t end = now + for_ns;
+    ssize_t n;
+
+    *ret_idle = 0;
+    do {
+        int64_t before = now;
+
+        n = received(recv(s->fd, to, cap, MSG_DONTWAIT));
+        now = rdl__now();
+        if (now - before > LONGEST_LOOK)
+            *ret_idle += now - before;
+    } while (n == 0 && now < end);
+    return n;
 }
 
 void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)

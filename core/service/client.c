@@ -35,6 +35,7 @@ static const struct {
     {"reconnect_max_ms", offsetof(rdl_client_options_t, reconnect_max_ms), 1, 3600000, 1000},
     {"ping_interval_ms", offsetof(rdl_client_options_t, ping_interval_ms), 1, 3600000, 15000},
     {"drift_ms", offsetof(rdl_client_options_t, drift_ms), 0, 3600000, 2},
+    {"poll_us", offsetof(rdl_client_options_t, poll_us), -1, 1000, 50},
 };
 
 static int bad_option(rdl_err_t *err, const char *name, int64_t value, int64_t least, int64_t most)
@@ -209,6 +210,7 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
         .reconnect_min_ms = o->reconnect_min_ms,
         .reconnect_max_ms = o->reconnect_max_ms,
         .ping_interval_ms = o->ping_interval_ms,
+        .poll_ns = o->poll_us < 0 ? 0 : o->poll_us * RDL__US,
     };
     int rc;
 

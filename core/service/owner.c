@@ -238,10 +238,11 @@ void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
     rdl__mutex_unlock(&owner->mu);
 }
 
-void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size)
+void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size, bool *ret_fresh)
 {
     void *block = atomic_exchange_explicit(&owner->spare, NULL, memory_order_acquire);
 
+    *ret_fresh = block == NULL;
     return block != NULL ? block : rdl__alloc(&owner->client->mem, size);
 }
 

@@ -55,8 +55,8 @@ bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie); /* false: `orph
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
 void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
 
-/* Memory for a call, the owner's spare one if there is, not initialised; NULL: none. All calls are of one size. */
-void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size);
+/* Memory for a call, as it was given back, or fresh and not initialised; NULL: none. All calls are of one size. */
+void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size, bool *ret_fresh);
 void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size);
 
 /* Cancel every call of every owner of the client with `code`; returns how many. */

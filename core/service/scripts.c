@@ -2,9 +2,10 @@
 
 #include "scripts/scripts.h"
 
+#define CALL_LEN (sizeof "$7\r\nEVALSHA\r\n$40\r\n" - 1 + 40 + 2)
+
 void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args)
 {
-    static const char evalsha[] = "$7\r\nEVALSHA\r\n$40\r\n";
     const struct rdl__script *s = &rdl__scripts[script];
 
     rdl__cmd_begin(to, 3 + keys + args);
@@ -12,9 +13,7 @@ void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, 
         rdl__cmd_arg(to, "EVAL", 4);
         rdl__cmd_arg(to, s->body, s->body_len);
     } else {
-        rdl__buf_put(to, evalsha, sizeof evalsha - 1);
-        rdl__buf_put(to, s->sha, 40);
-        rdl__buf_put(to, "\r\n", 2);
+        rdl__buf_put(to, s->call, CALL_LEN);
     }
     rdl__cmd_int(to, (int64_t)keys);
 }

@@ -160,17 +160,24 @@ void rdl__cmd_begin(struct rdl__buf *b, size_t argc)
         put_end(b, put_header(at, '*', argc));
 }
 
-void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len)
+char *rdl__cmd_room(struct rdl__buf *b, size_t len)
 {
     size_t around = HEADER_MAX_LEN + 2;
     char *at = put_begin(b, len < SIZE_MAX - around ? len + around : SIZE_MAX);
 
     if (at == NULL)
-        return;
+        return NULL;
     at = put_header(at, '$', len);
-    if (len != 0)
-        memcpy(at, bytes, len);
     put_end(b, put_crlf(at + len));
+    return at;
+}
+
+void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len)
+{
+    char *at = rdl__cmd_room(b, len);
+
+    if (at != NULL && len != 0)
+        memcpy(at, bytes, len);
 }
 
 void rdl__cmd_str(struct rdl__buf *b, const char *string)

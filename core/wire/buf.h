@@ -55,6 +55,7 @@ static inline void rdl__buf_cut(struct rdl__buf *b, size_t len)
 
 void rdl__cmd_begin(struct rdl__buf *b, size_t argc);
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len);
+char *rdl__cmd_room(struct rdl__buf *b, size_t len); /* an argument of len bytes: where to write them; NULL: no memory */
 void rdl__cmd_str(struct rdl__buf *b, const char *string);
 void rdl__cmd_int(struct rdl__buf *b, int64_t value);
 

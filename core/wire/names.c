@@ -38,6 +38,25 @@ size_t rdl__name_prefix_len(const char *prefix, const char *name, size_t len)
     return strlen(prefix) + 1 + len + (has_open_brace(name, len) ? 0 : 2);
 }
 
+void rdl__cmd_prefixed(struct rdl__buf *b, const char *prefix, const char *name, size_t len)
+{
+    size_t prefix_len = strlen(prefix);
+    bool bare = has_open_brace(name, len);
+    char *at = rdl__cmd_room(b, prefix_len + len + (bare ? 1 : 3));
+
+    if (at == NULL)
+        return;
+    memcpy(at, prefix, prefix_len);
+    at += prefix_len;
+    *at++ = ':';
+    if (!bare)
+        *at++ = '{';
+    if (len != 0)
+        memcpy(at, name, len);
+    if (!bare)
+        at[len] = '}';
+}
+
 void rdl__name_suffix(struct rdl__buf *b, const char *name, size_t len, const char *suffix)
 {
     put_wrapped(b, name, len);

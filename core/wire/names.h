@@ -10,6 +10,9 @@
 void rdl__name_prefix(struct rdl__buf *b, const char *prefix, const char *name, size_t len);
 size_t rdl__name_prefix_len(const char *prefix, const char *name, size_t len);
 
+/* The same as one argument of a command. */
+void rdl__cmd_prefixed(struct rdl__buf *b, const char *prefix, const char *name, size_t len);
+
 /* Append suffix(N, s): `N:s` when N contains '{', else `{N}:s`. */
 void rdl__name_suffix(struct rdl__buf *b, const char *name, size_t len, const char *suffix);
 

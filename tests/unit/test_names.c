@@ -3,6 +3,8 @@
 #include "core/wire/names.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 static struct rdl__mem mem;
 static struct rdl__buf b;
@@ -22,11 +24,20 @@ TestSuite(names, .init = set_up, .fini = tear_down, .timeout = 30);
 
 static void assert_prefix(const char *name, size_t len, const char *expected, size_t expected_len)
 {
+    char head[32];
+
     rdl__buf_cut(&b, 0);
     rdl__name_prefix(&b, "p", name, len);
     cr_assert_eq(b.len, expected_len, "%s", expected);
     cr_assert_arr_eq(b.data, expected, expected_len, "%s", expected);
     cr_assert_eq(rdl__name_prefix_len("p", name, len), expected_len);
+    rdl__buf_cut(&b, 0);
+    rdl__cmd_prefixed(&b, "p", name, len);
+    (void)snprintf(head, sizeof head, "$%zu\r\n", expected_len);
+    cr_assert_eq(b.len, strlen(head) + expected_len + 2);
+    cr_assert_arr_eq(b.data, head, strlen(head));
+    cr_assert_arr_eq(b.data + strlen(head), expected, expected_len);
+    cr_assert_arr_eq(b.data + b.len - 2, "\r\n", 2);
 }
 
 static void assert_suffix(const char *name, size_t len, const char *expected, size_t expected_len)

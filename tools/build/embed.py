@@ -66,9 +66,10 @@ def table(header):
              "const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT] = {\n"]
     for id_, name in entries(header):
         body = strip(os.path.join(folder, name + ".lua"))
+        sha = hashlib.sha1(body.encode()).hexdigest()
         parts.append("    [%s] = {\n        .name = \"%s\",\n        .body =\n        %s,\n        .body_len = %d,\n"
-                     "        .sha = \"%s\",\n    },\n"
-                     % (id_, name, literal(body), len(body), hashlib.sha1(body.encode()).hexdigest()))
+                     "        .sha = \"%s\",\n        .call = \"$7\\r\\nEVALSHA\\r\\n$40\\r\\n%s\\r\\n\",\n    },\n"
+                     % (id_, name, literal(body), len(body), sha, sha))
     return "".join(parts) + "};\n"
 
 
