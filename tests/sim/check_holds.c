@@ -2,7 +2,8 @@
  *
  * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts the
  * holder. Holds of before are then excused from being in the keyspace and from being alone, each by itself and from that
- * moment on; the register that tokens are for refuses them, too. They are not excused from the rest: a later hold has the
+ * moment on, and the register that tokens are for may refuse them: who is told late of what it was granted before the keys
+ * were lost comes after the next holder, and is what tokens are for. They are not excused from the rest: a later hold has the
  * higher token, and the loss is noticed in time.
  */
 #include "tests/sim/checks.h"
@@ -77,11 +78,11 @@ static void token_granted(struct actor *actor, size_t n)
     struct name *name = &cast.names[n];
     const struct hold *h = &actor->holds[n];
 
-    if (!name->token || server_stepped_back() || h->excuse != NULL)
+    if (!name->token || server_stepped_back())
         return;
     if (h->token == 0 && believes(actor, n))
         violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
-    if (h->token != 0 && h->token <= name->token_best && believes(actor, n))
+    if (h->token != 0 && h->token <= name->token_best && h->excuse == NULL && believes(actor, n))
         violated("tokens grow", "%s has %lld for %s after %lld", actor->name, (long long)h->token, name->text,
                  (long long)name->token_best);
     if (h->token > name->token_best)
@@ -109,6 +110,16 @@ static void loss_told(struct actor *actor, size_t n, const rdl_loss_t *loss)
     }
 }
 
+/* It is lost, and whoever runs could have said so: the deadline is its own, and needs no server (PROTOCOL.md, 4). */
+static bool untold(const struct actor *actor, const struct hold *h)
+{
+    const struct process *p = &actor->app->process;
+    int64_t since = h->lost_at > p->went_on ? h->lost_at : p->went_on;
+
+    return h->lost_at >= 0 && !h->told && !actor->app->dead && !actor->app->ending && !p->stopped &&
+           world_now() - since > NEWS_NS;
+}
+
 /* The server has had it no more for so long that the watchdog should have asked since. */
 static bool overdue(const struct actor *actor, const struct hold *h)
 {
@@ -126,7 +137,7 @@ static void losses(void)
             h->gone_at = -1;
         else if (h->gone_at < 0)
             h->gone_at = world_now();
-        if (h->lost_at >= 0 && !h->told && world_now() - h->lost_at > NEWS_NS && app_calm(actor->app, h->lost_at))
+        if (untold(actor, h))
             violated("a loss is told", "%s knows nothing of %s", actor->name, h->field);
         if (overdue(actor, h))
             violated("a loss is noticed within a renewal period", "%s still believes in %s: %s", actor->name, h->field,

@@ -24,6 +24,7 @@
 #define NO_CUT SIZE_MAX
 #define GREETING_SIZE 10000 /* bytes that a client says before it is ready, at most: scripts are long */
 #define FOR_EVER_NS (1000000 * RDL__SEC)
+#define SEND_NS 20000 /* what writing to a socket takes, at most */
 
 struct piece {
     int64_t at;
@@ -51,6 +52,7 @@ struct conn {
     struct event connecting;
     struct pipe pipe[2];
     struct session *session; /* NULL: the server knows nothing of it, or no more */
+    unsigned late_turns;     /* what it carries arrives between two commands of its owner's: after so many; 0: by time alone */
 
     /* the client's end */
     struct bytes inbox;
@@ -72,6 +74,7 @@ static struct {
         int64_t until;
     } partitions[16];
     size_t partition_count;
+    size_t late_count; /* of connections that wait for their turn */
 } net;
 
 static struct conn *conn_of(int fd)
@@ -268,6 +271,7 @@ void net_begin(const struct net_config *config)
     net.config = *config;
     net.count = 0;
     net.partition_count = 0;
+    net.late_count = 0;
 }
 
 void net_end(void)
@@ -324,6 +328,7 @@ static struct conn *conn_new(struct process *process)
     pipe_begin(&c->pipe[UP], c, arrive_up, server_process());
     pipe_begin(&c->pipe[DOWN], c, arrive_down, NULL);
     c->session = NULL;
+    c->late_turns = 0;
     c->inbox.len = 0;
     c->at_end = c->reset = c->shut = c->closed = false;
     c->reader = NULL;
@@ -340,8 +345,33 @@ static void leave(struct conn *c)
     if (up->count > 0 && !up->ended && chance(net.config.late_of_16, 16)) {
         hold(up, world_now() + draw_from(0, net.config.late_ns));
         say("conn %u ends; what it carries comes late, at %.3f", c->serial, (double)up->last_at / (double)RDL__MS);
+        c->late_turns = net.config.late_turns == 0 ? 0 : (unsigned)draw(net.config.late_turns);
+        net.late_count += c->late_turns > 0;
     }
     end_stream(up);
+}
+
+/* The server gets all that it carries now, and its end. */
+static void arrive_at_once(struct conn *c)
+{
+    if (c->pipe[UP].count > 0)
+        say("conn %u: what it carries comes now", c->serial);
+    while (c->pipe[UP].count > 0)
+        arrive_up(&c->pipe[UP].arrival);
+}
+
+void net_turn(const struct conn *conn)
+{
+    if (conn->pipe[UP].ended) /* it is late itself, or ends right now */
+        return;
+    for (size_t i = 0; net.late_count > 0 && i < net.count; i++) {
+        struct conn *c = net.conns[i];
+
+        if (c->process != conn->process || c->late_turns == 0 || --c->late_turns > 0)
+            continue;
+        net.late_count--;
+        arrive_at_once(c);
+    }
 }
 
 /* ---- sock.h ------------------------------------------------------------------------------------------------------------- */
@@ -365,6 +395,13 @@ int rdl__sock_error(struct rdl__sock *s)
     return conn_of(s->fd)->state == REFUSED ? ECONNREFUSED : 0;
 }
 
+/* A thread that writes is in the kernel for a while, and others run: no lock is held then. */
+static void be_away(void)
+{
+    if (fibre_here() != NULL && chance(1, 8))
+        fibre_sleep(draw_from(0, SEND_NS));
+}
+
 ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
 {
     struct conn *c = conn_of(s->fd);
@@ -377,6 +414,7 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
         len = room;
     if (len > 0)
         (void)put(&c->pipe[UP], bytes, len);
+    be_away();
     return (ssize_t)len;
 }
 

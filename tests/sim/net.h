@@ -20,6 +20,7 @@ struct net_config {
     int64_t jitter_ns;   /* and what may come on top */
     unsigned late_of_16; /* of 16 connections that end, how many leave bytes that come very late */
     int64_t late_ns;     /* how late, at most */
+    unsigned late_turns; /* or between two commands of the same process, fewer than so many later; 0: by time alone */
     size_t room;         /* bytes that the socket takes before it is full */
     void (*on_cut)(const struct process *owner);
 };
@@ -39,7 +40,8 @@ void net_watch(int fd, void (*fn)(void *arg), void *arg); /* tell when net_ready
 /* ---- for the server ----------------------------------------------------------------------------------------------------- */
 
 void net_answer(struct conn *conn, const char *bytes, size_t len);
-void net_hang_up(struct conn *conn); /* what the client has sent and will send goes nowhere */
+void net_hang_up(struct conn *conn);    /* what the client has sent and will send goes nowhere */
+void net_turn(const struct conn *conn); /* a command of its has been run, perhaps not the last of those received */
 
 /* ---- faults ------------------------------------------------------------------------------------------------------------- */
 

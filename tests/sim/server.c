@@ -4,6 +4,9 @@
  * compiled once for all runs; what a run forgets or learns is one flag a script, and EVAL and SCRIPT LOAD of them become
  * EVALSHA, so a connection's greeting costs no hashing.
  *
+ * Clients come through something that numbers its ports anew with each run of the server, so that not even an id together
+ * with an address means the same client in two runs.
+ *
  * Each command sees a later microsecond than the one before, as on a real server, where none takes less.
  */
 #include "tests/sim/server.h"
@@ -210,6 +213,9 @@ static void kill_client(const struct request *r)
 
         (void)snprintf(id, sizeof id, "%lld", (long long)s->id);
         if (s->live && s != r->session && is(r, 3, id) && is(r, 5, s->addr)) {
+            if (!net_abandoned(s->conn))
+                violated("only what was left is killed", "conn %u kills conn %u, which is in use",
+                         net_serial(r->session->conn), net_serial(s->conn));
             kill_session(s);
             killed++;
         }
@@ -511,6 +517,7 @@ void server_receive(struct session *s, const char *bytes, size_t len)
         run(&r);
         send_out(s);
         done += used;
+        net_turn(s->conn);
     }
     bytes_drop(&s->in, done);
 }
@@ -534,7 +541,7 @@ struct session *server_accept(struct conn *conn)
     s->resp3 = false;
     s->live = true;
     s->channel_count = 0;
-    (void)snprintf(s->addr, sizeof s->addr, "10.0.0.2:%u", 20000 + net_serial(conn));
+    (void)snprintf(s->addr, sizeof s->addr, "10.0.0.2:%lld", 20000 + (long long)s->id);
     say("conn %u is accepted as client %lld", net_serial(conn), (long long)s->id);
     return s;
 }
