@@ -173,8 +173,7 @@ static void see_stray(size_t n)
     }
     if (name->stray_since < 0)
         name->stray_since = world_now();
-    if (app_calm(app, name->stray_since) && server_up() &&
-        world_now() - latest(name->stray_since, app->calm_from, 0) > bound)
+    if (!app->process.stopped && server_up() && world_now() - latest(name->stray_since, app->calm_from, 0) > bound)
         violated("nothing is held for nobody", "%s has been held as %.*s for %lld us, and nobody has it or wants it",
                  name->text, (int)len, field, (long long)((world_now() - name->stray_since) / RDL__US));
 }

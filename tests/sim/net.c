@@ -52,7 +52,7 @@ struct conn {
     struct event connecting;
     struct pipe pipe[2];
     struct session *session; /* NULL: the server knows nothing of it, or no more */
-    unsigned late_turns;     /* what it carries arrives between two commands of its owner's: after so many; 0: by time alone */
+    unsigned late_turns; /* what it carries arrives between two commands of its owner's: after so many; 0: by time alone */
 
     /* the client's end */
     struct bytes inbox;
@@ -519,6 +519,17 @@ struct conn *net_any(const struct process *process)
 
     for (size_t i = 0; i < net.count; i++)
         if ((process == NULL || net.conns[i]->process == process) && in_use(net.conns[i]) && draw(++seen) == 0)
+            found = net.conns[i];
+    return found;
+}
+
+struct conn *net_carrying(void)
+{
+    struct conn *found = NULL;
+    unsigned seen = 0;
+
+    for (size_t i = 0; i < net.count; i++)
+        if (in_use(net.conns[i]) && net.conns[i]->pipe[UP].count > 0 && draw(++seen) == 0)
             found = net.conns[i];
     return found;
 }

@@ -20,8 +20,9 @@ struct net_config {
     int64_t jitter_ns;   /* and what may come on top */
     unsigned late_of_16; /* of 16 connections that end, how many leave bytes that come very late */
     int64_t late_ns;     /* how late, at most */
-    unsigned late_turns; /* or between two commands of the same process, fewer than so many later; 0: by time alone */
-    size_t room;         /* bytes that the socket takes before it is full */
+    unsigned
+        late_turns; /* or between two commands on keys of the same process, fewer than so many later; 0: by time alone */
+    size_t room;    /* bytes that the socket takes before it is full */
     void (*on_cut)(const struct process *owner);
 };
 
@@ -41,12 +42,14 @@ void net_watch(int fd, void (*fn)(void *arg), void *arg); /* tell when net_ready
 
 void net_answer(struct conn *conn, const char *bytes, size_t len);
 void net_hang_up(struct conn *conn);    /* what the client has sent and will send goes nowhere */
-void net_turn(const struct conn *conn); /* a command of its has been run, perhaps not the last of those received */
+void net_turn(const struct conn *conn); /* a command on keys has been run, perhaps not the last of those received */
 
 /* ---- faults ------------------------------------------------------------------------------------------------------------- */
 
 /* A connection of the process (NULL: of any) that is in use, by chance; NULL: there is none. */
 struct conn *net_any(const struct process *process);
+/* One by which something is on its way to the server, likewise. */
+struct conn *net_carrying(void);
 /* The n-th of those that the process has in use, from 0, in the order in which they were made; NULL: it has fewer. */
 struct conn *net_nth(const struct process *process, size_t n);
 

@@ -94,6 +94,46 @@ static void cut_twice(void)
         net_cut_after(conn, UP, draw(120));
 }
 
+#define LOOKS 50 /* for a moment in which something is on its way: so many, and so far apart */
+#define LOOK_NS (200 * RDL__US)
+
+static struct conn *one_that_carries(void)
+{
+    struct conn *conn = net_carrying();
+
+    for (size_t i = 0; conn == NULL && i < LOOKS; i++) {
+        fibre_sleep(LOOK_NS);
+        conn = net_carrying();
+    }
+    return conn;
+}
+
+static void cancel_all(struct app *app)
+{
+    struct process *before = process_enter(&app->process);
+
+    for (size_t i = 0; i < cast.actor_count; i++)
+        if (cast.actors[i].app == app)
+            cancel_actor(&cast.actors[i]);
+    (void)process_enter(before);
+}
+
+/* A request is left on its way, and whoever sent it gives up before there is another connection: the undo is the first thing
+ * that goes over that one. */
+static void cut_and_cancel(void)
+{
+    struct conn *conn = one_that_carries();
+    struct app *app;
+
+    if (conn == NULL)
+        return;
+    app = app_that_owns(net_owner(conn));
+    net_cut(conn);
+    fibre_sleep((int64_t)draw((uint64_t)(net_connect_time())));
+    if (!app->dead && !app->ending && !app->process.stopped)
+        cancel_all(app);
+}
+
 static void hold_up(void)
 {
     struct conn *conn = net_any(NULL);
@@ -215,9 +255,9 @@ static const struct {
     void (*happen)(void);
     unsigned weight;
 } faults[] = {
-    {cut, 6},           {cut_after, 12}, {cut_twice, 6},   {hold_up, 6},     {cut_off, 4},
-    {stop_app, 5},      {crash_app, 2},  {close_app, 2},   {stop_server, 4}, {crash_server, 4},
-    {flush_scripts, 2}, {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
+    {cut, 6},          {cut_and_cancel, 6}, {cut_after, 12}, {cut_twice, 6},   {hold_up, 6},
+    {cut_off, 4},      {stop_app, 5},       {crash_app, 2},  {close_app, 2},   {stop_server, 4},
+    {crash_server, 4}, {flush_scripts, 2},  {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
 };
 
 static void any_fault(void)
@@ -476,7 +516,7 @@ static void draw_world(void)
         .jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10),
         .late_of_16 = 6,
         .late_ns = ms(1, 1000),
-        .late_turns = chance(1, 2) ? 6 : 0,
+        .late_turns = chance(1, 2) ? 4 : 0,
         .room = delay_ns < RDL__MS && chance(1, 6) ? 300 + draw(1000) : 1 << 20,
         .on_cut = on_cut,
     };

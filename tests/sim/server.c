@@ -447,7 +447,8 @@ static struct reply *run_on_keys(struct request *r)
     return reply;
 }
 
-static void run(struct request *r)
+/* Whether it was a command that concerns keys. */
+static bool run(struct request *r)
 {
     struct reply *reply;
 
@@ -455,7 +456,7 @@ static void run(struct request *r)
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (is(r, 0, commands[i].name)) {
             commands[i].run(r);
-            return;
+            return false;
         }
     }
     reply = run_on_keys(r);
@@ -464,6 +465,7 @@ static void run(struct request *r)
     else
         add_reply(r->session, reply);
     reply_free(reply);
+    return true;
 }
 
 /* ---- sessions ----------------------------------------------------------------------------------------------------------- */
@@ -508,16 +510,18 @@ void server_receive(struct session *s, const char *bytes, size_t len)
 {
     struct request r;
     size_t done = 0, used;
+    bool on_keys;
 
     if (!s->live)
         return;
     r.session = s;
     bytes_add(&s->in, bytes, len);
     while (s->live && (used = read_request(s->in.at + done, s->in.len - done, &r)) > 0) {
-        run(&r);
+        on_keys = run(&r);
         send_out(s);
         done += used;
-        net_turn(s->conn);
+        if (on_keys)
+            net_turn(s->conn);
     }
     bytes_drop(&s->in, done);
 }

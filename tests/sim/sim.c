@@ -5,6 +5,10 @@
  *
  * A run is its number: the same number does the same, on every machine. Exit status 0: all claims held; 1: one did not; 2:
  * it was called wrongly.
+ *
+ * The last line of many runs says how fast they were. An operation is one verb that an actor calls, from its call to its
+ * answer, however many commands, retries and renewals that takes; a second is one of the processor's, of which the program
+ * uses one at a time.
  */
 #include "tests/sim/plan.h"
 #include "tests/sim/world.h"
@@ -94,11 +98,12 @@ static int report(const char *self, uint64_t seed, const struct outcome *outcome
     return 1;
 }
 
+/* Of the processor: what else runs on the machine is not the simulator's speed. */
 static double seconds(void)
 {
     struct timespec t;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -129,7 +134,7 @@ int main(int argc, char **argv)
         events += outcome.events;
     }
     took = seconds() - began;
-    (void)printf("%" PRIu64 " runs, %" PRId64 " operations (%.0f a second), %" PRId64 " events\n", runs, operations,
+    (void)printf("%" PRIu64 " runs, %" PRId64 " operations (%.0f a second of CPU), %" PRId64 " events\n", runs, operations,
                  (double)operations / took, events);
     return 0;
 }

@@ -561,6 +561,86 @@ Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeou
         play(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
 }
 
+/* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being made. So b
+ * leaves without having tried, nothing is undone at the server, and no other message will come: c depends on b. */
+static struct deed *woken_without_a_lane(int64_t wait_ms, struct deed **ret_second)
+{
+    struct deed *first;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, wait_ms, RDL_LEASE_AUTO);
+    pass_ms(10);
+    *ret_second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(20);
+    app_disturb(q, 0);
+    must(!first->done && !(*ret_second)->done, "both wait");
+    net_cut(net_nth(&q->process, LOOP_LANE));
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    return first;
+}
+
+static void second_is_woken(struct deed *second)
+{
+    pass_ms(60);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+static void canceled_before_it_could_try(void)
+{
+    struct deed *second, *first = woken_without_a_lane(3000, &second);
+    struct process *before;
+
+    fibre_sleep(scene->offset);
+    before = process_enter(&q->process);
+    cancel_deed(first);
+    (void)process_enter(before);
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_is_canceled_before_it_could_try_hands_the_wake_up_on, .timeout = 120)
+{
+    play_at_each(canceled_before_it_could_try, 0, 5 * ONE_WAY);
+}
+
+static void out_of_time_before_it_could_try(void)
+{
+    struct deed *second, *first = woken_without_a_lane(33, &second);
+
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_is_out_of_time_before_it_could_try_hands_the_wake_up_on)
+{
+    play_all(out_of_time_before_it_could_try, usual);
+}
+
+/* b's grant is read when its lease is over at the server, too: giving it back frees nothing, and announces nothing. */
+static void grant_given_back(void)
+{
+    struct deed *first, *second;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 3000, 10);
+    pass_ms(10);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(20);
+    app_disturb(q, 0);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 30 * RDL__MS);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(first), RDL_ELOST, "the first");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_gives_a_grant_back_hands_the_wake_up_on)
+{
+    play_all(grant_given_back, usual);
+}
+
 /* The refusal of the second try is read after the message that makes it void. */
 static void message_overtakes_refusal(void)
 {
