@@ -17,10 +17,11 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
 {
     struct rdl__name *name = rdl__op_name(op);
     struct rdl__record *rec = op->rec;
+    rdl_retry_t retry = rdl__settings_retry(&name->settings);
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = atomic_load(&name->waiting) > 0};
 
     op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
-    rdl__take_init(&op->take, op->wait_ms == 0, &name->settings.retry);
+    rdl__take_init(&op->take, op->wait_ms == 0, &retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (rec->count > 0) {
         if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)

@@ -108,7 +108,12 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = resolve_fencing(ops, &o.fencing, err)) < 0 ||
         (rc = check_name(name, &o.name_len, err)) < 0)
         return rc;
-    settings = (struct rdl__settings){.retry = o.retry, .fencing = o.fencing};
+    settings = (struct rdl__settings){
+        .retry = (unsigned char)o.retry.kind,
+        .retry_min_ms = (int32_t)o.retry.min_ms,
+        .retry_max_ms = (int32_t)o.retry.max_ms,
+        .fencing = (unsigned char)o.fencing,
+    };
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }
 

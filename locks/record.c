@@ -11,6 +11,11 @@ void rdl__name_ref(struct rdl__name *name)
     atomic_fetch_add_explicit(&name->refs, 1, memory_order_relaxed);
 }
 
+static size_t name_size(size_t len)
+{
+    return sizeof(struct rdl__name) + len + 1;
+}
+
 void rdl__name_unref(struct rdl__name *name)
 {
     rdl_client_t *client = name->client;
@@ -19,26 +24,24 @@ void rdl__name_unref(struct rdl__name *name)
         return;
     rdl__free(&client->mem, name->spare, sizeof *name->spare);
     rdl__mutex_done(&name->mu);
-    rdl__free(&client->mem, name, name->size);
+    rdl__free(&client->mem, name, name_size(name->node.key_len));
     rdl__client_unref(client);
 }
 
 static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
                                    const struct rdl__settings *settings)
 {
-    size_t size = sizeof(struct rdl__name) + len + 1;
-    struct rdl__name *name = rdl__zalloc(&client->mem, size);
+    struct rdl__name *name = rdl__zalloc(&client->mem, name_size(len));
 
     if (name == NULL)
         return NULL;
     if (rdl__mutex_init(&name->mu) < 0) {
-        rdl__free(&client->mem, name, size);
+        rdl__free(&client->mem, name, name_size(len));
         return NULL;
     }
     name->client = rdl__client_ref(client);
     name->ops = ops;
     name->settings = *settings;
-    name->size = size;
     memcpy(name->bytes, bytes, len);
     name->node.key = name->bytes;
     name->node.key_len = len;
@@ -50,7 +53,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
-    return a->retry.kind == b->retry.kind && a->retry.min_ms == b->retry.min_ms && a->retry.max_ms == b->retry.max_ms &&
+    return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
            a->fencing == b->fencing;
 }
 
@@ -330,7 +333,7 @@ void rdl__record_unref(struct rdl__record *rec)
 /* ---- telling ------------------------------------------------------------------------------------------------------------- */
 
 /* The handle after `serial` that wants to know, with a reference and what to call; NULL: none.  @locks none */
-static rdl_lock_t *next_listener(struct rdl__name *name, uint64_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
+static rdl_lock_t *next_listener(struct rdl__name *name, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
 {
     rdl_lock_t *found = NULL;
 
@@ -350,7 +353,7 @@ static rdl_lock_t *next_listener(struct rdl__name *name, uint64_t serial, rdl_lo
 
 static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
 {
-    uint64_t serial = 0;
+    uint32_t serial = 0;
     rdl_lock_t *lock;
     rdl_lost_fn fn;
     void *arg;

@@ -23,9 +23,15 @@ struct rdl__record;
 
 /* Options of a lock, with their defaults filled in. All handles of a name have the same. */
 struct rdl__settings {
-    rdl_retry_t retry;     /* never RDL_RETRY_DEFAULT */
-    rdl_fencing_t fencing; /* never RDL_FENCING_DEFAULT */
+    int32_t retry_min_ms, retry_max_ms; /* at most an hour */
+    unsigned char retry;                /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
+    unsigned char fencing;              /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
 };
+
+static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
+{
+    return (rdl_retry_t){.kind = s->retry, .min_ms = s->retry_min_ms, .max_ms = s->retry_max_ms};
+}
 
 struct rdl__name {
     /* immutable */
@@ -37,6 +43,7 @@ struct rdl__name {
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
     _Atomic unsigned waiting; /* calls of this process that wait for the lock */
+    uint32_t next_serial;     /* of handles; under mu */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
@@ -44,9 +51,7 @@ struct rdl__name {
     struct rdl__link handles;
     struct rdl__record *idle;  /* on the list with nothing held or under way: kept for its owner's next verb */
     struct rdl__record *spare; /* memory kept for the next record */
-    uint64_t next_serial;      /* of handles */
 
-    size_t size;
     char bytes[]; /* NUL-terminated */
 };
 
@@ -54,8 +59,8 @@ struct rdl_lock {
     struct rdl__name *name;
     _Atomic unsigned refs;
     /* under the name's mu */
+    uint32_t serial; /* the order of the list */
     struct rdl__link link;
-    uint64_t serial;
     rdl_lost_fn fn;
     void *arg;
 };
