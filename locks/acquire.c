@@ -26,7 +26,7 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     if (rec->count > 0) {
         if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)
             return rdl__finish_with(RDL_ELOST);
-        if (!name->ops->reentrant)
+        if (!name->settings.reentrant)
             return rdl__finish_with(RDL_EDEADLK);
         if (rec->count >= INT32_MAX)
             return say_einval(op, "held 2^31-1 times already");
@@ -35,9 +35,34 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     } else {
         op->n = rdl__client_number(name->client);
     }
+    if (rdl__queues(name->ops))
+        ev.others_wait = false; /* the place to wait is in the server's queue */
     op->count = rec->count + 1;
     op->undo_count = rec->count;
     return rdl__take_on(&op->take, &ev, &op->rand);
+}
+
+/* Does a refusal of the try leave a place in a queue? */
+static bool try_queues(const rdl_op_t *op)
+{
+    return rdl__queues(rdl__op_name(op)->ops) && !op->take.once && op->count == 1;
+}
+
+/* The key, and as far as the type has them the keys of counter or queue. */
+static void begin_script(const rdl_op_t *op, struct rdl__buf *to, bool eval, size_t args)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__lock_ops *ops = name->ops;
+
+    if (rdl__queues(ops)) {
+        rdl__script_begin(to, ops->take, eval, rdl__key_count(name), args);
+        rdl__put_keys(to, name);
+        return;
+    }
+    rdl__script_begin(to, ops->take, eval, ops->counter != NULL ? 2 : 1, args);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    if (ops->counter != NULL)
+        rdl__put_prefixed(to, ops->counter, name);
 }
 
 static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
@@ -53,21 +78,22 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         .lease_ms = rdl__op_lease_ms(op),
         .token = name->settings.fencing == RDL_FENCING_TIME,
     };
+    bool queues;
 
     op->first_form = name->ops->encode_first != NULL && !t.token && op->take.tries == 0 && !op->req.resent;
     if (op->first_form) {
         name->ops->encode_first(to, &t);
         return;
     }
-    rdl__script_begin(to, name->ops->take, eval, name->ops->counter != NULL ? 2 : 1, t.token ? 4 : 3);
-    rdl__cmd_arg(to, t.name, t.name_len);
-    if (name->ops->counter != NULL)
-        rdl__put_prefixed(to, name->ops->counter, name);
+    queues = rdl__queues(name->ops);
+    begin_script(op, to, eval, queues ? 5 : t.token ? 4 : 3);
     rdl__cmd_arg(to, t.field, t.field_len);
     rdl__cmd_int(to, t.count);
     rdl__cmd_int(to, t.lease_ms);
-    if (t.token)
-        rdl__cmd_arg(to, "1", 1);
+    if (t.token || queues)
+        rdl__cmd_arg(to, t.token ? "1" : "0", 1);
+    if (queues)
+        rdl__cmd_int(to, try_queues(op) ? name->settings.waiter_life_ms : 0);
 }
 
 static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
@@ -138,6 +164,7 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
         ev.valid = take_commit(op, now);
     } else {
         ev.kind = RDL__EV_REFUSED;
+        ev.queued = try_queues(op);
         ev.ttl_ms = op->answer;
     }
     return rdl__take_on(&op->take, &ev, &op->rand);

@@ -509,6 +509,20 @@ static void send_on_loop(rdl_op_t *op, int64_t now)
     rdl__lane_submit(rdl__op_client(op)->loop_lane, &op->req);
 }
 
+/* The channel to wait on. Where the server names the successor each waiter has its own; who polls listens to none, and the name
+ * is only what those who wait for the same have in common. */
+static void put_listened(struct rdl__buf *to, const rdl_op_t *op)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    char field[RDL__FIELD_MAX];
+
+    rdl__name_prefix(to, name->ops->polls ? "redlatch_poll" : name->ops->channel, name->bytes, name->node.key_len);
+    if (!rdl__queues(name->ops))
+        return;
+    rdl__buf_put(to, ":", 1);
+    rdl__buf_put(to, field, rdl__field(field, &name->client->uuid, op->n));
+}
+
 /* Join the waiters, or go back to them. False: no memory. */
 static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
 {
@@ -519,7 +533,7 @@ static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     if (op->deadline != RDL__NEVER)
         rdl__loop_timer(name->client->node.loop, &op->timer, op->deadline);
     rdl__buf_init(&channel, &name->client->mem);
-    rdl__name_prefix(&channel, name->ops->polls ? "redlatch_poll" : name->ops->channel, name->bytes, name->node.key_len);
+    put_listened(&channel, op);
     rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
                                    : rdl__waiter_join(&name->client->waiters, &op->waiter, channel.data, channel.len,
                                                       !name->ops->polls, hint_ms, now);
@@ -534,7 +548,7 @@ static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
 /* Carry out a step; the rest follows when something happens.  @thread loop */
 static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
-    struct rdl__take_event woken = {.kind = RDL__EV_WOKEN};
+    struct rdl__take_event woken = {.kind = RDL__EV_WOKEN}, no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
     int code = atomic_load(&op->cancel_code);
 
     if (step.what != RDL__DO_FINISH && code != RDL_OK)
@@ -542,7 +556,7 @@ static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
     if (step.what == RDL__DO_WAIT && op->waiter.channel == NULL) {
         if (wait_on_loop(op, step.hint_ms, now))
             return;
-        step = rdl__finish_with(RDL_ENOMEM);
+        step = rdl__take_on(&op->take, &no_memory, &op->rand);
     } else if (step.what == RDL__DO_WAIT) {
         if (rdl__waiter_refused(&op->waiter, step.hint_ms, now)) {
             if (op->deadline != RDL__NEVER)

@@ -18,9 +18,8 @@ static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         name->ops->encode_holder(to, name->bytes, name->node.key_len);
         return;
     }
-    rdl__script_begin(to, name->ops->force, eval, 2, 1);
-    rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_prefixed(to, name->ops->channel, name);
+    rdl__script_begin(to, name->ops->force, eval, rdl__key_count(name), 1);
+    rdl__put_keys(to, name);
     rdl__cmd_arg(to, op->words, op->words_len);
 }
 

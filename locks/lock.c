@@ -46,6 +46,23 @@ static int resolve_fencing(const struct rdl__lock_ops *ops, rdl_fencing_t *fenci
     return RDL_OK;
 }
 
+/* How waiters stand in the type's queue, if it has one. */
+static int resolve_queue(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (!rdl__queues(ops)) {
+        if (o->nonreentrant || o->waiter_life_ms != 0)
+            return rdl__err_set(err, RDL_EINVAL, "lock option %s is for fair locks",
+                                o->nonreentrant ? "nonreentrant" : "waiter_life_ms");
+        return RDL_OK;
+    }
+    if (o->waiter_life_ms == 0)
+        o->waiter_life_ms = 15000;
+    if (o->waiter_life_ms < 100 || o->waiter_life_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "lock option waiter_life_ms is %lld: it must be 100 to 3600000",
+                            (long long)o->waiter_life_ms);
+    return RDL_OK;
+}
+
 static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
 {
     *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
@@ -106,13 +123,15 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = resolve_fencing(ops, &o.fencing, err)) < 0 ||
-        (rc = check_name(name, &o.name_len, err)) < 0)
+        (rc = resolve_queue(ops, &o, err)) < 0 || (rc = check_name(name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
         .retry = (unsigned char)o.retry.kind,
         .retry_min_ms = (int32_t)o.retry.min_ms,
         .retry_max_ms = (int32_t)o.retry.max_ms,
+        .waiter_life_ms = (int32_t)o.waiter_life_ms,
         .fencing = (unsigned char)o.fencing,
+        .reentrant = ops->reentrant && !o.nonreentrant,
     };
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }
@@ -139,6 +158,12 @@ int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_optio
                     rdl_err_t *err)
 {
     return make(client, &rdl__fenced_ops, name, options, ret_lock, err);
+}
+
+int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                  rdl_err_t *err)
+{
+    return make(client, &rdl__fair_ops, name, options, ret_lock, err);
 }
 
 int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,

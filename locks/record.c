@@ -54,7 +54,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing;
+           a->fencing == b->fencing && a->reentrant == b->reentrant && a->waiter_life_ms == b->waiter_life_ms;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,

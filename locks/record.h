@@ -24,8 +24,10 @@ struct rdl__record;
 /* Options of a lock, with their defaults filled in. All handles of a name have the same. */
 struct rdl__settings {
     int32_t retry_min_ms, retry_max_ms; /* at most an hour */
-    unsigned char retry;                /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
-    unsigned char fencing;              /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
+    int32_t waiter_life_ms; /* of types with a queue: how long a waiter counts as alive after each sign of life; else 0 */
+    unsigned char retry;    /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
+    unsigned char fencing;  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
+    bool reentrant;
 };
 
 static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)

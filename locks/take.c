@@ -44,11 +44,13 @@ static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 }
 
 /* The sooner of what the server and the policy say. */
-static struct rdl__take_step refused(struct rdl__take *t, int64_t ttl_ms, struct rdl__rand *rand)
+static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
 {
+    int64_t ttl_ms = ev->ttl_ms;
     int64_t delay_ms = rdl__retry_delay_ms(&t->retry, t->tries, rand);
 
     t->tries++;
+    t->queued = ev->queued;
     t->contended = true;
     if (t->once)
         return finish(t, RDL_ETIMEDOUT, false);
@@ -59,13 +61,15 @@ static struct rdl__take_step refused(struct rdl__take *t, int64_t ttl_ms, struct
 
 static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take_event *ev)
 {
+    bool undo = t->queued && !ev->unsure;
+
     if (ev->code != RDL_OK)
-        return finish(t, ev->code, false);
+        return finish(t, ev->code, undo);
     if (t->state == RDL__TAKE_WAITING)
-        return finish(t, RDL_ETIMEDOUT, false);
+        return finish(t, RDL_ETIMEDOUT, undo);
     if (ev->unsure)
-        return finish(t, RDL_EUNKNOWN, false);
-    return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, false);
+        return finish(t, RDL_EUNKNOWN, undo);
+    return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, undo);
 }
 
 struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
@@ -76,11 +80,11 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:
-        return refused(t, ev->ttl_ms, rand);
+        return refused(t, ev, rand);
     case RDL__EV_GONE:
         return finish(t, RDL_ELOST, false);
     case RDL__EV_FAILED:
-        return finish(t, ev->code, ev->unsure);
+        return finish(t, ev->code, ev->unsure || t->queued);
     case RDL__EV_WOKEN:
         return send_try(t);
     case RDL__EV_STOPPED:

@@ -27,13 +27,14 @@ struct rdl__take {
 
     enum rdl__take_state state;
     bool contended; /* it was found taken */
+    bool queued;    /* a refusal left a place in a queue, which is to be given up */
     unsigned tries; /* refused */
 };
 
 enum rdl__take_event_kind {
     RDL__EV_START,   /* others_wait: somebody of this process waits for the lock already */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer is read; unsure: as below */
-    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown */
+    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: the server keeps a place in a queue for us */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: an earlier sending of this try may have run */
     RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
@@ -46,6 +47,7 @@ struct rdl__take_event {
     bool others_wait;
     bool valid;
     bool connected;
+    bool queued;
     bool unsure;
     int code;
     int64_t ttl_ms;
@@ -54,8 +56,8 @@ struct rdl__take_event {
 enum rdl__take_do {
     RDL__DO_SEND,   /* send a try */
     RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: look again then, below 0: unknown */
-    RDL__DO_FINISH, /* rc; undo: the server may hold something for us that is not wanted (not after RDL__EV_STOPPED, when
-                       whoever stopped the try has left its heir) */
+    RDL__DO_FINISH, /* rc; undo: the server may hold something for us that is not wanted, a hold or a place in a queue (not
+                       after RDL__EV_STOPPED of a try that may have run: whoever stopped it has left its heir) */
 };
 
 struct rdl__take_step {

@@ -33,6 +33,8 @@ struct rdl__try {
     bool token;
 };
 
+#define RDL__QUEUE_KEYS 3
+
 struct rdl__lock_ops {
     const char *name;
     bool reentrant;      /* false: a second take by the owner is RDL_EDEADLK */
@@ -40,7 +42,11 @@ struct rdl__lock_ops {
     const char *channel; /* prefix of the channel's name: prefix(channel, N) */
     const char
         *counter; /* of a key that counts tokens, the take script's KEYS[2]: prefix(counter, N). NULL: there is none */
-    int take;     /* scripts */
+    /* Prefixes of the keys of a queue, which take, release and force are given behind name and channel. Then a refused take
+     * leaves a place there, to be given up by a release, and each waiter listens to its own channel, prefix(channel, N):field.
+     * NULL: there is no queue. */
+    const char *queue[RDL__QUEUE_KEYS];
+    int take; /* scripts */
     int release;
     int renew;
     int force;
@@ -55,10 +61,16 @@ struct rdl__lock_ops {
     bool (*decode_holder)(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
 };
 
+static inline bool rdl__queues(const struct rdl__lock_ops *ops)
+{
+    return ops->queue[0] != NULL;
+}
+
 extern const struct rdl__lock_ops rdl__reentrant_ops;
 extern const struct rdl__lock_ops rdl__nonreentrant_ops;
 extern const struct rdl__lock_ops rdl__simple_ops;
 extern const struct rdl__lock_ops rdl__spin_ops;
 extern const struct rdl__lock_ops rdl__fenced_ops;
+extern const struct rdl__lock_ops rdl__fair_ops;
 
 #endif

@@ -59,6 +59,19 @@ void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl
     rdl__cmd_prefixed(to, prefix, name->bytes, name->node.key_len);
 }
 
+size_t rdl__key_count(const struct rdl__name *name)
+{
+    return rdl__queues(name->ops) ? 2 + RDL__QUEUE_KEYS : 2;
+}
+
+void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_prefixed(to, name->ops->channel, name);
+    for (size_t i = 0; rdl__queues(name->ops) && i < RDL__QUEUE_KEYS; i++)
+        rdl__put_prefixed(to, name->ops->queue[i], name);
+}
+
 void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n)
 {
     char field[RDL__FIELD_MAX];
@@ -70,9 +83,8 @@ void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_
 {
     const struct rdl__name *name = rdl__op_name(op);
 
-    rdl__script_begin(to, name->ops->release, eval, 2, 2);
-    rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_prefixed(to, name->ops->channel, name);
+    rdl__script_begin(to, name->ops->release, eval, rdl__key_count(name), 2);
+    rdl__put_keys(to, name);
     rdl__put_field(to, name, op->n);
     rdl__cmd_int(to, left);
 }

@@ -124,6 +124,9 @@ rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value);
 
 /* prefix(p, N), as a word of a command. */
 void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name);
+/* What a script needs to free the lock or to hand it on: name, channel, and the queue if there is one. */
+size_t rdl__key_count(const struct rdl__name *name);
+void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n);
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
 

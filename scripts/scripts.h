@@ -1,8 +1,8 @@
 /* scripts.h - the Lua files of this folder, built into the library.
  *
  * A new script is its file and one line in this list. At build time tools/build/embed.py takes each file's comments and
- * indentation away, computes the SHA-1 that EVALSHA wants, and writes the table; a Lua file that is not in the list stops the
- * build.
+ * indentation away, puts in what they include, computes the SHA-1 that EVALSHA wants, and writes the table; a Lua file that is
+ * not in the list stops the build.
  */
 #ifndef REDLATCH_SCRIPTS_SCRIPTS_H
 #define REDLATCH_SCRIPTS_SCRIPTS_H
@@ -19,7 +19,10 @@
     X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                               \
     X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                         \
     X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                             \
-    X(RDL__SCRIPT_SIMPLE_FORCE, "simple_force")
+    X(RDL__SCRIPT_SIMPLE_FORCE, "simple_force")                                                                             \
+    X(RDL__SCRIPT_FAIR_TAKE, "fair_take")                                                                                   \
+    X(RDL__SCRIPT_FAIR_RELEASE, "fair_release")                                                                             \
+    X(RDL__SCRIPT_FAIR_FORCE, "fair_force")
 
 enum rdl__script_id {
 #define RDL__SCRIPTS_ENUM_(id, name) id,

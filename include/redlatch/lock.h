@@ -14,6 +14,7 @@
 #include <redlatch/client.h>
 #include <redlatch/error.h>
 #include <redlatch/owner.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,6 +67,10 @@ typedef struct rdl_lock_options {
     rdl_fencing_t fencing; /* see above */
     size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
     rdl_retry_t retry;     /* see above */
+    bool nonreentrant;     /* fair lock only: a second take by its owner is RDL_EDEADLK */
+    int64_t
+        waiter_life_ms; /* fair lock only: a waiter that has given no sign of life for so long has lost its place; it gives
+                               one every third of that. 100 to 3600000; 0: 15000 */
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT                                                                                               \
@@ -105,6 +110,14 @@ RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lo
  * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
 RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                             rdl_err_t *err);
+
+/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a queue in
+ * the server, and each unlock wakes the first of it alone. A waiter keeps its place as long as it gives signs of life; giving
+ * up (time-out, cancel) leaves the queue at once; one that has died is passed over after waiter_life_ms. A try with wait_ms 0
+ * does not queue, and does not pass those who do. Costs the server a few times a reentrant lock's work, however many
+ * wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
+RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                          rdl_err_t *err);
 
 /* Free a handle; NULL is fine; returns NULL. Not while a call on this handle is under way. The last handle of a name still
  * held does not release it: the hold is no longer renewed and ends with its lease. */
@@ -209,7 +222,7 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 
-/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced". Static. */
+/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair". Static. */
 RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
 
 #ifdef __cplusplus

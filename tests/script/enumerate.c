@@ -218,13 +218,13 @@ static bool kills(const struct world *w)
     return w->scenario->rules->close != CLOSE_ONLY;
 }
 
-/* The lock() is over without a hold. What a try left behind on an old connection may have done is undone, unless that connection
- * was killed. */
+/* The lock() is over without a hold. A place in a queue is given up. What a try left behind on an old connection may have done is
+ * undone, unless that connection was killed. */
 static void end_call(const struct world *w, struct owner *o)
 {
     o->flags &= (uint8_t)~IN_CALL;
     o->deadline = 0;
-    if ((o->flags & IN_DOUBT) != 0 && !kills(w))
+    if (w->scenario->type->waits != NULL || ((o->flags & IN_DOUBT) != 0 && !kills(w)))
         o->pc = PC_UNDO;
     else
         o->flags |= DONE;
@@ -560,6 +560,7 @@ static const char *unsafe(const struct world *w, const struct state *s)
 static const char *zombie(const struct world *w, const struct state *s)
 {
     uint32_t accounted = hold_bit(RIVAL, RIVAL_NUMBER);
+    uint32_t known;
 
     for (size_t i = 0; i < w->owners; i++) {
         const struct owner *o = &s->owners[i];
@@ -567,7 +568,8 @@ static const char *zombie(const struct world *w, const struct state *s)
         if ((o->flags & DONE) == 0 && (o->count > 0 || is_waiting(o) || (o->flags & IN_CALL) != 0 || o->pc == PC_UNDO))
             accounted |= hold_bit((unsigned)i, o->number);
     }
-    return (image_holds(w->images, image_of(s)) & ~accounted) != 0 ? "ZOMBIE" : NULL;
+    known = image_holds(w->images, image_of(s)) | image_places(w->images, image_of(s));
+    return (known & ~accounted) != 0 ? "ZOMBIE" : NULL;
 }
 
 static const char *wrong(void *arg, const void *bytes)

@@ -19,7 +19,7 @@
  * What must not be (one or more of these is asked for):
  *   GONE    an owner's own clock says that it holds, and the server does not know its hold
  *   BOTH    two owners hold, each by its own clock
- *   ZOMBIE  the server knows a hold of an owner that has none and owes nothing (no request it waits for, nothing to undo)
+ *   ZOMBIE  the server knows a hold, or a place in a queue, of an owner that has none and owes nothing (no request it waits for, nothing to undo)
  *   MODEL   a command was answered otherwise than the reference does, or left another state
  */
 #ifndef TESTS_SCRIPT_ENUMERATE_H

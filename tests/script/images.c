@@ -15,6 +15,7 @@ struct image {
     size_t len;
     uint32_t next_tick; /* NO_IMAGE: not known yet */
     uint32_t holds;
+    uint32_t places;
     uint8_t tick;
 };
 
@@ -53,7 +54,8 @@ uint32_t hold_bit(unsigned holder, unsigned number)
     return UINT32_C(1) << (holder * NUMBERS_MAX + number);
 }
 
-static uint32_t find_holds(struct images *im)
+/* A bit for each owner of which `has` is true. */
+static uint32_t find_owners(struct images *im, bool (*has)(struct keyspace *ks, const char *owner))
 {
     uint32_t holds = 0;
     char name[LOCK_OWNER_SIZE];
@@ -61,7 +63,7 @@ static uint32_t find_holds(struct images *im)
     for (unsigned holder = 0; holder < HOLDERS_MAX; holder++) {
         for (unsigned number = 0; number < NUMBERS_MAX; number++) {
             holder_name(name, holder, number);
-            if (im->type->holds(im->ks, name))
+            if (has(im->ks, name))
                 holds |= hold_bit(holder, number);
         }
     }
@@ -102,7 +104,8 @@ static void add_image(struct images *im, const struct bytes *bytes)
         .at = im->bytes.len,
         .len = bytes->len,
         .next_tick = NO_IMAGE,
-        .holds = find_holds(im),
+        .holds = find_owners(im, im->type->holds),
+        .places = im->type->waits != NULL ? find_owners(im, im->type->waits) : 0,
         .tick = (uint8_t)((ks_time(im->ks) - START_US) / (TICK_MS * 1000)),
     };
     bytes_add(&im->bytes, bytes->at, bytes->len);
@@ -156,6 +159,11 @@ uint32_t image_holds(const struct images *im, uint32_t image)
     return im->all[image].holds;
 }
 
+uint32_t image_places(const struct images *im, uint32_t image)
+{
+    return im->all[image].places;
+}
+
 unsigned images_outcomes(const struct images *im)
 {
     return im->outcomes;
@@ -163,13 +171,37 @@ unsigned images_outcomes(const struct images *im)
 
 /* ---- running commands ----------------------------------------------------------------------------------------------------- */
 
+static bool same_queue(const struct lock_state *a, const struct lock_state *b)
+{
+    bool same = a->waiting == b->waiting;
+
+    for (size_t i = 0; same && i < a->waiting; i++)
+        same = strcmp(a->queue[i].owner, b->queue[i].owner) == 0 && a->queue[i].alive_until_ms == b->queue[i].alive_until_ms;
+    return same;
+}
+
 static bool same_lock_state(const struct lock_state *a, const struct lock_state *b)
 {
-    if (a->token != b->token)
+    if (a->token != b->token || !same_queue(a, b))
         return false;
     if (!a->held || !b->held)
         return a->held == b->held;
     return strcmp(a->owner, b->owner) == 0 && a->count == b->count && a->expire_ms == b->expire_ms;
+}
+
+/* A message on a channel below the lock's names somebody. */
+static int64_t note_woken(void *arg, bool sharded, const char *channel, size_t channel_len, const char *payload,
+                          size_t payload_len)
+{
+    static const char head[] = LOCK_CHANNEL ":";
+    struct lock_answer *answer = arg;
+
+    (void)sharded;
+    (void)payload;
+    if (payload_len == 1 && channel_len >= sizeof head && channel_len - sizeof head + 2 <= LOCK_OWNER_SIZE &&
+        memcmp(channel, head, sizeof head - 1) == 0)
+        memcpy(answer->woken, channel + sizeof head - 1, channel_len - sizeof head + 1);
+    return 0;
 }
 
 /* Run the call on the keyspace as it is, and on the reference; are they alike? */
@@ -179,19 +211,23 @@ static bool run_both(struct images *im, const struct lock_call *call, enum lock_
     struct lock_state found;
     struct lock_words words;
     struct lock_answer answer;
+    struct lock_answer said = {0};
     struct lock_answer law;
     struct reply *reply;
     bool readable = im->type->look(im->ks, &expected);
 
     im->type->lay_out(call, im->shas[call->verb], &words);
+    ks_on_publish(im->ks, note_woken, &said);
     reply = ks_command(im->ks, words.count, words.at, NULL);
+    ks_on_publish(im->ks, NULL, NULL);
     answer = im->type->read(call->verb, reply);
     reply_free(reply);
     *ret = answer.outcome;
     if (!readable || !im->type->look(im->ks, &found))
         return false;
     law = im->type->reference(&expected, call, ks_time(im->ks) / 1000);
-    return answer.outcome == law.outcome && answer.ms == law.ms && same_lock_state(&expected, &found);
+    return answer.outcome == law.outcome && answer.ms == law.ms && strcmp(said.woken, law.woken) == 0 &&
+           same_lock_state(&expected, &found);
 }
 
 static struct memo *memo_slot(const struct images *im, uint64_t key)

@@ -45,6 +45,8 @@ uint32_t image_after_tick(struct images *im, uint32_t image);
 unsigned image_tick(const struct images *im, uint32_t image);
 /* A bit for each hold that the keyspace has: hold_bit(holder, n). */
 uint32_t image_holds(const struct images *im, uint32_t image);
+/* The same for places in a queue. */
+uint32_t image_places(const struct images *im, uint32_t image);
 uint32_t hold_bit(unsigned holder, unsigned number);
 
 /* A bit for each lock_outcome that occurred. */

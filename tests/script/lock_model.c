@@ -30,7 +30,9 @@ static struct lock_answer take(struct lock_state *state, const struct lock_call 
     if (!is_owner(state, call) && call->count > 1)
         return (struct lock_answer){.outcome = LOCK_HOLD_GONE};
     if (!state->held) {
-        *state = (struct lock_state){.held = true, .count = 1, .expire_ms = now_ms + call->lease_ms, .token = state->token};
+        state->held = true;
+        state->count = 1;
+        state->expire_ms = now_ms + call->lease_ms;
         memcpy(state->owner, call->owner, sizeof state->owner);
         return (struct lock_answer){.outcome = LOCK_TAKEN};
     }
@@ -49,7 +51,7 @@ static struct lock_answer release(struct lock_state *state, const struct lock_ca
     if (!is_owner(state, call))
         return (struct lock_answer){.outcome = LOCK_NO_SUCH_HOLD};
     if (call->count == 0) {
-        *state = (struct lock_state){.token = state->token};
+        state->held = false;
         return (struct lock_answer){.outcome = LOCK_FREED};
     }
     if (state->count > call->count)

@@ -49,9 +49,17 @@ enum lock_outcome {
 struct lock_answer {
     enum lock_outcome outcome;
     int64_t ms;
+    char woken[LOCK_OWNER_SIZE]; /* whom a message on a channel of its own names, or "" */
 };
 
 #define NEVER INT64_C(-1)
+
+#define LOCK_QUEUE_MAX 16
+
+struct lock_waiter {
+    char owner[LOCK_OWNER_SIZE];
+    int64_t alive_until_ms;
+};
 
 struct lock_state {
     bool held;
@@ -59,12 +67,14 @@ struct lock_state {
     int64_t count;
     int64_t expire_ms; /* NEVER: no time to live */
     int64_t token;     /* of the last hold, when the type counts them; stays when the hold goes */
+    size_t waiting;    /* of types whose refusals leave a place in a queue */
+    struct lock_waiter queue[LOCK_QUEUE_MAX];
 };
 
-/* The law of a lock that one owner holds at a time: the answer, and *state as it is afterwards. */
+/* The law of a lock that one owner holds at a time: the answer, and *state as it is afterwards. It knows no queue. */
 struct lock_answer mutex_reference(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
 
-#define LOCK_WORDS 12
+#define LOCK_WORDS 16
 
 /* One command, laid out. */
 struct lock_words {
@@ -86,12 +96,15 @@ struct lock_type {
     bool (*look)(struct keyspace *ks, struct lock_state *ret);
     /* Does the keyspace have a hold of that owner? Naive scripts may leave several. */
     bool (*holds)(struct keyspace *ks, const char *owner);
+    /* Does it have a place of that owner in a queue? Then a take that is given up owes a release. NULL: there is no queue. */
+    bool (*waits)(struct keyspace *ks, const char *owner);
     struct lock_answer (*reference)(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
 };
 
 extern const struct lock_type reentrant_type;
 extern const struct lock_type simple_type;
 extern const struct lock_type fenced_type;
+extern const struct lock_type fair_type;
 
 /* ---- for the types ------------------------------------------------------------------------------------------------------ */
 

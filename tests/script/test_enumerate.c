@@ -236,3 +236,21 @@ Test(enumerate, three_owners_survive_a_fault, LONG)
     expect_three_ok(&reentrant_type, LOCK_UNLOCK, 1, 3);
     expect_three_ok(&simple_type, LOCK_UNLOCK, 1, 2);
 }
+
+/* Time is long enough for a waiter to die in the queue, and to come back. */
+Test(enumerate, fair_lock_survives_a_fault_beside_a_rival, LONG)
+{
+    for (size_t p = 0; p < PROGRAMS; p++)
+        expect_ok(BESIDE_RIVAL(fair, &the_rules_live, 1, CHECK_ALL, &programs[p]));
+}
+
+Test(enumerate, two_owners_of_a_fair_lock_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&fair_type, SET(LOCK_UNLOCK) | SET(LOCK_NEST), 1, 4);
+    expect_pairs_ok(&fair_type, SET(LOCK_EXTEND) | SET(LOCK_TWICE), 0, 5);
+}
+
+Test(enumerate, three_owners_of_a_fair_lock_keep_their_order, LONG)
+{
+    expect_three_ok(&fair_type, LOCK_UNLOCK, 0, 5);
+}

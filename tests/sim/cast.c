@@ -307,6 +307,7 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t i)
     rdl_err_t err = {0};
 
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
+    options.waiter_life_ms = name->kind->life_ms;
     if (name->kind->make(actor->app->client, name->text, &options, &lock, &err) < 0)
         die("sim: %s", err.message);
     (void)rdl_on_lost(lock, on_lost, actor, NULL);

@@ -19,8 +19,16 @@
 #define MOST_ACTORS 12
 #define MOST_NAMES 3
 #define FIELD_SIZE 64
+#define MOST_PLACES 256
 
 /* ---- locks -------------------------------------------------------------------------------------------------------------- */
+
+/* A waiter in a queue at the server, as the commands show it. */
+struct place {
+    char field[FIELD_SIZE];
+    int64_t alive_until_ms; /* by the server's clock */
+    bool vague;             /* it may or may not have been dropped */
+};
 
 struct name {
     char text[32];
@@ -43,6 +51,10 @@ struct name {
     char released[FIELD_SIZE]; /* the hold that was given back last, and when */
     int64_t released_at;
     int64_t foreign_until; /* a foreign client holds it until then; 0: none does */
+    struct place places[MOST_PLACES];
+    size_t place_count;
+    int64_t places_void_at;        /* void_at, when it was last looked at */
+    char granted_last[FIELD_SIZE]; /* by a script that minds the queue */
 };
 
 /* ---- apps --------------------------------------------------------------------------------------------------------------- */

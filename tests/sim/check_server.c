@@ -19,34 +19,6 @@ static int64_t latest(int64_t a, int64_t b, int64_t c)
     return ab > c ? ab : c;
 }
 
-static bool ends_in(const char *text, const char *tail)
-{
-    size_t len = strlen(text), tail_len = strlen(tail);
-
-    return len >= tail_len && strcmp(text + len - tail_len, tail) == 0;
-}
-
-static struct name *name_of(const struct ran *ran, size_t word)
-{
-    for (size_t n = 0; n < cast.name_count; n++)
-        if (strlen(cast.names[n].text) == ran->len[word] && memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
-            return &cast.names[n];
-    die("sim: a script of no name of ours");
-}
-
-static bool word_is(const struct ran *ran, size_t word, const char *text)
-{
-    return ran->len[word] == strlen(text) && memcmp(ran->argv[word], text, ran->len[word]) == 0;
-}
-
-static void copy_word(char to[FIELD_SIZE], const struct ran *ran, size_t word)
-{
-    size_t len = ran->len[word] < FIELD_SIZE ? ran->len[word] : FIELD_SIZE - 1;
-
-    memcpy(to, ran->argv[word], len);
-    to[len] = '\0';
-}
-
 /* ---- nobody waits beside a free lock ------------------------------------------------------------------------------------ */
 
 /* The longest that a waiter looks away when nothing announces that the lock is free. */
@@ -57,14 +29,30 @@ static int64_t looks_away_ns(const struct name *name)
     return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
 }
 
+/* How long those who stand before a waiter may keep it: who has died, for a life; who gives up, for its undo. */
+static int64_t held_up_ns(const struct name *name, int64_t since)
+{
+    int64_t life = name->kind->life_ms * RDL__MS;
+
+    if (life == 0)
+        return 0;
+    for (size_t i = 0; i < cast.app_count; i++)
+        if (cast.apps[i].dead || cast.apps[i].ending || !app_calm(&cast.apps[i], since - 2 * life))
+            return 2 * life + 4 * net_round_trip();
+    return 4 * net_round_trip();
+}
+
 static void waits(const struct name *name, const struct deed *d)
 {
-    int64_t bound = looks_away_ns(name) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
     int64_t since = latest(name->free_since, d->called, d->actor->app->calm_from);
+    int64_t bound =
+        looks_away_ns(name) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
         return;
+    if (name->kind->life_ms > 0 && server_stepped_back())
+        return; /* the dead live for longer, too */
     violated("nobody sleeps beside a free lock", "%s waits for %s, which has been free for %lld us", d->actor->name,
              name->text, (long long)((world_now() - since) / RDL__US));
 }
@@ -104,13 +92,13 @@ static void freed(const struct ran *ran)
     if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER || ran->reply->integer != 1 ||
         (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_force")))
         return;
-    name = name_of(ran, ran->first_key);
+    name = ran_name(ran, ran->first_key);
     name->announced = true;
     name->free_since = world_now();
     if (!ends_in(ran->script, "_force"))
         return;
     forced = name->forced[name->forced_count++ % (sizeof name->forced / sizeof *name->forced)];
-    copy_word(forced, ran, ran->first_key + 2);
+    ran_copy_word(forced, ran, ran->first_arg);
     name->foreign_until = 0;
     for (size_t i = 0; i < cast.actor_count; i++) {
         struct hold *h = &cast.actors[i].holds[name - cast.names];
@@ -204,19 +192,19 @@ static void renewals(const struct ran *ran)
 {
     if (ran->script == NULL)
         return;
-    if (ends_in(ran->script, "_release") && word_is(ran, ran->first_key + 3, "0")) {
-        struct name *name = name_of(ran, ran->first_key);
+    if (ends_in(ran->script, "_release") && ran_word_is(ran, ran->first_arg + 1, "0")) {
+        struct name *name = ran_name(ran, ran->first_key);
 
-        copy_word(name->released, ran, ran->first_key + 2);
+        ran_copy_word(name->released, ran, ran->first_arg);
         name->released_at = world_now();
     }
     if (!ends_in(ran->script, "_renew"))
         return;
     for (size_t word = ran->first_key, keys = (ran->argc - ran->first_key) / 3, i = 0; i < keys; i++) {
-        const struct name *name = name_of(ran, word + i);
+        const struct name *name = ran_name(ran, word + i);
         const struct app *app = app_of(ran->argv[word + keys + 2 * i], ran->len[word + keys + 2 * i]);
 
-        if (word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
+        if (ran_word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
             world_now() - name->released_at > net_round_trip() + THREADS_NS && !being_extended(app, name))
             violated("no hold is renewed after its release was sent", "%s of %s", name->released, name->text);
     }

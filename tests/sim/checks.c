@@ -1,11 +1,13 @@
 /* checks.c - the list of checkers. A new one is a row. */
 #include "tests/sim/checks.h"
 
+#include "tests/support/wait.h"
+
 #include <string.h>
 
 static const struct check *const checks[] = {
     &check_exclusion, &check_holds,  &check_tokens,   &check_losses,    &check_answers,
-    &check_wakes,     &check_strays, &check_renewals, &check_leftovers,
+    &check_wakes,     &check_strays, &check_renewals, &check_leftovers, &check_order,
 };
 
 #define EACH(member, ...)                                                                                                   \
@@ -81,4 +83,34 @@ bool shows(struct name *name, const char *field)
     size_t len;
 
     return shown(name, &at, &len) && strlen(field) == len && memcmp(at, field, len) == 0;
+}
+
+/* ---- words ---------------------------------------------------------------------------------------------------------------- */
+
+bool ends_in(const char *text, const char *tail)
+{
+    size_t len = strlen(text), tail_len = strlen(tail);
+
+    return len >= tail_len && strcmp(text + len - tail_len, tail) == 0;
+}
+
+struct name *ran_name(const struct ran *ran, size_t word)
+{
+    for (size_t n = 0; n < cast.name_count; n++)
+        if (strlen(cast.names[n].text) == ran->len[word] && memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
+            return &cast.names[n];
+    die("sim: a script of no name of ours");
+}
+
+bool ran_word_is(const struct ran *ran, size_t word, const char *text)
+{
+    return ran->len[word] == strlen(text) && memcmp(ran->argv[word], text, ran->len[word]) == 0;
+}
+
+void ran_copy_word(char to[FIELD_SIZE], const struct ran *ran, size_t word)
+{
+    size_t len = ran->len[word] < FIELD_SIZE ? ran->len[word] : FIELD_SIZE - 1;
+
+    memcpy(to, ran->argv[word], len);
+    to[len] = '\0';
 }

@@ -22,6 +22,7 @@ struct check {
 
 extern const struct check check_exclusion, check_holds, check_tokens, check_losses;   /* check_holds.c */
 extern const struct check check_answers;                                              /* check_deeds.c */
+extern const struct check check_order;                                                /* check_order.c */
 extern const struct check check_wakes, check_strays, check_renewals, check_leftovers; /* check_server.c */
 
 void checks_begin(void);
@@ -35,5 +36,11 @@ void checks_at_end(void);
 /* The field that the keyspace shows for a name; false: nobody holds it. */
 bool shown(struct name *name, const char **ret_field, size_t *ret_len);
 bool shows(struct name *name, const char *field);
+
+/* Words of a command that the server has run. */
+struct name *ran_name(const struct ran *ran, size_t word);
+bool ran_word_is(const struct ran *ran, size_t word, const char *text);
+void ran_copy_word(char to[FIELD_SIZE], const struct ran *ran, size_t word);
+bool ends_in(const char *text, const char *tail);
 
 #endif

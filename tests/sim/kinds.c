@@ -37,6 +37,7 @@ const struct kind kinds[] = {
     {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
     {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
     {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
+    {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 

@@ -14,6 +14,7 @@ struct kind {
     bool plain;       /* others take it with SET NX PX, and announce nothing when they give it back */
     bool polls;       /* its waiters hear nothing of what is announced */
     int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
+    int64_t life_ms;  /* its waiters stand in a queue, and live so long after each sign; 0: there is none */
     bool counted;     /* its holds have tokens always, counted by a key of their own */
     /* How many hold it by the keyspace, and the field of the first. */
     size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);

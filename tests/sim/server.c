@@ -411,6 +411,7 @@ static void tell(const struct request *r, int script, const struct reply *reply)
         .argv = r->argv,
         .len = r->len,
         .first_key = 3,
+        .first_arg = script < 0 ? 0 : 3 + strtoul(r->argv[2], NULL, 10),
         .reply = reply,
     };
 

@@ -22,6 +22,7 @@ struct ran {
     const char *const *argv;
     const size_t *len;
     size_t first_key; /* of a script */
+    size_t first_arg; /* and behind its keys */
     const struct reply *reply;
 };
 

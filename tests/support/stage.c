@@ -55,6 +55,7 @@ HANDLE(nonreentrant)
 HANDLE(simple)
 HANDLE(spin)
 HANDLE(fenced)
+HANDLE(fair)
 
 /* ---- foreign client ------------------------------------------------------------------------------------------------------ */
 

@@ -50,6 +50,7 @@ rdl_lock_t *nonreentrant(rdl_client_t *client, const char *name, const rdl_lock_
 rdl_lock_t *simple(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *spin(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *fenced(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+rdl_lock_t *fair(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 
 /* ---- a foreign client: what a Redisson process does with a reentrant lock (WIRE.md) ------------------------------------ */
 

@@ -110,6 +110,32 @@ Test(take, a_failure_is_passed_on_and_undone_only_if_an_earlier_sending_may_have
                     true);
 }
 
+Test(take, a_place_in_a_queue_is_given_up_with_the_take_however_it_ends)
+{
+    const struct rdl__take_event queued = {.kind = RDL__EV_REFUSED, .ttl_ms = 1000, .queued = true};
+
+    assert_sends(on(START));
+    assert_waits(on(queued), 1000);
+    assert_finishes(on(STOPPED(RDL_OK)), RDL_ETIMEDOUT, true);
+    set_up();
+    assert_sends(on(START));
+    assert_waits(on(queued), 1000);
+    assert_finishes(on(STOPPED(RDL_ECANCELED)), RDL_ECANCELED, true);
+    set_up();
+    assert_sends(on(START));
+    assert_waits(on(queued), 1000);
+    assert_sends(on(WOKEN));
+    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_FAILED, .code = RDL_ESERVER}), RDL_ESERVER, true);
+}
+
+Test(take, a_stopped_try_that_may_have_run_leaves_the_queue_to_its_heir)
+{
+    assert_sends(on(START));
+    assert_waits(on((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = 1000, .queued = true}), 1000);
+    assert_sends(on(WOKEN));
+    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsure = true}), RDL_EUNKNOWN, false);
+}
+
 Test(take, a_deadline_while_asleep_is_a_time_out)
 {
     assert_sends(on(START));

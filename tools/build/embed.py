@@ -5,7 +5,8 @@
 
 scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the server
 keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused: long
-brackets, block comments, strings continued with a backslash.
+brackets, block comments, strings continued with a backslash. A line `-- include NAME.inc` stands for the lines of that file
+in the same folder, which includes nothing itself.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import re
 import sys
 
 ENTRY = re.compile(r'^\s*X\((RDL__SCRIPT_\w+), "(\w+)"\)')
+INCLUDE = re.compile(r"^-- include (\w+\.inc)$")
 SPANNING = re.compile(r"\[=*\[|\\$")
 
 
@@ -40,13 +42,24 @@ def names(header):
     return [name for _, name in entries(header)]
 
 
-def strip(path):
+def included(path):
+    """The files that a script includes."""
+    with open(path, encoding="ascii") as f:
+        return [os.path.join(os.path.dirname(path), match[1]) for match in map(INCLUDE.match, f) if match]
+
+
+def strip(path, outermost=True):
     lines = []
     with open(path, encoding="ascii") as f:
         for number, line in enumerate(f, 1):
             line = line.strip()
             if SPANNING.search(line) and not (line.startswith("--") and not line.startswith("--[")):
                 raise Refused("%s:%d: spans lines, which the embedding does not understand" % (path, number))
+            include = INCLUDE.match(line)
+            if include and not outermost:
+                raise Refused("%s:%d: what is included includes nothing" % (path, number))
+            if include:
+                lines.append(strip(os.path.join(os.path.dirname(path), include[1]), False))
             if line and not line.startswith("--"):
                 lines.append(line)
     return "\n".join(lines)

@@ -1,0 +1,19 @@
+-- Free the fair lock from the holder that was seen, whoever asks; a holder that came since is left alone.
+--
+-- KEYS     as in fair_queue.inc
+-- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
+-- Returns 1 freed, and `0` published to the head of the queue; 0 that holder is gone.
+local publish = ARGV[2] or 'publish'
+
+if publish ~= 'publish' and publish ~= 'spublish' then
+    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
+end
+-- include fair_queue.inc
+
+if call('hexists', lock, ARGV[1]) == 0 then
+    return 0
+end
+local head = first_living()
+call('del', lock)
+wake(head)
+return 1

@@ -1,0 +1,135 @@
+-- Take the fair lock, or confirm and raise a hold that the caller has, or stand in the queue and give a sign of life there.
+--
+-- KEYS     as in fair_queue.inc
+-- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
+-- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; '0': not
+-- ARGV[5]  life: a waiter is dead so long after its last sign of life, in ms, 3 to 2^40; '0': do not queue
+-- ARGV[6]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
+-- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise refused, and the
+-- ms after which to look again and so to give the next sign of life, at most a third of a life. Not queued: the holder's
+-- time to live in ms, -1 when it has none or the head of the queue is about to take the lock.
+-- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
+--
+-- May be repeated and may come late: count and time to live only grow, a place in the queue is kept, and only count 1 creates
+-- or queues. Everything that can fail is checked before the first write.
+-- Constant work for any number of waiters, but for those put back: a living waiter of ours that peers have dropped, by their
+-- clock or by scores that they lowered, finds its score missing. They drop at the front only, so there it goes again, with
+-- all others of ours in that plight, by arrival.
+local field, count, lease, life, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6] or 'publish'
+
+if publish ~= 'publish' and publish ~= 'spublish' then
+    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
+end
+if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
+    return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
+end
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
+    return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
+end
+if life ~= '0' and (not string.find(life, '^[1-9]%d*$') or tonumber(life) < 3 or tonumber(life) > 1099511627776) then
+    return redis.error_reply('ERR redlatch: life must be 0 or a whole number of ms from 3 to 1099511627776')
+end
+-- include fair_queue.inc
+
+local function granted(answer)
+    if ARGV[4] == '1' and count == '1' then
+        return time[1] * 1000000 + time[2]
+    end
+    return answer
+end
+
+local function digits(n)
+    return string.format('%.0f', n)
+end
+
+-- Peers may lower a score by three of their waits and may be that far ahead before they drop a living waiter of ours.
+local function last_moment()
+    return now + life + 900000
+end
+
+local function put_back()
+    local missing, all = {}, call('hgetall', waiters)
+    for i = 1, #all, 2 do
+        if (all[i] == field or life_left(all[i]) > 0) and not call('zscore', scores, all[i]) then
+            missing[#missing + 1] = {name = all[i], arrival = tonumber(string.match(all[i + 1], '^%d+')) or 0}
+        end
+    end
+    table.sort(missing, function(a, b)
+        return a.arrival > b.arrival or (a.arrival == b.arrival and a.name > b.name)
+    end)
+    for i = 1, #missing do
+        call('zadd', scores, digits(last_moment()), missing[i].name)
+        call('lpush', queue, missing[i].name)
+    end
+end
+
+-- Behind everybody, in the sense of both clocks: no earlier score than the tail's, and a later arrival.
+local function join()
+    local score, arrival, tail = last_moment(), time[1] * 1000000 + time[2], call('lindex', queue, -1)
+    if tail then
+        score = math.max(score, tonumber(call('zscore', scores, tail) or 0))
+        local before = string.match(call('hget', waiters, tail) or '', '^%d+')
+        arrival = math.max(arrival, (before or 0) + 1)
+    end
+    call('zadd', scores, digits(score), field)
+    call('rpush', queue, field)
+    return digits(arrival)
+end
+
+local function stay(sign)
+    local score = call('zscore', scores, field)
+    local arrival = sign and string.match(sign, '^%d+') or '0'
+    if not score then
+        arrival = join()
+    elseif tonumber(score) < last_moment() then
+        call('zadd', scores, digits(last_moment()), field)
+    end
+    call('hset', waiters, field, arrival .. ':' .. digits(now + life))
+    for i = 3, 5 do
+        call('pexpire', KEYS[i], digits(life + 3600000))
+    end
+end
+
+local ttl = call('pttl', lock)
+local held = ttl ~= -2 and call('hget', lock, field)
+if held then
+    if (tonumber(held) or 0) < tonumber(count) then
+        call('hset', lock, field, count)
+    end
+    if ttl < tonumber(lease) then
+        call('pexpire', lock, lease)
+    end
+    return granted(-11)
+end
+if count ~= '1' then
+    return -12
+end
+
+local sign = call('hget', waiters, field)
+if sign and not call('zscore', scores, field) then
+    put_back()
+end
+local head, dropped = first_living(field)
+if ttl == -2 and (not head or head == field) then
+    call('hset', lock, field, '1')
+    call('pexpire', lock, lease)
+    if head then
+        leave(field)
+    end
+    return granted(-10)
+end
+if ttl == -2 and dropped then
+    wake(head)
+end
+if life == '0' then
+    return math.max(ttl, -1)
+end
+stay(sign)
+local look = math.floor(life / 3)
+if head and head ~= field then
+    look = math.min(look, life_left(head))
+end
+if ttl >= 0 then
+    look = math.min(look, ttl)
+end
+return math.max(look, 1)
