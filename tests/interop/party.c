@@ -33,6 +33,7 @@ static const struct type {
     {"reentrant", rdl_reentrant_lock},
     {"spin", rdl_spin_lock},
     {"fenced", rdl_fenced_lock},
+    {"fair", rdl_fair_lock},
 };
 
 enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS };

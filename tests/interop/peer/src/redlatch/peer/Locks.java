@@ -24,7 +24,8 @@ final class Locks {
     private static final Map<String, BiFunction<RedissonClient, String, RLock>> TYPES = Map.of(
         "reentrant", RedissonClient::getLock,
         "spin", RedissonClient::getSpinLock,
-        "fenced", RedissonClient::getFencedLock);
+        "fenced", RedissonClient::getFencedLock,
+        "fair", RedissonClient::getFairLock);
 
     /** A lock and what it was made from. */
     record Named(RedissonClient client, String name, RLock lock) {
