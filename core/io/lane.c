@@ -399,7 +399,7 @@ static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
-static ssize_t look(struct rdl__lane *lane, struct line *line, int64_t now, int64_t deadline)
+static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__spin *spin, int64_t now, int64_t deadline)
 {
     struct rdl__node *node = lane->node;
     int64_t most = node->config.poll_ns, idle = 0;
@@ -409,15 +409,15 @@ static ssize_t look(struct rdl__lane *lane, struct line *line, int64_t now, int6
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    if (rdl__spin_due(&node->spin)) {
+    if (rdl__spin_due(spin)) {
         atomic_store_explicit(&node->crowded, false, memory_order_relaxed);
         n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, now, most, &idle);
         if (n == 0 || atomic_load_explicit(&node->crowded, memory_order_relaxed))
-            rdl__spin_lost(&node->spin, most);
+            rdl__spin_lost(spin, most);
         else if (idle > 0)
-            rdl__spin_lost(&node->spin, idle);
+            rdl__spin_lost(spin, idle);
         else
-            rdl__spin_gained(&node->spin);
+            rdl__spin_gained(spin);
     }
     atomic_store_explicit(&node->polling, false, memory_order_release);
     return n;
@@ -454,7 +454,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (full)
             rdl__sock_wait(&line->conn.sock, true, now, deadline);
         else if (lone)
-            n = look(lane, line, now, deadline);
+            n = look(lane, line, &lane->node->caller_spin, now, deadline);
         if (n == 0)
             n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
@@ -642,6 +642,43 @@ static void report_down(struct rdl__lane *lane, bool closed, int64_t now)
         lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
 }
 
+/* What the loop has received. n as of rdl__sock_recv, and not 0.  @locks mu */
+static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
+{
+    const char *wrong = n > 0 ? take_bytes(lane, (size_t)n, now, wake) : broken_how(n);
+
+    if (wrong == NULL)
+        return;
+    rdl__conn_watch(&lane->line->conn, 0);
+    sever(lane, wrong);
+}
+
+/* One request is under way, and the loop about to sleep until its answer comes: look for it first, as callers do. A waiter
+ * that was woken has its lock sooner for it.  @locks mu, released while looking */
+static void look_on_loop(struct rdl__lane *lane)
+{
+    struct rdl__link *l = rdl__list_first(&lane->sent);
+    struct line *line = lane->line;
+    int64_t now = rdl__now();
+    struct rdl__link wake;
+    ssize_t n;
+
+    if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !alone(lane, rdl__container(l, struct rdl__req, link)) ||
+        out_pending(lane))
+        return;
+    rdl__list_init(&wake);
+    rdl__mutex_unlock(&lane->mu);
+    n = look(lane, line, &lane->node->loop_spin, now, RDL__NEVER);
+    rdl__mutex_lock(&lane->mu);
+    if (n != 0)
+        loop_received(lane, n, rdl__now(), &wake);
+    if (rdl__list_empty(&wake))
+        return;
+    rdl__mutex_unlock(&lane->mu);
+    wake_all(&wake, NULL);
+    rdl__mutex_lock(&lane->mu);
+}
+
 /* Everything that the loop owes this lane, whatever has changed.  @thread loop  @locks none */
 static void attend(struct rdl__lane *lane, int64_t now)
 {
@@ -656,6 +693,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
             sever(lane, "the client is closed");
         else
             flush(lane, NULL, now);
+        look_on_loop(lane);
         if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
             pass_role(lane);
     }
@@ -707,7 +745,6 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
 {
     struct line *line = rdl__container(conn, struct line, conn);
     struct rdl__lane *lane = line->lane;
-    const char *wrong = NULL;
     struct rdl__link wake;
 
     rdl__list_init(&wake);
@@ -715,14 +752,8 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
     if (lane->line == line && lane->role == ROLE_LOOP && (events & RDL__READABLE)) {
         ssize_t n = rdl__sock_recv(&conn->sock, lane->recv, RECV_SIZE, now, now);
 
-        if (n > 0)
-            wrong = take_bytes(lane, (size_t)n, now, &wake);
-        else if (n < 0)
-            wrong = broken_how(n);
-        if (wrong != NULL) {
-            rdl__conn_watch(conn, 0);
-            sever(lane, wrong);
-        }
+        if (n != 0)
+            loop_received(lane, n, now, &wake);
     }
     rdl__mutex_unlock(&lane->mu);
     wake_all(&wake, NULL);

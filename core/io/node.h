@@ -46,9 +46,10 @@ struct rdl__node {
 
     /* any thread */
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
-    _Atomic bool polling;      /* a caller looks for its answer; `spin` is its alone */
-    _Atomic bool crowded;      /* another one came meanwhile */
-    struct rdl__spin spin;
+    _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
+    _Atomic bool crowded;      /* another caller came meanwhile */
+    struct rdl__spin caller_spin;
+    struct rdl__spin loop_spin;
     struct rdl__mutex mu;
     rdl_err_t last_error; /* under mu: why the last attempt to connect failed */
 };
