@@ -175,6 +175,7 @@ const struct rdl__verb rdl__verb_take = {
     .on_record = true,
     .heir_mode = RDL__HEIR_FOLLOWS,
     .has_heir = true,
+    .put_undo = rdl__put_undo,
     .begin = take_begin,
     .encode = take_encode,
     .decode = take_decode,

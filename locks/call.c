@@ -42,6 +42,8 @@ static void unref(rdl_op_t *op)
     if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
         return;
     rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
+    if (op->verb->copies_permits)
+        rdl__free(&rdl__op_client(op)->mem, op->permits, (size_t)op->count * sizeof *op->permits);
     rdl__owner_give_spare(owner, op, sizeof *op);
     rdl__owner_unref(owner);
     rdl__handle_unref(lock);
@@ -60,6 +62,19 @@ static void on_undo_timer(struct rdl__timer *timer, int64_t now);
 static void run_callback(struct rdl__callback *callback);
 static void cancel(struct rdl__underway *call, int code);
 static const struct rdl__waiter_ops waiter_ops;
+
+/* The list of permits that the verb is about, for as long as the call lasts. False: no memory. */
+static bool copy_permits(rdl_op_t *op, const struct rdl__order *order)
+{
+    size_t size = (size_t)order->count * sizeof *op->permits;
+
+    op->permits = order->permits;
+    if (!op->verb->copies_permits || order->permits == NULL)
+        return true;
+    if ((op->permits = rdl__alloc(&order->lock->name->client->mem, size)) != NULL)
+        memcpy(op->permits, order->permits, size);
+    return op->permits != NULL;
+}
 
 static void op_ready(rdl_op_t *op)
 {
@@ -86,14 +101,23 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
         op_ready(op);
     memset(op, 0, offsetof(rdl_op_t, timer));
     op->verb = order->verb;
+    if (!copy_permits(op, order)) {
+        rdl__owner_give_spare(owner, op, sizeof *op);
+        return NULL;
+    }
     op->lock = rdl__handle_ref(order->lock);
     op->owner = rdl__owner_ref(owner);
     op->fn = order->fn;
     op->arg = order->arg;
     op->wait_ms = order->wait_ms;
     op->lease_ms = order->lease_ms;
+    op->count = order->count;
     atomic_init(&op->refs, 1);
     rdl__waiter_init(&op->waiter, &waiter_ops);
+    op->waiter.news = op->lock->name->ops->news;
+    op->waiter.in_order = op->lock->name->settings.in_order;
+    if (order->count > 0)
+        op->waiter.wish = (uint32_t)order->count;
     rdl__parker_init(&op->done);
     return op;
 }
@@ -168,7 +192,7 @@ static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     rdl_op_t *op = rdl__container(req, rdl_op_t, undo);
 
-    rdl__put_release(to, op, eval, op->undo_count);
+    op->verb->put_undo(op, to, eval);
 }
 
 static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -254,8 +278,8 @@ static void log_unknown(const rdl_op_t *op)
     if (name->client->sinks.log == NULL)
         return;
     (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
-    rdl__log(&name->client->sinks, RDL_LOG_WARN, "lock %s at %s: no answer in time, the outcome is unknown%s", text,
-             name->client->node.label, op->undoing ? " and is being undone" : "");
+    rdl__log(&name->client->sinks, RDL_LOG_WARN, "%s %s at %s: no answer in time, the outcome is unknown%s",
+             rdl__thing(name->ops), text, name->client->node.label, op->undoing ? " and is being undone" : "");
 }
 
 static void count_result(const rdl_op_t *op, int64_t now)
@@ -321,36 +345,45 @@ static int64_t result_of(const rdl_op_t *op)
 static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
     const struct rdl__name *name = rdl__op_name(op);
-    const char *label = name->client->node.label, *text = rdl_strerror((int)op->result);
+    const char *label = name->client->node.label, *text = rdl_strerror((int)op->result), *thing = rdl__thing(name->ops);
     char lock[96];
     rdl_err_t why;
 
     if (err == NULL)
         return;
     (void)rdl__printable(lock, sizeof lock, name->bytes, name->node.key_len);
-    if (op->result == RDL_ETIMEDOUT && op->wait_ms > 0)
-        (void)rdl__err_set(err, RDL_ETIMEDOUT, "lock %s at %s: not acquired within %lld ms: somebody else holds it", lock,
-                           label, (long long)op->wait_ms);
+    if (op->result == RDL_ETIMEDOUT && (op->wait_ms > 0 || name->ops->busy != NULL))
+        (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, label,
+                           (long long)op->wait_ms, name->ops->busy != NULL ? name->ops->busy : "somebody else holds it");
     else if (op->result == RDL_ESERVER && op->refused_words && op->words_len > 0)
-        (void)rdl__err_set(err, RDL_ESERVER, "lock %s at %s: %s", lock, label, op->words);
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, label, op->words);
     else if (op->result == RDL_ECONN && rdl__node_error(&name->client->node, RDL_ECONN, &why) < 0)
-        (void)rdl__err_set(err, RDL_ECONN, "lock %s: %s", lock, why.message);
+        (void)rdl__err_set(err, RDL_ECONN, "%s %s: %s", thing, lock, why.message);
     else if (op->result == RDL_EINVAL && op->words_len > 0)
-        (void)rdl__err_set(err, RDL_EINVAL, "lock %s: %s", lock, op->words);
+        (void)rdl__err_set(err, RDL_EINVAL, "%s %s: %s", thing, lock, op->words);
     else
-        (void)rdl__err_set(err, (int)op->result, "lock %s at %s: %s", lock, label, text);
+        (void)rdl__err_set(
+            err, (int)op->result, "%s %s at %s: %s", thing, lock, label,
+            op->verb->texts != NULL && op->verb->texts((int)op->result) != NULL ? op->verb->texts((int)op->result) : text);
     rdl__err_where(err, label, name->bytes, name->node.key_len);
+}
+
+/* The callback of a lock's verb. */
+static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
+{
+    ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
 }
 
 static void run_callback(struct rdl__callback *callback)
 {
     rdl_op_t *op = rdl__container(callback, rdl_op_t, callback);
+    void (*tell)(const rdl_op_t *op, int64_t result, const rdl_err_t *err) = rdl__op_name(op)->ops->call_back;
     rdl_err_t err = {0};
 
     if (op->result < 0)
         explain(op, &err);
     if (op->fn != NULL)
-        op->fn(op->lock, result_of(op), op->result < 0 ? &err : NULL, op->arg);
+        (tell != NULL ? tell : call_back)(op, result_of(op), op->result < 0 ? &err : NULL);
     unref(op);
 }
 
@@ -491,6 +524,15 @@ static int64_t look_again_ms(rdl_op_t *op)
     return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
 }
 
+/* Does it leave a place in a queue at the server, which is for whoever of this process waits? */
+static bool leaves_place(const rdl_op_t *op, int rc)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    return op->verb->acquires && name->settings.in_order && rc != RDL_OK && op->take.tries > 0 && !op->undoing &&
+           atomic_load(&name->waiting) == 0;
+}
+
 static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 {
     rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
@@ -498,7 +540,7 @@ static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
         step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
         rdl__waiter_hint(&op->waiter, look_again_ms(op), now);
     stop_waiting(op, step->rc == RDL_OK, now);
-    conclude(op, step->rc, step->undo, true, now);
+    conclude(op, step->rc, step->undo || leaves_place(op, step->rc), true, now);
 }
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
@@ -516,15 +558,18 @@ static void put_listened(struct rdl__buf *to, const rdl_op_t *op)
     const struct rdl__name *name = rdl__op_name(op);
     char field[RDL__FIELD_MAX];
 
-    rdl__name_prefix(to, name->ops->polls ? "redlatch_poll" : name->ops->channel, name->bytes, name->node.key_len);
+    if (name->ops->polls)
+        rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
+    else
+        rdl__channel_name(to, name);
     if (!rdl__queues(name->ops))
         return;
     rdl__buf_put(to, ":", 1);
     rdl__buf_put(to, field, rdl__field(field, &name->client->uuid, op->n));
 }
 
-/* Join the waiters, or go back to them. False: no memory. */
-static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
+/* Join the waiters. RDL_OK: asleep; 1: to try again; RDL_ENOMEM. */
+static int wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
 {
     struct rdl__name *name = rdl__op_name(op);
     struct rdl__buf channel;
@@ -539,30 +584,29 @@ static bool wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
                                                       !name->ops->polls, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
-        return false;
+        return rc;
     op->waiting = true;
     atomic_fetch_add(&name->waiting, 1);
-    return true;
+    return rc;
 }
 
 /* Carry out a step; the rest follows when something happens.  @thread loop */
 static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
     struct rdl__take_event woken = {.kind = RDL__EV_WOKEN}, no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
-    int code = atomic_load(&op->cancel_code);
+    int code = atomic_load(&op->cancel_code), rc;
 
     if (step.what != RDL__DO_FINISH && code != RDL_OK)
         step = stopped(op, code, RDL__UNSENT);
     if (step.what == RDL__DO_WAIT && op->waiter.channel == NULL) {
-        if (wait_on_loop(op, step.hint_ms, now))
+        if ((rc = wait_on_loop(op, step.hint_ms, now)) == RDL_OK)
             return;
-        step = rdl__take_on(&op->take, &no_memory, &op->rand);
+        step = rdl__take_on(&op->take, rc < 0 ? &no_memory : &woken, &op->rand);
     } else if (step.what == RDL__DO_WAIT) {
-        if (rdl__waiter_refused(&op->waiter, step.hint_ms, now)) {
-            if (op->deadline != RDL__NEVER)
-                rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
+        if (op->deadline != RDL__NEVER) /* before others are woken, who may end this call */
+            rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
+        if (rdl__waiter_refused(&op->waiter, step.hint_ms, now))
             return;
-        }
         step = rdl__take_on(&op->take, &woken, &op->rand);
     }
     if (step.what == RDL__DO_SEND)

@@ -13,6 +13,7 @@
 #include "locks/take.h"
 
 #include <redlatch/async.h>
+#include <redlatch/semaphore.h>
 
 struct rdl__verb;
 
@@ -30,7 +31,9 @@ struct rdl__order {
     rdl_owner_t *owner; /* NULL: the calling thread's */
     int64_t wait_ms;
     int64_t lease_ms;
-    rdl_done_fn fn; /* asynchronous: runs where callbacks run; may be NULL */
+    int64_t count;         /* of permits */
+    rdl_permit_t *permits; /* as many; the caller's, or to be copied, as the verb says */
+    rdl__callback_fn *fn;  /* asynchronous: the type's kind of callback; runs where callbacks run; may be NULL */
     void *arg;
 };
 

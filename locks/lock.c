@@ -1,5 +1,6 @@
 /* lock.c - the public face of locks: checking arguments, and the questions that need no server. */
 #include "core/base/err.h"
+#include "locks/args.h"
 #include "locks/call.h"
 #include "locks/record.h"
 
@@ -72,18 +73,18 @@ static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o,
     return RDL_OK;
 }
 
-static int check_name(const char *name, size_t *len, rdl_err_t *err)
+int rdl__check_name(const char *thing, const char *name, size_t *len, rdl_err_t *err)
 {
     if (*len == 0)
         *len = strnlen(name, RDL_NAME_MAX + 1);
     if (*len == 0)
-        return rdl__err_set(err, RDL_EINVAL, "the lock's name is empty");
+        return rdl__err_set(err, RDL_EINVAL, "the %s's name is empty", thing);
     if (*len > RDL_NAME_MAX)
-        return rdl__err_set(err, RDL_EINVAL, "the lock's name is longer than %zu bytes", RDL_NAME_MAX);
+        return rdl__err_set(err, RDL_EINVAL, "the %s's name is longer than %zu bytes", thing, RDL_NAME_MAX);
     return RDL_OK;
 }
 
-static int check_lease(int64_t lease_ms, rdl_err_t *err)
+int rdl__check_lease(int64_t lease_ms, rdl_err_t *err)
 {
     if (lease_ms >= 1 && lease_ms <= RDL_LEASE_MAX_MS)
         return RDL_OK;
@@ -91,23 +92,35 @@ static int check_lease(int64_t lease_ms, rdl_err_t *err)
                         (long long)lease_ms);
 }
 
-static int check_acquire(int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
+int rdl__check_wait(int64_t wait_ms, rdl_err_t *err)
 {
-    if (wait_ms < 0)
-        return rdl__err_set(err, RDL_EINVAL, "the wait is %lld ms: it must be 0 or more, or RDL_WAIT_FOREVER",
-                            (long long)wait_ms);
-    return lease_ms == RDL_LEASE_AUTO ? RDL_OK : check_lease(lease_ms, err);
+    if (wait_ms >= 0)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "the wait is %lld ms: it must be 0 or more, or RDL_WAIT_FOREVER",
+                        (long long)wait_ms);
 }
 
-static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
+static int check_acquire(int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
+{
+    int rc = rdl__check_wait(wait_ms, err);
+
+    return rc < 0 || lease_ms == RDL_LEASE_AUTO ? rc : rdl__check_lease(lease_ms, err);
+}
+
+int rdl__check_handle(const char *thing, const rdl_lock_t *lock, rdl_err_t *err)
 {
     int rc;
 
     if (lock == NULL)
-        return rdl__err_set(err, RDL_EINVAL, "lock is NULL");
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", thing);
     if ((rc = rdl__client_check(lock->name->client, err)) < 0)
         rdl__err_where(err, NULL, lock->name->bytes, lock->name->node.key_len);
     return rc;
+}
+
+static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
+{
+    return rdl__check_handle("lock", lock, err);
 }
 
 /* ---- types --------------------------------------------------------------------------------------------------------------- */
@@ -123,7 +136,7 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = resolve_fencing(ops, &o.fencing, err)) < 0 ||
-        (rc = resolve_queue(ops, &o, err)) < 0 || (rc = check_name(name, &o.name_len, err)) < 0)
+        (rc = resolve_queue(ops, &o, err)) < 0 || (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
         .retry = (unsigned char)o.retry.kind,
@@ -238,7 +251,7 @@ int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
     struct rdl__order order = {.verb = &rdl__verb_extend, .lock = lock, .lease_ms = lease_ms};
     int rc;
 
-    if ((rc = check_handle(lock, err)) < 0 || (rc = check_lease(lease_ms, err)) < 0)
+    if ((rc = check_handle(lock, err)) < 0 || (rc = rdl__check_lease(lease_ms, err)) < 0)
         return rc;
     return (int)rdl__call(&order, err);
 }
@@ -343,7 +356,7 @@ int64_t rdl_token(rdl_lock_t *lock, rdl_err_t *err)
     return token(NULL, lock, err);
 }
 
-static int check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t *err)
+int rdl__check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t *err)
 {
     if (owner == NULL)
         return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
@@ -354,14 +367,14 @@ static int check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err
 
 int rdl_owner_hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
-    int rc = check_owner(owner, lock, err);
+    int rc = rdl__check_owner(owner, lock, err);
 
     return rc < 0 ? rc : hold_state(owner, lock, err);
 }
 
 int64_t rdl_owner_token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
-    int rc = check_owner(owner, lock, err);
+    int rc = rdl__check_owner(owner, lock, err);
 
     return rc < 0 ? rc : token(owner, lock, err);
 }
@@ -386,13 +399,18 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
 
 /* ---- verbs that ask the server, without waiting -------------------------------------------------------------------------- */
 
+int rdl__start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    int rc = order->owner == NULL ? RDL_OK : rdl__check_owner(order->owner, order->lock, err);
+
+    return rc < 0 ? rc : rdl__call_async(order, ret_op, err);
+}
+
 static int start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
 {
     int rc = check_handle(order->lock, err);
 
-    if (rc < 0 || (order->owner != NULL && (rc = check_owner(order->owner, order->lock, err)) < 0))
-        return rc;
-    return rdl__call_async(order, ret_op, err);
+    return rc < 0 ? rc : rdl__start(order, ret_op, err);
 }
 
 int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn, void *arg,
@@ -403,7 +421,7 @@ int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, in
                                .owner = owner,
                                .wait_ms = wait_ms,
                                .lease_ms = lease_ms,
-                               .fn = fn,
+                               .fn = (rdl__callback_fn *)fn,
                                .arg = arg};
     int rc = check_acquire(wait_ms, lease_ms, err);
 
@@ -418,7 +436,8 @@ int rdl_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_d
 
 int rdl_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_release, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+    struct rdl__order order = {
+        .verb = &rdl__verb_release, .lock = lock, .owner = owner, .fn = (rdl__callback_fn *)fn, .arg = arg};
 
     return start(&order, ret_op, err);
 }
@@ -426,7 +445,8 @@ int rdl_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void 
 int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
                            rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_force, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+    struct rdl__order order = {
+        .verb = &rdl__verb_force, .lock = lock, .owner = owner, .fn = (rdl__callback_fn *)fn, .arg = arg};
 
     return start(&order, ret_op, err);
 }
@@ -434,16 +454,21 @@ int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn,
 int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
                      rdl_err_t *err)
 {
-    struct rdl__order order = {
-        .verb = &rdl__verb_extend, .lock = lock, .owner = owner, .lease_ms = lease_ms, .fn = fn, .arg = arg};
-    int rc = check_lease(lease_ms, err);
+    struct rdl__order order = {.verb = &rdl__verb_extend,
+                               .lock = lock,
+                               .owner = owner,
+                               .lease_ms = lease_ms,
+                               .fn = (rdl__callback_fn *)fn,
+                               .arg = arg};
+    int rc = rdl__check_lease(lease_ms, err);
 
     return rc < 0 ? rc : start(&order, ret_op, err);
 }
 
 int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_is_locked, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+    struct rdl__order order = {
+        .verb = &rdl__verb_is_locked, .lock = lock, .owner = owner, .fn = (rdl__callback_fn *)fn, .arg = arg};
 
     return start(&order, ret_op, err);
 }
@@ -451,7 +476,8 @@ int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, vo
 int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
                            rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_remaining, .lock = lock, .owner = owner, .fn = fn, .arg = arg};
+    struct rdl__order order = {
+        .verb = &rdl__verb_remaining, .lock = lock, .owner = owner, .fn = (rdl__callback_fn *)fn, .arg = arg};
 
     return start(&order, ret_op, err);
 }

@@ -23,6 +23,7 @@ void rdl__name_unref(struct rdl__name *name)
     if (atomic_fetch_sub_explicit(&name->refs, 1, memory_order_acq_rel) != 1)
         return;
     rdl__free(&client->mem, name->spare, sizeof *name->spare);
+    rdl__free(&client->mem, name->settled, sizeof *name->settled);
     rdl__mutex_done(&name->mu);
     rdl__free(&client->mem, name, name_size(name->node.key_len));
     rdl__client_unref(client);
@@ -54,19 +55,22 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing && a->reentrant == b->reentrant && a->waiter_life_ms == b->waiter_life_ms;
+           a->fencing == b->fencing && a->reentrant == b->reentrant && a->waiter_life_ms == b->waiter_life_ms &&
+           a->in_order == b->in_order;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
                     rdl_err_t *err)
 {
     if (name->ops != ops) {
-        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s lock", name->ops->name);
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s%s", name->ops->name,
+                           name->ops->thing == NULL ? " lock" : "");
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
         return RDL_EINVAL;
     }
     if (!same_settings(&name->settings, settings)) {
-        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other lock options");
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other %s options",
+                           rdl__thing(name->ops));
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
         return RDL_EINVAL;
     }

@@ -21,6 +21,12 @@
 
 struct rdl__record;
 
+/* Numbers of requests whose guards at the server are done with. */
+struct rdl__settled {
+    unsigned count;
+    int64_t n[62];
+};
+
 /* Options of a lock, with their defaults filled in. All handles of a name have the same. */
 struct rdl__settings {
     int32_t retry_min_ms, retry_max_ms; /* at most an hour */
@@ -28,6 +34,7 @@ struct rdl__settings {
     unsigned char retry;    /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
     unsigned char fencing;  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
     bool reentrant;
+    bool in_order; /* nobody is let in before one who came earlier, however much that one wants */
 };
 
 static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
@@ -51,8 +58,9 @@ struct rdl__name {
     struct rdl__mutex mu;
     struct rdl__link records;
     struct rdl__link handles;
-    struct rdl__record *idle;  /* on the list with nothing held or under way: kept for its owner's next verb */
-    struct rdl__record *spare; /* memory kept for the next record */
+    struct rdl__record *idle;     /* on the list with nothing held or under way: kept for its owner's next verb */
+    struct rdl__record *spare;    /* memory kept for the next record */
+    struct rdl__settled *settled; /* guards that may go (guarded.c); NULL: the type has none, or no call was made yet */
 
     char bytes[]; /* NUL-terminated */
 };

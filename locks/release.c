@@ -57,6 +57,7 @@ const struct rdl__verb rdl__verb_release = {
     .on_record = true,
     .heir_mode = RDL__HEIR_REPLACES,
     .has_heir = true,
+    .put_undo = rdl__put_undo,
     .begin = release_begin,
     .encode = release_encode,
     .decode = rdl__decode_number,

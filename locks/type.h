@@ -7,9 +7,11 @@
 #ifndef REDLATCH_LOCKS_TYPE_H
 #define REDLATCH_LOCKS_TYPE_H
 
+#include "core/service/waiters.h"
 #include "core/wire/buf.h"
 #include "core/wire/reply.h"
 
+#include <redlatch/async.h>
 #include <redlatch/lock.h>
 #include <stdbool.h>
 
@@ -34,12 +36,18 @@ struct rdl__try {
 };
 
 #define RDL__QUEUE_KEYS 3
+/* A callback of the type's own kind, to be called by ops->call_back alone. */
+typedef void rdl__callback_fn(void);
 
 struct rdl__lock_ops {
     const char *name;
+    const char *thing;   /* what its users call it; NULL: a lock */
+    const char *busy;    /* why an acquire has timed out; NULL: somebody else holds it */
     bool reentrant;      /* false: a second take by the owner is RDL_EDEADLK */
     bool polls;          /* waiters look again by the retry policy alone, and subscribe to nothing */
-    const char *channel; /* prefix of the channel's name: prefix(channel, N) */
+    const char *channel; /* prefix of the channel's name: prefix(channel, N), */
+    bool channel_wraps;  /* or always channel{N} */
+    enum rdl__news news; /* what messages on it mean */
     const char
         *counter; /* of a key that counts tokens, the take script's KEYS[2]: prefix(counter, N). NULL: there is none */
     /* Prefixes of the keys of a queue, which take, release and force are given behind name and channel. Then a refused take
@@ -50,7 +58,9 @@ struct rdl__lock_ops {
     int release;
     int renew;
     int force;
-    rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
+    rdl_retry_t retry;                                                           /* what RDL_RETRY_DEFAULT means */
+    void (*call_back)(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* op->fn is not NULL. NULL: a
+                                                                                     lock's */
 
     /* A first try that is cheaper than the script, and its answer in the script's numbers. NULL: the script. */
     void (*encode_first)(struct rdl__buf *to, const struct rdl__try *t);
@@ -72,5 +82,13 @@ extern const struct rdl__lock_ops rdl__simple_ops;
 extern const struct rdl__lock_ops rdl__spin_ops;
 extern const struct rdl__lock_ops rdl__fenced_ops;
 extern const struct rdl__lock_ops rdl__fair_ops;
+extern const struct rdl__lock_ops rdl__semaphore_ops;
+extern const struct rdl__lock_ops rdl__permit_semaphore_ops;
+extern const struct rdl__lock_ops rdl__latch_ops;
+
+static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
+{
+    return ops->thing == NULL ? "lock" : ops->thing;
+}
 
 #endif

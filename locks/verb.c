@@ -54,9 +54,63 @@ rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
     return rc < 0 ? rdl__finish_with(rc) : (rdl__step_t){.what = RDL__DO_FINISH, .rc = RDL_OK};
 }
 
+/* The beginning of an argument that is put together from parts: `$len` */
+static void put_arg_head(struct rdl__buf *to, size_t len)
+{
+    char head[32];
+    size_t n = rdl__itoa(head + 1, (int64_t)len);
+
+    head[0] = '$';
+    head[n + 1] = '\r';
+    head[n + 2] = '\n';
+    rdl__buf_put(to, head, n + 3);
+}
+
+void rdl__channel_name(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (!name->ops->channel_wraps) {
+        rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
+        return;
+    }
+    rdl__buf_put(to, name->ops->channel, strlen(name->ops->channel));
+    rdl__buf_put(to, "{", 1);
+    rdl__buf_put(to, name->bytes, name->node.key_len);
+    rdl__buf_put(to, "}", 1);
+}
+
+void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (!name->ops->channel_wraps) {
+        rdl__put_prefixed(to, name->ops->channel, name);
+        return;
+    }
+    put_arg_head(to, strlen(name->ops->channel) + name->node.key_len + 2);
+    rdl__channel_name(to, name);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
+void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix)
+{
+    size_t braces = memchr(name->bytes, '{', name->node.key_len) == NULL ? 2 : 0;
+
+    put_arg_head(to, name->node.key_len + braces + 1 + strlen(suffix));
+    rdl__name_suffix(to, name->bytes, name->node.key_len, suffix);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
 void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name)
 {
     rdl__cmd_prefixed(to, prefix, name->bytes, name->node.key_len);
+}
+
+void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name, const char *tail,
+                     size_t tail_len)
+{
+    put_arg_head(to, rdl__name_prefix_len(prefix, name->bytes, name->node.key_len) + 1 + tail_len);
+    rdl__name_prefix(to, prefix, name->bytes, name->node.key_len);
+    rdl__buf_put(to, ":", 1);
+    rdl__buf_put(to, tail, tail_len);
+    rdl__buf_put(to, "\r\n", 2);
 }
 
 size_t rdl__key_count(const struct rdl__name *name)
@@ -87,4 +141,9 @@ void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_
     rdl__put_keys(to, name);
     rdl__put_field(to, name, op->n);
     rdl__cmd_int(to, left);
+}
+
+void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    rdl__put_release(to, op, eval, op->undo_count);
 }

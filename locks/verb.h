@@ -21,6 +21,10 @@ struct rdl__verb {
     void (*encode)(rdl_op_t *op, struct rdl__buf *to, bool eval);
     void (*decode)(rdl_op_t *op, const struct rdl__reply *reply);
     rdl__step_t (*answered)(rdl_op_t *op, int64_t now);
+    void (*put_undo)(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* wanted where there is an heir, or step.undo */
+    const char *(*texts)(int code); /* what a code means here; NULL, or answering NULL: the usual */
+    int script;                     /* of those whose encode takes it from here */
+    bool copies_permits;            /* the order's list of permits is the caller's only until the call has begun */
 };
 
 /* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
@@ -30,7 +34,7 @@ struct rdl_op {
     rdl_lock_t *lock;
     rdl_owner_t *owner;
     bool blocking;
-    rdl_done_fn fn;
+    rdl__callback_fn *fn;
     void *arg;
     int64_t started_at;
     int64_t wait_ms;
@@ -41,7 +45,10 @@ struct rdl_op {
     struct rdl__take take;
     struct rdl__rand rand;
     int64_t n;
-    int64_t count;       /* wanted, or to be left */
+    int64_t settled_n; /* of an earlier call whose guard may go (guarded.c); 0: none */
+    int64_t count;     /* wanted, or to be left; of permits */
+    rdl_permit_t *permits;
+    int64_t hint_ms;     /* of a refusal that has other words as well */
     int64_t undo_count;  /* to be left by the undo */
     unsigned char stage; /* of verbs with several requests */
     bool first_form;     /* the try was sent as ops->encode_first */
@@ -124,10 +131,20 @@ rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value);
 
 /* prefix(p, N), as a word of a command. */
 void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name);
+/* The same with `:tail`, and suffix(N, s). */
+void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name, const char *tail,
+                     size_t tail_len);
+void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix);
+/* The channel, likewise. */
+void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
 /* What a script needs to free the lock or to hand it on: name, channel, and the queue if there is one. */
 size_t rdl__key_count(const struct rdl__name *name);
 void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n);
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
+void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* of a lock's take or release */
+
+/* The channel on which the lock's waiters listen. */
+void rdl__channel_name(struct rdl__buf *to, const struct rdl__name *name);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
-/* X(id, name): the file is name.lua. */
-#define RDL__SCRIPTS(X)                                                                                                     \
+/* X(id, name): the file is name.lua. The server is told of these whenever a connection is made. */
+#define RDL__SCRIPTS_GREETING(X)                                                                                            \
     X(RDL__SCRIPT_REENTRANT_TAKE, "reentrant_take")                                                                         \
     X(RDL__SCRIPT_REENTRANT_RELEASE, "reentrant_release")                                                                   \
     X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                       \
@@ -24,12 +24,35 @@
     X(RDL__SCRIPT_FAIR_RELEASE, "fair_release")                                                                             \
     X(RDL__SCRIPT_FAIR_FORCE, "fair_force")
 
+/* Those that not every program wants: the server learns them when they are first used, by one more round trip. */
+#define RDL__SCRIPTS_LATER(X)                                                                                               \
+    X(RDL__SCRIPT_SEMAPHORE_TAKE, "semaphore_take")                                                                         \
+    X(RDL__SCRIPT_SEMAPHORE_UNDO, "semaphore_undo")                                                                         \
+    X(RDL__SCRIPT_SEMAPHORE_ADD, "semaphore_add")                                                                           \
+    X(RDL__SCRIPT_SEMAPHORE_DRAIN, "semaphore_drain")                                                                       \
+    X(RDL__SCRIPT_SEMAPHORE_TRY_SET, "semaphore_try_set")                                                                   \
+    X(RDL__SCRIPT_PERMIT_TAKE, "permit_take")                                                                               \
+    X(RDL__SCRIPT_PERMIT_UNDO, "permit_undo")                                                                               \
+    X(RDL__SCRIPT_PERMIT_RELEASE, "permit_release")                                                                         \
+    X(RDL__SCRIPT_PERMIT_EXTEND, "permit_extend")                                                                           \
+    X(RDL__SCRIPT_PERMIT_LOOK, "permit_look")                                                                               \
+    X(RDL__SCRIPT_PERMIT_SET, "permit_set")                                                                                 \
+    X(RDL__SCRIPT_LATCH_TRY_SET, "latch_try_set")                                                                           \
+    X(RDL__SCRIPT_LATCH_COUNT_DOWN, "latch_count_down")
+
+#define RDL__SCRIPTS(X)                                                                                                     \
+    RDL__SCRIPTS_GREETING(X)                                                                                                \
+    RDL__SCRIPTS_LATER(X)
+
 enum rdl__script_id {
 #define RDL__SCRIPTS_ENUM_(id, name) id,
     RDL__SCRIPTS(RDL__SCRIPTS_ENUM_)
 #undef RDL__SCRIPTS_ENUM_
         RDL__SCRIPT_COUNT
 };
+
+/* Those of the greeting come first. */
+#define RDL__SCRIPT_GREETING_COUNT RDL__SCRIPT_SEMAPHORE_TAKE
 
 struct rdl__script {
     const char *name;

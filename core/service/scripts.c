@@ -20,11 +20,11 @@ void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, 
 
 unsigned rdl__scripts_load(struct rdl__buf *to)
 {
-    for (int i = 0; i < RDL__SCRIPT_COUNT; i++) {
+    for (int i = 0; i < RDL__SCRIPT_GREETING_COUNT; i++) {
         rdl__cmd_begin(to, 3);
         rdl__cmd_arg(to, "SCRIPT", 6);
         rdl__cmd_arg(to, "LOAD", 4);
         rdl__cmd_arg(to, rdl__scripts[i].body, rdl__scripts[i].body_len);
     }
-    return RDL__SCRIPT_COUNT;
+    return RDL__SCRIPT_GREETING_COUNT;
 }

@@ -8,7 +8,7 @@
  * arguments, which the caller appends. */
 void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args);
 
-/* Append SCRIPT LOAD for every script there is. Returns their number. */
+/* Append SCRIPT LOAD for every script of the greeting. Returns their number. */
 unsigned rdl__scripts_load(struct rdl__buf *to);
 
 #endif

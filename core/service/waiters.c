@@ -7,8 +7,16 @@
  *
  * So one who joins a confirmed channel on which others wait may go straight to sleep, without a try: whatever wakes the
  * others reaches it in turn. One who finds the channel confirmed and empty cannot happen: the last to leave unsubscribes.
+ *
+ * Where wishes differ, that is not enough: a message may have passed over the sleepers, because none of their wishes fitted,
+ * just before somebody with a smaller wish joins. So who joins such a channel when it is confirmed tries once more. What is
+ * known to be free, from a message or from the answer to a try, less what those who are trying may take of it, is offered to
+ * the sleepers in order (offer). What is known may be older than a grant whose answer is on its way: that costs a try in
+ * vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first place wakes the next.
  */
 #include "core/service/waiters.h"
+
+#include "core/wire/reply.h"
 
 #include <redlatch/error.h>
 #include <string.h>
@@ -20,24 +28,78 @@ struct rdl__channel {
     bool subscribed;
     struct rdl__link sleepers;
     struct rdl__timer hint;
-    unsigned waiters; /* asleep and trying */
-    uint64_t epoch;   /* raised by every message */
+    enum rdl__news news; /* of those who wait here */
+    unsigned waiters;    /* asleep and trying */
+    uint32_t next_place; /* of who joins */
+    uint64_t epoch;      /* raised by every message */
+    int64_t known;       /* free, as far as is known; UNKNOWN */
+    int64_t trying;      /* wishes of those who were woken */
     size_t size;
     char name[];
 };
 
+#define UNKNOWN INT64_C(-1)
+
 static const struct rdl__topic_ops topic_ops;
+
+static void channel_free(struct rdl__channel *c);
+
+static void set_woken(struct rdl__waiter *w, bool woken)
+{
+    if (w->woken != woken)
+        w->channel->trying += woken ? (int64_t)w->wish : -(int64_t)w->wish;
+    w->woken = woken;
+}
+
+static void wake(struct rdl__waiter *w, int64_t now)
+{
+    rdl__list_remove(&w->link);
+    set_woken(w, true);
+    w->ops->go(w, now);
+}
+
+static struct rdl__waiter *first_of(struct rdl__channel *c)
+{
+    return rdl__list_empty(&c->sleepers) ? NULL : rdl__container(c->sleepers.next, struct rdl__waiter, link);
+}
 
 static void wake_first(struct rdl__channel *c, int64_t now)
 {
-    struct rdl__link *l = rdl__list_pop(&c->sleepers);
+    struct rdl__waiter *w = first_of(c);
+
+    if (w != NULL)
+        wake(w, now);
+}
+
+/* The first sleeper whom the offer may reach and who fits into what is known to be free; NULL: none. */
+static struct rdl__waiter *who_fits(struct rdl__channel *c)
+{
+    struct rdl__waiter *w = first_of(c);
+
+    if (w == NULL || (w->in_order && c->trying > 0))
+        return NULL;
+    if (c->known == UNKNOWN)
+        return c->trying > 0 ? NULL : w;
+    if (w->in_order)
+        return (int64_t)w->wish <= c->known ? w : NULL;
+    for (struct rdl__link *l = c->sleepers.next; l != &c->sleepers; l = l->next) {
+        w = rdl__container(l, struct rdl__waiter, link);
+        if ((int64_t)w->wish <= c->known - c->trying)
+            return w;
+    }
+    return NULL;
+}
+
+/* Wake, in order, all who fit. One who is woken may leave, and the last one takes the channel with it: that one ends this. */
+static void offer(struct rdl__channel *c, int64_t now)
+{
     struct rdl__waiter *w;
 
-    if (l == NULL)
-        return;
-    w = rdl__container(l, struct rdl__waiter, link);
-    w->woken = true;
-    w->ops->go(w, now);
+    c->waiters++; /* so that the channel stays */
+    while ((w = who_fits(c)) != NULL)
+        wake(w, now);
+    if (--c->waiters == 0)
+        channel_free(c);
 }
 
 /* Everyone asleep now; each may leave, and the last one takes the channel with it. */
@@ -48,12 +110,26 @@ static void wake_all(struct rdl__channel *c, int64_t now)
     rdl__list_init(&woken);
     rdl__list_splice_front(&woken, &c->sleepers);
     for (l = woken.next; l != &woken; l = l->next)
-        rdl__container(l, struct rdl__waiter, link)->woken = true;
+        set_woken(rdl__container(l, struct rdl__waiter, link), true);
     while ((l = rdl__list_pop(&woken)) != NULL) {
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
         w->ops->go(w, now);
     }
+}
+
+/* Somebody should look, although nothing is known. */
+static void wake_somebody(struct rdl__channel *c, int64_t now)
+{
+    struct rdl__waiter *w = first_of(c);
+
+    c->known = UNKNOWN;
+    if (w == NULL)
+        return;
+    if (w->news == RDL__NEWS_ALL)
+        wake_all(c, now);
+    else if (!w->in_order || c->trying == 0)
+        wake(w, now);
 }
 
 static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
@@ -81,7 +157,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
     struct rdl__channel *c = rdl__container(timer, struct rdl__channel, hint);
 
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try says better */
-    wake_first(c, now);
+    wake_somebody(c, now);
 }
 
 static void on_subscribed(struct rdl__topic *topic, int64_t now)
@@ -89,13 +165,12 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
     struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
 
     c->epoch++;
-    wake_first(c, now);
+    wake_somebody(c, now);
 }
 
-static void on_message(struct rdl__topic *topic, const char *payload, size_t len, int64_t now)
+/* `0` and `1` on a channel where they are commands. */
+static void on_command(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
-    struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
-
     if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
         return;
     c->epoch++;
@@ -105,9 +180,40 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
         wake_first(c, now);
 }
 
+static void on_total(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+{
+    const struct rdl__reply text = {.type = RDL__REPLY_STRING, .str = payload, .len = len};
+    int64_t total;
+
+    if (!rdl__reply_integer(&text, &total) || total <= 0)
+        return;
+    c->epoch++;
+    if (c->news == RDL__NEWS_SOME) {
+        wake_somebody(c, now);
+        return;
+    }
+    c->known = total;
+    offer(c, now);
+}
+
+static void on_message(struct rdl__topic *topic, const char *payload, size_t len, int64_t now)
+{
+    struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
+
+    if (c->news == RDL__NEWS_WAKE) {
+        on_command(c, payload, len, now);
+    } else if (c->news == RDL__NEWS_ALL) {
+        c->epoch++;
+        wake_all(c, now);
+    } else {
+        on_total(c, payload, len, now);
+    }
+}
+
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
 
-static struct rdl__channel *channel_new(struct rdl__waiters *ws, const char *name, size_t len, bool subscribed, int64_t now)
+static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news news, const char *name, size_t len,
+                                        bool subscribed, int64_t now)
 {
     size_t size = sizeof(struct rdl__channel) + len;
     struct rdl__channel *c = rdl__zalloc(ws->mem, size);
@@ -116,6 +222,8 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, const char *nam
         return NULL;
     c->ws = ws;
     c->size = size;
+    c->news = news;
+    c->known = UNKNOWN;
     memcpy(c->name, name, len);
     c->node.key = c->topic.node.key = c->name;
     c->node.key_len = c->topic.node.key_len = len;
@@ -157,15 +265,41 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
     struct rdl__channel *c =
-        n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, name, len, subscribed, now);
+        n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, w->news, name, len, subscribed, now);
 
     if (c == NULL)
         return RDL_ENOMEM;
     w->channel = c;
+    w->place = c->next_place++;
     c->waiters++;
-    rdl__list_push_back(&c->sleepers, &w->link);
     arm_sooner(c, hint_ms, now);
+    if (c->news != RDL__NEWS_WAKE && !w->in_order && c->topic.confirmed) {
+        set_woken(w, true);
+        return 1;
+    }
+    rdl__list_push_back(&c->sleepers, &w->link);
     return RDL_OK;
+}
+
+void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
+{
+    if (w->channel != NULL && w->epoch == w->channel->epoch)
+        w->channel->known = total;
+}
+
+/* Back among the sleepers, to where it came. */
+static void sleep_again(struct rdl__channel *c, struct rdl__waiter *w)
+{
+    struct rdl__link *l = c->sleepers.next;
+
+    while (l != &c->sleepers && (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) < 0)
+        l = l->next;
+    rdl__list_insert_before(l, &w->link);
+}
+
+static bool wishes_differ(const struct rdl__channel *c)
+{
+    return c->news == RDL__NEWS_TOTAL || c->news == RDL__NEWS_SOME;
 }
 
 void rdl__waiter_sent(struct rdl__waiter *w)
@@ -180,9 +314,11 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
 
     if (w->epoch != c->epoch)
         return false;
-    w->woken = false;
-    rdl__list_push_front(&c->sleepers, &w->link); /* it has waited longest */
+    set_woken(w, false);
+    sleep_again(c, w);
     arm(c, hint_ms, now);
+    if (wishes_differ(c))
+        offer(c, now);
     return true;
 }
 
@@ -195,15 +331,19 @@ void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
 void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
 {
     struct rdl__channel *c = w->channel;
-    bool hand_on = w->woken && !used;
+    bool was_woken = w->woken;
 
     if (c == NULL)
         return;
     rdl__list_remove(&w->link);
+    set_woken(w, false);
     w->channel = NULL;
-    w->woken = false;
+    if (w->in_order)
+        c->known = UNKNOWN; /* whoever is first now has not tried yet */
     if (--c->waiters == 0)
         channel_free(c);
-    else if (hand_on)
+    else if (wishes_differ(c) && (was_woken || w->in_order))
+        offer(c, now);
+    else if (was_woken && !used)
         wake_first(c, now);
 }

@@ -6,6 +6,8 @@
  *   owner.h    who holds a lock: a thread, unless you say otherwise
  *   lock.h     lock types and their verbs, blocking
  *   async.h    the same verbs without waiting
+ *   semaphore.h  permits, with and without ids and leases
+ *   latch.h    a count-down latch
  *   observe.h  log and metrics sinks
  *
  * Rules that hold everywhere
@@ -21,9 +23,11 @@
 #include <redlatch/async.h>
 #include <redlatch/client.h>
 #include <redlatch/error.h>
+#include <redlatch/latch.h>
 #include <redlatch/lock.h>
 #include <redlatch/observe.h>
 #include <redlatch/owner.h>
+#include <redlatch/semaphore.h>
 #include <redlatch/version.h>
 
 #endif

@@ -1,0 +1,187 @@
+/* semaphore.h - permits, shared by all who name the same semaphore.
+ *
+ * Two kinds. A permit of rdl_semaphore_t is a number: whoever took it may give it back, and one whose taker has died is gone
+ * until somebody adds another. A permit of rdl_permit_semaphore_t has an id and a lease, after which it returns by itself.
+ * In Redis they are what Java's RSemaphore and RPermitExpirableSemaphore know (WIRE.md). The two share names: one of them in
+ * a client, as with locks.
+ *
+ * How many permits there are is said once, by whoever comes first (try_set_permits); until then there are none. A semaphore
+ * has no owner: permits may be acquired here and released there. The owner of a call (owner.h) only tells whose calls
+ * rdl_owner_cancel ends.
+ *
+ * Waiters are woken by messages. Without the fair option whoever fits goes first: many who want 1 permit can keep one who
+ * wants 10 waiting for ever. With it nobody in this process overtakes, and processes take turns: the first waiter of each
+ * that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue holds it up for at
+ * most 20 s. Java knows of no such queue, and overtakes.
+ *
+ * A call that ends without an answer (RDL_EUNKNOWN) is seen to: an acquire or drain is undone, a release goes on, all in the
+ * background and exactly once. Setting and adding permits is done or not, which only looking will tell.
+ *
+ * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of range),
+ * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED; RDL_EDEADLK of a blocking one on the client's loop thread. Others are said with the
+ * verb. Blocking verbs without a wait take at most command_timeout_ms.
+ */
+#ifndef REDLATCH_SEMAPHORE_H
+#define REDLATCH_SEMAPHORE_H
+
+#include <redlatch/async.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rdl_semaphore rdl_semaphore_t;
+typedef struct rdl_permit_semaphore rdl_permit_semaphore_t;
+
+/* Most permits in one call, and of one semaphore. */
+#define RDL_PERMITS_MAX INT32_MAX
+/* Most permits with ids in one call. */
+#define RDL_PERMIT_IDS_MAX 1000
+/* Lease of a permit that does not return by itself. */
+#define RDL_LEASE_NEVER INT64_MAX
+
+#define RDL_SEMAPHORE_OPTIONS_VERSION 1
+
+typedef struct rdl_semaphore_options {
+    uint32_t version; /* RDL_SEMAPHORE_OPTIONS_VERSION */
+    bool fair;        /* see above; all processes that are to take turns must set it */
+    size_t name_len;  /* the name's bytes when it is not a C string; 0: up to its NUL */
+} rdl_semaphore_options_t;
+
+#define RDL_SEMAPHORE_OPTIONS_INIT                                                                                          \
+    {                                                                                                                       \
+        .version = RDL_SEMAPHORE_OPTIONS_VERSION                                                                            \
+    }
+
+/* ---- semaphore ----------------------------------------------------------------------------------------------------------- */
+
+/* Make a handle, to be freed with rdl_semaphore_free; nothing is sent. Two handles of a name are the same semaphore and must
+ * have the same options. Errors: as the constructors of lock.h. */
+RDL_API int rdl_semaphore(rdl_client_t *client, const char *name, const rdl_semaphore_options_t *options,
+                          rdl_semaphore_t **ret_semaphore, rdl_err_t *err);
+
+/* NULL is fine; returns NULL. Not while a call on this handle is under way. Permits stay taken. */
+RDL_API rdl_semaphore_t *rdl_semaphore_free(rdl_semaphore_t *semaphore);
+
+/* Valid while the handle is. */
+RDL_API const char *rdl_semaphore_name(const rdl_semaphore_t *semaphore, size_t *ret_len);
+
+/* Take `permits` (1 to RDL_PERMITS_MAX) at once, waiting for them at most wait_ms (as rdl_try_lock: 0 asks once,
+ * RDL_WAIT_FOREVER has no limit). Also RDL_ETIMEDOUT, RDL_ECANCELED. */
+RDL_API int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permits, int64_t wait_ms, rdl_err_t *err);
+
+/* The same with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
+RDL_API int rdl_semaphore_acquire(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+
+/* Give `permits` (1 to RDL_PERMITS_MAX) back, and wake who waits. Nobody checks that they had been taken. */
+RDL_API int rdl_semaphore_release(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+
+/* How many are free, 0 or more. */
+RDL_API int64_t rdl_semaphore_available(rdl_semaphore_t *semaphore, rdl_err_t *err);
+
+/* Take all that are free, without waiting. Returns how many, 0 or more. */
+RDL_API int64_t rdl_semaphore_drain(rdl_semaphore_t *semaphore, rdl_err_t *err);
+
+/* Say how many permits there are (0 to RDL_PERMITS_MAX), unless somebody has done so. Returns 1 done, 0 it was said before. */
+RDL_API int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+
+/* Make it so many more, or fewer (-RDL_PERMITS_MAX to RDL_PERMITS_MAX, not 0). */
+RDL_API int rdl_semaphore_add_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+
+/* The same without waiting; the rules of async.h hold. `result` is what the blocking twin returns. An acquire can be
+ * canceled by rdl_op_cancel. */
+typedef void (*rdl_semaphore_fn)(rdl_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg);
+
+RDL_API int rdl_semaphore_try_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, int64_t wait_ms,
+                                            rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, rdl_semaphore_fn fn,
+                                        void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_release_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, rdl_semaphore_fn fn,
+                                        void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_available_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rdl_semaphore_fn fn, void *arg,
+                                          rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_drain_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rdl_semaphore_fn fn, void *arg,
+                                      rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_try_set_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                                rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_add_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                            rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+
+/* ---- permits with ids and leases ----------------------------------------------------------------------------------------- */
+
+/* A permit's id, as Java shows it: 32 lower-case hex digits and a NUL. Plain data: it may be copied and handed on. */
+typedef struct rdl_permit {
+    char id[33];
+} rdl_permit_t;
+
+/* As rdl_semaphore, rdl_semaphore_free and rdl_semaphore_name. */
+RDL_API int rdl_permit_semaphore(rdl_client_t *client, const char *name, const rdl_semaphore_options_t *options,
+                                 rdl_permit_semaphore_t **ret_semaphore, rdl_err_t *err);
+RDL_API rdl_permit_semaphore_t *rdl_permit_semaphore_free(rdl_permit_semaphore_t *semaphore);
+RDL_API const char *rdl_permit_semaphore_name(const rdl_permit_semaphore_t *semaphore, size_t *ret_len);
+
+/* Take `count` permits (1 to RDL_PERMIT_IDS_MAX) at once, waiting at most wait_ms, each for lease_ms (1 to RDL_LEASE_MAX_MS,
+ * or RDL_LEASE_NEVER); their ids go to ret_permits, which has room for as many. A lease is not renewed: it is the server's
+ * clock that ends it. Also RDL_ETIMEDOUT, RDL_ECANCELED, RDL_ELOST (the answer came when the lease was over). */
+RDL_API int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms,
+                                             int64_t lease_ms, rdl_permit_t *ret_permits, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t lease_ms,
+                                         rdl_permit_t *ret_permits, rdl_err_t *err);
+
+/* Give back those `count` permits (1 to RDL_PERMIT_IDS_MAX, no id twice), wherever they were acquired. Also RDL_ELOST: one of
+ * them has expired or was released already; then none is released. */
+RDL_API int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
+                                         rdl_err_t *err);
+
+/* See that the permit lasts at least lease_ms from now; never shortens it. Also RDL_ELOST. */
+RDL_API int rdl_permit_semaphore_extend(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, int64_t lease_ms,
+                                        rdl_err_t *err);
+
+/* How long the permit still lasts, by the server's clock; RDL_LEASE_NEVER. Also RDL_ELOST. */
+RDL_API int64_t rdl_permit_semaphore_remaining_ms(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit,
+                                                  rdl_err_t *err);
+
+/* How many permits are free, and how many are taken; expired ones count as free. */
+RDL_API int64_t rdl_permit_semaphore_available(rdl_permit_semaphore_t *semaphore, rdl_err_t *err);
+RDL_API int64_t rdl_permit_semaphore_acquired(rdl_permit_semaphore_t *semaphore, rdl_err_t *err);
+
+/* As those of rdl_semaphore_t; set_permits says how many there are in all, free and taken, whatever was said before. */
+RDL_API int rdl_permit_semaphore_try_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
+
+/* The same without waiting. ret_permits must stay until the callback; lists of permits are copied. */
+typedef void (*rdl_permit_semaphore_fn)(rdl_permit_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg);
+
+RDL_API int rdl_permit_semaphore_try_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                                   int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits,
+                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                               int64_t lease_ms, rdl_permit_t *ret_permits, rdl_permit_semaphore_fn fn,
+                                               void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_release_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                               const rdl_permit_t *permits, rdl_permit_semaphore_fn fn, void *arg,
+                                               rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_extend_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                              const rdl_permit_t *permit, int64_t lease_ms, rdl_permit_semaphore_fn fn,
+                                              void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_remaining_ms_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                    const rdl_permit_t *permit, rdl_permit_semaphore_fn fn, void *arg,
+                                                    rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_available_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                 rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_acquired_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_try_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                       int64_t permits, rdl_permit_semaphore_fn fn, void *arg,
+                                                       rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

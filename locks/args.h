@@ -1,0 +1,19 @@
+/* args.h - what the public faces of locks, semaphores and latches check alike. */
+#ifndef REDLATCH_LOCKS_ARGS_H
+#define REDLATCH_LOCKS_ARGS_H
+
+#include "locks/call.h"
+
+/* *len: the name's, 0: up to its NUL. `thing` is what the name is of, for the error text. */
+int rdl__check_name(const char *thing, const char *name, size_t *len, rdl_err_t *err);
+int rdl__check_wait(int64_t wait_ms, rdl_err_t *err);
+int rdl__check_lease(int64_t lease_ms, rdl_err_t *err);
+
+/* The handle, which may be NULL, and its client. */
+int rdl__check_handle(const char *thing, const rdl_lock_t *lock, rdl_err_t *err);
+int rdl__check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t *err);
+
+/* Check the order's owner, then do it on the loop. The handle is checked already. */
+int rdl__start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* guarded.h - verbs that change a count, each exactly once; and what semaphores and latches have in common beside them.
+ *
+ * A count has no fields by which a repeat would be known, so each such request carries a number, and its script stores the
+ * answer under it, in the guard (PROTOCOL.md, 2). The guard outlives every repeat of the request, and its undo. When the
+ * answer has been read, the next verb on the same name takes it away; one that is forgotten goes by itself.
+ */
+#ifndef REDLATCH_LOCKS_GUARDED_H
+#define REDLATCH_LOCKS_GUARDED_H
+
+#include "locks/verb.h"
+
+/* Draw op->n, and find a guard to take away. */
+void rdl__guarded_number(rdl_op_t *op);
+
+/* The guard will not be wanted any more, unless a first sending may still come.  @locks none */
+void rdl__guarded_settled(const rdl_op_t *op);
+
+/* How long a guard is kept, in ms. */
+int64_t rdl__guard_ms(const rdl_client_t *client);
+
+struct rdl__guarded_form {
+    int script;   /* its keys begin with N, channel, guard; its arguments with op->count and the guard's time */
+    bool queue;   /* it knows the queue of a fair semaphore */
+    bool forgets; /* it takes op->settled_n's guard away */
+};
+
+void rdl__guarded_put(const rdl_op_t *op, struct rdl__buf *to, bool eval, const struct rdl__guarded_form *form);
+
+/* The two keys of the queue. */
+void rdl__put_queue(struct rdl__buf *to, const struct rdl__name *name);
+
+/* Verbs that consist of one request, verb->script; op->answer is the result. With an heir, its undo is begun after an error
+ * of the server's, too. */
+rdl__step_t rdl__guarded_begin(rdl_op_t *op, int64_t now);
+void rdl__guarded_encode(rdl_op_t *op, struct rdl__buf *to, bool eval);
+rdl__step_t rdl__guarded_answered(rdl_op_t *op, int64_t now);
+
+/* Undo: give back what was taken; or, for what must go on, the same once more. */
+void rdl__guarded_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval);
+void rdl__guarded_put_again(const rdl_op_t *op, struct rdl__buf *to, bool eval);
+
+/* What RDL_EUNKNOWN means where nothing is undone. */
+const char *rdl__goes_on(int code);
+const char *rdl__done_or_not(int code);
+
+const char *rdl__nothing_done(int code); /* of questions */
+
+/* The count itself, no less than 0. */
+void rdl__count_encode(rdl_op_t *op, struct rdl__buf *to, bool eval);
+void rdl__count_decode(rdl_op_t *op, const struct rdl__reply *reply);
+extern const struct rdl__verb rdl__verb_count;
+
+/* Begin a verb that may wait: the machine's first step. */
+rdl__step_t rdl__acquire_begin(rdl_op_t *op);
+
+#endif

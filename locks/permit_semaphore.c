@@ -1,0 +1,616 @@
+/* permit_semaphore.c - permits with ids and leases: a string, how many are free, and a sorted set, each taken one by the moment
+ * at which it expires (WIRE.md, Permit-expirable).
+ *
+ * The ids of a take are made from its number, so that its repeats and its undo name the same: no guard is wanted. They are
+ * unique as long as clients' random identities are.
+ */
+#include "core/base/err.h"
+#include "core/service/scripts.h"
+#include "locks/args.h"
+#include "locks/permits.h"
+#include "scripts/scripts.h"
+
+#include <string.h>
+
+#define ID_BYTES 16
+
+struct rdl_permit_semaphore {
+    rdl_lock_t handle; /* and nothing else: record.c makes it */
+};
+
+/* ---- ids ----------------------------------------------------------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* False: it is no id. */
+static bool id_bytes(const rdl_permit_t *permit, unsigned char to[ID_BYTES])
+{
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        int high = hex_value(permit->id[2 * i]), low = high < 0 ? -1 : hex_value(permit->id[2 * i + 1]);
+
+        if (low < 0)
+            return false;
+        to[i] = (unsigned char)(high << 4 | low);
+    }
+    return permit->id[32] == '\0';
+}
+
+static void id_text(const unsigned char id[ID_BYTES], rdl_permit_t *to)
+{
+    static const char hex[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        to->id[2 * i] = hex[id[i] >> 4];
+        to->id[2 * i + 1] = hex[id[i] & 0xf];
+    }
+    to->id[32] = '\0';
+}
+
+/* The id of permit `n` of this client: the client's random bytes, stirred by n; the stirring never makes two n alike. */
+static void id_make(const rdl_client_t *client, int64_t n, unsigned char to[ID_BYTES])
+{
+    unsigned char seed[ID_BYTES];
+    const char *at = client->uuid.text;
+    uint64_t half;
+
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        at += *at == '-';
+        seed[i] = (unsigned char)((unsigned)hex_value(at[0]) << 4 | (unsigned)hex_value(at[1]));
+        at += 2;
+    }
+    for (size_t i = 0; i < ID_BYTES; i += sizeof half) {
+        struct rdl__rand stir;
+
+        memcpy(&half, seed + i, sizeof half);
+        stir.state = half + (uint64_t)n;
+        half = rdl__rand_next(&stir);
+        memcpy(to + i, &half, sizeof half);
+    }
+}
+
+static void put_id(struct rdl__buf *to, const rdl_permit_t *permit)
+{
+    unsigned char id[ID_BYTES];
+
+    (void)id_bytes(permit, id); /* it was checked when the call began */
+    rdl__cmd_arg(to, id, sizeof id);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------------ */
+
+/* EVALSHA and the keys that all scripts of permits begin with. */
+static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, size_t more_keys, size_t args)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    rdl__script_begin(to, script, eval, 3 + more_keys, args);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_suffixed(to, name, "timeout");
+    rdl__put_channel(to, name);
+}
+
+/* A take, or what undoes it. */
+static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    unsigned char id[ID_BYTES];
+
+    put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + (size_t)op->count);
+    if (name->settings.in_order)
+        rdl__put_queue(to, name);
+    if (op->lease_ms == RDL_LEASE_NEVER)
+        rdl__cmd_arg(to, "never", 5);
+    else
+        rdl__cmd_int(to, op->lease_ms);
+    rdl__cmd_arg(to, "publish", 7);
+    rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
+    rdl__cmd_int(to, op->wait_ms > 0);
+    for (int64_t i = 0; i < op->count; i++) {
+        id_make(name->client, op->n + i, id);
+        rdl__cmd_arg(to, id, sizeof id);
+    }
+}
+
+/* ---- acquiring ----------------------------------------------------------------------------------------------------------- */
+
+static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
+{
+    rdl_client_t *client = rdl__op_client(op);
+
+    (void)now;
+    op->n = rdl__client_number(client);
+    for (int64_t i = 1; i < op->count; i++)
+        (void)rdl__client_number(client);
+    return rdl__acquire_begin(op);
+}
+
+static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_take(op, to, eval, RDL__SCRIPT_PERMIT_TAKE);
+}
+
+static void take_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO);
+}
+
+/* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. */
+static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
+
+    op->hint_ms = -1;
+    rdl__decode_number(op, free != NULL ? free : reply);
+    if (free == NULL || op->refused_words)
+        return;
+    op->answer = -1 - op->answer;
+    if (ms == NULL || !rdl__reply_integer(ms, &op->hint_ms))
+        op->hint_ms = -1;
+}
+
+static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
+{
+    rdl_client_t *client = rdl__op_client(op);
+    bool valid =
+        op->lease_ms == RDL_LEASE_NEVER || now < rdl__watchdog_validity(client->watchdog, op->req.sent_at, op->lease_ms);
+    unsigned char id[ID_BYTES];
+
+    if (rdl__answer_failed(op) == RDL_OK && op->answer >= 0 && valid)
+        for (int64_t i = 0; i < op->count; i++) {
+            id_make(client, op->n + i, id);
+            id_text(id, &op->permits[i]);
+        }
+    return rdl__permits_answered(op, valid, op->hint_ms);
+}
+
+static const struct rdl__verb take_verb = {
+    .acquires = true,
+    .has_heir = true,
+    .heir_mode = RDL__HEIR_FOLLOWS,
+    .begin = take_begin,
+    .encode = take_encode,
+    .decode = take_decode,
+    .answered = take_answered,
+    .put_undo = take_put_undo,
+};
+
+/* ---- giving back --------------------------------------------------------------------------------------------------------- */
+
+static void release_put(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)op->count);
+    rdl__cmd_arg(to, "publish", 7);
+    for (int64_t i = 0; i < op->count; i++)
+        put_id(to, &op->permits[i]);
+}
+
+static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    release_put(op, to, eval);
+}
+
+/* A repeat finds its own work done. */
+static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
+{
+    int rc = rdl__answer_failed(op);
+
+    (void)now;
+    if (rc < 0)
+        return (rdl__step_t){.what = RDL__DO_FINISH, .rc = rc, .undo = rc != RDL_ECLOSED};
+    return op->answer == RDL__NO_HOLD && !op->req.resent ? rdl__finish_with(RDL_ELOST) : rdl__answer_is(op, RDL_OK);
+}
+
+static const char *release_texts(int code)
+{
+    return code == RDL_ELOST ? "a permit has expired or is not taken: none was released" : rdl__goes_on(code);
+}
+
+static const struct rdl__verb release_verb = {
+    .copies_permits = true,
+    .has_heir = true,
+    .heir_mode = RDL__HEIR_REPLACES,
+    .begin = rdl__begin_by_asking,
+    .encode = release_encode,
+    .decode = rdl__decode_number,
+    .answered = release_answered,
+    .put_undo = release_put,
+    .texts = release_texts,
+};
+
+/* ---- one permit ---------------------------------------------------------------------------------------------------------- */
+
+static void extend_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
+    rdl__cmd_arg(to, "publish", 7);
+    rdl__cmd_int(to, op->lease_ms);
+    put_id(to, op->permits);
+}
+
+static rdl__step_t remaining_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    return op->answer == RDL__NO_HOLD && rdl__answer_failed(op) == RDL_OK ? rdl__finish_with(RDL_ELOST)
+                                                                          : rdl__answer_is(op, op->answer);
+}
+
+static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
+{
+    rdl__step_t step = remaining_answered(op, now);
+
+    op->answer = RDL_OK;
+    return step;
+}
+
+static const char *permit_texts(int code)
+{
+    return code == RDL_ELOST ? "the permit has expired or is not taken" : rdl__done_or_not(code);
+}
+
+static const struct rdl__verb extend_verb = {
+    .copies_permits = true,
+    .begin = rdl__begin_by_asking,
+    .encode = extend_encode,
+    .decode = rdl__decode_number,
+    .answered = extend_answered,
+    .texts = permit_texts,
+};
+
+static const struct rdl__verb remaining_verb = {
+    .copies_permits = true,
+    .begin = rdl__begin_by_asking,
+    .encode = extend_encode,
+    .decode = rdl__decode_number,
+    .answered = remaining_answered,
+    .texts = permit_texts,
+};
+
+/* ---- how many ------------------------------------------------------------------------------------------------------------ */
+
+static void look_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_LOOK, 0, 1);
+    rdl__cmd_arg(to, "publish", 7);
+}
+
+/* Element i of what the script answers. */
+static void decode_look(rdl_op_t *op, const struct rdl__reply *reply, size_t i)
+{
+    const struct rdl__reply *number = rdl__reply_at(reply, i);
+
+    rdl__decode_number(op, number != NULL ? number : reply);
+}
+
+static void decode_free(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    decode_look(op, reply, 0);
+}
+
+static void decode_taken(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    decode_look(op, reply, 1);
+}
+
+static rdl__step_t look_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+}
+
+static const struct rdl__verb available_verb = {
+    .begin = rdl__begin_by_asking,
+    .encode = look_encode,
+    .decode = decode_free,
+    .answered = look_answered,
+    .texts = rdl__nothing_done,
+};
+
+static const struct rdl__verb acquired_verb = {
+    .begin = rdl__begin_by_asking,
+    .encode = look_encode,
+    .decode = decode_taken,
+    .answered = look_answered,
+    .texts = rdl__nothing_done,
+};
+
+static void set_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_SET, 0, 2);
+    rdl__cmd_arg(to, "publish", 7);
+    rdl__cmd_int(to, op->count);
+}
+
+static const struct rdl__verb set_verb = {
+    .begin = rdl__begin_by_asking,
+    .encode = set_encode,
+    .decode = rdl__decode_number,
+    .answered = look_answered,
+    .texts = rdl__done_or_not,
+};
+
+/* ---- the public face ----------------------------------------------------------------------------------------------------- */
+
+int rdl_permit_semaphore(rdl_client_t *client, const char *name, const rdl_semaphore_options_t *options,
+                         rdl_permit_semaphore_t **ret_semaphore, rdl_err_t *err)
+{
+    rdl_lock_t *handle;
+    int rc;
+
+    if (ret_semaphore == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "ret_semaphore is NULL");
+    if ((rc = rdl__semaphore_make(client, &rdl__permit_semaphore_ops, name, options, &handle, err)) == RDL_OK)
+        *ret_semaphore = rdl__container(handle, rdl_permit_semaphore_t, handle);
+    return rc;
+}
+
+rdl_permit_semaphore_t *rdl_permit_semaphore_free(rdl_permit_semaphore_t *semaphore)
+{
+    if (semaphore != NULL)
+        (void)rdl_lock_free(&semaphore->handle);
+    return NULL;
+}
+
+const char *rdl_permit_semaphore_name(const rdl_permit_semaphore_t *semaphore, size_t *ret_len)
+{
+    return semaphore == NULL ? NULL : rdl_lock_name(&semaphore->handle, ret_len);
+}
+
+static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
+{
+    ((rdl_permit_semaphore_fn)op->fn)(rdl__container(op->lock, rdl_permit_semaphore_t, handle), result, err, op->arg);
+}
+
+static rdl_lock_t *handle_of(rdl_permit_semaphore_t *semaphore)
+{
+    return semaphore == NULL ? NULL : &semaphore->handle;
+}
+
+static int check_take(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+
+    if (rc < 0)
+        return rc;
+    if (order->permits == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "ret_permits is NULL");
+    return order->lease_ms == RDL_LEASE_NEVER ? RDL_OK : rdl__check_lease(order->lease_ms, err);
+}
+
+static int check_ids(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+    unsigned char id[ID_BYTES];
+
+    if (rc == RDL_OK && order->permits == NULL)
+        rc = rdl__err_set(err, RDL_EINVAL, "permits is NULL");
+    for (int64_t i = 0; rc == RDL_OK && i < order->count; i++)
+        if (!id_bytes(&order->permits[i], id))
+            rc = rdl__err_set(err, RDL_EINVAL, "permit %lld is no id: 32 lower-case hex digits are wanted", (long long)i);
+    return rc;
+}
+
+static int check_one(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = check_ids(order, err);
+
+    return rc < 0 || order->verb == &remaining_verb ? rc : rdl__check_lease(order->lease_ms, err);
+}
+
+static int check_number(const struct rdl__order *order, rdl_err_t *err)
+{
+    return rdl__check_permits(order->count, 0, RDL_PERMITS_MAX, err);
+}
+
+/* The list is copied by the call, and not written to. */
+static rdl_permit_t *list_of(const rdl_permit_t *permits)
+{
+    return (rdl_permit_t *)(uintptr_t)permits;
+}
+
+/* Each order is written once, for the blocking verb and for its twin. */
+static struct rdl__order take_order(int64_t count, int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits)
+{
+    return (struct rdl__order){
+        .verb = &take_verb, .count = count, .wait_ms = wait_ms, .lease_ms = lease_ms, .permits = ret_permits};
+}
+
+static struct rdl__order release_order(int64_t count, const rdl_permit_t *permits)
+{
+    return (struct rdl__order){.verb = &release_verb, .count = count, .permits = list_of(permits)};
+}
+
+static struct rdl__order one_order(const struct rdl__verb *verb, const rdl_permit_t *permit, int64_t lease_ms)
+{
+    return (struct rdl__order){.verb = verb, .count = 1, .lease_ms = lease_ms, .permits = list_of(permit)};
+}
+
+static struct rdl__order number_order(const struct rdl__verb *verb, int64_t permits)
+{
+    return (struct rdl__order){.verb = verb, .count = permits};
+}
+
+int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms, int64_t lease_ms,
+                                     rdl_permit_t *ret_permits, rdl_err_t *err)
+{
+    struct rdl__order order = take_order(count, wait_ms, lease_ms, ret_permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_take(&order, err), err);
+}
+
+int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t lease_ms,
+                                 rdl_permit_t *ret_permits, rdl_err_t *err)
+{
+    return rdl_permit_semaphore_try_acquire(semaphore, count, RDL_WAIT_FOREVER, lease_ms, ret_permits, err);
+}
+
+int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
+                                 rdl_err_t *err)
+{
+    struct rdl__order order = release_order(count, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_ids(&order, err), err);
+}
+
+int rdl_permit_semaphore_extend(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, int64_t lease_ms,
+                                rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&extend_verb, permit, lease_ms);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_one(&order, err), err);
+}
+
+int64_t rdl_permit_semaphore_remaining_ms(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&remaining_verb, permit, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), check_one(&order, err), err);
+}
+
+int64_t rdl_permit_semaphore_available(rdl_permit_semaphore_t *semaphore, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&available_verb, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), RDL_OK, err);
+}
+
+int64_t rdl_permit_semaphore_acquired(rdl_permit_semaphore_t *semaphore, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&acquired_verb, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), RDL_OK, err);
+}
+
+int rdl_permit_semaphore_try_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_try_set_permits, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_number(&order, err), err);
+}
+
+int rdl_permit_semaphore_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&set_verb, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_number(&order, err), err);
+}
+
+int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_add_permits, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), rdl__check_more(permits, err), err);
+}
+
+/* What the asynchronous twins add. */
+struct later {
+    rdl_owner_t *owner;
+    rdl_permit_semaphore_fn fn;
+    void *arg;
+};
+
+static int start(struct rdl__order *order, rdl_permit_semaphore_t *semaphore, const struct later *later, int rc,
+                 rdl_op_t **ret_op, rdl_err_t *err)
+{
+    order->owner = later->owner;
+    order->fn = (rdl__callback_fn *)later->fn;
+    order->arg = later->arg;
+    return rdl__semaphore_start(order, handle_of(semaphore), rc, ret_op, err);
+}
+
+int rdl_permit_semaphore_try_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                           int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = take_order(count, wait_ms, lease_ms, ret_permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_take(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                       int64_t lease_ms, rdl_permit_t *ret_permits, rdl_permit_semaphore_fn fn, void *arg,
+                                       rdl_op_t **ret_op, rdl_err_t *err)
+{
+    return rdl_permit_semaphore_try_acquire_async(semaphore, owner, count, RDL_WAIT_FOREVER, lease_ms, ret_permits, fn, arg,
+                                                  ret_op, err);
+}
+
+int rdl_permit_semaphore_release_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                       const rdl_permit_t *permits, rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                       rdl_err_t *err)
+{
+    struct rdl__order order = release_order(count, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_ids(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_extend_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, const rdl_permit_t *permit,
+                                      int64_t lease_ms, rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                      rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&extend_verb, permit, lease_ms);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_one(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_remaining_ms_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                            const rdl_permit_t *permit, rdl_permit_semaphore_fn fn, void *arg,
+                                            rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&remaining_verb, permit, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_one(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_available_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, rdl_permit_semaphore_fn fn,
+                                         void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&available_verb, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, RDL_OK, ret_op, err);
+}
+
+int rdl_permit_semaphore_acquired_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, rdl_permit_semaphore_fn fn,
+                                        void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&acquired_verb, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, RDL_OK, ret_op, err);
+}
+
+int rdl_permit_semaphore_try_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                               rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_try_set_permits, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_number(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&set_verb, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_number(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_add_permits, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, rdl__check_more(permits, err), ret_op, err);
+}
+
+const struct rdl__lock_ops rdl__permit_semaphore_ops = {
+    .name = "permit semaphore",
+    .thing = "semaphore",
+    .busy = "too few permits are free",
+    .channel = "redisson_sc",
+    .news = RDL__NEWS_SOME,
+    .call_back = call_back,
+};

@@ -1,0 +1,96 @@
+#include "locks/permits.h"
+
+#include "core/base/err.h"
+#include "locks/args.h"
+#include "scripts/scripts.h"
+
+/* ---- the public face ----------------------------------------------------------------------------------------------------- */
+
+int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name,
+                        const rdl_semaphore_options_t *options, rdl_lock_t **ret_handle, rdl_err_t *err)
+{
+    rdl_semaphore_options_t o = options != NULL ? *options : (rdl_semaphore_options_t)RDL_SEMAPHORE_OPTIONS_INIT;
+    struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE, .in_order = o.fair};
+    int rc;
+
+    if (client == NULL || name == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : "name");
+    if (o.version != RDL_SEMAPHORE_OPTIONS_VERSION)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "semaphore options have version %u: initialise them with RDL_SEMAPHORE_OPTIONS_INIT",
+                            (unsigned)o.version);
+    if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_name("semaphore", name, &o.name_len, err)) < 0)
+        return rc;
+    return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_handle, err);
+}
+
+int rdl__check_permits(int64_t permits, int64_t least, int64_t most, rdl_err_t *err)
+{
+    if (permits >= least && permits <= most)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "the number of permits is %lld: it must be %lld to %lld", (long long)permits,
+                        (long long)least, (long long)most);
+}
+
+int rdl__check_more(int64_t permits, rdl_err_t *err)
+{
+    if (permits == 0)
+        return rdl__err_set(err, RDL_EINVAL, "the number of permits is 0: there is nothing to add");
+    return rdl__check_permits(permits, -(int64_t)RDL_PERMITS_MAX, RDL_PERMITS_MAX, err);
+}
+
+int64_t rdl__semaphore_do(struct rdl__order *order, rdl_lock_t *handle, int rc, rdl_err_t *err)
+{
+    if (rc < 0 || (rc = rdl__check_wait(order->wait_ms, err)) < 0 || (rc = rdl__check_handle("semaphore", handle, err)) < 0)
+        return rc;
+    order->lock = handle;
+    return rdl__call(order, err);
+}
+
+int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    if (rc < 0 || (rc = rdl__check_wait(order->wait_ms, err)) < 0 || (rc = rdl__check_handle("semaphore", handle, err)) < 0)
+        return rc;
+    order->lock = handle;
+    return rdl__start(order, ret_op, err);
+}
+
+/* ---- verbs --------------------------------------------------------------------------------------------------------------- */
+
+rdl__step_t rdl__permits_answered(rdl_op_t *op, bool valid, int64_t hint_ms)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = rdl__answer_failed(op), .unsure = op->req.resent};
+
+    if (ev.code == RDL_OK && op->answer >= 0) {
+        rdl__waiter_told(&op->waiter, op->answer);
+        ev.kind = RDL__EV_TAKEN;
+        ev.valid = valid;
+        op->answer = 0;
+    } else if (ev.code == RDL_OK) {
+        rdl__waiter_told(&op->waiter, -1 - op->answer);
+        ev.kind = RDL__EV_REFUSED;
+        ev.ttl_ms = hint_ms;
+    }
+    return rdl__take_on(&op->take, &ev, &op->rand);
+}
+
+const struct rdl__verb rdl__verb_add_permits = {
+    .script = RDL__SCRIPT_SEMAPHORE_ADD,
+    .has_heir = true,
+    .heir_mode = RDL__HEIR_REPLACES,
+    .begin = rdl__guarded_begin,
+    .encode = rdl__guarded_encode,
+    .decode = rdl__decode_number,
+    .answered = rdl__guarded_answered,
+    .put_undo = rdl__guarded_put_again,
+    .texts = rdl__goes_on,
+};
+
+const struct rdl__verb rdl__verb_try_set_permits = {
+    .script = RDL__SCRIPT_SEMAPHORE_TRY_SET,
+    .begin = rdl__guarded_begin,
+    .encode = rdl__guarded_encode,
+    .decode = rdl__decode_number,
+    .answered = rdl__guarded_answered,
+    .texts = rdl__done_or_not,
+};

@@ -1,0 +1,18 @@
+-- Take all free permits of the semaphore.
+--
+-- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel
+-- KEYS[3]  the guard of this request       KEYS[4]  a guard that is done with, or absent
+-- ARGV[1]  not looked at                   ARGV[2]  how long the guard is kept, in ms
+-- Returns how many were taken, 0 or more.
+--
+-- May be repeated and may come late: the guard keeps the answer.
+-- include guarded.inc
+if done then
+    return tonumber(done)
+end
+local taken = math.max(0, count)
+call('set', guard, string.format('%.0f', taken), 'px', keep)
+if taken > 0 then
+    call('decrby', key, string.format('%.0f', taken))
+end
+return taken

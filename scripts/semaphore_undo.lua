@@ -1,0 +1,27 @@
+-- Give back what a take or drain has taken whose outcome its caller does not know, and see that it takes nothing later.
+--
+-- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel
+-- KEYS[3]  the guard of that request       KEYS[4], KEYS[5]  of a fair one: queue and signs of life
+-- ARGV[1]  not looked at                   ARGV[2]  how long the guard is kept, in ms
+-- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
+-- ARGV[4]  of a fair one: the caller's place in the queue, which is left
+-- Returns how many were given back.
+--
+-- May be repeated and may come late: the guard says '0' afterwards.
+local publish, channel = ARGV[3] or 'publish', KEYS[2]
+
+-- include publishes.inc
+-- include guarded.inc
+local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
+local place, queues = ARGV[4], true
+local back, free = tonumber(done or '0'), count
+
+-- include queue.inc
+if back > 0 then
+    free = call('incrby', key, back)
+end
+call('set', guard, '0', 'px', keep)
+if leave_queue() or back > 0 then
+    -- include publish_free.inc
+end
+return back

@@ -1,0 +1,267 @@
+/* test_permits.c - permits with ids and leases. */
+#include "tests/live/live.h"
+
+#define NAME "seats"
+#define TAKEN "{" NAME "}:timeout"
+#define LEASE_MS 30000
+
+LIVE_SUITE(permits, 60);
+
+/* ---- helpers ------------------------------------------------------------------------------------------------------------- */
+
+static rdl_permit_semaphore_t *semaphore(rdl_client_t *client, bool fair)
+{
+    rdl_semaphore_options_t options = RDL_SEMAPHORE_OPTIONS_INIT;
+    rdl_permit_semaphore_t *s = NULL;
+
+    options.fair = fair;
+    if (rdl_permit_semaphore(client, NAME, &options, &s, &err) < 0)
+        die("%s", err.message);
+    return s;
+}
+
+static rdl_permit_semaphore_t *open_with(int64_t permits, bool proxied, bool fair)
+{
+    rdl_permit_semaphore_t *s;
+    rdl_permit_t p;
+
+    stage_open(&st, .proxied = proxied,
+               .client = OPTIONS(.command_timeout_ms = 500, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    left_behind = true; /* a semaphore stays */
+    s = semaphore(st.client, fair);
+    expect(1, rdl_permit_semaphore_try_set_permits(s, permits, &err));
+    expect(RDL_OK,
+           rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, &p, &err)); /* the server knows the scripts from now */
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, &p, &err));
+    return s;
+}
+
+static void note(rdl_permit_semaphore_t *s, int64_t result, const rdl_err_t *e, void *outcome)
+{
+    (void)s;
+    outcome_note(NULL, result, e, outcome);
+}
+
+static bool is_free(int64_t permits)
+{
+    return probe_int(st.probe, "GET " NAME) == permits;
+}
+
+static int64_t taken(void)
+{
+    return probe_int(st.probe, "ZCARD " TAKEN);
+}
+
+/* ---- ids and leases ------------------------------------------------------------------------------------------------------ */
+
+Test(permits, have_ids_of_their_own_and_are_given_back_by_them)
+{
+    rdl_permit_semaphore_t *s = open_with(3, false, false);
+    rdl_permit_t p[3], again;
+
+    cr_assert_str_eq(rdl_permit_semaphore_name(s, NULL), NAME);
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, RDL_LEASE_NEVER, p + 2, &err));
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(strlen(p[i].id), 32);
+        cr_assert_eq(strspn(p[i].id, "0123456789abcdef"), 32);
+        for (size_t k = 0; k < i; k++)
+            cr_assert_str_neq(p[i].id, p[k].id);
+    }
+    expect(RDL_ETIMEDOUT, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, &again, &err));
+    expect(0, rdl_permit_semaphore_available(s, &err));
+    expect(3, rdl_permit_semaphore_acquired(s, &err));
+    expect_between(LEASE_MS - 2000, rdl_permit_semaphore_remaining_ms(s, &p[0], &err), LEASE_MS);
+    expect(RDL_LEASE_NEVER, rdl_permit_semaphore_remaining_ms(s, &p[2], &err));
+    cr_assert_eq(probe_int(st.probe, "ZCOUNT " TAKEN " 922337203685477 +inf"), 1);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p + 1, &err));
+    expect(RDL_ELOST, rdl_permit_semaphore_release(s, 2, p, &err));
+    expect(1, rdl_permit_semaphore_acquired(s, &err));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p, &err));
+    expect(RDL_ELOST, rdl_permit_semaphore_release(s, 1, p, &err));
+    expect(RDL_ELOST, rdl_permit_semaphore_extend(s, p, LEASE_MS, &err));
+    expect(RDL_ELOST, rdl_permit_semaphore_remaining_ms(s, p, &err));
+    cr_assert(is_free(3));
+    rdl_permit_semaphore_free(s);
+}
+
+Test(permits, number_of_permits_can_be_changed_while_some_are_taken)
+{
+    rdl_permit_semaphore_t *s = open_with(2, false, false);
+    rdl_permit_t p;
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, &p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_set_permits(s, 5, &err));
+    expect(4, rdl_permit_semaphore_available(s, &err));
+    expect(RDL_OK, rdl_permit_semaphore_set_permits(s, 0, &err));
+    cr_assert(is_free(-1));
+    expect(0, rdl_permit_semaphore_available(s, &err));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, &p, &err));
+    cr_assert(is_free(0));
+    expect(RDL_OK, rdl_permit_semaphore_add_permits(s, 2, &err));
+    expect(2, rdl_permit_semaphore_available(s, &err));
+    rdl_permit_semaphore_free(s);
+}
+
+Test(permits, extending_moves_the_end_away_and_never_nearer)
+{
+    rdl_permit_semaphore_t *s = open_with(1, false, false);
+    rdl_permit_t p;
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, &p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_extend(s, &p, 1000, &err));
+    expect_between(LEASE_MS - 2000, rdl_permit_semaphore_remaining_ms(s, &p, &err), LEASE_MS);
+    expect(RDL_OK, rdl_permit_semaphore_extend(s, &p, 2 * LEASE_MS, &err));
+    expect_between(2 * LEASE_MS - 2000, rdl_permit_semaphore_remaining_ms(s, &p, &err), 2 * LEASE_MS);
+    rdl_permit_semaphore_free(s);
+}
+
+/* The hint of the refusal is when the next permit ends: nothing announces that. */
+Test(permits, expired_permit_wakes_who_waits_when_it_ends)
+{
+    rdl_permit_semaphore_t *s = open_with(1, false, false);
+    rdl_permit_t p, q;
+    int64_t start;
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, 400, &p, &err));
+    start = now_ms();
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 10000, LEASE_MS, &q, &err));
+    expect_between(300, now_ms() - start, 400 + SLACK_MS);
+    expect(RDL_ELOST, rdl_permit_semaphore_release(s, 1, &p, &err));
+    cr_assert_eq(taken(), 1);
+    cr_assert(is_free(0));
+    rdl_permit_semaphore_free(s);
+}
+
+Test(permits, bad_arguments_are_refused_with_words)
+{
+    rdl_permit_semaphore_t *s = open_with(1, false, false);
+    rdl_permit_t odd = {"0123456789abcdef0123456789ABCDEF"}, p;
+    rdl_semaphore_t *plain = NULL;
+
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(NULL, 1, LEASE_MS, &p, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(s, 0, LEASE_MS, &p, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(s, RDL_PERMIT_IDS_MAX + 1, LEASE_MS, &p, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(s, 1, 0, &p, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(s, 1, RDL_LEASE_AUTO, &p, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_acquire(s, 1, LEASE_MS, NULL, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_release(s, 1, &odd, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_release(s, 1, NULL, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_extend(s, &odd, LEASE_MS, &err));
+    expect(RDL_EINVAL, rdl_permit_semaphore_set_permits(s, -1, &err));
+    expect(RDL_EINVAL, rdl_semaphore(st.client, NAME, NULL, &plain, &err));
+    cr_assert_not_null(strstr(err.message, "by a permit semaphore"), "%s", err.message);
+    cr_assert_null(rdl_permit_semaphore_free(NULL));
+    rdl_permit_semaphore_free(s);
+}
+
+Test(permits, a_thousand_at_once)
+{
+    rdl_permit_semaphore_t *s = open_with(1000, false, false);
+    rdl_permit_t *p = must_alloc(RDL_PERMIT_IDS_MAX * sizeof *p);
+
+    expect(RDL_OK, rdl_permit_semaphore_acquire(s, RDL_PERMIT_IDS_MAX, LEASE_MS, p, &err));
+    cr_assert_eq(taken(), RDL_PERMIT_IDS_MAX);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, RDL_PERMIT_IDS_MAX, p, &err));
+    cr_assert_eq(taken(), 0);
+    p[1] = p[0];
+    expect(RDL_ELOST, rdl_permit_semaphore_release(s, 2, p, &err));
+    free(p);
+    rdl_permit_semaphore_free(s);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------------- */
+
+Test(permits, release_wakes_as_many_as_fit)
+{
+    rdl_permit_semaphore_t *s = open_with(2, false, false);
+    rdl_permit_t p[2], q[2];
+    struct outcome o[2] = {{0}};
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    for (size_t i = 0; i < 2; i++)
+        expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &q[i], note, &o[i], NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(outcome_wait(&o[i], 1000), RDL_OK);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 2, q, &err));
+    cr_assert(is_free(2));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    rdl_permit_semaphore_free(s);
+}
+
+Test(permits, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
+{
+    rdl_permit_semaphore_t *s = open_with(2, false, true);
+    rdl_permit_t p[2], big[2], small;
+    struct outcome o[2] = {{0}};
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 2, 10000, LEASE_MS, big, note, &o[0], NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &small, note, &o[1], NULL, &err));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p, &err));
+    expect(RDL_ETIMEDOUT, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p + 1, &err));
+    cr_assert_eq(outcome_wait(&o[0], 1000), RDL_OK);
+    cr_assert_eq(atomic_load(&o[1].calls), 0);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, big, &err));
+    cr_assert_eq(outcome_wait(&o[1], 1000), RDL_OK);
+    rdl_permit_semaphore_free(s);
+}
+
+/* ---- lost replies -------------------------------------------------------------------------------------------------------- */
+
+Test(permits, verbs_whose_replies_are_lost_count_once)
+{
+    rdl_permit_semaphore_t *s = open_with(4, true, false);
+    rdl_permit_t p[2];
+
+    for (size_t at = 0; at <= 4; at++) {
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 5000, LEASE_MS, p, &err));
+        cr_assert(is_free(2));
+        cr_assert_eq(taken(), 2);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
+        cr_assert(is_free(4));
+        cr_assert_eq(taken(), 0);
+    }
+    rdl_permit_semaphore_free(s);
+}
+
+/* A3 */
+Test(permits, take_whose_outcome_is_unknown_is_undone_and_a_release_goes_on)
+{
+    rdl_permit_semaphore_t *s = open_with(3, true, false);
+    int held = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    rdl_permit_t p[2];
+
+    expect(RDL_EUNKNOWN, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    proxy_let_go(st.proxy, held);
+    cr_assert(WAIT_UNTIL(is_free(3) && taken() == 0, SOON_MS));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    held = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_EUNKNOWN, rdl_permit_semaphore_release(s, 2, p, &err));
+    proxy_let_go(st.proxy, held);
+    cr_assert(WAIT_UNTIL(is_free(3) && taken() == 0, SOON_MS));
+    rdl_permit_semaphore_free(s);
+}
+
+/* Q4 */
+Test(permits, grant_whose_reply_is_read_after_its_lease_is_given_back)
+{
+    rdl_permit_semaphore_t *s = open_with(1, true, false);
+    int held = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    struct outcome o = {0};
+    rdl_permit_t p;
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 0, 100, &p, note, &o, NULL, &err));
+    cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
+    let_pass_ms(150);
+    proxy_let_go(st.proxy, held);
+    cr_assert_eq(outcome_wait(&o, SOON_MS), RDL_ELOST);
+    cr_assert(WAIT_UNTIL(is_free(1), SOON_MS));
+    rdl_permit_semaphore_free(s);
+}
