@@ -21,7 +21,7 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = atomic_load(&name->waiting) > 0};
 
     op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
-    rdl__take_init(&op->take, op->wait_ms == 0, &retry);
+    rdl__take_init(&op->take, op->once, &retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (rec->count > 0) {
         if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)

@@ -24,6 +24,7 @@
 
 #include "core/base/err.h"
 #include "core/wire/names.h"
+#include "locks/joint.h"
 #include "locks/verb.h"
 
 #include <string.h>
@@ -41,6 +42,10 @@ static void unref(rdl_op_t *op)
 
     if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (op->verb->gone != NULL) {
+        op->verb->gone(op);
+        return;
+    }
     rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
     if (op->verb->copies_permits)
         rdl__free(&rdl__op_client(op)->mem, op->permits, (size_t)op->count * sizeof *op->permits);
@@ -112,6 +117,8 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->wait_ms = order->wait_ms;
     op->lease_ms = order->lease_ms;
     op->count = order->count;
+    op->once = order->once || order->wait_ms == 0;
+    op->direct = order->direct;
     atomic_init(&op->refs, 1);
     rdl__waiter_init(&op->waiter, &waiter_ops);
     op->waiter.news = op->lock->name->ops->news;
@@ -328,7 +335,10 @@ static void conclude(rdl_op_t *op, int64_t rc, bool undo, bool by_loop, int64_t 
         rdl__client_call_ends(client);
     if (!op->blocking) {
         ref(op);
-        rdl__dispatch_push(&client->dispatch, &op->callback);
+        if (op->direct)
+            run_callback(&op->callback);
+        else
+            rdl__dispatch_push(&client->dispatch, &op->callback);
     } else if (by_loop) {
         rdl__parker_post(&op->done, POST_DONE);
     }
@@ -813,11 +823,13 @@ fail:
 
 int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 {
-    rdl_client_t *client = order->lock->name->client;
+    rdl_client_t *client = rdl__lock_client(order->lock);
     rdl_op_t *op = NULL;
     int64_t result;
     int rc;
 
+    if (rdl__lock_joint(order->lock))
+        return rdl__joint_call(order, err);
     if (rdl__loop_here(client->node.loop))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on the client's loop thread would wait for itself");
     if ((rc = rdl__client_call_begins(client)) < 0) /* so that the client stays whole until the outcome is told */
@@ -841,9 +853,11 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
 {
     rdl_op_t *op = NULL;
-    int rc = prepare(order, false, ret_op != NULL ? ret_op : &op, err);
+    int rc;
 
-    if (rc < 0)
+    if (rdl__lock_joint(order->lock))
+        return rdl__joint_call_async(order, ret_op, err);
+    if ((rc = prepare(order, false, ret_op != NULL ? ret_op : &op, err)) < 0)
         return rc;
     if (ret_op != NULL)
         op = *ret_op;
@@ -856,17 +870,17 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
 
 void rdl_op_cancel(rdl_op_t *op)
 {
-    if (op == NULL || rdl__client_forked(rdl__op_client(op)))
+    if (op == NULL || rdl__client_forked(op->owner->client))
         return;
     rdl__mutex_lock(&op->owner->mu);
     if (rdl__link_on(&op->underway.link))
-        cancel(&op->underway, RDL_ECANCELED);
+        op->underway.cancel(&op->underway, RDL_ECANCELED);
     rdl__mutex_unlock(&op->owner->mu);
 }
 
 rdl_op_t *rdl_op_free(rdl_op_t *op)
 {
-    if (op != NULL && !rdl__client_forked(rdl__op_client(op)))
+    if (op != NULL && !rdl__client_forked(op->owner->client))
         unref(op);
     return NULL;
 }

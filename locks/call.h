@@ -35,6 +35,8 @@ struct rdl__order {
     rdl_permit_t *permits; /* as many; the caller's, or to be copied, as the verb says */
     rdl__callback_fn *fn;  /* asynchronous: the type's kind of callback; runs where callbacks run; may be NULL */
     void *arg;
+    bool once;   /* an acquire that does not wait for the lock: wait_ms is how long the answer may take (0: as ever) */
+    bool direct; /* fn runs on the loop as the call ends, never inside rdl__call_async, and must not block */
 };
 
 /* Do it and wait. Returns the verb's result. */

@@ -2,6 +2,7 @@
 #include "core/base/err.h"
 #include "locks/args.h"
 #include "locks/call.h"
+#include "locks/joint.h"
 #include "locks/record.h"
 
 #include <redlatch/redlatch.h>
@@ -11,17 +12,14 @@
 /* ---- arguments ----------------------------------------------------------------------------------------------------------- */
 
 /* The policy with its defaults filled in, or what is wrong with it. */
-static int resolve_retry(const struct rdl__lock_ops *ops, rdl_retry_t *retry, rdl_err_t *err)
+static int resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
 {
     if (retry->kind == RDL_RETRY_DEFAULT) {
         if (retry->min_ms != 0 || retry->max_ms != 0)
             return rdl__err_set(err, RDL_EINVAL, "lock option retry has times but no kind");
-        *retry = ops->retry;
+        *retry = *usual;
         return RDL_OK;
     }
-    if (ops->polls && retry->kind == RDL_RETRY_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
-                            ops->name);
     if ((int)retry->kind < RDL_RETRY_NONE || retry->kind > RDL_RETRY_EXPONENTIAL)
         return rdl__err_set(err, RDL_EINVAL, "lock option retry.kind is %d", (int)retry->kind);
     if (retry->min_ms == 0)
@@ -107,14 +105,22 @@ static int check_acquire(int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
     return rc < 0 || lease_ms == RDL_LEASE_AUTO ? rc : rdl__check_lease(lease_ms, err);
 }
 
+static void say_where(const rdl_lock_t *lock, rdl_err_t *err)
+{
+    size_t len;
+    const char *name = rdl__lock_name(lock, &len);
+
+    rdl__err_where(err, NULL, name, len);
+}
+
 int rdl__check_handle(const char *thing, const rdl_lock_t *lock, rdl_err_t *err)
 {
     int rc;
 
     if (lock == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", thing);
-    if ((rc = rdl__client_check(lock->name->client, err)) < 0)
-        rdl__err_where(err, NULL, lock->name->bytes, lock->name->node.key_len);
+    if ((rc = rdl__client_check(rdl__lock_client(lock), err)) < 0)
+        say_where(lock, err);
     return rc;
 }
 
@@ -124,6 +130,17 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
 }
 
 /* ---- types --------------------------------------------------------------------------------------------------------------- */
+
+static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (ops->polls && o->retry.kind == RDL_RETRY_NONE)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
+                            ops->name);
+    if (o->node_timeout_ms != 0 || o->min_uptime_ms != 0)
+        return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
+                            o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
+    return RDL_OK;
+}
 
 static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, const rdl_lock_options_t *options,
                 rdl_lock_t **ret_lock, rdl_err_t *err)
@@ -135,8 +152,9 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
     if (client == NULL || name == NULL || ret_lock == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
-        (rc = resolve_retry(ops, &o.retry, err)) < 0 || (rc = resolve_fencing(ops, &o.fencing, err)) < 0 ||
-        (rc = resolve_queue(ops, &o, err)) < 0 || (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
+        (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
+        (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_queue(ops, &o, err)) < 0 ||
+        (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
         .retry = (unsigned char)o.retry.kind,
@@ -185,25 +203,86 @@ int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_optio
     return make(client, &rdl__simple_ops, name, options, ret_lock, err);
 }
 
+/* What a composite has of its own among the options, with defaults. */
+static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *client, const rdl_lock_options_t *o,
+                         struct rdl__joint_options *ret, rdl_err_t *err)
+{
+    if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0)
+        return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock", ops->type);
+    if (!ops->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))
+        return rdl__err_set(err, RDL_EINVAL, "lock options node_timeout_ms and min_uptime_ms are for red locks");
+    if (o->node_timeout_ms < 0 || o->node_timeout_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "lock option node_timeout_ms is %lld: it must lie in 1 to 3600000, or be 0",
+                            (long long)o->node_timeout_ms);
+    if (o->min_uptime_ms < RDL_UPTIME_ANY || o->min_uptime_ms > RDL_LEASE_MAX_MS)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option min_uptime_ms is %lld: it must lie in 1 to 2^40, or be 0 or"
+                            " RDL_UPTIME_ANY",
+                            (long long)o->min_uptime_ms);
+    if (o->retry.kind == RDL_RETRY_NONE)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock has to back off", ops->type);
+    ret->retry = o->retry;
+    ret->part_timeout_ms = o->node_timeout_ms == 0 ? 50 : o->node_timeout_ms;
+    ret->min_uptime_ms = o->min_uptime_ms == 0 ? client->watchdog_lease_ms : o->min_uptime_ms;
+    return RDL_OK;
+}
+
+static int make_joint(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
+                      const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    struct rdl__joint_options joint;
+    rdl_lock_options_t o;
+    int rc;
+
+    if (members == NULL || ret_lock == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", members == NULL ? "members" : "ret_lock");
+    if (n < 1 || n > RDL__JOINT_MAX)
+        return rdl__err_set(err, RDL_EINVAL, "a %s lock of %zu: it must have 1 to %d members", ops->type, n, RDL__JOINT_MAX);
+    for (size_t i = 0; i < n; i++)
+        if ((rc = check_handle(members[i], err)) < 0)
+            return rc;
+    if ((rc = check_options(options, &o, err)) < 0 ||
+        (rc = resolve_joint(ops, rdl__lock_client(members[0]), &o, &joint, err)) < 0 ||
+        (rc = resolve_retry(&ops->retry, &joint.retry, err)) < 0)
+        return rc;
+    return rdl__joint_make(ops, members, n, &joint, ret_lock, err);
+}
+
+int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                   rdl_err_t *err)
+{
+    return make_joint(&rdl__multi_ops, members, n, options, ret_lock, err);
+}
+
+int rdl_red_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                 rdl_err_t *err)
+{
+    return make_joint(&rdl__red_ops, members, n, options, ret_lock, err);
+}
+
 rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {
-    if (lock != NULL && !rdl__client_forked(lock->name->client))
+    if (lock == NULL || rdl__client_forked(rdl__lock_client(lock)))
+        return NULL;
+    if (rdl__lock_joint(lock))
+        rdl__joint_drop(lock);
+    else
         rdl__handle_drop(lock);
     return NULL;
 }
 
 const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len)
 {
-    if (lock == NULL)
-        return NULL;
-    if (ret_len != NULL)
-        *ret_len = lock->name->node.key_len;
-    return lock->name->bytes;
+    size_t len;
+
+    return lock == NULL ? NULL : rdl__lock_name(lock, ret_len != NULL ? ret_len : &len);
 }
 
 const char *rdl_lock_type(const rdl_lock_t *lock)
 {
-    return lock == NULL ? NULL : lock->name->ops->name;
+    if (lock == NULL)
+        return NULL;
+    return rdl__lock_joint(lock) ? rdl__joint_type(lock) : lock->name->ops->name;
 }
 
 /* ---- verbs that ask the server, blocking --------------------------------------------------------------------------------- */
@@ -258,53 +337,43 @@ int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
 
 /* ---- the present hold, by local judgement -------------------------------------------------------------------------------- */
 
-struct hold_view {
-    rdl_hold_state_t state;
-    int64_t count;
-    int64_t token;
-};
-
 /* What `owner` (NULL: the calling thread) holds. */
-static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct hold_view *view, rdl_err_t *err)
+static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rdl_err_t *err)
 {
-    struct rdl__name *name;
-    struct rdl__record *rec;
+    rdl_client_t *client;
     int rc;
 
-    *view = (struct hold_view){.state = RDL_NOT_HELD};
+    *view = (struct rdl__view){.state = RDL_NOT_HELD};
     if ((rc = check_handle(lock, err)) < 0)
         return rc;
-    name = lock->name;
-    if ((rc = rdl__client_call_begins(name->client)) < 0)
+    client = rdl__lock_client(lock);
+    if ((rc = rdl__client_call_begins(client)) < 0)
         return rdl__err_set(err, rc, NULL);
-    if (owner == NULL && (rc = rdl__owner_self(name->client, &owner)) < 0)
+    if (owner == NULL && (rc = rdl__owner_self(client, &owner)) < 0)
         (void)rdl__err_set(err, rc, NULL);
-    if (rc == RDL_OK) {
-        rdl__mutex_lock(&name->mu);
-        if ((rec = rdl__record_find(name, owner)) != NULL && rec->count > 0) {
-            view->count = rec->count;
-            view->token = rec->token;
-            view->state = rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), NULL);
-        }
-        rdl__mutex_unlock(&name->mu);
-    }
-    rdl__client_call_ends(name->client);
+    else if (rdl__lock_joint(lock))
+        *view = rdl__joint_view(lock, owner, rdl__now());
+    else
+        *view = rdl__record_view(lock->name, owner, rdl__now());
+    rdl__client_call_ends(client);
     return rc;
 }
 
 static int say(const rdl_lock_t *lock, int code, rdl_err_t *err)
 {
-    char name[96];
+    char text[96];
+    size_t len;
+    const char *name = rdl__lock_name(lock, &len);
 
-    (void)rdl__printable(name, sizeof name, lock->name->bytes, lock->name->node.key_len);
-    (void)rdl__err_set(err, code, "lock %s: %s", name, rdl_strerror(code));
-    rdl__err_where(err, NULL, lock->name->bytes, lock->name->node.key_len);
+    (void)rdl__printable(text, sizeof text, name, len);
+    (void)rdl__err_set(err, code, "lock %s: %s", text, rdl_strerror(code));
+    say_where(lock, err);
     return code;
 }
 
 int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err)
 {
-    struct hold_view view;
+    struct rdl__view view;
     int rc = look(lock, NULL, &view, err);
 
     if (rc < 0)
@@ -316,7 +385,7 @@ int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err)
 
 int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err)
 {
-    struct hold_view view;
+    struct rdl__view view;
     int rc = look(lock, NULL, &view, err);
 
     if (rc < 0)
@@ -326,7 +395,7 @@ int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err)
 
 static int hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
-    struct hold_view view;
+    struct rdl__view view;
     int rc = look(lock, owner, &view, err);
 
     return rc < 0 ? rc : (int)view.state;
@@ -337,15 +406,24 @@ int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err)
     return hold_state(NULL, lock, err);
 }
 
+/* Why it has no tokens; NULL: it has. */
+static const char *tokenless(const rdl_lock_t *lock)
+{
+    if (rdl__lock_joint(lock))
+        return rdl__joint_tokenless(lock);
+    return lock->name->settings.fencing == RDL_FENCING_NONE ? "the lock was made without fencing" : NULL;
+}
+
 static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
-    struct hold_view view;
+    const char *why_none;
+    struct rdl__view view;
     int rc = look(lock, owner, &view, err);
 
     if (rc < 0)
         return rc;
-    if (lock->name->settings.fencing == RDL_FENCING_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "the lock was made without fencing");
+    if ((why_none = tokenless(lock)) != NULL)
+        return rdl__err_set(err, RDL_EINVAL, "%s", why_none);
     if (view.state == RDL_NOT_HELD)
         return say(lock, RDL_ENOTOWNER, err);
     return view.state == RDL_LOST ? say(lock, RDL_ELOST, err) : view.token;
@@ -360,9 +438,9 @@ int rdl__check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t
 {
     if (owner == NULL)
         return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
-    if (lock != NULL && owner->client != lock->name->client)
-        return rdl__err_set(err, RDL_EINVAL, "owner and lock belong to different clients");
-    return RDL_OK;
+    if (lock == NULL || owner->client == rdl__lock_client(lock) || (rdl__lock_joint(lock) && rdl__joint_knows(lock, owner)))
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "owner and lock belong to different clients");
 }
 
 int rdl_owner_hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
@@ -390,6 +468,8 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
+    if (rdl__lock_joint(lock))
+        return rdl__joint_on_lost(lock, fn, arg);
     rdl__mutex_lock(&lock->name->mu);
     lock->fn = fn;
     lock->arg = arg;

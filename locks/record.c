@@ -1,6 +1,7 @@
 #include "locks/record.h"
 
 #include "core/base/err.h"
+#include "locks/joint.h"
 
 #include <string.h>
 
@@ -99,6 +100,16 @@ static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *o
     return RDL_OK;
 }
 
+/* A handle that has its name becomes known to it. */
+static void enlist(rdl_lock_t *lock)
+{
+    atomic_init(&lock->refs, 1);
+    rdl__mutex_lock(&lock->name->mu);
+    lock->serial = ++lock->name->next_serial;
+    rdl__list_push_back(&lock->name->handles, &lock->link);
+    rdl__mutex_unlock(&lock->name->mu);
+}
+
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
                      const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
@@ -115,13 +126,19 @@ int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, cons
         rdl__free(&client->mem, lock, sizeof *lock);
         return rc;
     }
-    atomic_init(&lock->refs, 1);
-    rdl__mutex_lock(&lock->name->mu);
-    lock->serial = ++lock->name->next_serial;
-    rdl__list_push_back(&lock->name->handles, &lock->link);
-    rdl__mutex_unlock(&lock->name->mu);
+    enlist(lock);
     *ret_lock = lock;
     return RDL_OK;
+}
+
+void rdl__handle_twin(const rdl_lock_t *lock, rdl_lock_t *twin)
+{
+    twin->name = lock->name;
+    rdl__name_ref(twin->name);
+    rdl__mutex_lock(&twin->name->client->names_mu);
+    twin->name->handle_count++;
+    rdl__mutex_unlock(&twin->name->client->names_mu);
+    enlist(twin);
 }
 
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock)
@@ -136,7 +153,10 @@ void rdl__handle_unref(rdl_lock_t *lock)
 
     if (atomic_fetch_sub_explicit(&lock->refs, 1, memory_order_acq_rel) != 1)
         return;
-    rdl__free(&name->client->mem, lock, sizeof *lock);
+    if (lock->part)
+        rdl__joint_part_gone(lock);
+    else
+        rdl__free(&name->client->mem, lock, sizeof *lock);
     rdl__name_unref(name);
 }
 
@@ -211,6 +231,22 @@ struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_own
             return rec;
     }
     return NULL;
+}
+
+struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, int64_t now)
+{
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+    const struct rdl__record *rec;
+
+    rdl__mutex_lock(&name->mu);
+    if ((rec = rdl__record_find(name, owner)) != NULL && rec->count > 0) {
+        view.count = rec->count;
+        view.token = rec->token;
+        view.n = rec->n;
+        view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.left);
+    }
+    rdl__mutex_unlock(&name->mu);
+    return view;
 }
 
 void rdl__record_abandon(struct rdl__record *rec)

@@ -65,9 +65,11 @@ struct rdl__name {
     char bytes[]; /* NUL-terminated */
 };
 
+/* A handle. One without a name is a composite's, and the head of a struct rdl__joint (joint.h). */
 struct rdl_lock {
     struct rdl__name *name;
     _Atomic unsigned refs;
+    bool part; /* the composite's own handle of a member, in a struct rdl__part_handle (joint.h) */
     /* under the name's mu */
     uint32_t serial; /* the order of the list */
     struct rdl__link link;
@@ -105,11 +107,24 @@ extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
 /* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
                      const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err);
-void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
+void rdl__handle_twin(const rdl_lock_t *lock, rdl_lock_t *twin); /* `twin`, zeroed, becomes another handle of that name */
+void rdl__handle_drop(rdl_lock_t *lock);                         /* the user's reference */
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
 void rdl__handle_unref(rdl_lock_t *lock);
 void rdl__name_ref(struct rdl__name *name);
 void rdl__name_unref(struct rdl__name *name);
+
+/* What an owner holds of a lock, by local judgement. */
+struct rdl__view {
+    rdl_hold_state_t state;
+    int64_t count;
+    int64_t token;
+    int64_t n;
+    int64_t left; /* how long it is valid, ns */
+};
+
+/* The client is not closed yet (rdl__client_call_begins).  @locks none */
+struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, int64_t now);
 
 /* The owner's record, or NULL.  @locks the name's */
 struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner);

@@ -25,6 +25,9 @@ struct rdl__verb {
     const char *(*texts)(int code); /* what a code means here; NULL, or answering NULL: the usual */
     int script;                     /* of those whose encode takes it from here */
     bool copies_permits;            /* the order's list of permits is the caller's only until the call has begun */
+
+    /* A call that is not driven by call.c (joint.c): its last reference is given back. All the rest is NULL. */
+    void (*gone)(rdl_op_t *op);
 };
 
 /* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
@@ -35,6 +38,8 @@ struct rdl_op {
     rdl_owner_t *owner;
     bool blocking;
     rdl__callback_fn *fn;
+    bool once;   /* an acquire that asks once, however long it may wait for the answer */
+    bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
     void *arg;
     int64_t started_at;
     int64_t wait_ms;

@@ -133,6 +133,7 @@ static void keep_client_info(struct rdl__conn *conn, const struct rdl__reply *re
 static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, int64_t now)
 {
     bool error = reply->type == RDL__REPLY_ERROR;
+    char uptime[24];
 
     if (conn->step >= conn->step_count) { /* the welcome: a script that could not be loaded is found out by NOSCRIPT */
         conn->step++;
@@ -161,6 +162,8 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
         return true;
     case STEP_INFO:
         keep_field(reply, "run_id", ':', conn->run_id, sizeof conn->run_id);
+        keep_field(reply, "uptime_in_seconds", ':', uptime, sizeof uptime);
+        rdl__node_uptime(conn->node, uptime, now);
         return true;
     case STEP_PING:
         if (rdl__reply_is_error(reply, "LOADING")) { /* it greets, but no lock works yet */

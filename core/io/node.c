@@ -2,6 +2,7 @@
 
 #include "core/base/err.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
@@ -10,6 +11,7 @@ int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const str
     memset(node, 0, sizeof *node);
     if (rdl__mutex_init(&node->mu) < 0)
         return RDL_ENOMEM;
+    atomic_init(&node->born_at, INT64_MIN);
     node->mem = mem;
     node->sinks = sinks;
     node->loop = loop;
@@ -61,6 +63,17 @@ void rdl__node_connected(struct rdl__node *node, int64_t now)
     rdl__mutex_lock(&node->mu);
     node->last_error = (rdl_err_t){0};
     rdl__mutex_unlock(&node->mu);
+}
+
+void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now)
+{
+    long long up = 0;
+    int64_t born_at = now;
+
+    if (sscanf(seconds, "%lld", &up) == 1 && up > 0 && up < INT32_MAX)
+        born_at = now - up * RDL__SEC;
+    if (born_at > atomic_load(&node->born_at))
+        atomic_store(&node->born_at, born_at);
 }
 
 int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)

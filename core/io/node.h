@@ -45,6 +45,7 @@ struct rdl__node {
     int64_t next_attempt; /* not before */
 
     /* any thread */
+    _Atomic int64_t born_at;   /* the server cannot have started later than that, by our clock */
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
     _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
     _Atomic bool crowded;      /* another caller came meanwhile */
@@ -62,6 +63,10 @@ void rdl__node_done(struct rdl__node *node);
 /* An attempt to connect failed, or succeeded: when may the next one start?  @thread loop */
 void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 void rdl__node_connected(struct rdl__node *node, int64_t now);
+
+/* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may have
+ * started just now). Of several connections' words the latest moment counts.  @thread loop */
+void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
 
 /* Copy the reason for the last failure into err, with `code` unless the reason has a better one. Returns the code.
  * @thread any */

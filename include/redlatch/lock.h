@@ -61,6 +61,7 @@ typedef struct rdl_retry {
 } rdl_retry_t;
 
 #define RDL_LOCK_OPTIONS_VERSION 1
+#define RDL_UPTIME_ANY (-1)
 
 typedef struct rdl_lock_options {
     uint32_t version;      /* RDL_LOCK_OPTIONS_VERSION */
@@ -71,6 +72,12 @@ typedef struct rdl_lock_options {
     int64_t
         waiter_life_ms; /* fair lock only: a waiter that has given no sign of life for so long has lost its place; it gives
                                one every third of that. 100 to 3600000; 0: 15000 */
+    /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease; 0: 50. */
+    int64_t node_timeout_ms;
+    /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for (one's
+     * own is always seen to). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a restarted server has forgotten
+     * nothing (appendfsync always). */
+    int64_t min_uptime_ms;
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT                                                                                               \
@@ -89,20 +96,21 @@ typedef struct rdl_lock_options {
 RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The reentrant lock for code that must not take it twice: a second take by its owner is RDL_EDEADLK at once. On the wire it is
- * the reentrant lock with a count of 1, and excludes it. */
+/* The reentrant lock for code that must not take it twice: a second take by its owner is RDL_EDEADLK at once. On the wire it
+ * is the reentrant lock with a count of 1, and excludes it. */
 RDL_API int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                   rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The reentrant lock for holds that last moments: who waits asks again after a pause that the retry policy gives
- * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same name. */
+ * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same name.
+ * */
 RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                           rdl_err_t *err);
 
 /* The reentrant lock whose every hold has a fencing token, counted in a key beside the lock that never expires: Java's
  * RFencedLock. rdl_token is the token of the caller's present hold; nested takes keep it. Tokens are always on
- * (RDL_FENCING_NONE is refused). A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long
- * as the servers' clocks agree, and Java then sees such tokens, too. */
+ * (RDL_FENCING_NONE is refused). A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as
+ * long as the servers' clocks agree, and Java then sees such tokens, too. */
 RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                             rdl_err_t *err);
 
@@ -118,6 +126,49 @@ RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lo
  * wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
 RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                           rdl_err_t *err);
+
+/* ---- several locks as one ------------------------------------------------------------------------------------------------
+ * Made from 1 to 256 handles of single locks, `members`, which may be freed: the composite has handles of its own. Every
+ * verb of this header and of async.h is for composites, too, and does to the whole what it does to one lock. Each member is
+ * taken, renewed and released as any lock of its type is, so whoever takes a member alone, or with other members, in this
+ * process or in Java, excludes and is excluded.
+ *
+ * Who holds it: in each member's client, whoever the calling thread is there, or is bound to; found out at the outermost
+ * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one is made to
+ * stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has taken.
+ * Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the composite is, too.
+ *
+ * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is what
+ * has become of the whole: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its error.
+ * rdl_lock_name is the members' names with `+` between them. rdl_lock_free does not release: what is still held of members
+ * that have other handles goes on being held.
+ *
+ * rdl_is_locked: are so many members held, by whomever, that it cannot be had? rdl_remaining_ms of one that is not held:
+ * when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
+ *
+ * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too
+ * many members; a NULL one; a composite; the same lock twice; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+
+/* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where they
+ * are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come before it by
+ * name are held, so multi-locks never wait for each other in a circle; and those only for a time that `retry` gives (250 to
+ * 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold is valid until the first
+ * member's end. No member's time to live is ever above the lease. Lost with the first member that is lost; the others stay
+ * held until unlocked. A member's error is the error of the whole, and names that member. rdl_token: RDL_EINVAL, the members
+ * have theirs. */
+RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                           rdl_err_t *err);
+
+/* The RedLock algorithm: one lock on n independent servers, held while a majority, n / 2 + 1, grants it. Members are
+ * exclusive locks, usually of one name, each of a client of its own. All servers are asked at once, each for at most
+ * node_timeout_ms; without a majority everything is given back, on all of them, and tried again after a pause that `retry`
+ * gives (exponential, 25 to 400 ms) until wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have
+ * answered, or have been up for long enough: min_uptime_ms). The hold is valid until the majority's first end: lease -
+ * elapsed - drift. When the majority is lost, the hold is lost for good and the rest is given back; renewal never takes a
+ * member anew, a nested acquire may. rdl_token: the largest of the members', which must all be made with RDL_FENCING_TIME
+ * (else RDL_EINVAL); it grows as long as their servers' clocks differ by less than the time between two holds. */
+RDL_API int rdl_red_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                         rdl_err_t *err);
 
 /* Free a handle; NULL is fine; returns NULL. Not while a call on this handle is under way. The last handle of a name still
  * held does not release it: the hold is no longer renewed and ends with its lease. */
@@ -207,6 +258,7 @@ typedef struct rdl_loss {
     const char *owner;    /* the hold's owner on the wire, "U:n" */
     int64_t token;        /* its fencing token, or 0 */
     int64_t remaining_ms; /* RDL_AT_RISK: how long the hold is still valid; else 0 */
+    rdl_lock_t *member;   /* of a composite: whose loss or risk it is, valid during the call; else NULL */
 } rdl_loss_t;
 
 /* Called where the client's callbacks run; `loss` is valid during the call. `lock` is the handle that was given to
@@ -222,7 +274,7 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 
-/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair". Static. */
+/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair", "multi", "red". Static. */
 RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
 
 #ifdef __cplusplus

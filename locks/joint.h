@@ -1,0 +1,51 @@
+/* joint.h - composite locks: several locks behind one handle (joint.c). */
+#ifndef REDLATCH_LOCKS_JOINT_H
+#define REDLATCH_LOCKS_JOINT_H
+
+#include "locks/call.h"
+#include "locks/plan.h"
+#include "locks/record.h"
+
+#define RDL__JOINT_MAX 256
+
+struct rdl__joint_options {
+    rdl_retry_t retry; /* never RDL_RETRY_DEFAULT */
+    int64_t part_timeout_ms;
+    int64_t min_uptime_ms; /* below 0: any will do */
+};
+
+/* Is the handle a composite's? */
+static inline bool rdl__lock_joint(const rdl_lock_t *lock)
+{
+    return lock->name == NULL;
+}
+
+/* The handle's client; of a composite, its first member's: there its callbacks run and its timers go off. */
+rdl_client_t *rdl__lock_client(const rdl_lock_t *lock);
+
+/* Its name: of a composite, its members' with a `+` between them. */
+const char *rdl__lock_name(const rdl_lock_t *lock, size_t *ret_len);
+
+/* A composite of 1 to RDL__JOINT_MAX members, which are neither NULL nor closed. Errors: RDL_EINVAL, RDL_ENOMEM. */
+int rdl__joint_make(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
+                    const struct rdl__joint_options *options, rdl_lock_t **ret_lock, rdl_err_t *err);
+void rdl__joint_drop(rdl_lock_t *lock);      /* the user's reference */
+void rdl__joint_part_gone(rdl_lock_t *part); /* the last reference to its handle of a member */
+
+const char *rdl__joint_type(const rdl_lock_t *lock);
+int rdl__joint_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);
+
+/* As their namesakes of call.h. */
+int64_t rdl__joint_call(const struct rdl__order *order, rdl_err_t *err);
+int rdl__joint_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+
+/* May `owner` act in it? It must be of the client of one of its members. */
+bool rdl__joint_knows(const rdl_lock_t *lock, const rdl_owner_t *owner);
+
+/* What `owner` holds of it. token: 0 when it has none.  @locks none */
+struct rdl__view rdl__joint_view(rdl_lock_t *lock, const rdl_owner_t *owner, int64_t now);
+
+/* Why it has no tokens; NULL: it has. */
+const char *rdl__joint_tokenless(const rdl_lock_t *lock);
+
+#endif

@@ -1,0 +1,113 @@
+/* plan.h - acquiring several locks as one: a pure machine, events in, orders out.
+ *
+ * It reads no clock and owns no call. The driver (joint.c) tells what happened, then carries out the order that each part
+ * was left with and sets the timer. Two machines share this face: multi.c wants all of its parts, red.c a majority.
+ *
+ * A part:     FREE --TRY, WAIT--> ASKED --granted--> TAKEN --RELEASE--> FREE
+ *                                   |  refused, failed                  TAKEN --EXTEND--> ASKED
+ *                                   v
+ *                                REFUSED, FAILED      (and as good as FREE when the next round begins)
+ *
+ * A part that is ASKED stays so until its answer has come, whatever was decided meanwhile: CANCEL only asks it to hurry.
+ * What it answers after the end, the driver sees to.
+ */
+#ifndef REDLATCH_LOCKS_PLAN_H
+#define REDLATCH_LOCKS_PLAN_H
+
+#include "core/base/entropy.h"
+
+#include <redlatch/lock.h>
+#include <stdbool.h>
+
+enum rdl__part_state { RDL__PART_FREE, RDL__PART_ASKED, RDL__PART_TAKEN, RDL__PART_REFUSED, RDL__PART_FAILED };
+
+enum rdl__part_order {
+    RDL__PART_NOTHING,
+    RDL__PART_TRY,     /* take it without waiting for it; the answer may take bound_ms (0: as long as any answer) */
+    RDL__PART_WAIT,    /* take it, waiting for it at most bound_ms */
+    RDL__PART_EXTEND,  /* see that its hold lasts a lease from now */
+    RDL__PART_CANCEL,  /* end what was asked of it */
+    RDL__PART_RELEASE, /* undo one take; nobody waits for the answer */
+};
+
+struct rdl__part {
+    unsigned char state;
+    unsigned char order; /* the driver takes it off */
+    bool given_up;       /* ASKED, but its answer is no longer wanted */
+    bool young;          /* TAKEN from a server that may have forgotten an earlier holder: does not count */
+    int code;            /* FAILED: why */
+    int64_t bound_ms;
+    int64_t until; /* TAKEN: valid until then */
+};
+
+enum rdl__plan_phase { RDL__PLAN_ROUND, RDL__PLAN_WAIT, RDL__PLAN_PAUSE, RDL__PLAN_DONE };
+
+struct rdl__plan {
+    /* set before the start */
+    struct rdl__part *part; /* zeroed */
+    unsigned n;
+    unsigned quorum;         /* how many must be had */
+    bool once;               /* do not wait for anybody's release */
+    bool renewed;            /* the lease is RDL_LEASE_AUTO */
+    int64_t deadline;        /* RDL__NEVER: none. once: of the one round's answers; 0: as long as any answer takes */
+    int64_t part_timeout_ms; /* red.c: how long one server is waited for */
+    int64_t most_hold_ms;    /* multi.c: how long some may be held while waiting for another */
+    rdl_retry_t retry;
+    struct rdl__rand rand;
+
+    enum rdl__plan_phase phase;
+    unsigned out;       /* parts ASKED and not given up */
+    unsigned rounds;    /* begun */
+    unsigned conflicts; /* rounds lost */
+    unsigned at;        /* multi.c: the part waited for */
+    unsigned culprit;   /* DONE with an error: a part that stands for it */
+    int64_t wake_at;    /* send RDL__PLAN_TIMER then; RDL__NEVER: no need */
+    int rc;             /* DONE: the outcome; PAUSE: what it would be */
+};
+
+enum rdl__plan_event_kind { RDL__PLAN_START, RDL__PLAN_ANSWER, RDL__PLAN_TIMER, RDL__PLAN_STOP };
+
+struct rdl__plan_event {
+    enum rdl__plan_event_kind kind;
+    int64_t now;
+    unsigned part; /* ANSWER, and the next three */
+    int code;      /* RDL_OK, RDL_ETIMEDOUT: somebody else has it, or another error. STOP: why */
+    bool young;
+    int64_t until;
+};
+
+struct rdl__plan_ops {
+    const char *type; /* what rdl_lock_type says */
+    void (*on)(struct rdl__plan *p, const struct rdl__plan_event *ev);
+    bool majority;     /* a minority may be missing, at taking and for as long as it is held */
+    rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
+};
+
+extern const struct rdl__plan_ops rdl__multi_ops;
+extern const struct rdl__plan_ops rdl__red_ops;
+
+/* ---- plan.c: what the machines have in common ------------------------------------------------------------------------------ */
+
+/* Give a FREE, REFUSED, FAILED or TAKEN part something to do that will be answered. */
+void rdl__plan_ask(struct rdl__plan *p, unsigned i, enum rdl__part_order order, int64_t bound_ms);
+
+/* Let go of a part: release it if TAKEN; if ASKED, ask it to end and want its answer no more. */
+void rdl__plan_let_go(struct rdl__plan *p, unsigned i);
+
+/* Note an answer. False: it was no longer wanted, and what it brought is being released. */
+bool rdl__plan_note(struct rdl__plan *p, const struct rdl__plan_event *ev);
+
+/* The end. Unless rc is RDL_OK everything is let go. */
+void rdl__plan_finish(struct rdl__plan *p, int rc, unsigned culprit);
+
+/* Time left until the deadline in whole milliseconds, as wait_ms has it. */
+int64_t rdl__plan_left_ms(const struct rdl__plan *p, int64_t now);
+bool rdl__plan_late(const struct rdl__plan *p, int64_t now);
+
+/* A pause that grows with the conflicts, as the retry policy has it; at least 1 ms. */
+int64_t rdl__plan_pause_ms(struct rdl__plan *p);
+
+/* When the hold that was taken ends by itself: the quorum-th longest of the parts that count; INT64_MIN: too few of them. */
+int64_t rdl__plan_until(const struct rdl__plan *p);
+
+#endif

@@ -1,0 +1,134 @@
+/* red.c - taking a lock on a majority of independent servers
+ * (https://redis.io/docs/latest/develop/use/patterns/distributed-locks).
+ *
+ * A round asks all servers at once, none for longer than part_timeout_ms. When a quorum has granted, the lock is had, and
+ * those that are still to answer go on: they join the hold if they grant it in time. When a quorum has become impossible,
+ * everything is released, on all servers, those included that did not answer: their undo is repeated until it is settled
+ * (call.c). Then comes a random pause, which grows, and the next round, until the deadline. Two rivals that have split the
+ * servers between them thus come back at different moments.
+ *
+ *   ROUND --quorum--> DONE
+ *    ^  | lost
+ *    |  v
+ *   PAUSE --deadline, cancel--> DONE
+ *
+ * The hold is valid until the quorum-th longest of its parts' deadlines (PROTOCOL.md, 8): each of those is lease - elapsed -
+ * drift, by its own client. A part from a server that is young is held and released like any other, but does not count: that
+ * server may have forgotten a holder whose lease still runs.
+ */
+#include "locks/plan.h"
+
+#include "core/base/clock.h"
+
+static void round_lost(struct rdl__plan *p, int64_t now);
+
+static void begin_round(struct rdl__plan *p, int64_t now)
+{
+    int64_t left_ms = rdl__plan_left_ms(p, now);
+    int64_t bound_ms = left_ms != 0 && left_ms < p->part_timeout_ms ? left_ms : p->part_timeout_ms;
+
+    p->phase = RDL__PLAN_ROUND;
+    p->wake_at = RDL__NEVER;
+    for (unsigned i = 0; i < p->n; i++)
+        if (p->part[i].state != RDL__PART_ASKED) /* one that still is was canceled and has not ended yet */
+            rdl__plan_ask(p, i, RDL__PART_TRY, bound_ms);
+    p->rounds++;
+    if (p->out < p->quorum)
+        round_lost(p, now);
+}
+
+static unsigned failed_with(const struct rdl__plan *p, int code, unsigned *ret_part)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < p->n; i++)
+        if ((p->part[i].state == RDL__PART_FAILED || p->part[i].state == RDL__PART_REFUSED) && p->part[i].code == code) {
+            count++;
+            *ret_part = i;
+        }
+    return count;
+}
+
+/* Why the round was lost. True: another round would end like this one. */
+static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_part)
+{
+    static const int ours[] = {RDL_ECANCELED, RDL_EDEADLK, RDL_EINVAL, RDL_ENOMEM};
+    static const int theirs[] = {RDL_ELOST, RDL_ECLOSED};
+    unsigned spare = p->n - p->quorum;
+
+    for (unsigned i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (failed_with(p, *ret_code = ours[i], ret_part) > 0)
+            return true;
+    for (unsigned i = 0; i < sizeof theirs / sizeof theirs[0]; i++)
+        if (failed_with(p, *ret_code = theirs[i], ret_part) > spare)
+            return true;
+    *ret_code = failed_with(p, RDL_ETIMEDOUT, ret_part) > spare ? RDL_ETIMEDOUT : RDL_ENOQUORUM;
+    return false;
+}
+
+static void round_lost(struct rdl__plan *p, int64_t now)
+{
+    bool final = judge(p, &p->rc, &p->culprit);
+
+    if (final || p->once || rdl__plan_late(p, now)) {
+        rdl__plan_finish(p, p->rc, p->culprit);
+        return;
+    }
+    for (unsigned i = 0; i < p->n; i++)
+        rdl__plan_let_go(p, i);
+    p->phase = RDL__PLAN_PAUSE;
+    p->wake_at = rdl__after_ms(now, rdl__plan_pause_ms(p));
+    if (p->wake_at > p->deadline)
+        p->wake_at = p->deadline;
+    p->conflicts++;
+}
+
+static unsigned granted(const struct rdl__plan *p)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < p->n; i++)
+        count += p->part[i].state == RDL__PART_TAKEN && !p->part[i].young;
+    return count;
+}
+
+static void answered(struct rdl__plan *p, const struct rdl__plan_event *ev)
+{
+    unsigned had;
+
+    if (!rdl__plan_note(p, ev) || p->phase != RDL__PLAN_ROUND)
+        return;
+    had = granted(p);
+    if (had >= p->quorum && rdl__plan_until(p) > ev->now)
+        rdl__plan_finish(p, RDL_OK, 0);
+    else if (had + p->out < p->quorum || p->out == 0)
+        round_lost(p, ev->now);
+}
+
+static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
+{
+    switch (ev->kind) {
+    case RDL__PLAN_START:
+        begin_round(p, ev->now);
+        break;
+    case RDL__PLAN_ANSWER:
+        answered(p, ev);
+        break;
+    case RDL__PLAN_TIMER:
+        if (rdl__plan_late(p, ev->now))
+            rdl__plan_finish(p, p->rc, p->culprit);
+        else
+            begin_round(p, ev->now);
+        break;
+    case RDL__PLAN_STOP:
+        rdl__plan_finish(p, ev->code, 0);
+        break;
+    }
+}
+
+const struct rdl__plan_ops rdl__red_ops = {
+    .type = "red",
+    .on = red_on,
+    .majority = true,
+    .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 400},
+};

@@ -1,0 +1,369 @@
+/* test_multi.c - several locks as one: all or nothing, without circles, and what becomes of it member by member. */
+#include "tests/live/live.h"
+
+#define LEASE_MS 10000
+
+LIVE_SUITE(multi, 60);
+
+static rdl_lock_t *member[4]; /* a, b, c, d; the last of another type */
+static rdl_lock_t *both;      /* of a and b */
+static rdl_lock_t *multi;     /* of all but d, in another order */
+
+static rdl_lock_t *make(rdl_lock_t *const *members, size_t n)
+{
+    rdl_lock_t *lock = NULL;
+
+    expect(RDL_OK, rdl_multi_lock(members, n, NULL, &lock, &err));
+    return lock;
+}
+
+static void open_all(void)
+{
+    member[0] = reentrant(st.client, "a", NULL);
+    member[1] = nonreentrant(st.client, "b", NULL);
+    member[2] = reentrant(st.client, "c", NULL);
+    member[3] = simple(st.client, "d", NULL);
+    both = make((rdl_lock_t *[]){member[0], member[1]}, 2);
+    multi = make((rdl_lock_t *[]){member[2], member[1], member[0]}, 3);
+}
+
+static void close_all(void)
+{
+    rdl_lock_free(multi);
+    rdl_lock_free(both);
+    for (int i = 0; i < 4; i++)
+        rdl_lock_free(member[i]);
+}
+
+static int64_t ttl_of(const char *name)
+{
+    return probe_int(st.probe, "PTTL %s", name);
+}
+
+Test(multi, takes_all_and_gives_all_back)
+{
+    stage_open(&st);
+    open_all();
+    expect(RDL_OK, rdl_try_lock(multi, 0, LEASE_MS, &err));
+    cr_assert_eq(probe_keys(st.probe), 3);
+    expect(1, rdl_is_held(multi, &err));
+    expect(1, rdl_hold_count(multi, &err));
+    expect(RDL_HELD, rdl_hold_state(multi, &err));
+    expect(1, rdl_is_locked(multi, &err));
+    expect(1, rdl_is_held(member[1], &err));
+    expect_between(LEASE_MS - 1000, rdl_remaining_ms(multi, &err), LEASE_MS);
+    expect(RDL_EINVAL, rdl_token(multi, &err));
+    cr_assert_str_eq(rdl_lock_type(multi), "multi");
+    cr_assert_str_eq(rdl_lock_name(multi, NULL), "a+b+c");
+    expect(RDL_OK, rdl_unlock(multi, &err));
+    cr_assert_eq(probe_keys(st.probe), 0);
+    expect(RDL_ENOTOWNER, rdl_unlock(multi, &err));
+    expect(0, rdl_is_locked(multi, &err));
+    expect(0, rdl_remaining_ms(multi, &err));
+    close_all();
+}
+
+/* The tries of free members at one server are one write: nothing is answered before all of them have been asked. */
+Test(multi, free_members_cost_one_round_trip)
+{
+    int64_t start;
+
+    stage_open(&st, .proxied = true);
+    open_all();
+    proxy_delay(st.proxy, PROXY_TO_SERVER, 100);
+    start = now_ms();
+    expect(RDL_OK, rdl_try_lock(multi, 5000, LEASE_MS, &err));
+    expect_between(100, now_ms() - start, 190);
+    proxy_delay(st.proxy, PROXY_TO_SERVER, 0);
+    expect(RDL_OK, rdl_unlock(multi, &err));
+    close_all();
+}
+
+Test(multi, one_that_is_taken_leaves_none)
+{
+    stage_open(&st);
+    open_all();
+    foreign_take(st.probe, "b", LEASE_MS);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(multi, 0, LEASE_MS, &err));
+    cr_assert(strstr(err.message, "lock b") != NULL, "%s", err.message);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS));
+    expect(0, rdl_hold_count(multi, &err));
+    expect(0, rdl_is_held(member[0], &err));
+    (void)foreign_release(st.probe, "b");
+    close_all();
+}
+
+/* M1, and the wake-up: while b is waited for, a is held; c is not. */
+Test(multi, contended_member_is_waited_for_and_no_ttl_is_above_the_lease)
+{
+    struct actor *actor = actor_new();
+
+    stage_open(&st);
+    open_all();
+    foreign_take(st.probe, "b", 60000);
+    actor_try_lock(actor, multi, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    cr_assert_eq(probe_int(st.probe, "EXISTS c"), 0);
+    let_pass_ms(20);
+    cr_assert(!actor_idle(actor));
+    (void)foreign_release(st.probe, "b");
+    expect_result(RDL_OK, actor, SOON_MS);
+    for (const char *const *name = (const char *const[]){"a", "b", "c", NULL}; *name != NULL; name++)
+        expect_between(LEASE_MS - 1500, ttl_of(*name), LEASE_MS);
+    actor_unlock(actor, multi);
+    expect_result(RDL_OK, actor, SOON_MS);
+    actor_free(actor);
+    close_all();
+}
+
+/* What is held while another is waited for goes back after a while: others know no order. */
+Test(multi, holds_nothing_for_long_while_it_waits)
+{
+    struct actor *actor = actor_new();
+
+    stage_open(&st);
+    open_all();
+    foreign_take(st.probe, "c", 60000);
+    actor_try_lock(actor, multi, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a") == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a") == 0 && probe_int(st.probe, "EXISTS b") == 0, SOON_MS));
+    expect(RDL_OK, rdl_try_lock(both, 0, LEASE_MS, &err));
+    (void)foreign_release(st.probe, "c");
+    let_pass_ms(20);
+    cr_assert(!actor_idle(actor));
+    expect(RDL_OK, rdl_unlock(both, &err));
+    expect_result(RDL_OK, actor, SOON_MS);
+    actor_unlock(actor, multi);
+    expect_result(RDL_OK, actor, SOON_MS);
+    actor_free(actor);
+    close_all();
+}
+
+Test(multi, time_out_leaves_nothing)
+{
+    int64_t start;
+
+    stage_open(&st);
+    open_all();
+    foreign_take(st.probe, "c", LEASE_MS);
+    start = now_ms();
+    expect(RDL_ETIMEDOUT, rdl_try_lock(multi, 300, LEASE_MS, &err));
+    expect_between(299, now_ms() - start, 300 + SLACK_MS);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS));
+    (void)foreign_release(st.probe, "c");
+    close_all();
+}
+
+/* M3 */
+Test(multi, cancel_while_acquiring_releases_every_member)
+{
+    struct outcome o = {0};
+    rdl_owner_t *owner = NULL;
+    rdl_op_t *op = NULL;
+
+    stage_open(&st);
+    open_all();
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    foreign_take(st.probe, "c", LEASE_MS);
+    expect(RDL_OK, rdl_lock_async(multi, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a b") == 2, SOON_MS));
+    rdl_op_cancel(op);
+    expect(RDL_ECANCELED, outcome_wait(&o, SOON_MS));
+    rdl_op_free(op);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_owner_hold_state(owner, multi, &err));
+    (void)foreign_release(st.probe, "c");
+    rdl_owner_free(owner);
+    close_all();
+}
+
+static struct {
+    _Atomic int calls;
+    rdl_loss_t loss;
+    char member[16];
+} told;
+
+static void note_loss(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    (void)arg;
+    cr_assert_eq(lock, multi);
+    told.loss = *loss;
+    strcpy(told.member, rdl_lock_name(loss->member, NULL));
+    atomic_fetch_add(&told.calls, 1);
+}
+
+/* M2 */
+Test(multi, lost_member_is_named_and_the_rest_is_released)
+{
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 300));
+    open_all();
+    expect(RDL_OK, rdl_on_lost(multi, note_loss, NULL, &err));
+    expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_int(st.probe, "DEL b");
+    cr_assert(WAIT_UNTIL(atomic_load(&told.calls) == 1, SOON_MS));
+    cr_assert_str_eq(told.member, "b");
+    cr_assert_eq(told.loss.state, RDL_LOST);
+    cr_assert_eq(told.loss.reason, RDL_LOSS_GONE);
+    expect(RDL_LOST, rdl_hold_state(multi, &err));
+    expect(RDL_ELOST, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
+    cr_assert_eq(probe_keys(st.probe), 2);
+    expect(RDL_ELOST, rdl_unlock(multi, &err));
+    cr_assert(strstr(err.message, "1 lost: b") != NULL, "%s", err.message);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_unlock(multi, &err));
+    close_all();
+}
+
+/* Members use their own records: what their owner holds of them besides stays. */
+Test(multi, gives_back_what_it_took_and_no_more)
+{
+    rdl_lock_t *nested;
+
+    stage_open(&st);
+    open_all();
+    nested = make((rdl_lock_t *[]){member[0], member[2]}, 2);
+    expect(RDL_OK, rdl_try_lock(member[0], 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(nested, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(nested, 0, LEASE_MS, &err));
+    expect(3, rdl_hold_count(member[0], &err));
+    expect(2, rdl_hold_count(nested, &err));
+    expect(RDL_OK, rdl_extend(nested, 2 * LEASE_MS, &err));
+    expect_between(2 * LEASE_MS - 1000, rdl_remaining_ms(nested, &err), 2 * LEASE_MS);
+    expect(RDL_OK, rdl_unlock(nested, &err));
+    expect(RDL_OK, rdl_unlock(nested, &err));
+    expect(RDL_ENOTOWNER, rdl_unlock(nested, &err));
+    expect(1, rdl_hold_count(member[0], &err));
+    foreign_take(st.probe, "c", LEASE_MS);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(nested, 0, LEASE_MS, &err));
+    cr_assert(WAIT_UNTIL(rdl_hold_count(member[0], &err) == 1, SOON_MS));
+    (void)foreign_release(st.probe, "c");
+    expect(RDL_OK, rdl_unlock(member[0], &err));
+    rdl_lock_free(nested);
+    close_all();
+}
+
+Test(multi, second_take_of_a_member_that_is_not_reentrant_is_a_deadlock)
+{
+    stage_open(&st);
+    open_all();
+    expect(RDL_OK, rdl_try_lock(multi, 0, LEASE_MS, &err));
+    expect(RDL_EDEADLK, rdl_try_lock(multi, RDL_WAIT_FOREVER, LEASE_MS, &err));
+    expect(1, rdl_hold_count(multi, &err));
+    cr_assert(WAIT_UNTIL(rdl_hold_count(member[0], &err) == 1, SOON_MS));
+    expect(RDL_OK, rdl_unlock(multi, &err));
+    close_all();
+}
+
+Test(multi, bad_input_is_refused)
+{
+    rdl_lock_t *lock = NULL;
+
+    stage_open(&st);
+    open_all();
+    expect(RDL_EINVAL, rdl_multi_lock(member, 0, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(NULL, 1, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock((rdl_lock_t *[]){member[0], NULL}, 2, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock((rdl_lock_t *[]){member[0], multi}, 2, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock((rdl_lock_t *[]){member[0], member[0]}, 2, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_red_lock((rdl_lock_t *[]){member[0], member[1]}, 2, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(member, 2, LOCK_OPTIONS(.name_len = 1), &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(member, 2, LOCK_OPTIONS(.retry.kind = RDL_RETRY_NONE), &lock, &err));
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "e", LOCK_OPTIONS(.node_timeout_ms = 1), &lock, &err));
+    cr_assert_null(lock);
+    close_all();
+}
+
+/* Two clients, members on both; every order of names meets every other. */
+enum { WORKERS = 6, ROUNDS = 60 };
+
+static _Atomic int inside[3];
+static _Atomic int overlaps;
+
+static int64_t work(void *arg, rdl_err_t *reterr)
+{
+    rdl_lock_t **locks = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t rc = rdl_try_lock(locks[i % 3], 30000, RDL_LEASE_AUTO, reterr);
+        bool uses[3] = {i % 3 != 2, i % 3 != 1, i % 3 != 0};
+
+        if (rc < 0)
+            return rc;
+        for (int k = 0; k < 3; k++)
+            overlaps += uses[k] && atomic_fetch_add(&inside[k], 1) != 0;
+        for (int k = 0; k < 3; k++)
+            (void)(uses[k] && atomic_fetch_sub(&inside[k], 1));
+        if ((rc = rdl_unlock(locks[i % 3], reterr)) < 0)
+            return rc;
+    }
+    return RDL_OK;
+}
+
+Test(multi, overlapping_sets_exclude_each_other_and_never_wait_in_a_circle)
+{
+    struct actor *actor[WORKERS];
+    rdl_lock_t *locks[WORKERS][3], *single[WORKERS][3];
+    rdl_client_t *other;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    for (int w = 0; w < WORKERS; w++) {
+        rdl_client_t *client = w % 2 == 0 ? st.client : other;
+
+        single[w][0] = reentrant(client, "x", NULL);
+        single[w][1] = reentrant(client, "y", NULL);
+        single[w][2] = reentrant(client, "z", NULL);
+        locks[w][0] = make((rdl_lock_t *[]){single[w][1], single[w][0]}, 2);
+        locks[w][1] = make((rdl_lock_t *[]){single[w][0], single[w][2]}, 2);
+        locks[w][2] = make((rdl_lock_t *[]){single[w][2], single[w][1]}, 2);
+        actor[w] = actor_new();
+    }
+    for (int w = 0; w < WORKERS; w++)
+        actor_call(actor[w], work, locks[w]);
+    for (int w = 0; w < WORKERS; w++)
+        expect_result(RDL_OK, actor[w], 50000);
+    cr_assert_eq(overlaps, 0);
+    for (int w = 0; w < WORKERS; w++) {
+        actor_free(actor[w]);
+        for (int k = 0; k < 3; k++) {
+            rdl_lock_free(locks[w][k]);
+            rdl_lock_free(single[w][k]);
+        }
+    }
+    rdl_client_close(other);
+}
+
+/* Whatever moment: nothing is left but the foreign hold. */
+Test(multi, canceled_at_any_moment_leaves_nothing)
+{
+    rdl_owner_t *owner = NULL;
+
+    stage_open(&st);
+    open_all();
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    for (int i = 0; i < 300; i++) {
+        struct outcome o = {0}, given_back = {0};
+        rdl_op_t *op = NULL;
+        int64_t when = now_us() + i * 37 % 1500, rc;
+
+        if (i % 3 == 0)
+            foreign_take(st.probe, "b", LEASE_MS);
+        expect(RDL_OK, rdl_lock_async(multi, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
+        while (now_us() < when)
+            ;
+        rdl_op_cancel(op);
+        rc = outcome_wait(&o, SOON_MS);
+        cr_assert(rc == RDL_OK || rc == RDL_ECANCELED, "%s: %s", code_name(rc), o.err.message);
+        if (rc == RDL_OK) {
+            expect(RDL_OK, rdl_unlock_async(multi, owner, outcome_note, &given_back, NULL, &err));
+            expect(RDL_OK, outcome_wait(&given_back, SOON_MS));
+        }
+        rdl_op_free(op);
+        if (i % 3 == 0)
+            cr_assert_neq(foreign_release(st.probe, "b"), -1);
+    }
+    cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS));
+    rdl_owner_free(owner);
+    close_all();
+}
