@@ -565,8 +565,8 @@ void meeting_open(struct meeting *m, const char *type, int64_t watchdog_ms)
 
 void meeting_close(struct meeting *m)
 {
-    rdl_client_close(m->client); /* ends the calls that its threads are in */
-    for (size_t i = MEETING_MAX_PARTIES; i-- > 0;) /* a later process has the sockets of earlier ones, and keeps them open */
+    rdl_client_close(m->client);                   /* ends the calls that its threads are in */
+    for (size_t i = MEETING_MAX_PARTIES; i-- > 0;) /* a later process keeps the sockets of earlier ones open */
         party_end(m->parties[i]);
     monitor_stop(m->monitor);
     probe_close(m->probe);

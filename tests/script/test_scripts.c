@@ -863,3 +863,64 @@ Test(scripts, fenced_take_with_a_floor_answers_the_servers_time_or_one_more, .ti
     cr_expect_eq(-1000 - run_integer(&f, FENCED, "N T , A 1 60000 1"), INT64_C(9000000000000001));
     close_fixture(&f);
 }
+
+/* ---- the fair lock ------------------------------------------------------------------------------------------------------------ */
+
+#define FAIR_KEYS "N ch q t w , "
+#define LIFE "15000"
+
+Test(scripts_fair, refused_take_stands_in_the_queue_and_its_keys_end_together)
+{
+    struct fixture f = open_fixture();
+    int64_t end;
+
+    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE), TAKEN);
+    cr_assert_eq(probe_keys(f.probe), 1);
+    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 0 " LIFE), 5000);
+    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 0 " LIFE), 5000); /* once, whatever it repeats */
+    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "C 1 60000 0 " LIFE), 5000);
+    cr_assert_eq(probe_int(f.probe, "LLEN q"), 2);
+    cr_assert_eq(probe_int(f.probe, "ZCARD t"), 2);
+    cr_assert_eq(probe_int(f.probe, "HLEN w"), 2);
+    end = probe_int(f.probe, "PEXPIRETIME q");
+    cr_assert_eq(probe_int(f.probe, "PEXPIRETIME t"), end);
+    cr_assert_eq(probe_int(f.probe, "PEXPIRETIME w"), end);
+    cr_assert_eq(run_integer(&f, "fair_release", FAIR_KEYS "A 0"), 1);
+    cr_assert_geq(run_integer(&f, "fair_take", FAIR_KEYS "C 1 60000 0 " LIFE), 1); /* it is not C's turn */
+    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "D 1 60000 0 0"), -1);     /* a single try does not queue */
+    cr_assert_gt(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 1 " LIFE), INT64_C(1) << 40); /* with a token */
+    cr_assert_eq(run_integer(&f, "fair_release", FAIR_KEYS "C 0"), NO_SUCH_HOLD);                /* leaves the queue */
+    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "A"), 0);
+    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "B"), 1);
+    cr_assert_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_fair, bad_arguments_and_wrong_types_change_nothing)
+{
+    static const char *const BAD[] = {"A 0 60000 0 15000", "A x 60000 0 15000",  "A 1 0 0 15000",        "A 1 1e3 0 15000",
+                                      "A 1 60000 0 2",     "A 1 60000 0 -15000", "A 1 60000 0 15000 say"};
+    struct fixture f = open_fixture();
+
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        char *words = must_format(FAIR_KEYS "%s", BAD[i]);
+
+        cr_assert(run_fails(&f, "fair_take", words, "ERR"), "%s", words);
+        free(words);
+    }
+    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A -1", "ERR"));
+    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A 0 say", "ERR"));
+    cr_assert(run_fails(&f, "fair_force", FAIR_KEYS "A say", "ERR"));
+    cr_assert_eq(probe_keys(f.probe), 0);
+    for (const char *key = "qw"; *key != '\0'; key++) {
+        (void)probe_text(f.probe, "SET %c x", *key);
+        cr_assert(run_fails(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE, "WRONGTYPE"));
+        cr_assert_eq(probe_keys(f.probe), 1);
+        (void)probe_int(f.probe, "DEL %c", *key);
+    }
+    (void)probe_int(f.probe, "HSET N B 1");
+    (void)probe_text(f.probe, "SET t x");
+    cr_assert(run_fails(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE, "WRONGTYPE"));
+    cr_assert_eq(probe_keys(f.probe), 2);
+    close_fixture(&f);
+}
