@@ -1,0 +1,203 @@
+/* test_plan.c - the machines of composite locks: events in, orders out. */
+#include "core/base/clock.h"
+#include "locks/plan.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define MOST 5
+#define AT(ms) ((ms)*RDL__MS)
+
+static struct rdl__part part[MOST];
+static struct rdl__plan plan;
+static const struct rdl__plan_ops *ops;
+
+static void on(struct rdl__plan_event ev)
+{
+    ops->on(&plan, &ev);
+}
+
+static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadline)
+{
+    memset(part, 0, sizeof part);
+    ops = which;
+    plan = (struct rdl__plan){.part = part,
+                              .n = n,
+                              .quorum = which->majority ? n / 2 + 1 : n,
+                              .once = deadline == 0,
+                              .deadline = deadline,
+                              .part_timeout_ms = 50,
+                              .most_hold_ms = 100,
+                              .retry = {.kind = RDL_RETRY_FIXED, .min_ms = 20, .max_ms = 20},
+                              .wake_at = RDL__NEVER};
+    on((struct rdl__plan_event){.kind = RDL__PLAN_START});
+}
+
+/* What part i was told since it was last looked at. */
+static enum rdl__part_order told(unsigned i)
+{
+    enum rdl__part_order order = (enum rdl__part_order)part[i].order;
+
+    part[i].order = RDL__PART_NOTHING;
+    return order;
+}
+
+static void all_told(enum rdl__part_order order)
+{
+    for (unsigned i = 0; i < plan.n; i++)
+        cr_assert_eq(told(i), order, "part %u", i);
+}
+
+static void answer_at(int64_t ms, unsigned i, int code, int64_t until_ms)
+{
+    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = i, .code = code, .until = AT(until_ms), .now = AT(ms)});
+}
+
+static void assert_done(int rc)
+{
+    cr_assert_eq(plan.phase, RDL__PLAN_DONE);
+    cr_assert_eq(plan.rc, rc);
+}
+
+/* ---- multi ------------------------------------------------------------------------------------------------------------- */
+
+Test(plan_multi, asks_for_all_at_once_and_wants_every_one)
+{
+    start(&rdl__multi_ops, 3, RDL__NEVER);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 2, RDL_OK, 100);
+    answer_at(1, 0, RDL_OK, 100);
+    cr_assert_neq(plan.phase, RDL__PLAN_DONE);
+    answer_at(2, 1, RDL_OK, 90);
+    assert_done(RDL_OK);
+    all_told(RDL__PART_NOTHING);
+    cr_assert_eq(rdl__plan_until(&plan), AT(90));
+}
+
+Test(plan_multi, waits_for_the_first_refused_holding_only_what_comes_before_it)
+{
+    start(&rdl__multi_ops, 4, RDL__NEVER);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_OK, 300);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    answer_at(1, 2, RDL_OK, 300);
+    answer_at(1, 3, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(0), RDL__PART_NOTHING);
+    cr_assert_eq(told(1), RDL__PART_WAIT);
+    cr_assert_eq(told(2), RDL__PART_RELEASE);
+    cr_assert_eq(told(3), RDL__PART_NOTHING);
+    cr_assert_eq(plan.wake_at, AT(21)); /* held no longer than that */
+    answer_at(10, 1, RDL_OK, 310);
+    cr_assert_eq(told(0), RDL__PART_EXTEND); /* the lease is the whole one, for all of them */
+    cr_assert_eq(told(1), RDL__PART_EXTEND);
+    cr_assert_eq(told(2), RDL__PART_TRY);
+    cr_assert_eq(told(3), RDL__PART_TRY);
+}
+
+Test(plan_multi, goes_on_waiting_empty_handed_when_it_has_held_some_for_long_enough)
+{
+    start(&rdl__multi_ops, 2, RDL__NEVER);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_OK, 300);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(1), RDL__PART_WAIT);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = plan.wake_at});
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(1), RDL__PART_NOTHING);
+    cr_assert_eq(plan.wake_at, RDL__NEVER);
+}
+
+Test(plan_multi, error_of_one_lets_go_of_all)
+{
+    start(&rdl__multi_ops, 3, RDL__NEVER);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_OK, 300);
+    answer_at(1, 1, RDL_ECONN, 0);
+    assert_done(RDL_ECONN);
+    cr_assert_eq(plan.culprit, 1);
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(2), RDL__PART_CANCEL);
+}
+
+Test(plan_multi, cancel_releases_and_cancels)
+{
+    start(&rdl__multi_ops, 2, RDL__NEVER);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 1, RDL_OK, 300);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_STOP, .code = RDL_ECANCELED});
+    assert_done(RDL_ECANCELED);
+    cr_assert_eq(told(0), RDL__PART_CANCEL);
+    cr_assert_eq(told(1), RDL__PART_RELEASE);
+}
+
+/* ---- red --------------------------------------------------------------------------------------------------------------- */
+
+Test(plan_red, quorum_is_enough_and_valid_until_its_first_end)
+{
+    start(&rdl__red_ops, 5, 0);
+    all_told(RDL__PART_TRY);
+    cr_assert_eq(part[0].bound_ms, 50);
+    answer_at(1, 0, RDL_OK, 300);
+    answer_at(1, 1, RDL_EUNKNOWN, 0);
+    answer_at(2, 4, RDL_OK, 100);
+    cr_assert_neq(plan.phase, RDL__PLAN_DONE);
+    answer_at(3, 2, RDL_OK, 200);
+    assert_done(RDL_OK);
+    cr_assert_eq(told(3), RDL__PART_NOTHING);      /* the last may still join */
+    cr_assert_eq(rdl__plan_until(&plan), AT(100)); /* the longest would let two hold it (PROTOCOL.md, 8) */
+}
+
+Test(plan_red, young_part_does_not_count)
+{
+    start(&rdl__red_ops, 3, 0);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_OK, 300);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = 1, .young = true, .until = AT(300), .now = AT(1)});
+    cr_assert_neq(plan.phase, RDL__PLAN_DONE);
+    answer_at(2, 2, RDL_ETIMEDOUT, 0);
+    assert_done(RDL_ENOQUORUM);
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(1), RDL__PART_RELEASE);
+}
+
+Test(plan_red, lost_round_ends_early_pauses_and_begins_anew)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    all_told(RDL__PART_TRY);
+    answer_at(1, 2, RDL_OK, 300);
+    answer_at(1, 0, RDL_ETIMEDOUT, 0);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
+    cr_assert_eq(told(2), RDL__PART_RELEASE);
+    cr_assert_eq(plan.wake_at, AT(21));
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(21)});
+    all_told(RDL__PART_TRY);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_STOP, .code = RDL_ECANCELED});
+    all_told(RDL__PART_CANCEL);
+    answer_at(22, 0, RDL_OK, 300); /* it was granted before it could be canceled */
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+}
+
+Test(plan_red, majority_that_is_over_already_is_none)
+{
+    start(&rdl__red_ops, 3, 0);
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_OK, 10);
+    answer_at(20, 1, RDL_OK, 300);
+    answer_at(20, 2, RDL_ECONN, 0);
+    assert_done(RDL_ENOQUORUM);
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(1), RDL__PART_RELEASE);
+}
+
+Test(plan_red, says_who_is_to_blame)
+{
+    start(&rdl__red_ops, 3, 0);
+    answer_at(1, 0, RDL_ETIMEDOUT, 0);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    assert_done(RDL_ETIMEDOUT);
+    start(&rdl__red_ops, 3, AT(1000));
+    answer_at(1, 0, RDL_EDEADLK, 0);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    assert_done(RDL_EDEADLK);
+}
