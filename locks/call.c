@@ -158,6 +158,7 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
         if (rec->active == NULL) {
             rec->active = op;
         } else {
+            op->was_queued = true;
             rdl__list_push_back(&rec->pending, &op->pending);
             rdl__loop_post(rdl__op_client(op)->node.loop, &op->task); /* here, where leave and end_queued cannot be first */
             rc = 0;
@@ -717,12 +718,14 @@ static void on_task(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, task);
 
-    if (is_queued(op)) {
+    if (op->was_queued && is_queued(op)) {
         set_deadline(op, op->started_at);
         if (op->verb->acquires && op->deadline != RDL__NEVER)
             rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
         return;
     }
+    if (op->was_queued) /* the two posts may have met: the verb before it ended while this one was on its way here */
+        rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task);
     op->looped = true;
     if (op->take.state == RDL__TAKE_WAITING) {
         rdl__step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};

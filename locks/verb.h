@@ -47,6 +47,7 @@ struct rdl_op {
 
     /* the verb's */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
+    bool was_queued;         /* behind another verb of its record */
     struct rdl__take take;
     struct rdl__rand rand;
     int64_t n;
