@@ -399,7 +399,7 @@ static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
-static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__spin *spin, int64_t now, int64_t deadline)
+static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline)
 {
     struct rdl__node *node = lane->node;
     int64_t most = node->config.poll_ns, idle = 0;
@@ -409,15 +409,15 @@ static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__spin 
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    if (rdl__spin_due(spin)) {
+    if (rdl__busypoll_due(account)) {
         atomic_store_explicit(&node->crowded, false, memory_order_relaxed);
         n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, now, most, &idle);
         if (n == 0 || atomic_load_explicit(&node->crowded, memory_order_relaxed))
-            rdl__spin_lost(spin, most);
+            rdl__busypoll_lost(account, most);
         else if (idle > 0)
-            rdl__spin_lost(spin, idle);
+            rdl__busypoll_lost(account, idle);
         else
-            rdl__spin_gained(spin);
+            rdl__busypoll_gained(account);
     }
     atomic_store_explicit(&node->polling, false, memory_order_release);
     return n;
@@ -454,7 +454,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (full)
             rdl__sock_wait(&line->conn.sock, true, now, deadline);
         else if (lone)
-            n = look(lane, line, &lane->node->caller_spin, now, deadline);
+            n = look(lane, line, &lane->node->caller_poll, now, deadline);
         if (n == 0)
             n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
@@ -668,7 +668,7 @@ static void look_on_loop(struct rdl__lane *lane)
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
-    n = look(lane, line, &lane->node->loop_spin, now, RDL__NEVER);
+    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER);
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);

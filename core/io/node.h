@@ -5,10 +5,10 @@
 #ifndef REDLATCH_IO_NODE_H
 #define REDLATCH_IO_NODE_H
 
+#include "core/base/busypoll.h"
 #include "core/base/entropy.h"
 #include "core/base/mem.h"
 #include "core/base/sink.h"
-#include "core/base/spin.h"
 #include "core/base/sync.h"
 #include "core/io/loop.h"
 #include "core/wire/buf.h"
@@ -49,8 +49,8 @@ struct rdl__node {
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
     _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
     _Atomic bool crowded;      /* another caller came meanwhile */
-    struct rdl__spin caller_spin;
-    struct rdl__spin loop_spin;
+    struct rdl__busypoll caller_poll;
+    struct rdl__busypoll loop_poll;
     struct rdl__mutex mu;
     rdl_err_t last_error; /* under mu: why the last attempt to connect failed */
 };

@@ -1,4 +1,4 @@
-/* spin.h - is it worth looking again and again before sleeping?
+/* busypoll.h - is it worth looking again and again before sleeping?
  *
  * A thread that sleeps until its answer comes has to be woken, which on an idle core takes longer than a local server takes
  * to answer. Looking for the answer all the while saves that, and costs the core. Whether it pays is not known beforehand: a
@@ -9,22 +9,22 @@
  *
  * Pure; one thread at a time.
  */
-#ifndef REDLATCH_BASE_SPIN_H
-#define REDLATCH_BASE_SPIN_H
+#ifndef REDLATCH_BASE_BUSYPOLL_H
+#define REDLATCH_BASE_BUSYPOLL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rdl__spin {
+struct rdl__busypoll {
     int64_t balance; /* ns */
     uint32_t pause;  /* calls to let pass after the next loss */
     uint32_t skip;   /* of them still to pass */
 };
 
 /* Another wait begins: look before sleeping? */
-bool rdl__spin_due(struct rdl__spin *s);
+bool rdl__busypoll_due(struct rdl__busypoll *s);
 
-void rdl__spin_gained(struct rdl__spin *s);
-void rdl__spin_lost(struct rdl__spin *s, int64_t ns); /* so much time was spent in vain, or was wanted by others */
+void rdl__busypoll_gained(struct rdl__busypoll *s);
+void rdl__busypoll_lost(struct rdl__busypoll *s, int64_t ns); /* so much time was spent in vain, or was wanted by others */
 
 #endif

@@ -1,4 +1,4 @@
-#include "core/base/spin.h"
+#include "core/base/busypoll.h"
 
 #include "core/base/clock.h"
 
@@ -7,7 +7,7 @@
 #define PAUSE_MIN 16
 #define PAUSE_MAX 8192
 
-bool rdl__spin_due(struct rdl__spin *s)
+bool rdl__busypoll_due(struct rdl__busypoll *s)
 {
     if (s->skip == 0)
         return true;
@@ -15,7 +15,7 @@ bool rdl__spin_due(struct rdl__spin *s)
     return false;
 }
 
-void rdl__spin_gained(struct rdl__spin *s)
+void rdl__busypoll_gained(struct rdl__busypoll *s)
 {
     s->balance += GAIN;
     if (s->balance < BALANCE_MAX)
@@ -24,7 +24,7 @@ void rdl__spin_gained(struct rdl__spin *s)
     s->pause /= 2;
 }
 
-void rdl__spin_lost(struct rdl__spin *s, int64_t ns)
+void rdl__busypoll_lost(struct rdl__busypoll *s, int64_t ns)
 {
     s->balance -= ns;
     if (s->balance >= 0)
