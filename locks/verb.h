@@ -36,7 +36,6 @@ struct rdl_op {
     const struct rdl__verb *verb;
     rdl_lock_t *lock;
     rdl_owner_t *owner;
-    bool blocking;
     rdl__callback_fn *fn;
     bool once;   /* an acquire that asks once, however long it may wait for the answer */
     bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
@@ -44,8 +43,12 @@ struct rdl_op {
     int64_t started_at;
     int64_t wait_ms;
     int64_t lease_ms;
+    bool blocking;
 
     /* the verb's */
+    unsigned char stage;     /* of verbs with several requests */
+    bool first_form;         /* the try was sent as ops->encode_first */
+    bool refused_words;      /* `words` are an error */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     bool was_queued;         /* behind another verb of its record */
     struct rdl__take take;
@@ -54,13 +57,10 @@ struct rdl_op {
     int64_t settled_n; /* of an earlier call whose guard may go (guarded.c); 0: none */
     int64_t count;     /* wanted, or to be left; of permits */
     rdl_permit_t *permits;
-    int64_t hint_ms;     /* of a refusal that has other words as well */
-    int64_t undo_count;  /* to be left by the undo */
-    unsigned char stage; /* of verbs with several requests */
-    bool first_form;     /* the try was sent as ops->encode_first */
-    bool refused_words;  /* `words` are an error */
-    int64_t answer;      /* the server's, as a number */
-    char *words;         /* the server's error, or a field that it named */
+    int64_t hint_ms;    /* of a refusal that has other words as well */
+    int64_t undo_count; /* to be left by the undo */
+    int64_t answer;     /* the server's, as a number */
+    char *words;        /* the server's error, or a field that it named */
     size_t words_size, words_len;
     int64_t result;
 
@@ -72,12 +72,12 @@ struct rdl_op {
     bool undoing;            /* an undo is under way, or about to be */
 
     /* loop thread only */
-    struct rdl__waiter waiter;
     bool looped;      /* the loop drives it and it has not ended */
     bool waiting;     /* counted in the name's `waiting` */
     bool undo_failed; /* the undo was answered with an error */
     unsigned undo_tries;
     int64_t undo_until; /* repeat it no longer than that; set before the undo may begin */
+    struct rdl__waiter waiter;
 
     /* any thread */
     _Atomic unsigned refs;

@@ -8,6 +8,7 @@
 #include "tests/unit/fake_loop.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -794,4 +795,298 @@ Test(waiters, nobody_sleeps_beside_a_free_lock_whatever_chance_does)
         grants += world.grants;
     }
     cr_assert_gt(grants, 50000, "%d grants are too few to mean anything", grants);
+}
+
+/* ---- wishes: a semaphore's channel ----------------------------------------------------------------------------------- */
+
+/* What the messages and answers are about: so much is free. */
+static void wish(const char *letters, uint32_t much, enum rdl__news news, bool in_order)
+{
+    for (; *letters != '\0'; letters++) {
+        waiter(*letters)->wish = much;
+        waiter(*letters)->news = (unsigned char)news;
+        waiter(*letters)->in_order = in_order;
+    }
+}
+
+static void refused_with(char letter, int64_t total)
+{
+    rdl__waiter_told(waiter(letter), total);
+    cr_assert(rdl__waiter_refused(waiter(letter), -1, loop.now));
+}
+
+Test(waiters, total_wakes_in_order_all_whose_wishes_fit)
+{
+    wish("a", 5, RDL__NEWS_TOTAL, false);
+    wish("bcd", 1, RDL__NEWS_TOTAL, false);
+    join("abcd");
+    message("2");
+    cr_assert_str_eq(trail, "bc");
+}
+
+Test(waiters, answer_tells_the_others_what_is_left)
+{
+    wish("a", 3, RDL__NEWS_SOME, false);
+    wish("bc", 1, RDL__NEWS_SOME, false);
+    join("abc");
+    message("7");
+    cr_assert_str_eq(trail, "a");
+    refused_with('a', 2);
+    cr_assert_str_eq(trail, "abc");
+    refused_with('c', 0);
+    cr_assert_str_eq(trail, "abc");
+}
+
+Test(waiters, nobody_passes_in_order_and_who_is_next_looks_when_the_first_has_left)
+{
+    wish("a", 3, RDL__NEWS_TOTAL, true);
+    wish("b", 1, RDL__NEWS_TOTAL, true);
+    join("ab");
+    message("2");
+    cr_assert_str_eq(trail, "");
+    message("3");
+    cr_assert_str_eq(trail, "a");
+    rdl__waiter_told(waiter('a'), 0);
+    rdl__waiter_leave(waiter('a'), true, loop.now);
+    cr_assert_str_eq(trail, "ab");
+}
+
+Test(waiters, news_for_all_wakes_all_and_odd_totals_nobody)
+{
+    wish("abc", 1, RDL__NEWS_ALL, false);
+    join("abc");
+    message("0");
+    cr_assert_str_eq(trail, "abc");
+    for (const char *letter = "abc"; *letter != '\0'; letter++)
+        rdl__waiter_leave(waiter(*letter), true, loop.now);
+    trail[0] = '\0';
+    wish("a", 1, RDL__NEWS_TOTAL, false);
+    join("a");
+    message("0");
+    message("-3");
+    message("x");
+    cr_assert_str_eq(trail, "");
+}
+
+/* A world by chance: a server with so many permits, callers who want some, a line each for requests, replies and messages.
+ * Hints never come. When all lines are empty, nobody may sleep beside what it wants. */
+enum { GUESTS = 5, LINE = 512 };
+
+enum guest_state { AWAY, ON_LINE, IN_BED, INSIDE };
+
+struct guest {
+    struct rdl__waiter waiter;
+    enum guest_state state;
+};
+
+static struct {
+    struct rdl__rand rand;
+    struct guest guests[GUESTS];
+    bool in_order, unacknowledged;
+    enum rdl__news news;
+    int64_t free;
+    struct guest *requests[LINE];
+    struct {
+        struct guest *guest;
+        bool taken;
+        int64_t total;
+    } replies[LINE];
+    int64_t messages[LINE];
+    size_t requests_at, requests_end, replies_at, replies_end, messages_at, messages_end;
+} inn;
+
+static void guest_sends(struct guest *g)
+{
+    g->state = ON_LINE;
+    rdl__waiter_sent(&g->waiter);
+    inn.requests[inn.requests_end++ % LINE] = g;
+}
+
+static void guest_leaves(struct guest *g, enum guest_state state)
+{
+    g->state = state;
+    rdl__waiter_leave(&g->waiter, state == INSIDE, loop.now);
+}
+
+static void guest_goes(struct rdl__waiter *w, int64_t now)
+{
+    struct guest *g = rdl__container(w, struct guest, waiter);
+
+    (void)now;
+    if (rdl__rand_below(&inn.rand, 8) == 0)
+        guest_leaves(g, AWAY);
+    else
+        guest_sends(g);
+}
+
+static const struct rdl__waiter_ops guest_ops = {.go = guest_goes};
+
+static void guest_joins(struct guest *g)
+{
+    bool first = sub.count == 0;
+    int rc;
+
+    g->state = IN_BED;
+    rc = rdl__waiter_join(&waiters, &g->waiter, "inn", 3, true, -1, loop.now);
+    cr_assert_geq(rc, 0);
+    inn.unacknowledged = inn.unacknowledged || first;
+    if (rc == 1)
+        guest_sends(g);
+}
+
+static bool somebody_waits(void)
+{
+    return sub.count > 0;
+}
+
+static void guest_comes(struct guest *g)
+{
+    rdl__waiter_init(&g->waiter, &guest_ops);
+    g->waiter.wish = 1 + (uint32_t)rdl__rand_below(&inn.rand, 4);
+    g->waiter.news = (unsigned char)inn.news;
+    g->waiter.in_order = inn.in_order;
+    if (inn.in_order && somebody_waits())
+        guest_joins(g);
+    else
+        guest_sends(g);
+}
+
+static void more_is_free(int64_t much)
+{
+    inn.free += much;
+    inn.messages[inn.messages_end++ % LINE] = inn.news == RDL__NEWS_TOTAL ? inn.free : much;
+}
+
+static void serve_guest(void)
+{
+    struct guest *g = inn.requests[inn.requests_at++ % LINE];
+    bool taken = inn.free >= g->waiter.wish;
+
+    if (taken)
+        inn.free -= g->waiter.wish;
+    inn.replies[inn.replies_end % LINE].guest = g;
+    inn.replies[inn.replies_end % LINE].taken = taken;
+    inn.replies[inn.replies_end++ % LINE].total = inn.free;
+}
+
+static void hear_reply(void)
+{
+    size_t i = inn.replies_at++ % LINE;
+    struct guest *g = inn.replies[i].guest;
+
+    rdl__waiter_told(&g->waiter, inn.replies[i].total);
+    if (inn.replies[i].taken) {
+        guest_leaves(g, INSIDE);
+    } else if (g->waiter.channel == NULL) {
+        guest_joins(g);
+    } else {
+        g->state = IN_BED;
+        if (!rdl__waiter_refused(&g->waiter, -1, loop.now))
+            guest_sends(g);
+    }
+}
+
+static void hear_message(void)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRId64, inn.messages[inn.messages_at++ % LINE]);
+    if (sub.count > 0 && sub.topics[0]->confirmed)
+        message(text);
+}
+
+static void hear_acknowledgement(void)
+{
+    inn.unacknowledged = false;
+    if (sub.count == 0)
+        return;
+    sub.topics[0]->confirmed = true;
+    acknowledge();
+}
+
+static bool something_is_on_its_way(void)
+{
+    switch (rdl__rand_below(&inn.rand, 4)) {
+    case 0:
+        if (inn.requests_at != inn.requests_end)
+            serve_guest();
+        break;
+    case 1:
+        if (inn.replies_at != inn.replies_end)
+            hear_reply();
+        break;
+    case 2:
+        if (inn.messages_at != inn.messages_end)
+            hear_message();
+        break;
+    default:
+        if (inn.unacknowledged)
+            hear_acknowledgement();
+        break;
+    }
+    return inn.requests_at != inn.requests_end || inn.replies_at != inn.replies_end || inn.messages_at != inn.messages_end ||
+           inn.unacknowledged;
+}
+
+static void somebody_acts(void)
+{
+    struct guest *g = &inn.guests[rdl__rand_below(&inn.rand, GUESTS)];
+
+    if (g->state == AWAY) {
+        guest_comes(g);
+    } else if (g->state == INSIDE) {
+        g->state = AWAY;
+        more_is_free(g->waiter.wish);
+    } else if (g->state == IN_BED && rdl__rand_below(&inn.rand, 8) == 0) {
+        guest_leaves(g, AWAY);
+    }
+}
+
+static void nobody_sleeps_beside_what_it_wants(uint64_t seed)
+{
+    const struct guest *first = NULL;
+
+    for (size_t i = 0; i < GUESTS; i++) {
+        const struct guest *g = &inn.guests[i];
+
+        if (g->state != IN_BED)
+            continue;
+        if (first == NULL || (int32_t)(g->waiter.place - first->waiter.place) < 0)
+            first = g;
+        if (!inn.in_order)
+            cr_assert_gt(g->waiter.wish, inn.free, "seed %" PRIu64, seed);
+    }
+    if (first != NULL)
+        cr_assert_gt(first->waiter.wish, inn.free, "seed %" PRIu64, seed);
+}
+
+static void play_inn(uint64_t seed)
+{
+    memset(&inn, 0, sizeof inn);
+    inn.rand.state = seed;
+    inn.in_order = rdl__rand_below(&inn.rand, 2) == 0;
+    inn.news = rdl__rand_below(&inn.rand, 2) == 0 ? RDL__NEWS_TOTAL : RDL__NEWS_SOME;
+    inn.free = (int64_t)rdl__rand_below(&inn.rand, 6);
+    for (size_t i = 0; i < GUESTS; i++)
+        rdl__waiter_init(&inn.guests[i].waiter, &guest_ops);
+    for (int round = 0; round < 6; round++) {
+        for (int step = 0; step < 20; step++) {
+            if (rdl__rand_below(&inn.rand, 3) == 0)
+                somebody_acts();
+            (void)something_is_on_its_way();
+        }
+        while (something_is_on_its_way())
+            ;
+        nobody_sleeps_beside_what_it_wants(seed);
+    }
+    for (size_t i = 0; i < GUESTS; i++)
+        rdl__waiter_leave(&inn.guests[i].waiter, true, loop.now);
+    for (size_t i = 0; i < GUESTS; i++) /* whoever was woken by that */
+        rdl__waiter_leave(&inn.guests[i].waiter, true, loop.now);
+}
+
+Test(waiters, nobody_sleeps_beside_permits_that_would_do)
+{
+    for (uint64_t seed = 1; seed <= 20000; seed++)
+        play_inn(seed);
 }
