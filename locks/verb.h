@@ -37,20 +37,20 @@ struct rdl_op {
     rdl_lock_t *lock;
     rdl_owner_t *owner;
     rdl__callback_fn *fn;
-    bool once;   /* an acquire that asks once, however long it may wait for the answer */
-    bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
     void *arg;
     int64_t started_at;
     int64_t wait_ms;
     int64_t lease_ms;
+    bool once;   /* an acquire that asks once, however long it may wait for the answer */
+    bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
     bool blocking;
 
     /* the verb's */
     unsigned char stage;     /* of verbs with several requests */
+    bool was_queued;         /* behind another verb of its record */
     bool first_form;         /* the try was sent as ops->encode_first */
     bool refused_words;      /* `words` are an error */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
-    bool was_queued;         /* behind another verb of its record */
     struct rdl__take take;
     struct rdl__rand rand;
     int64_t n;
