@@ -111,6 +111,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
         return NULL;
     }
     op->lock = rdl__handle_ref(order->lock);
+    op->ops = order->lock->ops;
     op->owner = rdl__owner_ref(owner);
     op->fn = order->fn;
     op->arg = order->arg;
@@ -121,7 +122,8 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->direct = order->direct;
     atomic_init(&op->refs, 1);
     rdl__waiter_init(&op->waiter, &waiter_ops);
-    op->waiter.news = op->lock->name->ops->news;
+    op->waiter.news = op->ops->news;
+    op->waiter.shares = op->ops->shares;
     op->waiter.in_order = op->lock->name->settings.in_order;
     if (order->count > 0)
         op->waiter.wish = (uint32_t)order->count;
@@ -145,8 +147,8 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
         return 1;
     }
     rdl__mutex_lock(&name->mu);
-    rec = rdl__record_find(name, op->owner);
-    if (rec == NULL && op->verb->acquires && (rec = rdl__record_make(name, op->owner, &rdl__hold_ops)) == NULL)
+    rec = rdl__record_find(name, op->owner, op->ops);
+    if (rec == NULL && op->verb->acquires && (rec = rdl__record_make(name, op->owner, op->ops)) == NULL)
         rc = RDL_ENOMEM;
     if (rc > 0 && ret_op != NULL)
         *ret_op = op;
@@ -521,7 +523,7 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
 static void stop_waiting(rdl_op_t *op, bool used, int64_t now)
 {
     rdl__waiter_leave(&op->waiter, used, now);
-    if (op->waiting)
+    if (op->waiting && !op->ops->shares)
         atomic_fetch_sub(&rdl__op_name(op)->waiting, 1);
     op->waiting = false;
 }
@@ -569,14 +571,14 @@ static void put_listened(struct rdl__buf *to, const rdl_op_t *op)
     const struct rdl__name *name = rdl__op_name(op);
     char field[RDL__FIELD_MAX];
 
-    if (name->ops->polls)
+    if (op->ops->polls)
         rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
     else
         rdl__channel_name(to, name);
-    if (!rdl__queues(name->ops))
+    if (!rdl__queues(op->ops))
         return;
     rdl__buf_put(to, ":", 1);
-    rdl__buf_put(to, field, rdl__field(field, &name->client->uuid, op->n));
+    rdl__buf_put(to, field, rdl__hold_field(field, name, op->ops, op->n));
 }
 
 /* Join the waiters. RDL_OK: asleep; 1: to try again; RDL_ENOMEM. */
@@ -592,12 +594,13 @@ static int wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     put_listened(&channel, op);
     rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
                                    : rdl__waiter_join(&name->client->waiters, &op->waiter, channel.data, channel.len,
-                                                      !name->ops->polls, hint_ms, now);
+                                                      !op->ops->polls, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;
     op->waiting = true;
-    atomic_fetch_add(&name->waiting, 1);
+    if (!op->ops->shares)
+        atomic_fetch_add(&name->waiting, 1);
     return rc;
 }
 
@@ -785,6 +788,7 @@ void rdl__call_tidy(struct rdl__record *rec)
         return;
     }
     op->n = n;
+    op->ops = rec->ops; /* whichever end the handle is of */
     undo_prepare(op, rdl__now());
     undo_begins(op);
     undo_gate(op);

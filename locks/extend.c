@@ -19,9 +19,9 @@ static void extend_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__op_name(op);
 
-    rdl__script_begin(to, name->ops->renew, eval, 1, 2);
+    rdl__script_begin(to, op->ops->renew, eval, 1, 2);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_field(to, name, op->n);
+    rdl__put_field(to, op);
     rdl__cmd_int(to, op->lease_ms);
 }
 

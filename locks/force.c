@@ -15,10 +15,10 @@ static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
     const struct rdl__name *name = rdl__op_name(op);
 
     if (op->stage == FORCE_LOOK) {
-        name->ops->encode_holder(to, name->bytes, name->node.key_len);
+        op->ops->encode_holder(to, name->bytes, name->node.key_len);
         return;
     }
-    rdl__script_begin(to, name->ops->force, eval, rdl__key_count(name), 1);
+    rdl__script_begin(to, op->ops->force, eval, rdl__key_count(name), 1);
     rdl__put_keys(to, name);
     rdl__cmd_arg(to, op->words, op->words_len);
 }
@@ -32,33 +32,50 @@ static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__decode_number(op, reply);
         return;
     }
-    op->answer = rdl__op_name(op)->ops->decode_holder(reply, &field, &len) ? 1 : 0;
+    op->answer = op->ops->decode_holder(reply, &field, &len) ? 1 : 0;
     if (op->answer == 1)
         rdl__op_keep_words(op, field, len, false);
 }
 
-/* The hold that was evicted may be one of this client: then its owner need not wait to find out. */
-static void force_notice(const rdl_op_t *op)
+/* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole.  @locks the name's */
+static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
+{
+    char field[RDL__FIELD_MAX];
+    size_t len = rdl__hold_field(field, rec->name, rec->ops, rec->n);
+
+    if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
+        return false;
+    return op->ops->partner != NULL || (len == op->words_len && memcmp(field, op->words, len) == 0);
+}
+
+/* One such record, with a reference; NULL: there is none. */
+static struct rdl__record *next_evicted(const rdl_op_t *op)
 {
     struct rdl__name *name = rdl__op_name(op);
     struct rdl__record *found = NULL;
-    char field[RDL__FIELD_MAX];
 
     rdl__mutex_lock(&name->mu);
     for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
-        size_t len = rdl__field(field, &name->client->uuid, rec->n);
 
-        if (rec->count > 0 && len == op->words_len && memcmp(field, op->words, len) == 0) {
+        if (evicted(op, rec)) {
             found = rec;
             atomic_fetch_add(&rec->refs, 1);
         }
     }
     rdl__mutex_unlock(&name->mu);
-    if (found == NULL)
-        return;
-    rdl__watchdog_gone(name->client->watchdog, &found->hold);
-    rdl__record_unref(found);
+    return found;
+}
+
+/* What was evicted may be held by this client: then its owners need not wait to find out. */
+static void force_notice(const rdl_op_t *op)
+{
+    struct rdl__record *rec;
+
+    while ((rec = next_evicted(op)) != NULL) {
+        rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold);
+        rdl__record_unref(rec);
+    }
 }
 
 static rdl__step_t force_answered(rdl_op_t *op, int64_t now)

@@ -14,7 +14,7 @@ static size_t hold_field(const struct rdl__hold *hold, char *to)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    return rdl__field(to, &rec->name->client->uuid, rec->n);
+    return rdl__hold_field(to, rec->name, rec->ops, rec->n);
 }
 
 static void hold_pin(struct rdl__hold *hold)
@@ -35,11 +35,19 @@ static void hold_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_los
 
 static int hold_script(const struct rdl__hold *hold)
 {
-    return rdl__container(hold, struct rdl__record, hold)->name->ops->renew;
+    return rdl__container(hold, struct rdl__record, hold)->ops->renew;
+}
+
+static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    return rdl__trust_ms(rec->name, rec->ops, lease_ms);
 }
 
 const struct rdl__hold_ops rdl__hold_ops = {
     .script = hold_script,
+    .trust_ms = hold_trust_ms,
     .key = hold_key,
     .field = hold_field,
     .pin = hold_pin,

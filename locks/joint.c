@@ -486,7 +486,7 @@ static struct rdl__view view_seat(const struct record *rec, unsigned i, int64_t 
 
     if (seat->mine == 0 || rdl__client_call_begins(client_at(j, i)) < 0)
         return view;
-    view = rdl__record_view(j->part[i].handle.name, seat->owner, now);
+    view = rdl__record_view(j->part[i].handle.name, seat->owner, j->part[i].handle.ops, now);
     rdl__client_call_ends(client_at(j, i));
     if (view.n != seat->n || view.state == RDL_LOST)
         view.state = RDL_NOT_HELD;
@@ -1204,7 +1204,8 @@ static void note_taken(struct call *call, unsigned i, struct rdl__plan_event *ev
     ev->young = young(call, i, ev->now);
     if (seat->mine++ == 0)
         seat->young = ev->young;
-    view = rdl__record_view(joint_of(call->op.lock)->part[i].handle.name, seat->owner, ev->now);
+    view = rdl__record_view(joint_of(call->op.lock)->part[i].handle.name, seat->owner,
+                            joint_of(call->op.lock)->part[i].handle.ops, ev->now);
     seat->n = view.n;
     ev->until = ev->now + view.left;
 }

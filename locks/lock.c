@@ -62,6 +62,26 @@ static int resolve_queue(const struct rdl__lock_ops *ops, rdl_lock_options_t *o,
     return RDL_OK;
 }
 
+#define PEER_WATCHDOG_MS 30000 /* Redisson's default */
+#define PEER_WATCHDOG_MAX_MS 86400000
+
+/* Whose shared holds a peer's watchdog shortens. */
+static int resolve_peer_watchdog(const struct rdl__lock_ops *ops, int64_t *peer_ms, rdl_err_t *err)
+{
+    if (ops->partner == NULL && *peer_ms != 0)
+        return rdl__err_set(err, RDL_EINVAL, "lock option peer_watchdog_ms is for read-write locks, not for a %s lock",
+                            ops->name);
+    if (*peer_ms != RDL_NO_PEER && (*peer_ms < 0 || *peer_ms > PEER_WATCHDOG_MAX_MS))
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option peer_watchdog_ms is %lld: it must be 1 to 86400000, or RDL_NO_PEER",
+                            (long long)*peer_ms);
+    if (*peer_ms == 0 && ops->partner != NULL)
+        *peer_ms = PEER_WATCHDOG_MS;
+    else if (*peer_ms == RDL_NO_PEER)
+        *peer_ms = 0;
+    return RDL_OK;
+}
+
 static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
 {
     *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
@@ -154,13 +174,14 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
         (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_queue(ops, &o, err)) < 0 ||
+        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
         .retry = (unsigned char)o.retry.kind,
         .retry_min_ms = (int32_t)o.retry.min_ms,
         .retry_max_ms = (int32_t)o.retry.max_ms,
-        .waiter_life_ms = (int32_t)o.waiter_life_ms,
+        .own_ms = (int32_t)(rdl__queues(ops) ? o.waiter_life_ms : o.peer_watchdog_ms),
         .fencing = (unsigned char)o.fencing,
         .reentrant = ops->reentrant && !o.nonreentrant,
     };
@@ -195,6 +216,18 @@ int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options
                   rdl_err_t *err)
 {
     return make(client, &rdl__fair_ops, name, options, ret_lock, err);
+}
+
+int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                  rdl_err_t *err)
+{
+    return make(client, &rdl__read_ops, name, options, ret_lock, err);
+}
+
+int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                   rdl_err_t *err)
+{
+    return make(client, &rdl__write_ops, name, options, ret_lock, err);
 }
 
 int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
@@ -282,7 +315,7 @@ const char *rdl_lock_type(const rdl_lock_t *lock)
 {
     if (lock == NULL)
         return NULL;
-    return rdl__lock_joint(lock) ? rdl__joint_type(lock) : lock->name->ops->name;
+    return rdl__lock_joint(lock) ? rdl__joint_type(lock) : lock->ops->name;
 }
 
 /* ---- verbs that ask the server, blocking --------------------------------------------------------------------------------- */
@@ -354,7 +387,7 @@ static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rd
     else if (rdl__lock_joint(lock))
         *view = rdl__joint_view(lock, owner, rdl__now());
     else
-        *view = rdl__record_view(lock->name, owner, rdl__now());
+        *view = rdl__record_view(lock->name, owner, lock->ops, rdl__now());
     rdl__client_call_ends(client);
     return rc;
 }

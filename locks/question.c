@@ -1,6 +1,8 @@
 /* question.c - what the server, or the owner's own hold, says of the lock. */
 #include "locks/verb.h"
 
+#include <string.h>
+
 static void encode_question(rdl_op_t *op, struct rdl__buf *to, const char *command)
 {
     rdl__cmd_begin(to, 2);
@@ -8,10 +10,26 @@ static void encode_question(rdl_op_t *op, struct rdl__buf *to, const char *comma
     rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
 }
 
+/* Of a lock with two ends it matters which one is held. */
 static void is_locked_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    encode_question(op, to, "EXISTS");
+    if (op->ops->mode == NULL) {
+        encode_question(op, to, "EXISTS");
+        return;
+    }
+    rdl__cmd_begin(to, 3);
+    rdl__cmd_str(to, "HGET");
+    rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
+    rdl__cmd_str(to, "mode");
+}
+
+static void is_locked_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    if (op->ops->mode == NULL)
+        rdl__decode_number(op, reply);
+    else
+        op->answer = reply->type == RDL__REPLY_STRING && strcmp(reply->str, op->ops->mode) == 0;
 }
 
 static void remaining_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
@@ -37,7 +55,7 @@ static rdl__step_t remaining_answered(rdl_op_t *op, int64_t now)
 const struct rdl__verb rdl__verb_is_locked = {
     .begin = rdl__begin_by_asking,
     .encode = is_locked_encode,
-    .decode = rdl__decode_number,
+    .decode = is_locked_decode,
     .answered = is_locked_answered,
 };
 
@@ -50,7 +68,7 @@ static rdl__step_t remaining_begin(rdl_op_t *op, int64_t now)
     int64_t left = 0;
 
     rdl__mutex_lock(&name->mu);
-    if ((rec = rdl__record_find(name, op->owner)) != NULL && rec->count > 0)
+    if ((rec = rdl__record_find(name, op->owner, op->ops)) != NULL && rec->count > 0)
         state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &left);
     rdl__mutex_unlock(&name->mu);
     op->answer = rdl__ms_until(left, 0);

@@ -56,14 +56,13 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing && a->reentrant == b->reentrant && a->waiter_life_ms == b->waiter_life_ms &&
-           a->in_order == b->in_order;
+           a->fencing == b->fencing && a->reentrant == b->reentrant && a->own_ms == b->own_ms && a->in_order == b->in_order;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
                     rdl_err_t *err)
 {
-    if (name->ops != ops) {
+    if (name->ops != ops && name->ops->partner != ops) {
         (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s%s", name->ops->name,
                            name->ops->thing == NULL ? " lock" : "");
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
@@ -126,6 +125,7 @@ int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, cons
         rdl__free(&client->mem, lock, sizeof *lock);
         return rc;
     }
+    lock->ops = ops;
     enlist(lock);
     *ret_lock = lock;
     return RDL_OK;
@@ -134,6 +134,7 @@ int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, cons
 void rdl__handle_twin(const rdl_lock_t *lock, rdl_lock_t *twin)
 {
     twin->name = lock->name;
+    twin->ops = lock->ops;
     rdl__name_ref(twin->name);
     rdl__mutex_lock(&twin->name->client->names_mu);
     twin->name->handle_count++;
@@ -222,24 +223,25 @@ void rdl__handle_drop(rdl_lock_t *lock)
 
 static void run_event(struct rdl__callback *callback);
 
-struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner)
+struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
 {
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (rec->owner == owner && !rec->orphaned)
+        if (rec->owner == owner && rec->ops == ops && !rec->orphaned)
             return rec;
     }
     return NULL;
 }
 
-struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, int64_t now)
+struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                  int64_t now)
 {
     struct rdl__view view = {.state = RDL_NOT_HELD};
     const struct rdl__record *rec;
 
     rdl__mutex_lock(&name->mu);
-    if ((rec = rdl__record_find(name, owner)) != NULL && rec->count > 0) {
+    if ((rec = rdl__record_find(name, owner, ops)) != NULL && rec->count > 0) {
         view.count = rec->count;
         view.token = rec->token;
         view.n = rec->n;
@@ -281,7 +283,7 @@ static void orphan(struct rdl__tie *tie)
     rdl__record_unref(rec);
 }
 
-struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__hold_ops *ops)
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops)
 {
     struct rdl__record *rec = name->spare;
 
@@ -303,10 +305,27 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     rdl__list_init(&rec->pending);
     rdl__list_init(&rec->event.link);
     rec->event.run = run_event;
-    rec->hold.ops = ops;
+    rec->ops = ops;
+    rec->hold.ops = &rdl__hold_ops;
     rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
     return rec;
+}
+
+size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n)
+{
+    size_t len = rdl__field(to, &name->client->uuid, n), more = ops->ending == NULL ? 0 : strlen(ops->ending);
+
+    if (more > 0)
+        memcpy(to + len, ops->ending, more);
+    return len + more;
+}
+
+int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms)
+{
+    int64_t most = name->settings.own_ms;
+
+    return ops->shares && most > 0 && most < lease_ms ? most : lease_ms;
 }
 
 void rdl__record_set_count(struct rdl__record *rec, int64_t count)
@@ -373,15 +392,16 @@ void rdl__record_unref(struct rdl__record *rec)
 /* ---- telling ------------------------------------------------------------------------------------------------------------- */
 
 /* The handle after `serial` that wants to know, with a reference and what to call; NULL: none.  @locks none */
-static rdl_lock_t *next_listener(struct rdl__name *name, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
+static rdl_lock_t *next_listener(const struct rdl__record *rec, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
 {
+    struct rdl__name *name = rec->name;
     rdl_lock_t *found = NULL;
 
     rdl__mutex_lock(&name->mu);
     for (struct rdl__link *l = name->handles.next; l != &name->handles && found == NULL; l = l->next) {
         rdl_lock_t *lock = rdl__container(l, rdl_lock_t, link);
 
-        if (lock->serial > serial && lock->fn != NULL) {
+        if (lock->serial > serial && lock->fn != NULL && lock->ops == rec->ops) {
             found = rdl__handle_ref(lock);
             *ret_fn = lock->fn;
             *ret_arg = lock->arg;
@@ -398,7 +418,7 @@ static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
     rdl_lost_fn fn;
     void *arg;
 
-    while ((lock = next_listener(rec->name, serial, &fn, &arg)) != NULL) {
+    while ((lock = next_listener(rec, serial, &fn, &arg)) != NULL) {
         serial = lock->serial;
         fn(lock, loss, arg);
         rdl__handle_unref(lock);
@@ -421,7 +441,7 @@ static void run_event(struct rdl__callback *callback)
     risk_reason = rec->risk_reason;
     loss_reason = rec->loss_reason;
     loss.token = rec->news_token;
-    field[rdl__field(field, &name->client->uuid, rec->news_n)] = '\0';
+    field[rdl__hold_field(field, name, rec->ops, rec->news_n)] = '\0';
     rdl__mutex_unlock(&name->mu);
     if (news & (1u << RDL_AT_RISK)) {
         (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);

@@ -1,7 +1,7 @@
 /* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (PROTOCOL.md, 1).
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one (client,
- * owner, name). At most one verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under
+ * owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under
  * the name's mutex because others read them.
  */
 #ifndef REDLATCH_LOCKS_RECORD_H
@@ -30,9 +30,11 @@ struct rdl__settled {
 /* Options of a lock, with their defaults filled in. All handles of a name have the same. */
 struct rdl__settings {
     int32_t retry_min_ms, retry_max_ms; /* at most an hour */
-    int32_t waiter_life_ms; /* of types with a queue: how long a waiter counts as alive after each sign of life; else 0 */
-    unsigned char retry;    /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
-    unsigned char fencing;  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
+    /* The type's own. With a queue: how long a waiter counts as alive after each sign of life. With a partner: how long after
+     * its confirmation a shared hold is believed in, 0: as long as its lease. Else 0. */
+    int32_t own_ms;
+    unsigned char retry;   /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
+    unsigned char fencing; /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
     bool reentrant;
     bool in_order; /* nobody is let in before one who came earlier, however much that one wants */
 };
@@ -45,13 +47,13 @@ static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
 struct rdl__name {
     /* immutable */
     rdl_client_t *client;
-    const struct rdl__lock_ops *ops;
+    const struct rdl__lock_ops *ops; /* of the first handle; there may be handles of its partner as well */
     struct rdl__settings settings;
     struct rdl__table_node node; /* key: the name */
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic unsigned waiting; /* calls of this process that wait for the lock */
+    _Atomic unsigned waiting; /* calls of this process that wait for the lock to have it alone */
     uint32_t next_serial;     /* of handles; under mu */
 
     /* any thread, under mu */
@@ -68,6 +70,7 @@ struct rdl__name {
 /* A handle. One without a name is a composite's, and the head of a struct rdl__joint (joint.h). */
 struct rdl_lock {
     struct rdl__name *name;
+    const struct rdl__lock_ops *ops;
     _Atomic unsigned refs;
     bool part; /* the composite's own handle of a member, in a struct rdl__part_handle (joint.h) */
     /* under the name's mu */
@@ -78,8 +81,9 @@ struct rdl_lock {
 };
 
 struct rdl__record {
-    struct rdl__name *name; /* immutable; a reference */
-    rdl_owner_t *owner;     /* immutable; a reference */
+    struct rdl__name *name;          /* immutable; a reference */
+    rdl_owner_t *owner;              /* immutable; a reference */
+    const struct rdl__lock_ops *ops; /* immutable: which end of the lock */
     _Atomic unsigned refs;
 
     /* under the name's mu */
@@ -114,7 +118,7 @@ void rdl__handle_unref(rdl_lock_t *lock);
 void rdl__name_ref(struct rdl__name *name);
 void rdl__name_unref(struct rdl__name *name);
 
-/* What an owner holds of a lock, by local judgement. */
+/* What an owner holds of a lock, or of one end of it, by local judgement. */
 struct rdl__view {
     rdl_hold_state_t state;
     int64_t count;
@@ -124,13 +128,22 @@ struct rdl__view {
 };
 
 /* The client is not closed yet (rdl__client_call_begins).  @locks none */
-struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, int64_t now);
+struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                  int64_t now);
 
-/* The owner's record, or NULL.  @locks the name's */
-struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner);
+/* The owner's record of that end, or NULL.  @locks the name's */
+struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner,
+                                     const struct rdl__lock_ops *ops);
 
 /* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
-struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__hold_ops *ops);
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
+
+/* The field of a hold: `U:n` and the end's own ending, not NUL-terminated; `to` has room for RDL__FIELD_MAX. */
+size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n);
+
+/* How long after its last confirmation a hold with that lease may be believed in: a peer's watchdog may have shortened it at
+ * the server since (PROTOCOL.md, 6). */
+int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms);
 
 void rdl__record_set_count(struct rdl__record *rec, int64_t count); /* by the verb in flight */
 

@@ -41,13 +41,17 @@ typedef void rdl__callback_fn(void);
 
 struct rdl__lock_ops {
     const char *name;
-    const char *thing;   /* what its users call it; NULL: a lock */
-    const char *busy;    /* why an acquire has timed out; NULL: somebody else holds it */
-    bool reentrant;      /* false: a second take by the owner is RDL_EDEADLK */
-    bool polls;          /* waiters look again by the retry policy alone, and subscribe to nothing */
-    const char *channel; /* prefix of the channel's name: prefix(channel, N), */
-    bool channel_wraps;  /* or always channel{N} */
-    enum rdl__news news; /* what messages on it mean */
+    const char *thing; /* what its users call it; NULL: a lock */
+    const char *busy;  /* why an acquire has timed out; NULL: somebody else holds it */
+    bool reentrant;    /* false: a second take by the owner is RDL_EDEADLK */
+    bool shares;       /* many hold it at a time; so a try is always worth it, and who is let in lets others in */
+    const struct rdl__lock_ops *partner; /* the other end of the same lock, which has records of its own; NULL: none */
+    const char *mode;                    /* with a partner: the hash's `mode` when this end is held */
+    const char *ending;                  /* of its fields: U:n and this. NULL: nothing */
+    bool polls;                          /* waiters look again by the retry policy alone, and subscribe to nothing */
+    const char *channel;                 /* prefix of the channel's name: prefix(channel, N), */
+    bool channel_wraps;                  /* or always channel{N} */
+    enum rdl__news news;                 /* what messages on it mean */
     const char
         *counter; /* of a key that counts tokens, the take script's KEYS[2]: prefix(counter, N). NULL: there is none */
     /* Prefixes of the keys of a queue, which take, release and force are given behind name and channel. Then a refused take
@@ -82,6 +86,8 @@ extern const struct rdl__lock_ops rdl__simple_ops;
 extern const struct rdl__lock_ops rdl__spin_ops;
 extern const struct rdl__lock_ops rdl__fenced_ops;
 extern const struct rdl__lock_ops rdl__fair_ops;
+extern const struct rdl__lock_ops rdl__read_ops;
+extern const struct rdl__lock_ops rdl__write_ops;
 extern const struct rdl__lock_ops rdl__semaphore_ops;
 extern const struct rdl__lock_ops rdl__permit_semaphore_ops;
 extern const struct rdl__lock_ops rdl__latch_ops;

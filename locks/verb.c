@@ -126,20 +126,20 @@ void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
         rdl__put_prefixed(to, name->ops->queue[i], name);
 }
 
-void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n)
+void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op)
 {
     char field[RDL__FIELD_MAX];
 
-    rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, n));
+    rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__op_name(op), op->ops, op->n));
 }
 
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left)
 {
     const struct rdl__name *name = rdl__op_name(op);
 
-    rdl__script_begin(to, name->ops->release, eval, rdl__key_count(name), 2);
+    rdl__script_begin(to, op->ops->release, eval, rdl__key_count(name), 2);
     rdl__put_keys(to, name);
-    rdl__put_field(to, name, op->n);
+    rdl__put_field(to, op);
     rdl__cmd_int(to, left);
 }
 

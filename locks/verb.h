@@ -35,6 +35,7 @@ struct rdl_op {
     /* immutable once made */
     const struct rdl__verb *verb;
     rdl_lock_t *lock;
+    const struct rdl__lock_ops *ops; /* which end of it */
     rdl_owner_t *owner;
     rdl__callback_fn *fn;
     void *arg;
@@ -54,6 +55,7 @@ struct rdl_op {
     struct rdl__take take;
     struct rdl__rand rand;
     int64_t n;
+    int64_t partner_n; /* of the owner's hold of the other end; 0: it has none */
     int64_t settled_n; /* of an earlier call whose guard may go (guarded.c); 0: none */
     int64_t count;     /* wanted, or to be left; of permits */
     rdl_permit_t *permits;
@@ -146,7 +148,7 @@ void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
 /* What a script needs to free the lock or to hand it on: name, channel, and the queue if there is one. */
 size_t rdl__key_count(const struct rdl__name *name);
 void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
-void rdl__put_field(struct rdl__buf *to, const struct rdl__name *name, int64_t n);
+void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op); /* of op->n */
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
 void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 

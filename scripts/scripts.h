@@ -16,6 +16,12 @@
     X(RDL__SCRIPT_REENTRANT_RENEW, "reentrant_renew")                                                                       \
     X(RDL__SCRIPT_REENTRANT_FORCE, "reentrant_force")                                                                       \
     X(RDL__SCRIPT_FENCED_TAKE, "fenced_take")                                                                               \
+    X(RDL__SCRIPT_READ_TAKE, "read_take")                                                                                   \
+    X(RDL__SCRIPT_READ_RELEASE, "read_release")                                                                             \
+    X(RDL__SCRIPT_READ_RENEW, "read_renew")                                                                                 \
+    X(RDL__SCRIPT_WRITE_TAKE, "write_take")                                                                                 \
+    X(RDL__SCRIPT_WRITE_RELEASE, "write_release")                                                                           \
+    X(RDL__SCRIPT_READWRITE_FORCE, "readwrite_force")                                                                       \
     X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                               \
     X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                         \
     X(RDL__SCRIPT_SIMPLE_RENEW, "simple_renew")                                                                             \

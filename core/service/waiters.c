@@ -13,6 +13,9 @@
  * known to be free, from a message or from the answer to a try, less what those who are trying may take of it, is offered to
  * the sleepers in order (offer). What is known may be older than a grant whose answer is on its way: that costs a try in
  * vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first place wakes the next.
+ *
+ * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows which of
+ * them may come in. Who shares and is let in wakes all others who share.
  */
 #include "core/service/waiters.h"
 
@@ -27,6 +30,7 @@ struct rdl__channel {
     struct rdl__topic topic;
     bool subscribed;
     struct rdl__link sleepers;
+    struct rdl__link sharers; /* sleepers who share */
     struct rdl__timer hint;
     enum rdl__news news; /* of those who wait here */
     unsigned waiters;    /* asleep and trying */
@@ -44,6 +48,11 @@ static const struct rdl__topic_ops topic_ops;
 
 static void channel_free(struct rdl__channel *c);
 
+static struct rdl__link *list_of(struct rdl__channel *c, const struct rdl__waiter *w)
+{
+    return w->shares ? &c->sharers : &c->sleepers;
+}
+
 static void set_woken(struct rdl__waiter *w, bool woken)
 {
     if (w->woken != woken)
@@ -58,23 +67,39 @@ static void wake(struct rdl__waiter *w, int64_t now)
     w->ops->go(w, now);
 }
 
-static struct rdl__waiter *first_of(struct rdl__channel *c)
+static struct rdl__waiter *first_in(struct rdl__link *sleepers)
 {
-    return rdl__list_empty(&c->sleepers) ? NULL : rdl__container(c->sleepers.next, struct rdl__waiter, link);
+    return rdl__list_empty(sleepers) ? NULL : rdl__container(sleepers->next, struct rdl__waiter, link);
 }
 
-static void wake_first(struct rdl__channel *c, int64_t now)
+static void wake_first_in(struct rdl__link *sleepers, int64_t now)
 {
-    struct rdl__waiter *w = first_of(c);
+    struct rdl__waiter *w = first_in(sleepers);
 
     if (w != NULL)
         wake(w, now);
 }
 
+/* One that waited, or woke others, does so no more. */
+static void release(struct rdl__channel *c)
+{
+    if (--c->waiters == 0)
+        channel_free(c);
+}
+
+/* The first asleep, of each side. Whoever wakes up may leave, and the last one takes the channel with it. */
+static void wake_first(struct rdl__channel *c, int64_t now)
+{
+    c->waiters++; /* so that the channel stays */
+    wake_first_in(&c->sleepers, now);
+    wake_first_in(&c->sharers, now);
+    release(c);
+}
+
 /* The first sleeper whom the offer may reach and who fits into what is known to be free; NULL: none. */
 static struct rdl__waiter *who_fits(struct rdl__channel *c)
 {
-    struct rdl__waiter *w = first_of(c);
+    struct rdl__waiter *w = first_in(&c->sleepers);
 
     if (w == NULL || (w->in_order && c->trying > 0))
         return NULL;
@@ -98,17 +123,16 @@ static void offer(struct rdl__channel *c, int64_t now)
     c->waiters++; /* so that the channel stays */
     while ((w = who_fits(c)) != NULL)
         wake(w, now);
-    if (--c->waiters == 0)
-        channel_free(c);
+    release(c);
 }
 
-/* Everyone asleep now; each may leave, and the last one takes the channel with it. */
-static void wake_all(struct rdl__channel *c, int64_t now)
+/* Everyone asleep now. */
+static void wake_all(struct rdl__link *sleepers, int64_t now)
 {
     struct rdl__link woken, *l;
 
     rdl__list_init(&woken);
-    rdl__list_splice_front(&woken, &c->sleepers);
+    rdl__list_splice_front(&woken, sleepers);
     for (l = woken.next; l != &woken; l = l->next)
         set_woken(rdl__container(l, struct rdl__waiter, link), true);
     while ((l = rdl__list_pop(&woken)) != NULL) {
@@ -121,15 +145,13 @@ static void wake_all(struct rdl__channel *c, int64_t now)
 /* Somebody should look, although nothing is known. */
 static void wake_somebody(struct rdl__channel *c, int64_t now)
 {
-    struct rdl__waiter *w = first_of(c);
+    const struct rdl__waiter *w = first_in(&c->sleepers);
 
     c->known = UNKNOWN;
-    if (w == NULL)
-        return;
-    if (w->news == RDL__NEWS_ALL)
-        wake_all(c, now);
-    else if (!w->in_order || c->trying == 0)
-        wake(w, now);
+    if (c->news == RDL__NEWS_ALL)
+        wake_all(&c->sleepers, now);
+    else if (w == NULL || !w->in_order || c->trying == 0)
+        wake_first(c, now);
 }
 
 static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
@@ -175,7 +197,7 @@ static void on_command(struct rdl__channel *c, const char *payload, size_t len, 
         return;
     c->epoch++;
     if (payload[0] == '1')
-        wake_all(c, now);
+        wake_all(&c->sleepers, now);
     else
         wake_first(c, now);
 }
@@ -204,7 +226,10 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
         on_command(c, payload, len, now);
     } else if (c->news == RDL__NEWS_ALL) {
         c->epoch++;
-        wake_all(c, now);
+        wake_all(&c->sleepers, now);
+    } else if (c->news == RDL__NEWS_SIDES) {
+        c->epoch++;
+        wake_first(c, now);
     } else {
         on_total(c, payload, len, now);
     }
@@ -229,6 +254,7 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     c->node.key_len = c->topic.node.key_len = len;
     c->topic.ops = &topic_ops;
     rdl__list_init(&c->sleepers);
+    rdl__list_init(&c->sharers);
     rdl__timer_init(&c->hint, on_hint);
     rdl__table_add(&ws->channels, &c->node);
     c->subscribed = subscribed;
@@ -260,6 +286,19 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
+/* May a message have passed over the sleepers, or let others in who share, between the waiter's refusal and its joining? */
+static bool may_have_missed(const struct rdl__waiter *w)
+{
+    switch ((enum rdl__news)w->news) {
+    case RDL__NEWS_WAKE:
+        return false;
+    case RDL__NEWS_SIDES:
+        return w->shares;
+    default:
+        return !w->in_order;
+    }
+}
+
 int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, bool subscribed,
                      int64_t hint_ms, int64_t now)
 {
@@ -273,11 +312,11 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
     w->place = c->next_place++;
     c->waiters++;
     arm_sooner(c, hint_ms, now);
-    if (c->news != RDL__NEWS_WAKE && !w->in_order && c->topic.confirmed) {
+    if (c->topic.confirmed && may_have_missed(w)) {
         set_woken(w, true);
         return 1;
     }
-    rdl__list_push_back(&c->sleepers, &w->link);
+    rdl__list_push_back(list_of(c, w), &w->link);
     return RDL_OK;
 }
 
@@ -288,11 +327,11 @@ void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
 }
 
 /* Back among the sleepers, to where it came. */
-static void sleep_again(struct rdl__channel *c, struct rdl__waiter *w)
+static void sleep_again(struct rdl__link *sleepers, struct rdl__waiter *w)
 {
-    struct rdl__link *l = c->sleepers.next;
+    struct rdl__link *l = sleepers->next;
 
-    while (l != &c->sleepers && (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) < 0)
+    while (l != sleepers && (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) < 0)
         l = l->next;
     rdl__list_insert_before(l, &w->link);
 }
@@ -315,7 +354,7 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     if (w->epoch != c->epoch)
         return false;
     set_woken(w, false);
-    sleep_again(c, w);
+    sleep_again(list_of(c, w), w);
     arm(c, hint_ms, now);
     if (wishes_differ(c))
         offer(c, now);
@@ -340,10 +379,11 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     w->channel = NULL;
     if (w->in_order)
         c->known = UNKNOWN; /* whoever is first now has not tried yet */
-    if (--c->waiters == 0)
-        channel_free(c);
+    if (used && w->shares)
+        wake_all(&c->sharers, now);
     else if (wishes_differ(c) && (was_woken || w->in_order))
         offer(c, now);
     else if (was_woken && !used)
         wake_first(c, now);
+    release(c);
 }

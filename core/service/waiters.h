@@ -30,6 +30,7 @@ enum rdl__news {
     RDL__NEWS_TOTAL, /* a number above 0: so much is free. It wakes, in order, all whose wishes fit */
     RDL__NEWS_SOME,  /* a number above 0: something is free; the answer to the first one's try tells how much */
     RDL__NEWS_ALL,   /* whatever it says, it wakes all */
+    RDL__NEWS_SIDES, /* whatever it says, it wakes the first of those who want to be alone and the first of those who share */
 };
 
 struct rdl__waiter {
@@ -38,9 +39,10 @@ struct rdl__waiter {
     const struct rdl__waiter_ops *ops;
     uint64_t epoch; /* the channel's when the try was sent */
     uint32_t place; /* in the order of joining */
-    uint32_t wish;  /* how much it wants; set before it joins, like the next two */
+    uint32_t wish;  /* how much it wants; set before it joins, like the next three */
     unsigned char news;
     bool in_order; /* nobody passes one who came before, whatever it wishes */
+    bool shares;   /* RDL__NEWS_SIDES: which side */
     bool woken;    /* and no try of its was answered since */
 };
 
@@ -65,6 +67,7 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->wish = 1;
     w->news = RDL__NEWS_WAKE;
     w->in_order = false;
+    w->shares = false;
     w->woken = false;
 }
 

@@ -76,12 +76,18 @@ static int64_t risk_at(const struct rdl__hold *hold)
     return hold->deadline - hold->lease_ms * RDL__MS / 3;
 }
 
+/* Is its end one that renewals should have put off?  @locks mu */
+static bool may_be_at_risk(const struct rdl__hold *hold)
+{
+    return hold->renewed && hold->state == RDL_HELD && hold->deadline < hold->ends_at;
+}
+
 /* When is something due for this hold?  @locks mu */
 static int64_t next_due(const struct rdl__hold *hold)
 {
     int64_t at = hold->deadline;
 
-    if (hold->renewed && hold->state == RDL_HELD && risk_at(hold) < at)
+    if (may_be_at_risk(hold) && risk_at(hold) < at)
         at = risk_at(hold);
     if (hold->renewed && hold->renew_at < at)
         at = hold->renew_at;
@@ -100,12 +106,32 @@ static void reschedule(struct rdl__watchdog *wd, struct rdl__hold *hold)
     }
 }
 
+static int64_t trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
+{
+    return hold->ops->trust_ms == NULL ? lease_ms : hold->ops->trust_ms(hold, lease_ms);
+}
+
+/* What a renewal asks for: no more than is left of the lease.  @locks mu */
+static int64_t renewal_ms(const struct rdl__hold *hold, int64_t now)
+{
+    int64_t left = hold->ends_at == RDL__NEVER ? hold->lease_ms : (hold->ends_at - now) / RDL__MS + 1;
+
+    return left < 1 ? 1 : left < hold->lease_ms ? left : hold->lease_ms;
+}
+
 /* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks mu */
 static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now)
 {
     int64_t third = hold->lease_ms * RDL__MS / 3;
 
     return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
+}
+
+/* It was confirmed to its end, and now has a later one that nothing is on its way to confirm.  @locks mu */
+static bool rests(const struct rdl__hold *hold)
+{
+    return hold->renewed && hold->renew_at == RDL__NEVER && hold->batch == NULL && !rdl__link_on(&hold->due) &&
+           hold->deadline < hold->ends_at;
 }
 
 /* ---- leaving ------------------------------------------------------------------------------------------------------------- */
@@ -183,6 +209,7 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     char field[RDL__FIELD_MAX];
+    int64_t now = rdl__now();
     const char *key;
     size_t len;
 
@@ -207,7 +234,7 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
             const struct rdl__hold *hold = batch->hold[batch->slots[i]];
 
             rdl__cmd_arg(to, field, hold->ops->field(hold, field));
-            rdl__cmd_int(to, hold->lease_ms);
+            rdl__cmd_int(to, renewal_ms(hold, now));
         }
     }
     rdl__mutex_unlock(&batch->wd->mu);
@@ -265,11 +292,13 @@ static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct 
         lose(wd, hold);
         return reason;
     }
+    if (deadline > hold->ends_at)
+        deadline = hold->ends_at;
     if (deadline > hold->deadline)
         hold->deadline = deadline;
     if (risk_at(hold) > now)
         hold->state = RDL_HELD;
-    hold->renew_at = next_renewal(wd, hold, batch->req.sent_at);
+    hold->renew_at = hold->deadline < hold->ends_at ? next_renewal(wd, hold, batch->req.sent_at) : RDL__NEVER;
     reschedule(wd, hold);
     return 0;
 }
@@ -348,7 +377,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now)
             hold->renew_at = RDL__NEVER;
             rdl__list_push_back(&wd->due, &hold->due);
         }
-        if (hold->renewed && hold->state == RDL_HELD && risk_at(hold) <= now) {
+        if (may_be_at_risk(hold) && risk_at(hold) <= now) {
             hold->state = RDL_AT_RISK;
             if (!hold->told_risk) {
                 hold->told_risk = true;
@@ -450,16 +479,19 @@ struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd)
 
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
 {
+    int64_t trusted_ms = trust_ms(hold, lease_ms);
+
     rdl__mutex_lock(&wd->mu);
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->batch = NULL;
-    hold->deadline = rdl__watchdog_validity(wd, sent_at, lease_ms);
-    hold->lease_ms = lease_ms;
-    hold->renewed = renewed;
+    hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
+    hold->ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
+    hold->lease_ms = trusted_ms;
+    hold->renewed = renewed || trusted_ms < lease_ms;
     hold->state = RDL_HELD;
     hold->told_risk = false;
-    hold->renew_at = renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
+    hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
     reschedule(wd, hold);
     rdl__mutex_unlock(&wd->mu);
 }
@@ -467,7 +499,8 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
 bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed,
                          int64_t now)
 {
-    int64_t deadline = rdl__watchdog_validity(wd, sent_at, lease_ms);
+    int64_t trusted_ms = trust_ms(hold, lease_ms), deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
+    int64_t ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
     bool alive;
 
     rdl__mutex_lock(&wd->mu);
@@ -475,11 +508,15 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
     if (alive) {
         if (deadline > hold->deadline)
             hold->deadline = deadline;
-        if (renewed && !hold->renewed) {
+        if (ends_at > hold->ends_at)
+            hold->ends_at = ends_at;
+        if ((renewed || trusted_ms < lease_ms) && !hold->renewed) {
             hold->renewed = true;
-            hold->lease_ms = lease_ms;
+            hold->lease_ms = trusted_ms;
             hold->renew_at = next_renewal(wd, hold, sent_at);
         }
+        if (rests(hold))
+            hold->renew_at = next_renewal(wd, hold, sent_at);
         if (hold->state == RDL_AT_RISK && risk_at(hold) > now)
             hold->state = RDL_HELD;
         reschedule(wd, hold);

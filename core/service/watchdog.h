@@ -27,6 +27,9 @@ struct rdl__hold_ops {
     int (*script)(const struct rdl__hold *hold);
     void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
     size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
+    /* How long after a confirmation for lease_ms the hold is believed in; NULL: lease_ms. One that is believed in for less
+     * than its lease is confirmed again until that lease ends. */
+    int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
     void (*pin)(struct rdl__hold *hold); /* keep it in memory until `changed` has run.  @locks watchdog's */
     /* The hold is at risk, or lost.  @thread any  @locks none */
     void (*changed)(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
@@ -39,6 +42,7 @@ struct rdl__hold {
     struct rdl__link due;       /* on the watchdog's list of holds to renew */
     struct rdl__batch *batch;   /* the renewal under way that it is part of */
     int64_t deadline;           /* valid until then */
+    int64_t ends_at;            /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
     int64_t renew_at;           /* RDL__NEVER: not renewed, or under way */
     int64_t lease_ms;           /* of one renewal */
     unsigned char slot;         /* in the batch */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define RDL__UUID_LEN 36
-#define RDL__FIELD_MAX (RDL__UUID_LEN + 1 + 20)
+#define RDL__FIELD_MAX (RDL__UUID_LEN + 1 + 20 + 8) /* and a lock type's own ending */
 
 struct rdl__uuid {
     char text[RDL__UUID_LEN + 1]; /* lower case, NUL-terminated */

@@ -1,7 +1,7 @@
 /* lock.h - lock types and their verbs.
  *
  * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same name
- * under another type is refused in one client. Handles may be shared among threads; the caller is the calling thread's
+ * under another type is refused in one client, the two ends of a read-write lock excepted. Handles may be shared among threads; the caller is the calling thread's
  * owner (owner.h).
  *
  * A hold is judged by this process's own clock, pessimistically: it is valid until lease - elapsed since sending - drift
@@ -60,6 +60,9 @@ typedef struct rdl_retry {
     int64_t max_ms; /* min_ms to 3600000; 0: 1000 or min_ms, whichever is more */
 } rdl_retry_t;
 
+/* peer_watchdog_ms: no Java process shares the lock. */
+#define RDL_NO_PEER INT64_C(-1)
+
 #define RDL_LOCK_OPTIONS_VERSION 1
 #define RDL_UPTIME_ANY (-1)
 
@@ -69,9 +72,10 @@ typedef struct rdl_lock_options {
     size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
     rdl_retry_t retry;     /* see above */
     bool nonreentrant;     /* fair lock only: a second take by its owner is RDL_EDEADLK */
-    int64_t
-        waiter_life_ms; /* fair lock only: a waiter that has given no sign of life for so long has lost its place; it gives
-                               one every third of that. 100 to 3600000; 0: 15000 */
+    /* Fair lock only: a waiter that has given no sign of life for so long has lost its place; it gives one every third of that.
+     * 100 to 3600000; 0: 15000. */
+    int64_t waiter_life_ms;
+    int64_t peer_watchdog_ms; /* read-write locks only: see rdl_read_lock. 1 to 86400000; 0: 30000 */
     /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease; 0: 50. */
     int64_t node_timeout_ms;
     /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for (one's
@@ -113,6 +117,24 @@ RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock
  * long as the servers' clocks agree, and Java then sees such tokens, too. */
 RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                             rdl_err_t *err);
+
+/* The two ends of a read-write lock: many readers or one writer. Java's RReadWriteLock. Both ends of a name can be had in one
+ * client, with the same options; each end has its own holds, and its owner may take either again.
+ *
+ * Who writes may take the read end as well, and then unlock the write end: a downgrade, readers come in at once. Who reads
+ * cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is RDL_ELOST.
+ * Readers come in whenever no writer holds the lock; a writer that readers overlap without end waits without end. When the
+ * last reader or the writer leaves, waiting readers and writers are woken together, and all readers of a process come in with
+ * the first. rdl_is_locked tells of this end; rdl_force_unlock of the read end evicts all readers.
+ *
+ * The watchdog of a Java reader sets the time to live of the whole lock to its own, 30 s unless configured otherwise, whatever
+ * others hold, and ends with its process. So a read hold is believed in for at most peer_watchdog_ms after the server has
+ * confirmed it, and a longer one is confirmed again every third of that. Set it to the shortest watchdog time-out of the Java
+ * processes, or to RDL_NO_PEER where none shares the lock. */
+RDL_API int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                          rdl_err_t *err);
+RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                           rdl_err_t *err);
 
 /* The lock that everybody's own code speaks: SET name value NX PX lease, deleted if the value is still one's own. The
  * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
@@ -274,7 +296,7 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 
-/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair", "multi", "red". Static. */
+/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair", "read", "write", "multi", "red". Static. */
 RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
 
 #ifdef __cplusplus

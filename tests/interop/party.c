@@ -30,16 +30,17 @@ static const struct type {
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
 } types[] = {
-    {"reentrant", rdl_reentrant_lock},
-    {"spin", rdl_spin_lock},
-    {"fenced", rdl_fenced_lock},
-    {"fair", rdl_fair_lock},
+    {"reentrant", rdl_reentrant_lock}, {"spin", rdl_spin_lock}, {"fenced", rdl_fenced_lock},
+    {"fair", rdl_fair_lock},           {"read", rdl_read_lock}, {"write", rdl_write_lock},
 };
+
+#define TYPES (sizeof types / sizeof types[0])
 
 enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS };
 
 struct request {
     enum verb verb;
+    size_t type; /* in types */
     int64_t wait_ms;
     int64_t lease_ms;
     struct rounds_plan plan; /* its name is left out: it does not cross a process border */
@@ -63,7 +64,8 @@ struct kind_ops {
 struct party {
     const struct kind_ops *ops;
     struct meeting *meeting;
-    char *name; /* the lock's */
+    char *name;              /* the lock's */
+    const struct type *type; /* that calls concern */
     char *id;
     /* C */
     int fd;
@@ -71,7 +73,7 @@ struct party {
     pid_t pid;
     /* Java */
     char *java_thread;
-    char *java_lock; /* "CLIENT TYPE NAME" */
+    char *java_name; /* the lock's, as a word */
     unsigned java_id;
     enum verb java_verb;
 };
@@ -80,47 +82,64 @@ struct party {
 
 struct c_party {
     int fd;
-    rdl_lock_t *lock;
+    rdl_client_t *client;
+    rdl_lock_t *locks[TYPES]; /* made when they are first asked for */
     const char *name;
     const struct server *server;
 };
 
-static struct outcome carry_out(const struct c_party *c, const struct request *r)
+static rdl_lock_t *lock_of(struct c_party *c, size_t type)
 {
+    rdl_err_t err;
+
+    if (c->locks[type] == NULL && types[type].make(c->client, c->name, NULL, &c->locks[type], &err) < 0)
+        die("cannot make the lock %s: %s", c->name, err.message);
+    return c->locks[type];
+}
+
+static void free_locks(struct c_party *c)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        rdl_lock_free(c->locks[i]);
+}
+
+static struct outcome carry_out(struct c_party *c, const struct request *r)
+{
+    rdl_lock_t *lock = lock_of(c, r->type);
     struct outcome out = {0};
     struct rounds_plan plan = r->plan;
     struct probe *p;
 
     switch (r->verb) {
     case TRY_LOCK:
-        out.result = rdl_try_lock(c->lock, r->wait_ms, r->lease_ms, NULL);
+        out.result = rdl_try_lock(lock, r->wait_ms, r->lease_ms, NULL);
         break;
     case UNLOCK:
-        out.result = rdl_unlock(c->lock, NULL);
+        out.result = rdl_unlock(lock, NULL);
         break;
     case FORCE_UNLOCK:
-        out.result = rdl_force_unlock(c->lock, NULL);
+        out.result = rdl_force_unlock(lock, NULL);
         break;
     case IS_LOCKED:
-        out.result = rdl_is_locked(c->lock, NULL);
+        out.result = rdl_is_locked(lock, NULL);
         break;
     case HOLD_COUNT:
-        out.result = rdl_hold_count(c->lock, NULL);
+        out.result = rdl_hold_count(lock, NULL);
         break;
     case REMAINING:
-        out.result = rdl_remaining_ms(c->lock, NULL);
+        out.result = rdl_remaining_ms(lock, NULL);
         break;
     case ROUNDS:
         plan.name = c->name;
         p = probe_open(c->server);
-        out.result = rounds_take_part(c->lock, p, &plan, &out.done);
+        out.result = rounds_take_part(lock, p, &plan, &out.done);
         probe_close(p);
         break;
     }
     return out;
 }
 
-static void serve(const struct c_party *c)
+static void serve(struct c_party *c)
 {
     struct request request;
 
@@ -132,13 +151,13 @@ static void serve(const struct c_party *c)
     }
 }
 
-static const struct type *type_of(const struct meeting *m)
+static const struct type *type_called(const char *name)
 {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(types[i].name, m->type) == 0)
+    for (size_t i = 0; i < TYPES; i++) {
+        if (strcmp(types[i].name, name) == 0)
             return &types[i];
     }
-    die("no lock type %s", m->type);
+    die("no lock type %s", name);
 }
 
 static rdl_client_t *open_client(const struct meeting *m)
@@ -146,21 +165,14 @@ static rdl_client_t *open_client(const struct meeting *m)
     return client_open(server_uri(m->server), OPTIONS(.watchdog_lease_ms = m->watchdog_ms));
 }
 
-static rdl_lock_t *make_lock(const struct meeting *m, rdl_client_t *client, const char *name)
-{
-    rdl_lock_t *lock = NULL;
-    rdl_err_t err;
-
-    if (type_of(m)->make(client, name, NULL, &lock, &err) < 0)
-        die("cannot make the lock %s: %s", name, err.message);
-    return lock;
-}
-
 /* ---- the test's end of a C party -------------------------------------------------------------------------------------- */
 
 static void c_start(struct party *who, const struct request *request)
 {
-    if (send(who->fd, request, sizeof *request, MSG_NOSIGNAL) != sizeof *request)
+    struct request r = *request;
+
+    r.type = (size_t)(who->type - types);
+    if (send(who->fd, &r, sizeof r, MSG_NOSIGNAL) != sizeof r)
         die("the party has ended");
 }
 
@@ -187,7 +199,7 @@ static void *run_thread(void *arg)
     struct c_party *c = arg;
 
     serve(c);
-    rdl_lock_free(c->lock);
+    free_locks(c);
     close(c->fd);
     free(c);
     return NULL;
@@ -221,7 +233,7 @@ static void make_thread(struct party *who, int fd)
         who->meeting->client = open_client(who->meeting);
     *c = (struct c_party){
         .fd = fd,
-        .lock = make_lock(who->meeting, who->meeting->client, who->name),
+        .client = who->meeting->client,
         .name = who->name,
         .server = who->meeting->server,
     };
@@ -238,14 +250,14 @@ static _Noreturn void run_process(const struct party *who, int fd)
     rdl_client_t *client = open_client(who->meeting);
     struct c_party c = {
         .fd = fd,
-        .lock = make_lock(who->meeting, client, who->name),
+        .client = client,
         .name = who->name,
         .server = who->meeting->server,
     };
 
     if (send(fd, rdl_client_id(client), 36, MSG_NOSIGNAL) == 36)
         serve(&c);
-    rdl_lock_free(c.lock);
+    free_locks(&c);
     rdl_client_close(client);
     _exit(0);
 }
@@ -297,6 +309,10 @@ static void make_process(struct party *who, int fd)
 
 /* ---- Java ------------------------------------------------------------------------------------------------------------- */
 
+/* CLIENT TYPE NAME */
+#define JAVA_LOCK JAVA_CLIENT " %s %s"
+#define JAVA_LOCK_OF(who) (who)->type->name, (who)->java_name
+
 static int64_t java_lease(int64_t lease_ms)
 {
     return lease_ms == RDL_LEASE_AUTO ? -1 : lease_ms;
@@ -313,13 +329,13 @@ static void java_start(struct party *who, const struct request *r)
 
     who->java_verb = r->verb;
     if (r->verb == TRY_LOCK)
-        who->java_id =
-            peer_send(peer, who->java_thread, "trylock %s %lld %lld", who->java_lock, (long long)r->wait_ms, lease_ms);
+        who->java_id = peer_send(peer, who->java_thread, "trylock " JAVA_LOCK " %lld %lld", JAVA_LOCK_OF(who),
+                                 (long long)r->wait_ms, lease_ms);
     else if (r->verb == ROUNDS)
-        who->java_id = peer_send(peer, who->java_thread, "rounds %s %lld %lld %lld %lld", who->java_lock,
+        who->java_id = peer_send(peer, who->java_thread, "rounds " JAVA_LOCK " %lld %lld %lld %lld", JAVA_LOCK_OF(who),
                                  (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
     else
-        who->java_id = peer_send(peer, who->java_thread, "%s %s", words[r->verb], who->java_lock);
+        who->java_id = peer_send(peer, who->java_thread, "%s " JAVA_LOCK, words[r->verb], JAVA_LOCK_OF(who));
 }
 
 static bool java_finished(struct party *who, int64_t bound_ms)
@@ -396,14 +412,11 @@ static void open_java_client(struct meeting *m)
 
 static void make_java(struct party *who, size_t number)
 {
-    char *name = peer_word(who->name);
-
     if (who->meeting->java_id[0] == '\0')
         open_java_client(who->meeting);
     who->id = must_format("%s", who->meeting->java_id);
     who->java_thread = must_format("t%zu", number);
-    who->java_lock = must_format(JAVA_CLIENT " %s %s", who->meeting->type, name);
-    free(name);
+    who->java_name = peer_word(who->name);
 }
 
 /* ---- every kind ------------------------------------------------------------------------------------------------------- */
@@ -441,7 +454,8 @@ struct party *party_on(struct meeting *m, enum party_kind kind, const char *name
     struct party *who = must_alloc(sizeof *who);
     size_t place = free_place(m);
 
-    *who = (struct party){.ops = ops[kind], .meeting = m, .name = must_format("%s", name), .fd = -1};
+    *who = (struct party){
+        .ops = ops[kind], .meeting = m, .name = must_format("%s", name), .type = type_called(m->type), .fd = -1};
     if (kind == PARTY_JAVA)
         make_java(who, place);
     else
@@ -458,8 +472,13 @@ static void party_end(struct party *who)
     free(who->name);
     free(who->id);
     free(who->java_thread);
-    free(who->java_lock);
+    free(who->java_name);
     free(who);
+}
+
+void party_turn_to(struct party *who, const char *type)
+{
+    who->type = type_called(type);
 }
 
 void party_kill(struct party *who)

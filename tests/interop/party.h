@@ -54,6 +54,9 @@ void meeting_close(struct meeting *m);
 /* A party for the lock `name`. It lives until meeting_close. */
 struct party *party_on(struct meeting *m, enum party_kind kind, const char *name);
 
+/* From now on its calls concern the lock of that type under the same name. */
+void party_turn_to(struct party *who, const char *type);
+
 /* SIGKILL to a party's process, be it a C process or the JVM. */
 void party_kill(struct party *who);
 

@@ -13,6 +13,7 @@
 
 #define URI "unix:/simulated"
 #define CLOCK_BASE (1000 * RDL__SEC)
+#define PEER_WATCHDOG_MS 250
 
 struct cast cast;
 
@@ -58,7 +59,7 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
-    n->token = token || kind->counted;
+    n->token = (token && kind->make_shared == NULL) || kind->counted;
     n->void_at = n->stray_since = n->seen_at = -1;
     return n;
 }
@@ -96,7 +97,7 @@ static struct rdl__record *record_of(const struct actor *actor, size_t name)
     struct rdl__record *rec;
 
     rdl__mutex_lock(&n->mu);
-    rec = rdl__record_find(n, actor->owner);
+    rec = rdl__record_find(n, actor->owner, actor->locks[name]->ops);
     rdl__mutex_unlock(&n->mu);
     return rec;
 }
@@ -232,7 +233,7 @@ static void hold_begins(struct actor *actor, size_t name, const struct deed *dee
         .granted = 1, .leaving = h->leaving, .since = world_now(), .called = deed->called, .lost_at = -1, .gone_at = -1};
     recount(h);
     if (rec != NULL) {
-        h->field[rdl__field(h->field, &actor->app->client->uuid, rec->n)] = '\0';
+        h->field[rdl__hold_field(h->field, rec->name, rec->ops, rec->n)] = '\0';
         h->deadline = rec->hold.deadline;
     } else {
         excuse(h, "its record is gone");
@@ -308,7 +309,9 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t i)
 
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     options.waiter_life_ms = name->kind->life_ms;
-    if (name->kind->make(actor->app->client, name->text, &options, &lock, &err) < 0)
+    options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
+    if ((actor->shares[i] ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
+                                                                        &err) < 0)
         die("sim: %s", err.message);
     (void)rdl_on_lost(lock, on_lost, actor, NULL);
     return lock;
@@ -324,8 +327,10 @@ struct actor *actor_join(struct app *app, bool blocking)
     actor->blocking = blocking;
     if (rdl_owner_new(app->client, &actor->owner, &err) < 0)
         die("sim: %s", err.message);
-    for (size_t i = 0; i < cast.name_count; i++)
+    for (size_t i = 0; i < cast.name_count; i++) {
+        actor->shares[i] = cast.names[i].kind->make_shared != NULL && chance(cast.sharers, 8);
         actor->locks[i] = make_lock(actor, i);
+    }
     return actor;
 }
 

@@ -97,6 +97,7 @@ struct actor {
     rdl_owner_t *owner;
     bool blocking;
     rdl_lock_t *locks[MOST_NAMES];
+    bool shares[MOST_NAMES]; /* it has the end that many hold */
     struct hold holds[MOST_NAMES];
     unsigned under_way[MOST_NAMES]; /* deeds */
     struct fibre *waiter;           /* the fibre that waits for an answer */
@@ -127,6 +128,7 @@ struct deed {
 
 struct cast {
     rdl_client_options_t options;
+    unsigned sharers; /* of eight actors, who want a lock that can be shared to share it */
     struct name names[MOST_NAMES];
     size_t name_count;
     struct app apps[MOST_APPS];

@@ -28,7 +28,7 @@ static void alone(void)
 
         if (h->excuse != NULL || !believes(actor, n))
             continue;
-        if (holder[n] != NULL)
+        if (holder[n] != NULL && !(holder[n]->shares[n] && actor->shares[n]))
             violated("exclusion", "%s and %s both believe to hold %s", holder[n]->name, actor->name, name->text);
         if (name->foreign_until > world_now())
             violated("exclusion", "%s believes to hold %s, and so does a foreign client", actor->name, name->text);

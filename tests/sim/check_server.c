@@ -100,10 +100,12 @@ static void freed(const struct ran *ran)
     forced = name->forced[name->forced_count++ % (sizeof name->forced / sizeof *name->forced)];
     ran_copy_word(forced, ran, ran->first_arg);
     name->foreign_until = 0;
+    if (name->kind->make_shared != NULL)
+        name->void_at = world_now(); /* all who share it are evicted */
     for (size_t i = 0; i < cast.actor_count; i++) {
         struct hold *h = &cast.actors[i].holds[name - cast.names];
 
-        if (h->granted > 0 && strcmp(h->field, forced) == 0)
+        if (h->granted > 0 && (name->kind->make_shared != NULL || strcmp(h->field, forced) == 0))
             excuse(h, "it was evicted");
     }
 }

@@ -82,6 +82,8 @@ bool shows(struct name *name, const char *field)
     const char *at;
     size_t len;
 
+    if (name->kind->holds != NULL)
+        return name->kind->holds(server_keys(), name->text, field);
     return shown(name, &at, &len) && strlen(field) == len && memcmp(at, field, len) == 0;
 }
 

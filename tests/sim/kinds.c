@@ -3,6 +3,7 @@
 #include "tests/script/keyspace_impl.h"
 #include "tests/support/wait.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static size_t fields(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
@@ -31,11 +32,69 @@ static size_t value(struct keyspace *ks, const char *name, const char **ret_fiel
     return 1;
 }
 
+/* ---- the read-write lock's hash ------------------------------------------------------------------------------------------ */
+
+static const struct key *rw_hash(struct keyspace *ks, const char *name)
+{
+    const struct key *key = find_key(ks, name, strlen(name));
+
+    if (key != NULL && key->type != KEY_HASH)
+        die("sim: %s is no hash", name);
+    return key;
+}
+
+/* Has that read hold its key beside the lock? Fields of readers that died stay for as long as others read. */
+static bool lives(struct keyspace *ks, const char *name, const struct blob *field)
+{
+    char key[160];
+    bool tagged = strchr(name, '{') != NULL;
+    int len = snprintf(key, sizeof key, "%s%s%s:%.*s:rwlock_timeout:1", tagged ? "" : "{", name, tagged ? "" : "}",
+                       (int)field->len, field->at);
+
+    return find_key(ks, key, (size_t)len) != NULL;
+}
+
+static size_t ends(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
+{
+    const struct key *key = rw_hash(ks, name);
+    size_t mode = key == NULL ? 0 : item_find(&key->items, "mode", 4), count = 0;
+    bool writes;
+
+    if (key == NULL)
+        return 0;
+    if (mode == ITEM_NONE)
+        die("sim: %s has no mode", name);
+    writes = key->items.at[mode].value->len == 5; /* "write" */
+    for (size_t i = 0; i < key->items.count; i++) {
+        const struct blob *field = key->items.at[i].name;
+
+        if (i == mode || (!writes && (count > 0 || !lives(ks, name, field))))
+            continue;
+        count++;
+        *ret_field = field->at;
+        *ret_len = field->len;
+    }
+    return count;
+}
+
+static bool has_end(struct keyspace *ks, const char *name, const char *field)
+{
+    const struct key *key = rw_hash(ks, name);
+
+    return key != NULL && item_find(&key->items, field, strlen(field)) != ITEM_NONE;
+}
+
 const struct kind kinds[] = {
     {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .holders = fields},
     {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .holders = fields},
     {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
     {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
+    {.name = "read-write",
+     .make = rdl_write_lock,
+     .make_shared = rdl_read_lock,
+     .reentrant = true,
+     .holders = ends,
+     .holds = has_end},
     {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
     {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
 };

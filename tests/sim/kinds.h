@@ -10,14 +10,18 @@ struct kind {
     const char *name;
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
+    /* The other end, which many hold at a time; NULL: there is none. */
+    int (*make_shared)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                       rdl_err_t *err);
     bool reentrant;
     bool plain;       /* others take it with SET NX PX, and announce nothing when they give it back */
     bool polls;       /* its waiters hear nothing of what is announced */
     int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
     int64_t life_ms;  /* its waiters stand in a queue, and live so long after each sign; 0: there is none */
     bool counted;     /* its holds have tokens always, counted by a key of their own */
-    /* How many hold it by the keyspace, and the field of the first. */
+    /* How many hold it by the keyspace, and the field of the first. Those who share are one. */
     size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);
+    bool (*holds)(struct keyspace *ks, const char *name, const char *field); /* NULL: who is the first holder does */
 };
 
 extern const struct kind kinds[];

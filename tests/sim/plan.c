@@ -530,6 +530,7 @@ static void draw_world(void)
     cast.options.watchdog_lease_ms = draw_from(100, 300);
     cast.options.reconnect_max_ms = draw_from(2, 20);
     cast.options.connections = (int32_t)draw_from(1, 2);
+    cast.sharers = (unsigned)draw(8);
 }
 
 static void draw_cast(void)

@@ -39,23 +39,25 @@ bool stage_is_clean(struct stage *stage, int64_t bound_ms)
     return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
 }
 
-#define HANDLE(type)                                                                                                        \
+#define HANDLE(type, make)                                                                                                  \
     rdl_lock_t *type(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)                             \
     {                                                                                                                       \
         rdl_lock_t *lock = NULL;                                                                                            \
         rdl_err_t err;                                                                                                      \
                                                                                                                             \
-        if (rdl_##type##_lock(client, name, options, &lock, &err) < 0)                                                      \
-            die("rdl_" #type "_lock: %s", err.message);                                                                     \
+        if (make(client, name, options, &lock, &err) < 0)                                                                   \
+            die(#make ": %s", err.message);                                                                                 \
         return lock;                                                                                                        \
     }
 
-HANDLE(reentrant)
-HANDLE(nonreentrant)
-HANDLE(simple)
-HANDLE(spin)
-HANDLE(fenced)
-HANDLE(fair)
+HANDLE(reentrant, rdl_reentrant_lock)
+HANDLE(nonreentrant, rdl_nonreentrant_lock)
+HANDLE(simple, rdl_simple_lock)
+HANDLE(spin, rdl_spin_lock)
+HANDLE(fenced, rdl_fenced_lock)
+HANDLE(fair, rdl_fair_lock)
+HANDLE(read_end, rdl_read_lock)
+HANDLE(write_end, rdl_write_lock)
 
 /* ---- foreign client ------------------------------------------------------------------------------------------------------ */
 

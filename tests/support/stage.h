@@ -47,6 +47,8 @@ rdl_client_t *client_open(const char *uri, const rdl_client_options_t *options);
 /* Handles, or death. options may be NULL. */
 rdl_lock_t *reentrant(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *nonreentrant(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+rdl_lock_t *read_end(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+rdl_lock_t *write_end(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *simple(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *spin(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *fenced(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);

@@ -25,7 +25,9 @@ final class Locks {
         "reentrant", RedissonClient::getLock,
         "spin", RedissonClient::getSpinLock,
         "fenced", RedissonClient::getFencedLock,
-        "fair", RedissonClient::getFairLock);
+        "fair", RedissonClient::getFairLock,
+        "read", (client, name) -> client.getReadWriteLock(name).readLock(),
+        "write", (client, name) -> client.getReadWriteLock(name).writeLock());
 
     /** A lock and what it was made from. */
     record Named(RedissonClient client, String name, RLock lock) {

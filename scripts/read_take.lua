@@ -1,0 +1,60 @@
+-- Take the read end of a read-write lock, or confirm and raise a hold that the caller has.
+--
+-- KEYS[1]  the lock, a hash: `mode`, and each hold's field with its count
+-- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
+-- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; absent or '0': not
+-- ARGV[5]  field of the caller's own write hold; absent: it has none
+-- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise (>= -1) the time to
+-- live of the present holders in ms, -1 when there is none. With a token wanted, count 1 answers the server's time in
+-- microseconds in place of -10 and -11.
+--
+-- Readers share; in mode `write` only the writer itself may read as well. Each of an owner's holds has a key
+-- {lock}:field:rwlock_timeout:i beside the lock; all of an owner's carry the longest lease that it asked for, so a hold that is
+-- given back leaves the others as they were.
+-- May be repeated and may come late: counts and times to live only grow, and only count 1 creates.
+local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
+    return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
+end
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
+    return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
+end
+
+local mode = call('hget', key, 'mode')
+local held = mode and tonumber(call('hget', key, field) or 0) or 0
+if held == 0 then
+    if count ~= '1' then
+        return -12
+    end
+    if not mode then
+        if call('exists', key) == 1 then
+            return redis.error_reply('ERR redlatch: the name is held as a lock of another type')
+        end
+    elseif mode == 'write' and (not ARGV[5] or call('hexists', key, ARGV[5]) == 0) then
+        return call('pttl', key)
+    end
+end
+
+local timeout = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':' .. field .. ':rwlock_timeout:'
+local px = tonumber(lease)
+if held > 0 then
+    px = math.max(px, call('pttl', timeout .. '1'))
+end
+if not mode then
+    call('hset', key, 'mode', 'read')
+end
+if held < tonumber(count) then
+    call('hset', key, field, count)
+end
+for i = 1, math.max(held, tonumber(count)) do
+    call('set', timeout .. string.format('%.0f', i), '1', 'px', string.format('%.0f', px))
+end
+if call('pttl', key) < px then
+    call('pexpire', key, string.format('%.0f', px))
+end
+if ARGV[4] == '1' and count == '1' then
+    local now = call('time')
+    return now[1] * 1000000 + now[2]
+end
+return held > 0 and -11 or -10

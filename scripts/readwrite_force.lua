@@ -1,0 +1,25 @@
+-- Free one end of a read-write lock, if the holder that was seen still has it, whoever asks; with it goes the whole lock.
+--
+-- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
+-- ARGV[1]  the field that was seen: one that ends in `:write` is a writer's
+-- ARGV[2]  absent or 'publish'; 'spublish' as in release
+-- Returns 1 freed, and `1` (a writer) or `0` (readers) published; 0 that holder is gone, or the other end is held.
+local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
+local writes = string.sub(ARGV[1], -6) == ':write'
+
+if publish ~= 'publish' and publish ~= 'spublish' then
+    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
+end
+if call('hget', key, 'mode') ~= (writes and 'write' or 'read') or call('hexists', key, ARGV[1]) == 0 then
+    return 0
+end
+local prefix = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':'
+local fields = call('hgetall', key)
+for i = 1, #fields, 2 do
+    for hold = 1, tonumber(fields[i + 1]) or 0 do
+        call('del', prefix .. fields[i] .. ':rwlock_timeout:' .. string.format('%.0f', hold))
+    end
+end
+call('del', key)
+call(publish, KEYS[2], writes and '1' or '0')
+return 1
