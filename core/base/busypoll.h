@@ -1,11 +1,12 @@
 /* busypoll.h - is it worth looking again and again before sleeping?
  *
- * A thread that sleeps until its answer comes has to be woken, which on an idle core takes longer than a local server takes
- * to answer. Looking for the answer all the while saves that, and costs the core. Whether it pays is not known beforehand: a
- * server on the same core cannot even answer before the looker sleeps, a far one will not, and somebody else may want the
- * core. So each attempt is booked. What an answer in time saves comes in; what was spent in vain, or taken from others, goes
- * out. A negative balance suspends looking for a number of calls that doubles each time, up to PAUSE_MAX, and only a long
- * run of gains shortens it again. So where looking does not help it is as good as never done.
+ * A thread that sleeps until its answer comes has to be woken, and so has the server when it has slept, which between two
+ * cores takes longer than the work itself. Looking for the answer all the while saves that, and costs the core. Whether it
+ * pays is not known beforehand: a server on the same core cannot even answer before the looker sleeps, a far one will not,
+ * and somebody else may want the core. So it is booked. What an answer came sooner than after the usual sleep comes in; what
+ * was spent in vain, or taken from others, goes out. When nothing is left, looking is suspended for a number of calls that
+ * doubles each time, up to PAUSE_MAX; then a small credit pays for another try, and a long run of gains shortens the pause.
+ * So where looking does not help it is as good as never done.
  *
  * Pure; one thread at a time.
  */
@@ -17,14 +18,19 @@
 
 struct rdl__busypoll {
     int64_t balance; /* ns */
-    uint32_t pause;  /* calls to let pass after the next loss */
+    int64_t slept;   /* what a wait takes that sleeps, about; 0: not known */
+    uint32_t pause;  /* calls to let pass when nothing is left */
     uint32_t skip;   /* of them still to pass */
 };
+
+void rdl__busypoll_init(struct rdl__busypoll *s);
 
 /* Another wait begins: look before sleeping? */
 bool rdl__busypoll_due(struct rdl__busypoll *s);
 
-void rdl__busypoll_gained(struct rdl__busypoll *s);
-void rdl__busypoll_lost(struct rdl__busypoll *s, int64_t ns); /* so much time was spent in vain, or was wanted by others */
+void rdl__busypoll_slept(struct rdl__busypoll *s, int64_t took);  /* a wait that did not look, ns */
+void rdl__busypoll_found(struct rdl__busypoll *s, int64_t took);  /* the answer came while looking */
+void rdl__busypoll_wasted(struct rdl__busypoll *s, int64_t took); /* it did not */
+void rdl__busypoll_kept(struct rdl__busypoll *s, int64_t idle);   /* somebody else had the core for so long meanwhile */
 
 #endif

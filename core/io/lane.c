@@ -30,8 +30,6 @@
 #include <string.h>
 
 #define RECV_SIZE ((size_t)16 * 1024)
-#define QUICK (500 * RDL__US) /* a round trip that others can wait for */
-#define ENOUGH 3              /* requests under way that keep the server busy */
 
 enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
 
@@ -56,7 +54,6 @@ struct rdl__lane {
     bool closed;
     bool writing; /* somebody is in the writing loop */
     bool reading; /* the leader is in recv, or about to be */
-    bool quick;   /* the last answer was */
     enum role role;
     struct rdl__req *leader;
     struct line *line; /* NULL: down */
@@ -254,7 +251,6 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
         rdl__list_push_back(&lane->queued, l);
         return true;
     }
-    lane->quick = now - req->sent_at < QUICK;
     req->ops->decode(req, reply, now);
     settle(lane, req, RDL_OK, wake);
     return true;
@@ -380,47 +376,49 @@ static const char *broken_how(ssize_t n)
     return n == -EPIPE ? "the server closed it" : strerror((int)-n);
 }
 
-/* Does a request wait for the reader's next reply, to be sent with what else comes until then? Not for long, and only when
- * the server has enough to do meanwhile.  @locks mu */
-static bool worth_collecting(const struct rdl__lane *lane)
-{
-    const struct rdl__link *l = lane->sent.next;
-
-    for (int i = 0; i < ENOUGH; i++, l = l->next)
-        if (l == &lane->sent)
-            return false;
-    return lane->quick;
-}
-
-/* Nobody but this caller waits for anything on this lane.  @locks mu */
+/* Nobody but this request's sender waits for anything here, and no other thread for anything of this node.  @locks mu */
 static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
 {
-    return lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
+    return atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 && lane->sent.next == &self->link &&
+           lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
-static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline)
+static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline,
+                    bool *ret_looked)
 {
     struct rdl__node *node = lane->node;
-    int64_t most = node->config.poll_ns, idle = 0;
+    int64_t most = node->config.poll_ns, began = now, idle = 0;
     ssize_t n = 0;
 
+    *ret_looked = false;
     if (most > deadline - now)
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
     if (rdl__busypoll_due(account)) {
-        atomic_store_explicit(&node->crowded, false, memory_order_relaxed);
-        n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, now, most, &idle);
-        if (n == 0 || atomic_load_explicit(&node->crowded, memory_order_relaxed))
-            rdl__busypoll_lost(account, most);
-        else if (idle > 0)
-            rdl__busypoll_lost(account, idle);
+        *ret_looked = true;
+        n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, &now, most, &idle);
+        if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
+            rdl__busypoll_wasted(account, now - began);
         else
-            rdl__busypoll_gained(account);
+            rdl__busypoll_found(account, now - began);
+        if (idle > 0)
+            rdl__busypoll_kept(account, idle);
     }
     atomic_store_explicit(&node->polling, false, memory_order_release);
     return n;
+}
+
+/* A lone caller has slept for its answer, which is what looking is measured by.  @locks none */
+static void note_sleep(struct rdl__lane *lane, int64_t took)
+{
+    struct rdl__node *node = lane->node;
+
+    if (node->config.poll_ns == 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+        return;
+    rdl__busypoll_slept(&node->caller_poll, took);
+    atomic_store_explicit(&node->polling, false, memory_order_release);
 }
 
 static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)
@@ -440,10 +438,11 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
         const char *wrong = NULL;
-        bool full, lone;
+        bool full, lone, looked = false;
         ssize_t n = 0;
+        int64_t began;
 
-        now = rdl__now();
+        began = now = rdl__now();
         flush(lane, self, now);
         if (self->state == RDL__REQ_SETTLED)
             break;
@@ -454,10 +453,12 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (full)
             rdl__sock_wait(&line->conn.sock, true, now, deadline);
         else if (lone)
-            n = look(lane, line, &lane->node->caller_poll, now, deadline);
+            n = look(lane, line, &lane->node->caller_poll, now, deadline, &looked);
         if (n == 0)
             n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
+        if (lone && !looked && n > 0)
+            note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
         lane->reading = false;
         if (n > 0)
@@ -515,13 +516,11 @@ static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, s
     return unsure ? RDL__UNSURE : RDL__UNSENT;
 }
 
-enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
-                                 enum rdl__heir_mode mode)
+static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
+                                       enum rdl__heir_mode mode)
 {
     enum rdl__outcome outcome = RDL__ANSWERED;
 
-    if (atomic_load_explicit(&lane->node->polling, memory_order_relaxed))
-        atomic_store_explicit(&lane->node->crowded, true, memory_order_relaxed);
     rdl__mutex_lock(&lane->mu);
     if (lane->closed) {
         rdl__mutex_unlock(&lane->mu);
@@ -539,7 +538,7 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
             lead(lane, req, deadline);
         } else {
             rdl__parker_unmark(&req->park, RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
-            if (lane->role == ROLE_LOOP || (lane->reading && !worth_collecting(lane)))
+            if (lane->role == ROLE_LOOP || lane->reading)
                 flush(lane, req, rdl__now()); /* the reader is not about to write: do it oneself */
             rdl__mutex_unlock(&lane->mu);
             if (rdl__park(&req->park, deadline) & RDL__POST_SETTLED)
@@ -558,6 +557,17 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
     rdl__mutex_unlock(&lane->mu);
     if (outcome == RDL__ANSWERED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
         (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
+    return outcome;
+}
+
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
+                                 enum rdl__heir_mode mode)
+{
+    enum rdl__outcome outcome;
+
+    atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
+    outcome = send_and_wait(lane, req, deadline, heir, mode);
+    atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
     return outcome;
 }
 
@@ -661,6 +671,7 @@ static void look_on_loop(struct rdl__lane *lane)
     struct line *line = lane->line;
     int64_t now = rdl__now();
     struct rdl__link wake;
+    bool looked;
     ssize_t n;
 
     if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !alone(lane, rdl__container(l, struct rdl__req, link)) ||
@@ -668,7 +679,7 @@ static void look_on_loop(struct rdl__lane *lane)
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
-    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER);
+    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER, &looked);
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);

@@ -20,6 +20,8 @@ int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const str
     *uri = (struct rdl__uri){0};
     rdl__uri_node(&node->uri, node->label, sizeof node->label);
     rdl__buf_init(&node->welcome, mem);
+    rdl__busypoll_init(&node->caller_poll);
+    rdl__busypoll_init(&node->loop_poll);
     (void)rdl__entropy(&node->rand.state, sizeof node->rand.state);
     return RDL_OK;
 }

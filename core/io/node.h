@@ -48,7 +48,7 @@ struct rdl__node {
     _Atomic int64_t born_at;   /* the server cannot have started later than that, by our clock */
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
     _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
-    _Atomic bool crowded;      /* another caller came meanwhile */
+    _Atomic unsigned callers;  /* threads that wait for an answer */
     struct rdl__busypoll caller_poll;
     struct rdl__busypoll loop_poll;
     struct rdl__mutex mu;

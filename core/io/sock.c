@@ -99,20 +99,20 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
     return received(recv(s->fd, to, cap, flags));
 }
 
-ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t for_ns, int64_t *ret_idle)
+ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
-    const int64_t end = now + for_ns;
+    const int64_t end = *now + for_ns;
     ssize_t n;
 
     *ret_idle = 0;
     do {
-        int64_t before = now;
+        int64_t before = *now;
 
         n = received(recv(s->fd, to, cap, MSG_DONTWAIT));
-        now = rdl__now();
-        if (now - before > LONGEST_LOOK)
-            *ret_idle += now - before;
-    } while (n == 0 && now < end);
+        *now = rdl__now();
+        if (*now - before > LONGEST_LOOK)
+            *ret_idle += *now - before;
+    } while (n == 0 && *now < end);
     return n;
 }
 

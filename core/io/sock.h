@@ -36,9 +36,9 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len);
  * until <= now: never blocks.  @thread any one at a time */
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until);
 
-/* Receive without sleeping: look again and again for up to for_ns after `now`. *ret_idle is how long the thread did not run
- * meanwhile, because somebody else wanted its core.  @thread any one at a time */
-ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t for_ns, int64_t *ret_idle);
+/* Receive without sleeping: look again and again for up to for_ns after *now, which moves to the present. *ret_idle is how
+ * long the thread did not run meanwhile, because somebody else had its core.  @thread any one at a time */
+ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle);
 
 /* Wait until the socket can be read, or written if `writable`, at most to `until` or a slice. */
 void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until);

@@ -35,7 +35,7 @@ static const struct {
     {"reconnect_max_ms", offsetof(rdl_client_options_t, reconnect_max_ms), 1, 3600000, 1000},
     {"ping_interval_ms", offsetof(rdl_client_options_t, ping_interval_ms), 1, 3600000, 15000},
     {"drift_ms", offsetof(rdl_client_options_t, drift_ms), 0, 3600000, 2},
-    {"poll_us", offsetof(rdl_client_options_t, poll_us), -1, 1000, 50},
+    {"poll_us", offsetof(rdl_client_options_t, poll_us), -1, 1000, 200},
 };
 
 static int bad_option(rdl_err_t *err, const char *name, int64_t value, int64_t least, int64_t most)

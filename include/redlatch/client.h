@@ -52,7 +52,7 @@ typedef struct rdl_client_options {
     int32_t drift_ppm;          /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
     int64_t drift_ms;           /* and a constant part; 2 */
     int64_t poll_us;            /* a lone blocking call may look for its answer that long before it sleeps, where that pays:
-                                   quicker where the server has a core of its own, for CPU time; 50, at most 1000; -1: never */
+                                   quicker where the server has a core of its own, for CPU time; 200, at most 1000; -1: never */
     rdl_log_fn log;             /* NULL: silent */
     void *log_arg;
     rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */

@@ -450,11 +450,11 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
 }
 
 /* Time does not pass while a simulated thread runs: there is nothing to look for. */
-ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t for_ns, int64_t *ret_idle)
+ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
     (void)for_ns;
     *ret_idle = 0;
-    return rdl__sock_recv(s, to, cap, now, now);
+    return rdl__sock_recv(s, to, cap, *now, *now);
 }
 
 void rdl__sock_wait(struct rdl__sock *s, bool writable_too, int64_t now, int64_t until)

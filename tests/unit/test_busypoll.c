@@ -4,81 +4,110 @@
 
 #include <criterion/criterion.h>
 
-#define WINDOW (50 * RDL__US)
+#define WINDOW (200 * RDL__US)
 #define SLICE (3 * RDL__MS) /* for which somebody else has the core */
 
-TestSuite(busypoll, .timeout = 10);
+static struct rdl__busypoll account;
+
+static void set_up(void)
+{
+    rdl__busypoll_init(&account);
+}
+
+TestSuite(busypoll, .init = set_up, .timeout = 10);
+
+/* Calls with what each costs: a sleep, or a look that `look` books. Returns how many looked. */
+static int play(int calls, int64_t sleep_ns, void (*look)(int count))
+{
+    int looked = 0;
+
+    for (int i = 0; i < calls; i++) {
+        if (rdl__busypoll_due(&account))
+            look(++looked);
+        else
+            rdl__busypoll_slept(&account, sleep_ns);
+    }
+    return looked;
+}
+
+static void in_time(int count)
+{
+    (void)count;
+    rdl__busypoll_found(&account, 40 * RDL__US);
+}
 
 Test(busypoll, goes_on_while_answers_come_in_time)
 {
-    struct rdl__busypoll s = {0};
-
-    for (int i = 0; i < 10000; i++) {
-        cr_assert(rdl__busypoll_due(&s));
-        rdl__busypoll_gained(&s);
-    }
+    cr_assert_eq(play(10000, 150 * RDL__US, in_time), 10000);
 }
 
-/* Of a hundred thousand calls, fewer than one in a thousand looks in vain. */
+static void in_vain(int count)
+{
+    (void)count;
+    rdl__busypoll_wasted(&account, WINDOW);
+}
+
+/* Of two hundred thousand calls, one in a thousand looks. */
 Test(busypoll, all_but_stops_where_no_answer_comes_in_time)
 {
-    struct rdl__busypoll s = {0};
-    int looked = 0;
+    int looked = play(200000, 20 * RDL__US, in_vain);
 
-    for (int i = 0; i < 100000; i++)
-        if (rdl__busypoll_due(&s)) {
-            looked++;
-            rdl__busypoll_lost(&s, WINDOW);
-        }
-    cr_assert_leq(looked, 25);
-    cr_assert_geq(looked, 10); /* what was in vain may have changed */
+    cr_assert_leq(looked, 200);
+    cr_assert_geq(looked, 50); /* what was in vain may have changed */
 }
 
-/* Between two slices of the other's nearly every look finds its answer, and yet it does not pay. */
-Test(busypoll, all_but_stops_where_somebody_else_wants_the_core)
+static void between_slices(int count)
 {
-    struct rdl__busypoll s = {0};
-    int looked = 0;
-
-    for (int i = 0; i < 100000; i++)
-        if (rdl__busypoll_due(&s)) {
-            if (++looked % 50 == 0)
-                rdl__busypoll_lost(&s, SLICE);
-            else
-                rdl__busypoll_gained(&s);
-        }
-    cr_assert_leq(looked, 2000);
+    rdl__busypoll_found(&account, 40 * RDL__US);
+    if (count % 60 == 0)
+        rdl__busypoll_kept(&account, SLICE);
 }
 
-/* One answer in fifty is late: that is no reason to sleep. */
-Test(busypoll, bears_an_answer_that_is_late_now_and_then)
+/* Between two slices of the other's every look finds its answer; the other is to have its share all the same. */
+Test(busypoll, looks_seldom_where_somebody_else_wants_the_core)
 {
-    struct rdl__busypoll s = {0};
-    int looked = 0;
+    cr_assert_leq(play(200000, 150 * RDL__US, between_slices), 200000 / 8);
+}
 
-    for (int i = 0; i < 100000; i++)
-        if (rdl__busypoll_due(&s)) {
-            if (++looked % 50 == 0)
-                rdl__busypoll_lost(&s, WINDOW);
-            else
-                rdl__busypoll_gained(&s);
-        }
-    cr_assert_geq(looked, 99000);
+/* The server gets the core as soon as it has something to do: no sooner than when the caller sleeps. */
+static void sharing_the_core(int count)
+{
+    (void)count;
+    rdl__busypoll_found(&account, 45 * RDL__US);
+    rdl__busypoll_kept(&account, 25 * RDL__US);
+}
+
+Test(busypoll, all_but_stops_where_the_server_has_the_same_core)
+{
+    cr_assert_leq(play(200000, 40 * RDL__US, sharing_the_core), 4000);
+}
+
+static void late_now_and_then(int count)
+{
+    if (count % 20 == 0)
+        rdl__busypoll_wasted(&account, WINDOW);
+    else
+        rdl__busypoll_found(&account, 40 * RDL__US);
+}
+
+static void interrupted_now_and_then(int count)
+{
+    rdl__busypoll_found(&account, 40 * RDL__US);
+    if (count % 10 == 0)
+        rdl__busypoll_kept(&account, 30 * RDL__US);
+}
+
+/* One answer in twenty is late, one look in ten interrupted: that is no reason to sleep. It takes some calls to find out how
+ * long a sleep takes. */
+Test(busypoll, bears_disturbances)
+{
+    cr_assert_geq(play(100000, 150 * RDL__US, late_now_and_then), 95000);
+    set_up();
+    cr_assert_geq(play(100000, 150 * RDL__US, interrupted_now_and_then), 95000);
 }
 
 Test(busypoll, comes_back_when_it_pays_again)
 {
-    struct rdl__busypoll s = {0};
-    int calls = 0;
-
-    for (int i = 0; i < 100000; i++)
-        if (rdl__busypoll_due(&s))
-            rdl__busypoll_lost(&s, WINDOW);
-    while (!rdl__busypoll_due(&s))
-        calls++;
-    cr_assert_leq(calls, 8192);
-    for (int i = 0; i < 1000; i++) {
-        rdl__busypoll_gained(&s);
-        cr_assert(rdl__busypoll_due(&s));
-    }
+    (void)play(100000, 150 * RDL__US, in_vain);
+    cr_assert_geq(play(30000, 150 * RDL__US, in_time), 20000);
 }
