@@ -6,12 +6,6 @@
 #define NAME "bridge"
 #define LEASE_MS 20000
 
-/* What a user of a lock server needs; docs/ tells administrators the same. */
-#define ACL_LEAST                                                                                                                                  \
-    "user app on >secret resetchannels &redisson_lock__channel:* &redlatch_simple_channel:* ~* +hello +auth +select +client|info +client|setname " \
-    "+client|kill +info +ping +script|load +evalsha +eval +set +subscribe +unsubscribe +pttl +hget +hset +hdel +hexists "                          \
-    "+hkeys +pexpire +del +get +exists +time +publish"
-
 LIVE_SUITE(connection, 60);
 
 static void use(rdl_client_t *client)
@@ -120,34 +114,6 @@ Test(connection, by_tcp_over_ipv6)
     expect(RDL_OK, rc);
     use(client);
     rdl_client_close(client);
-}
-
-Test(connection, with_the_least_privileges_that_work)
-{
-    rdl_client_t *client;
-    rdl_lock_t *lock;
-    struct actor *waiter = actor_new();
-    char *uri;
-
-    st.server = server_start(&(struct server_options){.config = ACL_LEAST "\nuser default on nopass ~* &* +@all"});
-    st.probe = probe_open(st.server);
-    uri = must_format("unix://app:secret@%s", server_socket(st.server));
-    client = client_open(uri, OPTIONS(.watchdog_lease_ms = 600));
-    use(client);
-    lock = reentrant(client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
-    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
-    actor_try_lock(waiter, lock, 10000, RDL_LEASE_AUTO);
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
-    let_pass_ms(1000); /* it is renewed */
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waiter, 2000);
-    actor_unlock(waiter, lock);
-    expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
-    rdl_lock_free(lock);
-    rdl_client_close(client);
-    cr_assert_eq((int)probe_ask(st.probe, "ACL LOG")->count, 0); /* nothing was tried and refused */
-    free(uri);
 }
 
 Test(connection, to_another_database)

@@ -1,0 +1,307 @@
+/* test_acl.c - the rights that docs/acl.md names are enough, and none too many.
+ *
+ * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with that
+ * user what the section is for. Afterwards the server must have refused nothing, and every command that the section allows
+ * must have been run. The document is read from the folder that tests/run starts programs in, the tree's own. */
+#include "tests/live/live.h"
+
+#include <stdio.h>
+
+#define DOCUMENT "docs/acl.md"
+#define EVERYBODY "Every program"
+#define GRANT "ACL SETUSER app "
+#define NAME "orders:42"
+#define LEASE_MS 20000
+#define WAIT_MS 10000
+#define LIFE_MS 300
+#define QUEUE "redisson_lock_queue:{" NAME "}"
+#define SCORES "redisson_lock_timeout:{" NAME "}"
+
+LIVE_SUITE(acl, 60);
+
+static struct actor *waiter;
+static const char *for_repeats = ""; /* a command that only the repeat after a lost reply needs */
+
+/* ---- the document -------------------------------------------------------------------------------------------------------- */
+
+static void for_each_grant(const char *heading, void (*fn)(const char *line))
+{
+    FILE *file = fopen(DOCUMENT, "r");
+    char *title = must_format("## %s\n", heading);
+    char line[1024];
+    bool inside = false;
+    int found = 0;
+
+    cr_assert_not_null(file, "%s is not here", DOCUMENT);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "## ", 3) == 0)
+            inside = strcmp(line, title) == 0;
+        if (!inside || strncmp(line, GRANT, strlen(GRANT)) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        fn(line);
+        found++;
+    }
+    (void)fclose(file);
+    free(title);
+    cr_assert_gt(found, 0, "%s grants nothing under '%s'", DOCUMENT, heading);
+}
+
+static void grant(const char *line)
+{
+    const struct reply *answer = probe_ask(st.probe, "%s", line);
+
+    cr_assert_eq(answer->kind, REPLY_STATUS, "%s: %s", line, answer->text);
+}
+
+static void expect_all_run(const char *line)
+{
+    char *copy = must_format("%s", line), *rest = copy;
+
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        if (word[0] == '+' && strcmp(word + 1, for_repeats) != 0)
+            cr_expect_gt(probe_calls(st.probe, word + 1), 0, "%s is allowed and was not needed", word + 1);
+    free(copy);
+}
+
+static void open_with_rights_of(const char *heading)
+{
+    char *uri;
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    for_each_grant(EVERYBODY, grant);
+    for_each_grant(heading, grant);
+    uri = must_format("unix://app:secret@%s?db=0", server_socket(st.server));
+    st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 300));
+    free(uri);
+    waiter = actor_new();
+}
+
+static void close_with_rights_of(const char *heading)
+{
+    const struct reply *log;
+
+    actor_free(waiter);
+    for_each_grant(heading, expect_all_run);
+    log = probe_ask(st.probe, "ACL LOG");
+    cr_assert_eq((int)log->count, 0, "something was tried and refused");
+    left_behind = true; /* counters and guards */
+}
+
+/* ---- what each section is for -------------------------------------------------------------------------------------------- */
+
+static void see_a_renewal(void)
+{
+    int64_t before = probe_calls(st.probe, "time");
+
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "time") > before, SOON_MS));
+}
+
+static int64_t asked_by_another(void *lock, rdl_err_t *why)
+{
+    return rdl_is_locked(lock, why) == 1 && rdl_remaining_ms(lock, why) > 0;
+}
+
+static bool is(const rdl_lock_t *lock, const char *type)
+{
+    return strcmp(rdl_lock_type(lock), type) == 0;
+}
+
+static void take_again(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+}
+
+static void unlock_before_a_waiter(rdl_lock_t *lock)
+{
+    actor_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
+    if (!is(lock, "spin"))
+        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+}
+
+/* Every verb. */
+static void use(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    see_a_renewal();
+    if (!is(lock, "simple") && !is(lock, "nonreentrant"))
+        take_again(lock);
+    expect(RDL_OK, rdl_extend(lock, 2 * LEASE_MS, &err));
+    actor_call(waiter, asked_by_another, lock);
+    expect_result(1, waiter, SOON_MS);
+    if (is(lock, "read"))
+        expect(RDL_OK, rdl_unlock(lock, &err)); /* another reader would not wait */
+    else
+        unlock_before_a_waiter(lock);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(1, rdl_force_unlock(lock, &err));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+}
+
+static void use_and_free(rdl_lock_t *lock)
+{
+    use(lock);
+    rdl_lock_free(lock);
+}
+
+Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
+{
+    open_with_rights_of("Reentrant, non-reentrant and spin lock");
+    use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)));
+    use_and_free(nonreentrant(st.client, NAME "n", NULL));
+    use_and_free(spin(st.client, NAME "s", NULL));
+    close_with_rights_of("Reentrant, non-reentrant and spin lock");
+}
+
+Test(acl, of_the_fenced_lock_is_enough_and_no_more)
+{
+    open_with_rights_of("Fenced lock");
+    use_and_free(fenced(st.client, NAME, NULL));
+    use_and_free(fenced(st.client, NAME "t", LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)));
+    for_repeats = "get"; /* answers the same token again */
+    close_with_rights_of("Fenced lock");
+}
+
+Test(acl, of_the_simple_lock_is_enough_and_no_more)
+{
+    open_with_rights_of("Simple lock");
+    use_and_free(simple(st.client, NAME, NULL));
+    close_with_rights_of("Simple lock");
+}
+
+/* What peers may do to our waiters is done to one, too: it puts itself back. */
+Test(acl, of_the_fair_lock_is_enough_and_no_more)
+{
+    rdl_lock_t *lock;
+
+    open_with_rights_of("Fair lock");
+    lock = fair(st.client, NAME, LOCK_OPTIONS(.waiter_life_ms = LIFE_MS));
+    use(lock);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN " QUEUE) == 1, SOON_MS));
+    (void)probe_int(st.probe, "DEL " QUEUE " " SCORES);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN " QUEUE) == 1, SOON_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    rdl_lock_free(lock);
+    close_with_rights_of("Fair lock");
+}
+
+Test(acl, of_the_read_write_lock_is_enough_and_no_more)
+{
+    rdl_lock_t *reader, *writer;
+
+    open_with_rights_of("Read-write lock");
+    reader = read_end(st.client, NAME, NULL);
+    writer = write_end(st.client, NAME, NULL);
+    use(reader);
+    use(writer);
+    expect(RDL_OK, rdl_try_lock(writer, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(reader, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(writer, &err));
+    expect(RDL_OK, rdl_unlock(reader, &err));
+    rdl_lock_free(reader);
+    rdl_lock_free(writer);
+    close_with_rights_of("Read-write lock");
+}
+
+static int64_t wait_for_permit(void *pool, rdl_err_t *why)
+{
+    return rdl_semaphore_try_acquire(pool, 1, WAIT_MS, why);
+}
+
+static void use_semaphore(const rdl_semaphore_options_t *options)
+{
+    rdl_semaphore_t *pool = NULL;
+
+    expect(RDL_OK, rdl_semaphore(st.client, NAME, options, &pool, &err));
+    expect(1, rdl_semaphore_try_set_permits(pool, 1, &err));
+    expect(RDL_OK, rdl_semaphore_try_acquire(pool, 1, 0, &err));
+    actor_call(waiter, wait_for_permit, pool);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_semaphore_release(pool, 1, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(pool, 1, 50, &err)); /* gives its place up */
+    expect(RDL_OK, rdl_semaphore_add_permits(pool, 2, &err));
+    expect(2, rdl_semaphore_available(pool, &err));
+    expect(2, rdl_semaphore_drain(pool, &err));
+    rdl_semaphore_free(pool);
+}
+
+Test(acl, of_the_semaphore_is_enough_and_no_more)
+{
+    open_with_rights_of("Semaphore");
+    use_semaphore(NULL);
+    close_with_rights_of("Semaphore");
+}
+
+/* A process that has died stands at the head of the queue, and is dropped. */
+Test(acl, of_the_fair_semaphore_is_enough_and_no_more)
+{
+    open_with_rights_of("Fair semaphore");
+    (void)probe_int(st.probe, "ZADD redlatch_semaphore_queue:{" NAME "} 1 dead");
+    use_semaphore(&(rdl_semaphore_options_t){.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = true});
+    close_with_rights_of("Fair semaphore");
+}
+
+static int64_t wait_for_seat(void *seats, rdl_err_t *why)
+{
+    rdl_permit_t seat;
+
+    return rdl_permit_semaphore_try_acquire(seats, 1, WAIT_MS, LEASE_MS, &seat, why);
+}
+
+Test(acl, of_the_permit_semaphore_is_enough_and_no_more)
+{
+    rdl_permit_semaphore_t *seats = NULL;
+    rdl_permit_t seat;
+
+    open_with_rights_of("Permit semaphore");
+    expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &seats, &err));
+    expect(1, rdl_permit_semaphore_try_set_permits(seats, 1, &err));
+    (void)probe_int(st.probe, "PEXPIRE " NAME " 600000"); /* then the permits get it as well */
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(seats, 1, 0, LEASE_MS, &seat, &err));
+    expect(RDL_OK, rdl_permit_semaphore_extend(seats, &seat, 2 * LEASE_MS, &err));
+    expect_between(LEASE_MS, rdl_permit_semaphore_remaining_ms(seats, &seat, &err), 2 * LEASE_MS);
+    actor_call(waiter, wait_for_seat, seats);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_permit_semaphore_release(seats, 1, &seat, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    expect(RDL_OK, rdl_permit_semaphore_set_permits(seats, 3, &err));
+    expect(RDL_OK, rdl_permit_semaphore_add_permits(seats, 1, &err));
+    expect(3, rdl_permit_semaphore_available(seats, &err));
+    expect(1, rdl_permit_semaphore_acquired(seats, &err));
+    rdl_permit_semaphore_free(seats);
+    close_with_rights_of("Permit semaphore");
+}
+
+static int64_t await(void *latch, rdl_err_t *why)
+{
+    return rdl_latch_await(latch, WAIT_MS, why);
+}
+
+Test(acl, of_the_latch_is_enough_and_no_more)
+{
+    rdl_latch_t *latch = NULL;
+
+    open_with_rights_of("Latch");
+    expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
+    expect(1, rdl_latch_try_set_count(latch, 2, &err));
+    actor_call(waiter, await, latch);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(1, rdl_latch_count_down(latch, &err));
+    expect(1, rdl_latch_count(latch, &err));
+    expect(0, rdl_latch_count_down(latch, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    rdl_latch_free(latch);
+    close_with_rights_of("Latch");
+}
