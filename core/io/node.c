@@ -72,8 +72,9 @@ void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now)
     long long up = 0;
     int64_t born_at = now;
 
+    /* A difference of whole seconds of its clock: up to one less has passed. */
     if (sscanf(seconds, "%lld", &up) == 1 && up > 0 && up < INT32_MAX)
-        born_at = now - up * RDL__SEC;
+        born_at = now - (up - 1) * RDL__SEC;
     if (born_at > atomic_load(&node->born_at))
         atomic_store(&node->born_at, born_at);
 }

@@ -1,0 +1,40 @@
+/* test_node.c - what a node knows of its server's age. */
+#include "core/io/node.h"
+
+#include "core/base/clock.h"
+
+#include <criterion/criterion.h>
+
+#define NOW (1000 * RDL__SEC)
+
+static struct rdl__node node;
+
+static int64_t seconds_after(const char *uptime)
+{
+    node.born_at = INT64_MIN;
+    rdl__node_uptime(&node, uptime, NOW);
+    return (NOW - node.born_at) / RDL__SEC;
+}
+
+/* The server subtracts whole seconds of its clock: one that started at 0.9 says 1 at 1.0. */
+Test(node, server_is_believed_to_be_a_second_younger_than_it_says)
+{
+    cr_assert_eq(seconds_after("0"), 0);
+    cr_assert_eq(seconds_after("1"), 0);
+    cr_assert_eq(seconds_after("2"), 1);
+    cr_assert_eq(seconds_after("3600"), 3599);
+}
+
+Test(node, server_that_says_nothing_of_its_age_is_new)
+{
+    cr_assert_eq(seconds_after(""), 0);
+    cr_assert_eq(seconds_after("-7"), 0);
+    cr_assert_eq(seconds_after("99999999999"), 0);
+}
+
+Test(node, server_never_gets_older_by_another_connection)
+{
+    node.born_at = NOW - RDL__SEC;
+    rdl__node_uptime(&node, "60", NOW);
+    cr_assert_eq(node.born_at, NOW - RDL__SEC);
+}
