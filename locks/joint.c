@@ -174,12 +174,16 @@ static int by_order(const void *left, const void *right)
     return order != 0 ? order : strcmp(a->client->node.label, b->client->node.label);
 }
 
-/* Twice the same lock would wait for itself or count twice; two votes of one server are no majority. */
+/* Twice the same lock would wait for itself or count twice; two votes of one server are no majority, nor are votes that each
+ * server gives to many at a time. */
 static int check_members(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n, rdl_err_t *err)
 {
     for (size_t i = 0; i < n; i++) {
         if (rdl__lock_joint(members[i]))
             return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock itself", i, rdl__joint_type(members[i]));
+        if (ops->majority && members[i]->ops->shares)
+            return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock: a red lock wants members that exclude each other",
+                                i, members[i]->ops->name);
         for (size_t k = 0; k < i; k++) {
             if (members[k]->name == members[i]->name)
                 return rdl__err_set(err, RDL_EINVAL, "members %zu and %zu are the same lock", k, i);

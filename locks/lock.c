@@ -240,7 +240,8 @@ int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_optio
 static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *client, const rdl_lock_options_t *o,
                          struct rdl__joint_options *ret, rdl_err_t *err)
 {
-    if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0)
+    if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0 ||
+        o->peer_watchdog_ms != 0)
         return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock", ops->type);
     if (!ops->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))
         return rdl__err_set(err, RDL_EINVAL, "lock options node_timeout_ms and min_uptime_ms are for red locks");

@@ -169,7 +169,8 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
  * when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
  *
  * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too
- * many members; a NULL one; a composite; the same lock twice; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+ * many members; a NULL one; a composite; the same lock twice, or both ends of one; of a red lock: a read lock, two of one
+ * client; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
 /* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where they
  * are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come before it by

@@ -271,9 +271,46 @@ Test(multi, bad_input_is_refused)
     expect(RDL_EINVAL, rdl_multi_lock((rdl_lock_t *[]){member[0], member[0]}, 2, NULL, &lock, &err));
     expect(RDL_EINVAL, rdl_red_lock((rdl_lock_t *[]){member[0], member[1]}, 2, NULL, &lock, &err));
     expect(RDL_EINVAL, rdl_multi_lock(member, 2, LOCK_OPTIONS(.name_len = 1), &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(member, 2, LOCK_OPTIONS(.peer_watchdog_ms = 1000), &lock, &err));
     expect(RDL_EINVAL, rdl_multi_lock(member, 2, LOCK_OPTIONS(.retry.kind = RDL_RETRY_NONE), &lock, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "e", LOCK_OPTIONS(.node_timeout_ms = 1), &lock, &err));
     cr_assert_null(lock);
+    close_all();
+}
+
+/* Votes that a server gives to many are no votes: two readers would both have the majority. */
+Test(multi, read_lock_is_no_member_of_a_red_lock_and_both_ends_are_one_lock)
+{
+    rdl_lock_t *ends[2];
+    rdl_lock_t *lock = NULL;
+
+    stage_open(&st);
+    ends[0] = read_end(st.client, "rw", NULL);
+    ends[1] = write_end(st.client, "rw", NULL);
+    expect(RDL_EINVAL, rdl_red_lock(&ends[0], 1, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(ends, 2, NULL, &lock, &err));
+    cr_assert_null(lock);
+    expect(RDL_OK, rdl_red_lock(&ends[1], 1, NULL, &lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(ends[0]);
+    rdl_lock_free(ends[1]);
+}
+
+/* A member's hold is believed in for no longer than by itself, whatever the lease of the whole is. */
+Test(multi, read_member_is_believed_in_for_a_peers_watchdog)
+{
+    rdl_lock_t *reader;
+
+    stage_open(&st);
+    open_all();
+    reader = read_end(st.client, "rw", LOCK_OPTIONS(.peer_watchdog_ms = 2000));
+    rdl_lock_free(both);
+    both = make((rdl_lock_t *[]){member[0], reader}, 2);
+    expect(RDL_OK, rdl_try_lock(both, 0, LEASE_MS, &err));
+    expect_between(1, rdl_remaining_ms(both, &err), 2000);
+    cr_assert_gt(ttl_of("rw"), LEASE_MS - 1000);
+    expect(RDL_OK, rdl_unlock(both, &err));
+    rdl_lock_free(reader);
     close_all();
 }
 
