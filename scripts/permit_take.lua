@@ -8,7 +8,8 @@
 -- Returns how many are left, 0 or more, when taken; otherwise {free, ms}: until the next permit expires, -1: never. Free is
 -- 0 when it is another's turn.
 --
--- May be repeated and may come late: an id that is there is taken already.
+-- May be repeated and may come late: an id that is there is taken already, and lasts at least its lease from now, as its
+-- caller counts from the repeat.
 local publish, channel, lease, from = ARGV[2], KEYS[3], ARGV[1], 5
 
 -- include publishes.inc
@@ -20,7 +21,17 @@ end
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
 local place, queues = ARGV[3], ARGV[4] == '1'
 
+local ends = lease == 'never' and '922337203685477' or string.format('%.0f', now_ms + lease)
 if call('zscore', taken, ids[1]) then
+    for i = 1, #ids do
+        local present = call('zscore', taken, ids[i])
+        if present and tonumber(present) < tonumber(ends) then
+            call('zadd', taken, ends, ids[i])
+        end
+    end
+    if returned > 0 then
+        -- include publish_free.inc
+    end
     return math.max(0, free)
 end
 -- include queue.inc
@@ -35,7 +46,6 @@ if free < #ids or not my_turn then
     end
     return {my_turn and math.max(0, free) or 0, ms}
 end
-local ends = lease == 'never' and '922337203685477' or string.format('%.0f', now_ms + lease)
 for i = 1, #ids do
     call('zadd', taken, ends, ids[i])
 end

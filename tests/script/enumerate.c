@@ -27,11 +27,15 @@ enum request_kind {
     REQUEST_RELEASE,
     REQUEST_RENEW,
     REQUEST_KILL, /* of the connection `number` */
+    REQUEST_PEER_RENEW,
+    REQUEST_GIVE,
 };
 
 struct request {
     uint8_t kind;
+    uint8_t end;
     uint8_t number; /* n */
+    uint8_t mate;   /* n of the owner's hold of the other end, which lets it in; 0: none */
     uint8_t count;  /* wanted, or to be left */
     uint8_t lease;  /* in ticks */
     uint8_t sent;   /* at which tick */
@@ -47,15 +51,21 @@ enum {
 /* Instead of a place in the program: undo a take that may have happened. */
 #define PC_UNDO 99
 
+struct end {
+    uint8_t number;
+    uint8_t count;    /* confirmed */
+    uint8_t deadline; /* the hold is valid until this tick by the owner's own clock; 0: no hold */
+};
+
 struct owner {
     uint8_t pc;
     uint8_t flags;
     uint8_t conn;
-    uint8_t number;
-    uint8_t count;    /* confirmed */
-    uint8_t deadline; /* the hold is valid until this tick by the owner's own clock; 0: no hold */
-    uint8_t tries;    /* left after a refusal */
-    uint8_t killed;   /* connections, a bit each */
+    uint8_t tries;  /* left after a refusal */
+    uint8_t killed; /* connections, a bit each */
+    uint8_t drawn;  /* the last n */
+    uint8_t end;    /* at which the last lock() is, or was */
+    struct end ends[LOCK_ENDS];
     struct request wait;
     uint8_t queued[CONNS];
     struct request queue[CONNS][QUEUE_MAX];
@@ -99,18 +109,29 @@ static unsigned now_of(const struct world *w, const struct state *s)
 /* What the request does to the keyspace. */
 static struct effect run_request(const struct world *w, struct state *s, size_t holder, const struct request *r)
 {
-    static const enum lock_verb VERBS[] = {[REQUEST_FIRST_TRY] = LOCK_FIRST_TRY,
-                                           [REQUEST_TAKE] = LOCK_TAKE,
-                                           [REQUEST_RELEASE] = LOCK_RELEASE,
-                                           [REQUEST_RENEW] = LOCK_RENEW};
-    struct image_command command = {
-        .verb = VERBS[r->kind], .holder = (uint8_t)holder, .number = r->number, .count = r->count, .lease = r->lease};
+    static const enum lock_verb VERBS[][LOCK_ENDS] = {[REQUEST_FIRST_TRY] = {LOCK_FIRST_TRY},
+                                                      [REQUEST_TAKE] = {LOCK_TAKE, LOCK_READ_TAKE},
+                                                      [REQUEST_RELEASE] = {LOCK_RELEASE, LOCK_READ_RELEASE},
+                                                      [REQUEST_RENEW] = {LOCK_RENEW, LOCK_READ_RENEW},
+                                                      [REQUEST_PEER_RENEW] = {LOCK_PEER_RENEW, LOCK_PEER_RENEW},
+                                                      [REQUEST_GIVE] = {LOCK_GIVE}};
+    struct image_command command = {.verb = VERBS[r->kind][r->end],
+                                    .holder = (uint8_t)holder,
+                                    .number = r->number,
+                                    .mate = r->mate,
+                                    .count = r->count,
+                                    .lease = r->lease};
     struct effect effect = image_apply(w->images, image_of(s), &command);
 
     set_image(s, effect.image);
     if ((w->scenario->checks & CHECK_MODEL) != 0)
         s->unlike_model |= effect.unlike_reference;
     return effect;
+}
+
+static bool counts(const struct world *w)
+{
+    return w->scenario->type->holds == NULL;
 }
 
 static bool is_waiting(const struct owner *o)
@@ -163,13 +184,14 @@ static unsigned program_length(const struct program *p)
     return length;
 }
 
-/* Give everything back, and end the program when that is confirmed. */
-static struct request last_release(struct owner *o, const struct program *p, unsigned now)
+/* Give the whole hold of an end back, and go to the program's end when that is confirmed. */
+static struct request last_release(struct owner *o, const struct program *p, uint8_t end, unsigned now)
 {
-    o->deadline = 0;
+    o->ends[end].deadline = 0;
     o->pc = (uint8_t)(program_length(p) - 1);
     o->flags &= (uint8_t)~IN_CALL;
-    return (struct request){.kind = REQUEST_RELEASE, .number = o->number, .lease = 1, .sent = (uint8_t)now};
+    return (struct request){
+        .kind = REQUEST_RELEASE, .end = end, .number = o->ends[end].number, .lease = 1, .sent = (uint8_t)now};
 }
 
 /* ---- labels ------------------------------------------------------------------------------------------------------------------ */
@@ -179,16 +201,16 @@ struct text {
 };
 
 /* A request, if anybody reads it. */
-static struct text show(const struct search *search, size_t owner, const struct request *r)
+static struct text show(const struct world *w, const struct search *search, size_t owner, const struct request *r)
 {
-    static const char *const NAMES[] = {"nothing", "first try", "take", "release", "renew", "kill"};
+    static const char *const NAMES[] = {"nothing", "first try", "take", "release", "renew", "kill", "peer's renew", "give"};
     struct text text;
     char name[LOCK_OWNER_SIZE];
 
     text.at[0] = '\0';
     if (!search_is_read(search))
         return text;
-    holder_name(name, (unsigned)owner, r->number);
+    holder_name(name, w->scenario->type, (unsigned)owner, (enum lock_end)r->end, r->number);
     (void)snprintf(text.at, sizeof text.at, "%s(%s, count %u, lease %u)", NAMES[r->kind], name, r->count, r->lease);
     return text;
 }
@@ -213,19 +235,37 @@ static const char *outcome_name(enum lock_outcome outcome)
 
 /* ---- an owner reads a reply ------------------------------------------------------------------------------------------------ */
 
+/* Is there a verb that undoes a take? A latch is counted down in the end, whoever waits for it. */
+static bool undoes(const struct world *w)
+{
+    return w->scenario->type->scripts[LOCK_RELEASE] != NULL;
+}
+
 static bool kills(const struct world *w)
 {
     return w->scenario->rules->close != CLOSE_ONLY;
 }
 
+/* An end that the owner holds; LOCK_ENDS: none. */
+static uint8_t held_end(const struct owner *o)
+{
+    uint8_t end = 0;
+
+    while (end < LOCK_ENDS && o->ends[end].count == 0)
+        end++;
+    return end;
+}
+
 /* The lock() is over without a hold. A place in a queue is given up. What a try left behind on an old connection may have done is
- * undone, unless that connection was killed. */
-static void end_call(const struct world *w, struct owner *o)
+ * undone, unless that connection was killed. The program ends. */
+static void end_call(const struct world *w, struct owner *o, const struct program *p)
 {
     o->flags &= (uint8_t)~IN_CALL;
-    o->deadline = 0;
+    o->ends[o->end].deadline = 0;
     if (w->scenario->type->waits != NULL || ((o->flags & IN_DOUBT) != 0 && !kills(w)))
         o->pc = PC_UNDO;
+    else if (o->ends[LOCK_ENDS - 1 - o->end].count > 0) /* the other one */
+        o->pc = (uint8_t)program_length(p);
     else
         o->flags |= DONE;
 }
@@ -235,14 +275,26 @@ static uint8_t later(unsigned a, unsigned b)
     return (uint8_t)(a > b ? a : b);
 }
 
-static void read_take_reply(const struct world *w, struct owner *o, const struct request *r, enum lock_outcome outcome)
+/* Until when a hold is believed in that the request has confirmed. */
+static uint8_t confirmed_until(const struct world *w, const struct request *r)
 {
+    int believed = w->scenario->rules->believed;
+    bool less = r->end == LOCK_MANY && believed != 0 && believed < r->lease;
+
+    return (uint8_t)(r->sent + (less ? believed : r->lease));
+}
+
+static void read_take_reply(const struct world *w, struct owner *o, const struct program *p, const struct request *r,
+                            enum lock_outcome outcome)
+{
+    struct end *end = &o->ends[r->end];
+
     switch (outcome) {
     case LOCK_TAKEN:
     case LOCK_HELD_ALREADY:
         o->flags &= (uint8_t)~IN_CALL;
-        o->count = r->count;
-        o->deadline = later(r->count > 1 ? o->deadline : 0, r->sent + r->lease);
+        end->count = (uint8_t)(counts(w) ? end->count + r->count : r->count);
+        end->deadline = later(r->count > 1 ? end->deadline : 0, confirmed_until(w, r));
         o->pc++;
         break;
     case LOCK_REFUSED:
@@ -250,30 +302,37 @@ static void read_take_reply(const struct world *w, struct owner *o, const struct
         if (o->tries > 0)
             o->tries--; /* the call goes on, with the same n */
         else
-            end_call(w, o);
+            end_call(w, o, p);
         break;
     default:
-        end_call(w, o);
+        end_call(w, o, p);
         break;
     }
 }
 
-static void read_reply(const struct world *w, struct owner *o, const struct request *r, enum lock_outcome outcome)
+static void read_reply(const struct world *w, struct owner *o, const struct program *p, const struct request *r,
+                       enum lock_outcome outcome)
 {
+    struct end *end = &o->ends[r->end];
+
     o->wait = (struct request){0};
     switch (r->kind) {
     case REQUEST_FIRST_TRY:
     case REQUEST_TAKE:
-        read_take_reply(w, o, r, outcome);
+        read_take_reply(w, o, p, r, outcome);
         break;
     case REQUEST_RELEASE:
-        o->count = r->count;
+        end->count = r->count;
         o->pc++;
         if (r->count == 0)
-            o->deadline = 0;
+            end->deadline = 0;
+        break;
+    case REQUEST_GIVE:
+        end->count = (uint8_t)(end->count - r->count);
+        o->pc++;
         break;
     default:
-        o->deadline = outcome == LOCK_RENEWED ? later(o->deadline, r->sent + r->lease) : 0;
+        end->deadline = outcome == LOCK_RENEWED ? later(end->deadline, confirmed_until(w, r)) : 0;
         o->pc++;
         break;
     }
@@ -294,10 +353,23 @@ static void expand_tick(struct world *w, const struct state *s, struct search *s
     search_reach(search, &t, "tick");
 }
 
-/* The request for the next operation of the program. */
-static struct request next_request(const struct world *w, const struct owner *o, const struct op *op, unsigned now)
+static uint8_t draw_number(const struct world *w, struct owner *o)
 {
-    struct request r = {.number = o->number, .count = o->count, .lease = (uint8_t)op->lease, .sent = (uint8_t)now};
+    o->drawn = w->scenario->rules->same_number ? 1 : (uint8_t)(o->drawn + 1);
+    if (o->drawn >= NUMBERS_MAX)
+        die("enumeration: more than %d numbers in a program", NUMBERS_MAX - 1);
+    return o->drawn;
+}
+
+/* The request for the next operation of the program. */
+static struct request next_request(const struct world *w, struct owner *o, const struct op *op, unsigned now)
+{
+    const struct end *end = &o->ends[op->end];
+    struct request r = {
+        .end = op->end, .number = end->number, .count = end->count, .lease = (uint8_t)op->lease, .sent = (uint8_t)now};
+
+    if ((op->kind == OP_LOCK || op->kind == OP_NEST) && op->end == LOCK_MANY && o->ends[LOCK_ONE].count > 0)
+        r.mate = o->ends[LOCK_ONE].number;
 
     switch (op->kind) {
     case OP_LOCK:
@@ -305,15 +377,20 @@ static struct request next_request(const struct world *w, const struct owner *o,
         r.kind = w->scenario->type->has_first_try && o->tries == TRIES_AFTER_REFUSAL && (o->flags & IN_DOUBT) == 0
                      ? REQUEST_FIRST_TRY
                      : REQUEST_TAKE;
-        r.count = 1;
+        r.count = counts(w) ? (uint8_t)op->amount : 1;
         break;
     case OP_NEST:
         r.kind = REQUEST_TAKE;
         r.count++;
         break;
     case OP_UNLOCK:
-        r.kind = REQUEST_RELEASE;
-        r.count--;
+        r.kind = w->scenario->type->scripts[LOCK_GIVE] != NULL ? REQUEST_GIVE : REQUEST_RELEASE;
+        if (r.kind == REQUEST_RELEASE)
+            r.count--;
+        if (counts(w)) {
+            r.number = draw_number(w, o);
+            r.count = (uint8_t)op->amount;
+        }
         break;
     default:
         r.kind = REQUEST_RENEW;
@@ -322,13 +399,10 @@ static struct request next_request(const struct world *w, const struct owner *o,
     return r;
 }
 
-static void begin_call(const struct world *w, struct owner *o)
+static void begin_call(const struct world *w, struct owner *o, uint8_t end)
 {
-    o->number = w->scenario->rules->same_number ? 1 : (uint8_t)(o->number + 1);
-    if (o->number >= NUMBERS_MAX)
-        die("enumeration: more than %d locks in a program", NUMBERS_MAX - 1);
-    o->count = 0;
-    o->deadline = 0;
+    o->end = end;
+    o->ends[end] = (struct end){.number = draw_number(w, o), .count = counts(w) ? o->ends[end].count : 0};
     o->flags = (o->flags | IN_CALL) & (uint8_t)~IN_DOUBT;
 }
 
@@ -343,11 +417,34 @@ static void send_next(const struct world *w, struct state *t, size_t i, const st
         send(o, conn, r);
         o->pc++;
     } else {
-        if (op->kind == OP_UNLOCK && o->count == 1)
-            o->deadline = 0; /* given up from now on, whatever is answered */
+        if (op->kind == OP_UNLOCK && !counts(w) && o->ends[op->end].count == 1)
+            o->ends[op->end].deadline = 0; /* given up from now on, whatever is answered */
         ask(o, r);
     }
-    search_reach(search, t, "%c sends %s on c%u", (char)('A' + i), show(search, i, &r).at, conn);
+    search_reach(search, t, "%c sends %s on c%u", (char)('A' + i), show(w, search, i, &r).at, conn);
+}
+
+/* The end whose hold has run out when the operation needs it; LOCK_ENDS: none. A lock() needs what is held of the other. */
+static uint8_t lapsed_end(const struct owner *o, const struct op *op, unsigned now)
+{
+    uint8_t end = op->kind != OP_LOCK ? (uint8_t)op->end : held_end(o);
+
+    return end != LOCK_ENDS && o->ends[end].deadline <= now ? end : LOCK_ENDS;
+}
+
+/* The program is over: what is still held is given back, then the owner is done. */
+static void expand_end(const struct world *w, struct state *t, size_t i, struct search *search)
+{
+    struct owner *o = &t->owners[i];
+    uint8_t end = held_end(o);
+
+    if (end == LOCK_ENDS || !undoes(w)) {
+        o->flags |= DONE;
+        search_reach(search, t, "%c is done", (char)('A' + i));
+    } else {
+        ask(o, last_release(o, w->scenario->owners[i], end, now_of(w, t)));
+        search_reach(search, t, "%c gives back %s on c%u", (char)('A' + i), show(w, search, i, &o->wait).at, o->conn);
+    }
 }
 
 /* The owner waits for nothing: what it does next. */
@@ -359,28 +456,31 @@ static void expand_program(struct world *w, const struct state *s, size_t i, str
     struct state t = *s;
     struct owner *o = &t.owners[i];
     const struct op *op = &p->ops[o->pc == PC_UNDO ? 0 : o->pc];
+    uint8_t lapsed = lapsed_end(o, op, now);
 
     if (o->pc == PC_UNDO) {
-        ask(o, last_release(o, p, now));
+        ask(o, last_release(o, p, o->end, now));
         search_reach(search, &t, "%c gives up, undoes its take on c%u", who, o->conn);
-    } else if (op->kind == OP_END || (op->kind != OP_LOCK && o->count == 0)) {
-        o->flags |= DONE;
-        search_reach(search, &t, "%c is done", who);
-    } else if (op->kind != OP_LOCK && o->deadline <= now) {
-        ask(o, last_release(o, p, now));
+    } else if (op->kind == OP_END || (op->kind != OP_LOCK && o->ends[op->end].count == 0)) {
+        expand_end(w, &t, i, search);
+    } else if (lapsed != LOCK_ENDS) {
+        ask(o, last_release(o, p, lapsed, now));
         search_reach(search, &t, "%c has lost its hold, tidies up on c%u", who, o->conn);
     } else {
         if (op->kind == OP_LOCK && (o->flags & IN_CALL) == 0)
-            begin_call(w, o);
+            begin_call(w, o, (uint8_t)op->end);
         send_next(w, &t, i, op, search);
     }
 }
 
 /* A renewal's reply counts for the hold that it was sent for. */
-static void read_renewal(struct owner *o, const struct request *r, enum lock_outcome outcome, unsigned now)
+static void read_renewal(const struct world *w, struct owner *o, const struct request *r, enum lock_outcome outcome,
+                         unsigned now)
 {
-    if (outcome == LOCK_RENEWED && o->deadline > now && o->number == r->number)
-        o->deadline = later(o->deadline, r->sent + r->lease);
+    struct end *end = &o->ends[r->end];
+
+    if (outcome == LOCK_RENEWED && end->deadline > now && end->number == r->number)
+        end->deadline = later(end->deadline, confirmed_until(w, r));
 }
 
 /* The server runs the first request of a connection. */
@@ -401,19 +501,19 @@ static void expand_server(struct world *w, const struct state *s, size_t i, unsi
     effect = run_request(w, &t, i, &r);
     waited_for = conn == o->conn && (o->flags & REPLY_LOST) == 0 && memcmp(&o->wait, &r, sizeof r) == 0;
     if (conn == RENEWALS) {
-        read_renewal(o, &r, effect.outcome, now_of(w, s));
+        read_renewal(w, o, &r, effect.outcome, now_of(w, s));
     } else if (waited_for) {
         if (t.faults > 0) {
             struct state lost = t;
 
             lost.owners[i].flags |= REPLY_LOST;
-            search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn, show(search, i, &r).at,
-                         outcome_name(effect.outcome));
+            search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn,
+                         show(w, search, i, &r).at, outcome_name(effect.outcome));
         }
-        read_reply(w, o, &r, effect.outcome);
+        read_reply(w, o, w->scenario->owners[i], &r, effect.outcome);
     }
-    search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(search, i, &r).at, outcome_name(effect.outcome),
-                 waited_for ? ", read" : "");
+    search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(w, search, i, &r).at,
+                 outcome_name(effect.outcome), waited_for ? ", read" : "");
 }
 
 /* A new connection, which begins by killing what the rules want killed. */
@@ -433,14 +533,20 @@ static void reconnect(const struct world *w, struct owner *o)
 /* Give a nested take up: back to the confirmed count, and on with the program after it. */
 static struct request back_to_confirmed(const struct owner *o, unsigned now)
 {
-    return (struct request){
-        .kind = REQUEST_RELEASE, .number = o->number, .count = o->count, .lease = 1, .sent = (uint8_t)now};
+    const struct end *end = &o->ends[o->wait.end];
+
+    return (struct request){.kind = REQUEST_RELEASE,
+                            .end = o->wait.end,
+                            .number = end->number,
+                            .count = end->count,
+                            .lease = 1,
+                            .sent = (uint8_t)now};
 }
 
 /* The owner no longer waits: it releases what the take it waits for may have done. */
-static void give_up(struct owner *o, const struct program *p, unsigned now)
+static void give_up(const struct world *w, struct owner *o, const struct program *p, unsigned now)
 {
-    ask(o, o->wait.count > 1 ? back_to_confirmed(o, now) : last_release(o, p, now));
+    ask(o, o->wait.count > 1 && !counts(w) ? back_to_confirmed(o, now) : last_release(o, p, o->wait.end, now));
 }
 
 /* The owner gives the connection up while it waits. */
@@ -454,17 +560,17 @@ static void expand_drop(struct world *w, const struct state *s, size_t i, struct
 
     t.faults--;
     reconnect(w, o);
-    if (is_take(&again) && (again.count == 1 || w->scenario->rules->gives_up_live)) {
+    if (is_take(&again) && undoes(w) && (again.count == 1 || w->scenario->rules->gives_up_live)) {
         struct state u = t;
 
-        give_up(&u.owners[i], w->scenario->owners[i], now);
+        give_up(w, &u.owners[i], w->scenario->owners[i], now);
         search_reach(search, &u, "%c drops c%u, gives up, releases on c%u", who, o->conn - 1, o->conn);
     }
     again.sent = (uint8_t)now;
     if (again.kind == REQUEST_FIRST_TRY)
         again.kind = REQUEST_TAKE;
     ask(o, again);
-    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(search, i, &again).at, o->conn);
+    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(w, search, i, &again).at, o->conn);
 }
 
 /* The connection lives, and the reply takes too long. */
@@ -475,8 +581,8 @@ static void expand_late(struct world *w, const struct state *s, size_t i, struct
     unsigned now = now_of(w, s);
 
     t.faults--;
-    if (is_take(&o->wait)) {
-        give_up(o, w->scenario->owners[i], now);
+    if (is_take(&o->wait) && undoes(w)) {
+        give_up(w, o, w->scenario->owners[i], now);
         search_reach(search, &t, "%c waits no longer, gives up, releases on c%u", (char)('A' + i), o->conn);
     } else if (o->wait.kind == REQUEST_RENEW) {
         o->wait = (struct request){0};
@@ -501,17 +607,38 @@ static void expand_owner(struct world *w, const struct state *s, size_t i, struc
         expand_late(w, s, i, search);
 }
 
+/* A rival that reads may die, and its watchdog renews if there is a script for it. */
+static void expand_peer(struct world *w, const struct state *s, const struct request *take, struct search *search)
+{
+    struct request renew = *take;
+    struct state t = *s;
+
+    renew.kind = REQUEST_PEER_RENEW;
+    if (s->rival_turns > 0 && w->scenario->rules->planted[LOCK_PEER_RENEW] != NULL) {
+        (void)run_request(w, &t, RIVAL, &renew);
+        t.rival_deadline = (uint8_t)(now_of(w, s) + RIVAL_LEASE);
+        t.rival_turns--;
+        search_reach(search, &t, "the rival's watchdog renews");
+    }
+    t = *s;
+    t.rival_deadline = t.rival_turns = 0;
+    search_reach(search, &t, "the rival dies");
+}
+
 /* The rival's take and release are sent, run and answered in one step. */
 static void expand_rival(struct world *w, const struct state *s, struct search *search)
 {
-    struct request take = {.kind = REQUEST_TAKE, .number = RIVAL_NUMBER, .count = 1, .lease = RIVAL_LEASE};
-    struct request release = {.kind = REQUEST_RELEASE, .number = RIVAL_NUMBER, .lease = 1};
+    uint8_t end = (uint8_t)w->scenario->rival_end;
+    struct request take = {.kind = REQUEST_TAKE, .end = end, .number = RIVAL_NUMBER, .count = 1, .lease = RIVAL_LEASE};
+    struct request release = {.kind = REQUEST_RELEASE, .end = end, .number = RIVAL_NUMBER, .lease = 1};
     struct state t = *s;
 
     if (s->rival_deadline > 0) {
         (void)run_request(w, &t, RIVAL, &release);
         t.rival_deadline = 0;
         search_reach(search, &t, "the rival releases");
+        if (end == LOCK_MANY)
+            expand_peer(w, s, &take, search);
     } else if (s->rival_turns > 0) {
         struct effect effect = run_request(w, &t, RIVAL, &take);
 
@@ -537,37 +664,93 @@ static void expand(void *arg, const void *bytes, struct search *search)
 
 /* ---- what must not be ---------------------------------------------------------------------------------------------------------- */
 
-static bool believes(const struct owner *o, unsigned now)
+static bool believes(const struct end *end, unsigned now)
 {
-    return o->deadline > now && o->count > 0;
+    return end->deadline > now && end->count > 0;
+}
+
+/* Who believes in what. */
+struct beliefs {
+    uint64_t holds;
+    unsigned owners; /* a bit for each that holds */
+    int count;
+    bool alone; /* one of them thinks that nobody else does */
+};
+
+static void believe(struct beliefs *b, unsigned owner, enum lock_end end, unsigned number)
+{
+    b->holds |= hold_bit(owner, end, number);
+    b->owners |= 1u << owner;
+    b->count++;
+    b->alone |= end == LOCK_ONE;
 }
 
 static const char *unsafe(const struct world *w, const struct state *s)
 {
     unsigned now = now_of(w, s);
-    uint32_t believed = 0;
+    struct beliefs b = {0};
 
     if (s->rival_deadline > now)
-        believed |= hold_bit(RIVAL, RIVAL_NUMBER);
-    for (size_t i = 0; i < w->owners; i++)
-        if (believes(&s->owners[i], now))
-            believed |= hold_bit((unsigned)i, s->owners[i].number);
-    if ((believed & ~image_holds(w->images, image_of(s))) != 0)
+        believe(&b, RIVAL, w->scenario->rival_end, RIVAL_NUMBER);
+    for (unsigned i = 0; i < w->owners; i++)
+        for (unsigned end = 0; end < LOCK_ENDS; end++)
+            if (believes(&s->owners[i].ends[end], now))
+                believe(&b, i, (enum lock_end)end, s->owners[i].ends[end].number);
+    if ((b.holds & ~image_holds(w->images, image_of(s))) != 0)
         return "GONE";
-    return (believed & (believed - 1)) != 0 ? "BOTH" : NULL;
+    if (w->scenario->type->stock > 0)
+        return b.count > w->scenario->type->stock ? "OVER" : NULL;
+    return b.alone && (b.owners & (b.owners - 1)) != 0 ? "BOTH" : NULL;
+}
+
+/* How many the owner has of a lock that counts, less those that it is giving back. */
+static int owned(const struct owner *o)
+{
+    return o->ends[LOCK_ONE].count - (o->wait.kind == REQUEST_GIVE ? o->wait.count : 0);
+}
+
+static bool is_quiet(const struct owner *o)
+{
+    for (unsigned conn = 0; conn < CONNS; conn++)
+        if (o->queued[conn] > 0)
+            return false;
+    return !is_waiting(o) && (o->flags & IN_CALL) == 0 && o->pc != PC_UNDO;
+}
+
+/* Of a lock that counts: what is left, and what the owners have, is what there is. */
+static const char *miscounted(const struct world *w, const struct state *s)
+{
+    unsigned checks = w->scenario->checks;
+    int sum = image_left(w->images, image_of(s));
+    bool quiet = true;
+
+    for (unsigned i = 0; i < w->owners; i++) {
+        sum += owned(&s->owners[i]);
+        quiet = quiet && is_quiet(&s->owners[i]);
+    }
+    if ((checks & CHECK_SAFETY) != 0 && sum > w->scenario->type->stock)
+        return "OVER";
+    return (checks & CHECK_ZOMBIE) != 0 && quiet && sum != w->scenario->type->stock ? "LEAK" : NULL;
+}
+
+/* Will the owner still give back what it has, or may have, of the end? */
+static bool accounts_for(const struct owner *o, unsigned end)
+{
+    if ((o->flags & DONE) != 0)
+        return false;
+    return o->ends[end].count > 0 || (is_waiting(o) && o->wait.end == end) ||
+           (((o->flags & IN_CALL) != 0 || o->pc == PC_UNDO) && o->end == end);
 }
 
 static const char *zombie(const struct world *w, const struct state *s)
 {
-    uint32_t accounted = hold_bit(RIVAL, RIVAL_NUMBER);
-    uint32_t known;
+    uint64_t accounted = hold_bit(RIVAL, w->scenario->rival_end, RIVAL_NUMBER);
+    uint64_t known;
 
-    for (size_t i = 0; i < w->owners; i++) {
-        const struct owner *o = &s->owners[i];
-
-        if ((o->flags & DONE) == 0 && (o->count > 0 || is_waiting(o) || (o->flags & IN_CALL) != 0 || o->pc == PC_UNDO))
-            accounted |= hold_bit((unsigned)i, o->number);
-    }
+    for (unsigned i = 0; i < w->owners; i++)
+        for (unsigned end = 0; end < LOCK_ENDS; end++)
+            if (accounts_for(&s->owners[i], end))
+                accounted |= hold_bit(i, (enum lock_end)end, s->owners[i].ends[end].number);
     known = image_holds(w->images, image_of(s)) | image_places(w->images, image_of(s));
     return (known & ~accounted) != 0 ? "ZOMBIE" : NULL;
 }
@@ -579,9 +762,11 @@ static const char *wrong(void *arg, const void *bytes)
     unsigned checks = w->scenario->checks;
     const char *verdict = NULL;
 
-    if ((checks & CHECK_SAFETY) != 0)
+    if (counts(w))
+        verdict = miscounted(w, s);
+    else if ((checks & CHECK_SAFETY) != 0)
         verdict = unsafe(w, s);
-    if (verdict == NULL && (checks & CHECK_ZOMBIE) != 0)
+    if (verdict == NULL && !counts(w) && (checks & CHECK_ZOMBIE) != 0)
         verdict = zombie(w, s);
     if (verdict == NULL && (checks & CHECK_MODEL) != 0 && s->unlike_model)
         verdict = "MODEL";

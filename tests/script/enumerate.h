@@ -14,12 +14,16 @@
  *     up a take by releasing it. What was sent on the old one may still run at any later time, unless a CLIENT KILL came
  *     before it. Which connections the new one kills is a rule;
  *     with `gives_up_live`, the owner no longer waits for a take, and releases it on the same connection.
- *   Time passes in ticks, at any moment. A rival takes the lock and gives it back, at any moment, without faults.
+ *   Time passes in ticks, at any moment. A rival takes the lock and gives it back, at any moment, without faults. One that
+ *   reads may be another implementation's, whose watchdog speaks a planted script, and which dies without giving back.
+ *   At the end of its program, and when a verb finds its hold lost, an owner gives back all that it still has.
  *
  * What must not be (one or more of these is asked for):
  *   GONE    an owner's own clock says that it holds, and the server does not know its hold
- *   BOTH    two owners hold, each by its own clock
+ *   BOTH    two owners hold, each by its own clock, and not both of them at the end that many may hold
  *   ZOMBIE  the server knows a hold, or a place in a queue, of an owner that has none and owes nothing (no request it waits for, nothing to undo)
+ *   OVER    of a lock that counts, owners have more, or are about to be given more, than there are
+ *   LEAK    of such a lock some are missing, or too many, when nothing is under way
  *   MODEL   a command was answered otherwise than the reference does, or left another state
  */
 #ifndef TESTS_SCRIPT_ENUMERATE_H
@@ -45,6 +49,7 @@ struct rules {
     bool same_number;                /* n is 1 for every hold, instead of a new one */
     enum close_rule close;
     bool gives_up_live;
+    int believed; /* how many ticks after its confirmation a hold of LOCK_MANY is believed in; 0: its lease */
 };
 
 enum op_kind {
@@ -59,6 +64,8 @@ enum op_kind {
 struct op {
     enum op_kind kind;
     int lease; /* in ticks */
+    enum lock_end end;
+    int amount; /* of locks that count: how many are taken, or given back */
 };
 
 struct program {
@@ -67,8 +74,8 @@ struct program {
 };
 
 enum check {
-    CHECK_SAFETY = 1, /* GONE, BOTH */
-    CHECK_ZOMBIE = 2,
+    CHECK_SAFETY = 1, /* GONE, BOTH, OVER */
+    CHECK_ZOMBIE = 2, /* LEAK as well */
     CHECK_MODEL = 4,
     CHECK_ALL = 7,
 };
@@ -77,7 +84,8 @@ struct scenario {
     const struct lock_type *type;
     const struct rules *rules;
     const struct program *owners[OWNERS_MAX]; /* NULL: nobody */
-    int rival_turns;                          /* how often the rival takes the lock */
+    int rival_turns;                          /* how often the rival takes the lock, or renews its hold */
+    enum lock_end rival_end;                  /* at this end; LOCK_MANY: it may die, and renews if there is a script */
     int faults;                               /* at most 2 */
     int ticks;                                /* at most 9 */
     unsigned checks;

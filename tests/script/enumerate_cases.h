@@ -19,6 +19,34 @@ enum program_id {
 
 extern const struct program programs[PROGRAMS];
 
+/* Programs of the read-write lock. */
+enum rw_program_id {
+    RW_WRITE,
+    RW_READ_TWICE,
+    RW_NEST_SHORTER,
+    RW_NEST_LONGER,
+    RW_READ_EXTEND,
+    RW_READ_RENEW,
+    RW_DOWNGRADE,
+    RW_DOWNGRADE_SECOND,
+    RW_WRITE_NEST,
+    RW_PROGRAMS,
+};
+
+extern const struct program rw_programs[RW_PROGRAMS];
+
+/* Programs of locks that count. */
+enum count_program_id {
+    COUNT_ONE,
+    COUNT_TWO,
+    ACQUIRE_ONE,
+    ACQUIRE_TWO,
+    ACQUIRE_TWICE,
+    COUNT_PROGRAMS,
+};
+
+extern const struct program count_programs[COUNT_PROGRAMS];
+
 /* PROTOCOL.md, 1 to 3, as it is, */
 extern const struct rules the_rules;
 /* and together with giving up on a connection that lives. */
@@ -35,7 +63,14 @@ void expect_states(const struct scenario *scenario, size_t states);
 
 /* All programs of `set` (a bit each) against all of them, two owners, the rules with all their branches. */
 void expect_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks);
+/* The same with programs of the read-write lock. */
+void expect_rw_pairs_ok(unsigned set, int faults, int ticks);
 /* Three owners of one program. */
 void expect_three_ok(const struct lock_type *type, enum program_id program, int faults, int ticks);
+/* Two or three owners of a lock that counts, c may be NULL; for which time is nothing. Under the rules, and without CLIENT KILL. */
+void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b, const struct program *c,
+                     int faults);
+/* Three owners of a read-write lock, each with its own. */
+void expect_rw_three_ok(enum rw_program_id a, enum rw_program_id b, enum rw_program_id c, int faults, int ticks);
 
 #endif

@@ -14,8 +14,9 @@ struct image {
     size_t at; /* in im->bytes */
     size_t len;
     uint32_t next_tick; /* NO_IMAGE: not known yet */
-    uint32_t holds;
-    uint32_t places;
+    uint64_t holds;
+    uint64_t places;
+    int left;
     uint8_t tick;
 };
 
@@ -43,31 +44,44 @@ struct images {
 
 /* ---- numbering the states of the keyspace ------------------------------------------------------------------------------- */
 
-void holder_name(char ret[LOCK_OWNER_SIZE], unsigned holder, unsigned number)
+void holder_name(char ret[LOCK_OWNER_SIZE], const struct lock_type *type, unsigned holder, enum lock_end end,
+                 unsigned number)
 {
+    const char *ending = end == LOCK_ONE && type->ending != NULL ? type->ending : "";
+
     memset(ret, 0, LOCK_OWNER_SIZE);
-    (void)snprintf(ret, LOCK_OWNER_SIZE, "%c:%u", (char)('A' + holder), number);
+    (void)snprintf(ret, LOCK_OWNER_SIZE, "%c:%u%s", (char)('A' + holder), number, ending);
 }
 
-uint32_t hold_bit(unsigned holder, unsigned number)
+uint64_t hold_bit(unsigned holder, enum lock_end end, unsigned number)
 {
-    return UINT32_C(1) << (holder * NUMBERS_MAX + number);
+    return UINT64_C(1) << ((holder * LOCK_ENDS + end) * NUMBERS_MAX + number);
 }
 
 /* A bit for each owner of which `has` is true. */
-static uint32_t find_owners(struct images *im, bool (*has)(struct keyspace *ks, const char *owner))
+static uint64_t find_owners(struct images *im, bool (*has)(struct keyspace *ks, const char *owner))
 {
-    uint32_t holds = 0;
+    unsigned names = HOLDERS_MAX * (im->type->ending != NULL ? LOCK_ENDS : 1) * NUMBERS_MAX;
+    uint64_t holds = 0;
     char name[LOCK_OWNER_SIZE];
 
-    for (unsigned holder = 0; holder < HOLDERS_MAX; holder++) {
-        for (unsigned number = 0; number < NUMBERS_MAX; number++) {
-            holder_name(name, holder, number);
-            if (has(im->ks, name))
-                holds |= hold_bit(holder, number);
-        }
+    for (unsigned i = 0; i < names; i++) {
+        unsigned number = i % NUMBERS_MAX, holder = i / NUMBERS_MAX % HOLDERS_MAX;
+        enum lock_end end = (enum lock_end)(i / NUMBERS_MAX / HOLDERS_MAX);
+
+        holder_name(name, im->type, holder, end, number);
+        if (has(im->ks, name))
+            holds |= hold_bit(holder, end, number);
     }
     return holds;
+}
+
+static int count_left(struct images *im)
+{
+    struct lock_state state;
+
+    (void)im->type->look(im->ks, &state);
+    return (int)state.count;
 }
 
 static uint32_t *slot_of(const struct images *im, const char *bytes, size_t len)
@@ -104,7 +118,8 @@ static void add_image(struct images *im, const struct bytes *bytes)
         .at = im->bytes.len,
         .len = bytes->len,
         .next_tick = NO_IMAGE,
-        .holds = find_owners(im, im->type->holds),
+        .holds = im->type->holds != NULL ? find_owners(im, im->type->holds) : 0,
+        .left = im->type->stock > 0 ? count_left(im) : 0,
         .places = im->type->waits != NULL ? find_owners(im, im->type->waits) : 0,
         .tick = (uint8_t)((ks_time(im->ks) - START_US) / (TICK_MS * 1000)),
     };
@@ -154,14 +169,19 @@ unsigned image_tick(const struct images *im, uint32_t image)
     return im->all[image].tick;
 }
 
-uint32_t image_holds(const struct images *im, uint32_t image)
+uint64_t image_holds(const struct images *im, uint32_t image)
 {
     return im->all[image].holds;
 }
 
-uint32_t image_places(const struct images *im, uint32_t image)
+uint64_t image_places(const struct images *im, uint32_t image)
 {
     return im->all[image].places;
+}
+
+int image_left(const struct images *im, uint32_t image)
+{
+    return im->all[image].left;
 }
 
 unsigned images_outcomes(const struct images *im)
@@ -180,9 +200,19 @@ static bool same_queue(const struct lock_state *a, const struct lock_state *b)
     return same;
 }
 
+static bool same_holds(const struct lock_state *a, const struct lock_state *b)
+{
+    bool same = a->writing == b->writing && a->holders == b->holders;
+
+    for (size_t i = 0; same && i < a->holders; i++)
+        same = strcmp(a->holds[i].owner, b->holds[i].owner) == 0 && a->holds[i].count == b->holds[i].count &&
+               a->holds[i].until_ms == b->holds[i].until_ms;
+    return same;
+}
+
 static bool same_lock_state(const struct lock_state *a, const struct lock_state *b)
 {
-    if (a->token != b->token || !same_queue(a, b))
+    if (a->token != b->token || !same_queue(a, b) || !same_holds(a, b))
         return false;
     if (!a->held || !b->held)
         return a->held == b->held;
@@ -259,7 +289,9 @@ static struct memo run(struct images *im, uint64_t key, uint32_t image, const st
     struct memo memo = {.key = key};
     enum lock_outcome outcome;
 
-    holder_name(call.owner, command->holder, command->number);
+    holder_name(call.owner, im->type, command->holder, lock_end(command->verb), command->number);
+    if (command->mate != 0)
+        holder_name(call.mate, im->type, command->holder, LOCK_ONE, command->mate);
     restore(im, image);
     memo.unlike_reference = !run_both(im, &call, &outcome);
     memo.outcome = (uint8_t)outcome;
@@ -270,8 +302,9 @@ static struct memo run(struct images *im, uint64_t key, uint32_t image, const st
 
 struct effect image_apply(struct images *im, uint32_t image, const struct image_command *command)
 {
-    uint64_t key = (uint64_t)image << 32 | (uint64_t)(command->verb + 1) << 24 | (uint64_t)command->holder << 20 |
-                   (uint64_t)command->number << 16 | (uint64_t)command->count << 8 | command->lease;
+    uint64_t key = (uint64_t)image << 32 | (uint64_t)(command->verb + 1) << 28 | (uint64_t)command->holder << 24 |
+                   (uint64_t)command->number << 20 | (uint64_t)command->mate << 16 | (uint64_t)command->count << 8 |
+                   command->lease;
     struct memo memo = *memo_slot(im, key);
 
     if (memo.key == 0) {
@@ -314,6 +347,14 @@ static void load_planted(struct images *im, enum lock_verb verb, const char *nam
     free(path);
 }
 
+static void put_stock(struct images *im)
+{
+    char stock[16];
+
+    (void)snprintf(stock, sizeof stock, "%d", im->type->stock);
+    reply_free(ks_say(im->ks, "SET", LOCK_NAME, stock));
+}
+
 struct images *images_open(const struct lock_type *type, const char *const planted[LOCK_VERBS])
 {
     struct images *im = must_alloc(sizeof *im);
@@ -327,6 +368,8 @@ struct images *images_open(const struct lock_type *type, const char *const plant
         else if (type->scripts[verb] != NULL)
             load_product(im, (enum lock_verb)verb, type->scripts[verb]);
     }
+    if (type->stock > 0)
+        put_stock(im);
     (void)number_now(im);
     return im;
 }

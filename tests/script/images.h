@@ -1,7 +1,8 @@
 /* images.h - the states in which the enumeration's keyspace can be, numbered, and what time and commands make of them.
  *
  * The same few images come up again and again under different clients, so each command is run on each image once, by the
- * scripts and by the reference, and remembered. Number 0 is the empty keyspace at tick 0.
+ * scripts and by the reference, and remembered. Number 0 is the keyspace at tick 0: empty, or
+ * with what there is to take.
  *
  * Time counts in ticks. The server still has a key in the millisecond in which its time ends, so a lease of k ticks is asked for
  * as one millisecond less, and is over when k ticks are.
@@ -25,6 +26,7 @@ struct image_command {
     enum lock_verb verb;
     uint8_t holder; /* below HOLDERS_MAX */
     uint8_t number; /* n, below NUMBERS_MAX */
+    uint8_t mate;   /* LOCK_READ_TAKE: n of the holder's hold of LOCK_ONE; 0: none */
     uint8_t count;
     uint8_t lease; /* in ticks */
 };
@@ -43,16 +45,19 @@ struct effect image_apply(struct images *im, uint32_t image, const struct image_
 uint32_t image_after_tick(struct images *im, uint32_t image);
 
 unsigned image_tick(const struct images *im, uint32_t image);
-/* A bit for each hold that the keyspace has: hold_bit(holder, n). */
-uint32_t image_holds(const struct images *im, uint32_t image);
+/* A bit for each hold that the keyspace has: hold_bit(holder, end, n). */
+uint64_t image_holds(const struct images *im, uint32_t image);
 /* The same for places in a queue. */
-uint32_t image_places(const struct images *im, uint32_t image);
-uint32_t hold_bit(unsigned holder, unsigned number);
+uint64_t image_places(const struct images *im, uint32_t image);
+/* Of locks that count: how many are left. */
+int image_left(const struct images *im, uint32_t image);
+uint64_t hold_bit(unsigned holder, enum lock_end end, unsigned number);
 
 /* A bit for each lock_outcome that occurred. */
 unsigned images_outcomes(const struct images *im);
 
 /* "A:1" */
-void holder_name(char ret[LOCK_OWNER_SIZE], unsigned holder, unsigned number);
+void holder_name(char ret[LOCK_OWNER_SIZE], const struct lock_type *type, unsigned holder, enum lock_end end,
+                 unsigned number);
 
 #endif

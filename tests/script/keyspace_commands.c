@@ -55,20 +55,27 @@ bool word_integer(struct call *c, size_t i, int64_t *ret)
     return false;
 }
 
-static bool word_double(struct call *c, size_t i, double *ret)
+/* Answers nothing. As strtod has it: blanks before it, or nothing at all, are well. */
+static bool parse_double(const struct call *c, size_t i, double *ret)
 {
     char text[128]; /* words need not end in a NUL */
     char *end;
 
-    if (c->len[i] > 0 && c->len[i] < sizeof text && !isspace((unsigned char)c->argv[i][0])) {
-        memcpy(text, c->argv[i], c->len[i]);
-        text[c->len[i]] = '\0';
-        *ret = strtod(text, &end);
-        if (end == text + c->len[i] && !isnan(*ret))
-            return true;
-    }
-    answer_error(c, "ERR value is not a valid float");
-    return false;
+    if (c->len[i] >= sizeof text)
+        return false;
+    memcpy(text, c->argv[i], c->len[i]);
+    text[c->len[i]] = '\0';
+    *ret = strtod(text, &end);
+    return end == text + c->len[i] && !isnan(*ret);
+}
+
+static bool word_double(struct call *c, size_t i, double *ret)
+{
+    bool well = c->len[i] > 0 && !isspace((unsigned char)c->argv[i][0]) && parse_double(c, i, ret);
+
+    if (!well)
+        answer_error(c, "ERR value is not a valid float");
+    return well;
 }
 
 bool word_is(const struct call *c, size_t i, const char *lower)
@@ -778,6 +785,30 @@ static void run_zrange(struct call *c)
     }
 }
 
+/* Bounds belong to the range; the server's `(` is not spoken. */
+static void run_zremrangebyscore(struct call *c)
+{
+    double least, most;
+    struct key *key;
+    int64_t gone = 0;
+
+    if (!parse_double(c, 2, &least) || !parse_double(c, 3, &most)) {
+        answer_error(c, "ERR min or max is not a float");
+        return;
+    }
+    if (!word_key(c, 1, KEY_ZSET, &key))
+        return;
+    for (size_t at = key == NULL ? 0 : key->items.count; at-- > 0;) {
+        if (key->items.at[at].score >= least && key->items.at[at].score <= most) {
+            item_remove(&key->items, at);
+            gone++;
+        }
+    }
+    if (key != NULL)
+        drop_if_empty(c->ks, key);
+    answer_integer(c, gone);
+}
+
 /* ---- the server ------------------------------------------------------------------------------------------------------------ */
 
 static void run_time(struct call *c)
@@ -930,6 +961,7 @@ static const struct command COMMANDS[] = {
     {.name = "zcard", .arity = 2, .run = run_zcard},
     {.name = "zrange", .arity = -4, .run = run_zrange},
     {.name = "zrem", .arity = -3, .run = run_zrem},
+    {.name = "zremrangebyscore", .arity = 4, .run = run_zremrangebyscore},
     {.name = "zscore", .arity = 3, .run = run_zscore},
 };
 

@@ -91,23 +91,28 @@ void word_add(struct lock_words *w, const char *word)
     w->at[w->count++] = word;
 }
 
-void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+void mutex_lay_out_as(enum lock_verb verb, const struct lock_call *call, const char *sha, struct lock_words *ret)
 {
     ret->count = 0;
     (void)snprintf(ret->numbers[0], sizeof ret->numbers[0], "%" PRId64, call->count);
     (void)snprintf(ret->numbers[1], sizeof ret->numbers[1], "%" PRId64, call->lease_ms);
     word_add(ret, "EVALSHA");
     word_add(ret, sha);
-    word_add(ret, call->verb == LOCK_RELEASE ? "2" : "1");
+    word_add(ret, verb == LOCK_RELEASE ? "2" : "1");
     word_add(ret, LOCK_NAME);
-    if (call->verb == LOCK_RELEASE)
+    if (verb == LOCK_RELEASE)
         word_add(ret, LOCK_CHANNEL);
     word_add(ret, call->owner);
-    if (call->verb != LOCK_RENEW)
+    if (verb != LOCK_RENEW)
         word_add(ret, ret->numbers[0]);
-    if (call->verb == LOCK_RELEASE)
+    if (verb == LOCK_RELEASE)
         word_add(ret, "publish");
     word_add(ret, ret->numbers[1]);
+}
+
+void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+{
+    mutex_lay_out_as(call->verb, call, sha, ret);
 }
 
 static struct lock_answer read_take(int64_t n)

@@ -4,7 +4,8 @@
  * the keyspace says the state is. Its law is the reference, a function written from PROTOCOL.md and not from the Lua: every
  * command that the enumeration runs is answered by both, and answers and states must agree.
  *
- * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well.
+ * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well, as in
+ * lock_readwrite.c.
  */
 #ifndef TESTS_SCRIPT_LOCK_MODEL_H
 #define TESTS_SCRIPT_LOCK_MODEL_H
@@ -22,15 +23,29 @@ enum lock_verb {
     LOCK_FIRST_TRY, /* take, by the cheapest command there is; the type may have one */
     LOCK_TAKE,
     LOCK_RELEASE,
-    LOCK_RENEW, /* and extend */
+    LOCK_RENEW,     /* and extend */
+    LOCK_GIVE,      /* give back, where that is not to undo a take: LOCK_RELEASE */
+    LOCK_READ_TAKE, /* the same at the end that many hold at a time, */
+    LOCK_READ_RELEASE,
+    LOCK_READ_RENEW,
+    LOCK_PEER_RENEW, /* and what another implementation's watchdog does there: always planted */
     LOCK_VERBS,
 };
+
+/* A lock has an end that one holds at a time, and may have another that many hold. */
+enum lock_end { LOCK_ONE, LOCK_MANY, LOCK_ENDS };
+
+static inline enum lock_end lock_end(enum lock_verb verb)
+{
+    return verb >= LOCK_READ_TAKE ? LOCK_MANY : LOCK_ONE;
+}
 
 struct lock_call {
     enum lock_verb verb;
     char owner[LOCK_OWNER_SIZE];
-    int64_t count;    /* wanted, or to be left */
-    int64_t lease_ms; /* LOCK_RELEASE: only a naive script looks at it */
+    char mate[LOCK_OWNER_SIZE]; /* LOCK_READ_TAKE: the owner's hold of the other end, or "" */
+    int64_t count;              /* wanted, or to be left */
+    int64_t lease_ms;           /* LOCK_RELEASE: only a naive script looks at it */
 };
 
 enum lock_outcome {
@@ -61,6 +76,14 @@ struct lock_waiter {
     int64_t alive_until_ms;
 };
 
+#define LOCK_HOLDS_MAX 16
+
+struct lock_hold {
+    char owner[LOCK_OWNER_SIZE];
+    int64_t count;
+    int64_t until_ms; /* of those that may outlive each other; 0: its time is over, or it has none of its own */
+};
+
 struct lock_state {
     bool held;
     char owner[LOCK_OWNER_SIZE];
@@ -69,6 +92,9 @@ struct lock_state {
     int64_t token;     /* of the last hold, when the type counts them; stays when the hold goes */
     size_t waiting;    /* of types whose refusals leave a place in a queue */
     struct lock_waiter queue[LOCK_QUEUE_MAX];
+    bool writing;   /* of locks with two ends, which have no `owner` and `count`: LOCK_ONE is held, */
+    size_t holders; /* and all who hold an end, in order of their names */
+    struct lock_hold holds[LOCK_HOLDS_MAX];
 };
 
 /* The law of a lock that one owner holds at a time: the answer, and *state as it is afterwards. It knows no queue. */
@@ -81,12 +107,15 @@ struct lock_words {
     size_t count;
     const char *at[LOCK_WORDS];
     char numbers[2][24]; /* what count and lease look like */
+    char id[32];         /* and the owner, where its name alone will not do */
 };
 
 struct lock_type {
     const char *name;
     bool reentrant;
     bool has_first_try; /* LOCK_FIRST_TRY is another command than LOCK_TAKE */
+    int stock; /* how many there are to take: with owners, who may hold so many at a time, or just a number. 0: one */
+    const char *ending; /* of a lock with two ends: what the names of owners of LOCK_ONE end in. NULL: it has one end */
     /* Name of the verb's script, in scripts/ and for planted ones in tests/script/naive/; NULL: it needs none. */
     const char *scripts[LOCK_VERBS];
     /* The command of a call. `sha` is that of the verb's script. */
@@ -94,7 +123,8 @@ struct lock_type {
     struct lock_answer (*read)(enum lock_verb verb, const struct reply *reply);
     /* What the keyspace says. False: nothing that the lock can be. */
     bool (*look)(struct keyspace *ks, struct lock_state *ret);
-    /* Does the keyspace have a hold of that owner? Naive scripts may leave several. */
+    /* Does the keyspace have a hold of that owner? Naive scripts may leave several. NULL: it counts, and
+     * knows no owners; each request then has a number of its own. */
     bool (*holds)(struct keyspace *ks, const char *owner);
     /* Does it have a place of that owner in a queue? Then a take that is given up owes a release. NULL: there is no queue. */
     bool (*waits)(struct keyspace *ks, const char *owner);
@@ -105,11 +135,17 @@ extern const struct lock_type reentrant_type;
 extern const struct lock_type simple_type;
 extern const struct lock_type fenced_type;
 extern const struct lock_type fair_type;
+extern const struct lock_type readwrite_type;
+extern const struct lock_type semaphore_type;
+extern const struct lock_type latch_type;
+extern const struct lock_type permit_type;
 
 /* ---- for the types ------------------------------------------------------------------------------------------------------ */
 
 /* The take, release and renew scripts of mutexes have the same words and answers. */
 void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret);
+/* As if the call's verb were `verb`. */
+void mutex_lay_out_as(enum lock_verb verb, const struct lock_call *call, const char *sha, struct lock_words *ret);
 struct lock_answer mutex_read(enum lock_verb verb, const struct reply *reply);
 
 void word_add(struct lock_words *w, const char *word);

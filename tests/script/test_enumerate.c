@@ -112,6 +112,112 @@ Test(enumerate_red, take_that_overwrites_undoes_an_extension, LONG)
     expect_bad(BESIDE_RIVAL(simple, rules, 2, CHECK_SAFETY, &programs[LOCK_EXTEND]), "GONE", 9);
 }
 
+/* ---- red: the read-write lock ----------------------------------------------------------------------------------------------------- */
+
+#define RW_BESIDE(rival, by, fault_count, looked_for, program)                                                              \
+    (&(struct scenario){.type = &readwrite_type,                                                                            \
+                        .rules = by,                                                                                        \
+                        .owners = {&rw_programs[program]},                                                                  \
+                        .rival_turns = 3,                                                                                   \
+                        .rival_end = rival,                                                                                 \
+                        .faults = fault_count,                                                                              \
+                        .ticks = 7,                                                                                         \
+                        .checks = looked_for})
+
+Test(enumerate_red, one_number_for_both_ends_lets_a_late_read_release_delete_the_newer_hold_in_10_steps, LONG)
+{
+    const struct rules *rules = RULES(.same_number = true);
+
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 1, CHECK_SAFETY, RW_DOWNGRADE_SECOND), "GONE", 10);
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 1, CHECK_SAFETY, RW_READ_TWICE), "GONE", 8);
+}
+
+Test(enumerate_red, without_kill_a_read_take_given_up_comes_back_as_a_zombie, LONG)
+{
+    const struct rules *rules = RULES(.close = CLOSE_ONLY);
+
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 1, CHECK_ZOMBIE, RW_READ_TWICE), "ZOMBIE", 4);
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 1, CHECK_ZOMBIE, RW_DOWNGRADE), "ZOMBIE", 4);
+}
+
+Test(enumerate_red, watchdog_of_a_peer_that_reads_ends_a_longer_read_hold_in_6_steps_without_a_fault, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_PEER_RENEW] = "peer_renew_sets"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_NEST_SHORTER), "GONE", 6);
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_READ_TWICE), "GONE", 6);
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_NEST_LONGER), "GONE", 8);
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_DOWNGRADE), "GONE", 10);
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_DOWNGRADE_SECOND), "GONE", 14);
+}
+
+Test(enumerate_red, read_release_that_shortens_the_lock_while_its_owner_writes, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_READ_RELEASE] = "read_release_shortens"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 0, CHECK_SAFETY, RW_WRITE_NEST), "GONE", 10);
+}
+
+Test(enumerate_red, counts_of_a_reader_that_live_each_for_itself, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_READ_TAKE] = "read_take_own_lease"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(RW_BESIDE(LOCK_MANY, rules, 0, CHECK_SAFETY, RW_NEST_LONGER), "GONE", 10);
+}
+
+Test(enumerate_red, writer_that_does_not_look_for_readers_and_reader_that_any_writer_lets_in, LONG)
+{
+    const struct rules *writer = RULES(.planted = {[LOCK_TAKE] = "write_take_beside_readers"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *reader =
+        RULES(.planted = {[LOCK_READ_TAKE] = "read_take_beside_a_writer"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(RW_BESIDE(LOCK_ONE, writer, 0, CHECK_SAFETY, RW_READ_TWICE), "BOTH", 3);
+    expect_bad(RW_BESIDE(LOCK_ONE, reader, 0, CHECK_SAFETY, RW_READ_TWICE), "BOTH", 3);
+}
+
+Test(enumerate_red, writers_release_that_frees_the_lock_ends_its_read_hold, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_RELEASE] = "write_release_frees"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(RW_BESIDE(LOCK_ONE, rules, 0, CHECK_SAFETY, RW_DOWNGRADE), "GONE", 6);
+}
+
+/* ---- red: locks that count ------------------------------------------------------------------------------------------------------ */
+
+#define COUNTING(lock, by, fault_count, ...)                                                                                \
+    (&(struct scenario){.type = &lock##_type,                                                                               \
+                        .rules = by,                                                                                        \
+                        .owners = {__VA_ARGS__},                                                                            \
+                        .faults = fault_count,                                                                              \
+                        .checks = CHECK_SAFETY | CHECK_ZOMBIE})
+
+Test(enumerate_red, requests_without_guards_are_carried_out_twice, LONG)
+{
+    const struct rules *take = RULES(.planted = {[LOCK_TAKE] = "semaphore_take_unguarded"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *give = RULES(.planted = {[LOCK_GIVE] = "semaphore_add_unguarded"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *count = RULES(.planted = {[LOCK_TAKE] = "latch_count_down_unguarded"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(COUNTING(semaphore, take, 1, &count_programs[ACQUIRE_ONE]), "LEAK", 5);
+    expect_bad(COUNTING(semaphore, give, 1, &count_programs[ACQUIRE_ONE]), "OVER", 7);
+    expect_bad(COUNTING(latch, count, 1, &count_programs[COUNT_ONE]), "LEAK", 5);
+}
+
+Test(enumerate_red, undo_that_leaves_no_guard_lets_a_later_take_leak, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_RELEASE] = "semaphore_undo_forgets"}, .close = CLOSE_ONLY);
+
+    expect_bad(COUNTING(semaphore, rules, 1, &count_programs[ACQUIRE_ONE]), "LEAK", 4);
+}
+
+Test(enumerate_red, permits_whose_takes_and_extensions_do_not_look_at_their_ids, LONG)
+{
+    const struct rules *take = RULES(.planted = {[LOCK_TAKE] = "permit_take_unknown"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *extend = RULES(.planted = {[LOCK_RENEW] = "permit_extend_sets"}, .close = CLOSE_KILLS_ALL);
+
+    expect_bad(BESIDE_RIVAL(permit, take, 1, CHECK_MODEL, &programs[LOCK_UNLOCK]), "MODEL", 5);
+    expect_bad(BESIDE_RIVAL(permit, extend, 0, CHECK_SAFETY, &programs[LOCK_RENEW_EXTEND]), "GONE", 5);
+}
+
 /* ---- the same world -------------------------------------------------------------------------------------------------------------- */
 
 /* How many states the models found, by program; 0: they found a bad one. */
@@ -253,4 +359,77 @@ Test(enumerate, two_owners_of_a_fair_lock_survive_a_fault, LONG)
 Test(enumerate, three_owners_of_a_fair_lock_keep_their_order, LONG)
 {
     expect_three_ok(&fair_type, LOCK_UNLOCK, 0, 5);
+}
+
+/* ---- green: the read-write lock --------------------------------------------------------------------------------------------------- */
+
+Test(enumerate, read_write_lock_survives_two_faults_beside_a_writer, LONG)
+{
+    for (unsigned p = 0; p < RW_PROGRAMS; p++)
+        expect_ok(RW_BESIDE(LOCK_ONE, &the_rules_live, 2, CHECK_ALL, p));
+}
+
+Test(enumerate, read_write_lock_survives_a_fault_beside_a_reader_that_may_die, LONG)
+{
+    for (unsigned p = 0; p < RW_PROGRAMS; p++)
+        expect_ok(RW_BESIDE(LOCK_MANY, &the_rules_live, 1, CHECK_ALL, p));
+}
+
+/* The answer to the peer's watchdog: a read hold is believed in for no longer than that renews for. */
+Test(enumerate, read_holds_believed_in_for_a_peers_lease_survive_its_watchdog_and_a_fault, LONG)
+{
+    const struct rules *rules = RULES(.planted = {[LOCK_PEER_RENEW] = "peer_renew_sets"}, .close = CLOSE_KILLS_ALL,
+                                      .gives_up_live = true, .believed = 2);
+
+    for (unsigned p = 0; p < RW_PROGRAMS; p++)
+        expect_ok(RW_BESIDE(LOCK_MANY, rules, 1, CHECK_SAFETY | CHECK_ZOMBIE, p));
+}
+
+Test(enumerate, without_kill_the_read_write_scripts_alone_keep_holds_safe, LONG)
+{
+    const struct rules *rules = RULES(.close = CLOSE_ONLY, .gives_up_live = true);
+
+    for (unsigned p = 0; p < RW_PROGRAMS; p++)
+        expect_ok(RW_BESIDE(LOCK_ONE, rules, 1, CHECK_SAFETY | CHECK_MODEL, p));
+}
+
+Test(enumerate, two_owners_of_a_read_write_lock_survive_a_fault, LONG)
+{
+    expect_rw_pairs_ok(SET(RW_WRITE) | SET(RW_READ_TWICE) | SET(RW_NEST_LONGER) | SET(RW_DOWNGRADE), 1, 4);
+    expect_rw_pairs_ok(SET(RW_PROGRAMS) - 1, 0, 6);
+}
+
+Test(enumerate, three_owners_of_a_read_write_lock_survive_a_fault, LONG)
+{
+    expect_rw_three_ok(RW_WRITE, RW_READ_EXTEND, RW_NEST_LONGER, 0, 5);
+    expect_rw_three_ok(RW_DOWNGRADE, RW_WRITE, RW_READ_RENEW, 0, 3);
+}
+
+/* ---- green: locks that count ------------------------------------------------------------------------------------------------------ */
+
+Test(enumerate, semaphore_loses_and_invents_no_permit_under_two_faults, LONG)
+{
+    for (unsigned a = ACQUIRE_ONE; a <= ACQUIRE_TWICE; a++) {
+        expect_count_ok(&semaphore_type, &count_programs[a], NULL, NULL, 2);
+        for (unsigned b = a; b <= ACQUIRE_TWICE; b++)
+            expect_count_ok(&semaphore_type, &count_programs[a], &count_programs[b], NULL, 1);
+    }
+}
+
+Test(enumerate, three_owners_of_a_semaphore_survive_a_fault, LONG)
+{
+    expect_count_ok(&semaphore_type, &count_programs[ACQUIRE_ONE], &count_programs[ACQUIRE_ONE],
+                    &count_programs[ACQUIRE_TWO], 1);
+}
+
+Test(enumerate, latch_counts_each_request_once_under_two_faults, LONG)
+{
+    expect_count_ok(&latch_type, &count_programs[COUNT_TWO], &count_programs[COUNT_ONE], NULL, 2);
+    expect_count_ok(&latch_type, &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], 2);
+}
+
+Test(enumerate, permits_with_leases_survive_a_fault, LONG)
+{
+    expect_pairs_ok(&permit_type, SET(LOCK_UNLOCK) | SET(LOCK_EXTEND) | SET(LOCK_TWICE), 1, 4);
+    expect_pairs_ok(&permit_type, SET(LOCK_RENEW_EXTEND), 1, 3);
 }

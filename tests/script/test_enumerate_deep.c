@@ -33,3 +33,26 @@ Test(enumerate_deep, three_owners_survive_two_faults, LONG)
 {
     expect_three_ok(&reentrant_type, LOCK_UNLOCK, 2, 2);
 }
+
+Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_read_write_lock, LONG)
+{
+    expect_rw_pairs_ok(SET(RW_PROGRAMS) - 1, 1, 5);
+}
+
+Test(enumerate_deep, pairs_survive_two_faults_on_a_read_write_lock, LONG)
+{
+    expect_rw_pairs_ok(SET(RW_WRITE) | SET(RW_READ_TWICE) | SET(RW_DOWNGRADE), 2, 3);
+}
+
+Test(enumerate_deep, three_owners_of_a_read_write_lock_survive_a_fault, LONG)
+{
+    expect_rw_three_ok(RW_WRITE, RW_READ_EXTEND, RW_NEST_LONGER, 1, 3);
+    expect_rw_three_ok(RW_DOWNGRADE, RW_WRITE, RW_READ_RENEW, 1, 3);
+}
+
+Test(enumerate_deep, pairs_of_all_programs_survive_two_faults_on_a_semaphore, LONG)
+{
+    for (unsigned a = ACQUIRE_ONE; a <= ACQUIRE_TWICE; a++)
+        for (unsigned b = a; b <= ACQUIRE_TWICE; b++)
+            expect_count_ok(&semaphore_type, &count_programs[a], &count_programs[b], NULL, 2);
+}

@@ -294,6 +294,7 @@ static const char *const TEMPLATES[] = {
     "zadd K ?nx/xx ?gt/lt ?ch +SF",
     "zrem K +F",
     "zcard K",
+    "zremrangebyscore K S S",
     "zscore K F",
     "zrange K I I ?withscores/limit",
     "publish K V",

@@ -924,3 +924,277 @@ Test(scripts_fair, bad_arguments_and_wrong_types_change_nothing)
     cr_assert_eq(probe_keys(f.probe), 2);
     close_fixture(&f);
 }
+
+/* ---- the read-write lock ------------------------------------------------------------------------------------------------------ */
+
+#define WAYS_TO_PUBLISH "ERR redlatch: the message"
+
+static void expect_release_refuses(struct fixture *f, const char *script, const char *head)
+{
+    static const char *const BAD[] = {"-1", "00", "1.5", "2147483648", "x", "''", "nan", "0 flushall"};
+
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        char *line = must_format("%s %s", head, BAD[i]);
+
+        cr_expect(run_fails(f, script, line, "ERR redlatch: "), "%s %s", script, line);
+        free(line);
+    }
+}
+
+Test(scripts_readwrite, bad_arguments_are_refused_before_anything_is_written, .timeout = 60)
+{
+    static const char *const TAKES[] = {"read_take", "write_take"};
+    struct fixture f = open_fixture();
+
+    for (size_t i = 0; i < 2; i++) {
+        int64_t keys;
+
+        clear(&f);
+        expect_refused(&f, TAKES[i], "N , A 1 $", LEASE_TOO_LONG, 0);
+        expect_refused(&f, TAKES[i], "N , A $ 60000", COUNT_TOO_HIGH, 0);
+        (void)run_integer(&f, TAKES[i], "N , A 1 60000");
+        keys = probe_keys(f.probe);
+        expect_refused(&f, TAKES[i], "N , A 2 $", LEASE_TOO_LONG, keys);
+        expect_refused(&f, TAKES[i], "N , A $ 120000", COUNT_TOO_HIGH, keys);
+        expect_refused(&f, "read_renew", "N M , A 120000 A $", LEASE_TOO_LONG, keys);
+        expect_release_refuses(&f, i == 0 ? "read_release" : "write_release", "N ch , A");
+        cr_expect(run_fails(&f, "readwrite_force", "N ch , A flushall", WAYS_TO_PUBLISH));
+        cr_expect_eq(count_of_a(&f), 1);
+        cr_expect(ttl_is_near(&f, LEASE));
+    }
+    cr_expect(run_fails(&f, "read_renew", "N , A 60000 A 60000", "ERR redlatch: "));
+    close_fixture(&f);
+}
+
+Test(scripts_readwrite, name_of_another_lock_is_not_taken, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    (void)probe_ask(f.probe, "HSET N A 1"); /* a reentrant lock */
+    cr_expect(run_fails(&f, "read_take", "N , A 1 60000", "ERR redlatch: the name is held"));
+    cr_expect(run_fails(&f, "write_take", "N , A 1 60000", "ERR redlatch: the name is held"));
+    cr_expect_eq(probe_keys(f.probe), 1);
+    cr_expect_eq(probe_int(f.probe, "HLEN N"), 1);
+    clear(&f);
+    (void)probe_ask(f.probe, "SET N A");
+    cr_expect(run_fails(&f, "read_take", "N , A 1 60000", "WRONGTYPE "));
+    cr_expect(run_fails(&f, "write_take", "N , A 1 60000", "WRONGTYPE "));
+    cr_expect_eq(run(&f, "read_renew", "N , A 60000")->items[2].integer, NO_SUCH_HOLD);
+    cr_expect_eq(probe_keys(f.probe), 1);
+    close_fixture(&f);
+}
+
+Test(scripts_readwrite, repeats_say_so_and_change_nothing, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 1 60000"), TAKEN);
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 1 30000"), HELD_ALREADY);
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 2 30000"), HELD_ALREADY);
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 1 30000"), HELD_ALREADY, "late: it does not lower");
+    cr_expect_eq(count_of_a(&f), 2);
+    cr_expect_eq(probe_keys(f.probe), 3);
+    cr_expect(ttl_is_near(&f, LEASE));
+    cr_expect(is_near(probe_int(f.probe, "PTTL {N}:A:rwlock_timeout:2"), LEASE), "as long as the longest");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 1"), 0);
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 1"), 0);
+    cr_expect_eq(probe_keys(f.probe), 2);
+    cr_expect(ttl_is_near(&f, LEASE));
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 0"), 1);
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 0"), NO_SUCH_HOLD);
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 2 60000"), HOLD_GONE);
+    cr_expect_eq(probe_keys(f.probe), 0);
+
+    cr_expect_eq(run_integer(&f, "write_take", "N , A 1 60000"), TAKEN);
+    cr_expect_eq(run_integer(&f, "write_take", "N , A 1 30000"), HELD_ALREADY);
+    cr_expect_eq(run_integer(&f, "write_take", "N , A 2 30000"), HELD_ALREADY);
+    cr_expect_eq(count_of_a(&f), 2);
+    cr_expect(ttl_is_near(&f, LEASE));
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , A 1"), 0);
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , A 2"), 0, "late: it does not raise");
+    cr_expect_eq(count_of_a(&f), 1);
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , A 0"), 1);
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , A 0"), NO_SUCH_HOLD);
+    cr_expect_eq(run_integer(&f, "write_take", "N , A 2 60000"), HOLD_GONE);
+    cr_expect_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_readwrite, one_that_stops_writing_reads_on_and_tells_both_kinds_of_waiters, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    (void)run_integer(&f, "write_take", "N , A:write 1 120000");
+    cr_expect(is_near(run_integer(&f, "read_take", "N , B 1 60000"), LONGER), "no other reader");
+    cr_expect(is_near(run_integer(&f, "read_take", "N , A 1 60000 0 B:write"), LONGER), "nor one who says that it writes");
+    cr_expect_eq(run_integer(&f, "read_take", "N , A 1 60000 0 A:write"), TAKEN);
+    cr_expect(ttl_is_near(&f, LONGER));
+    cr_expect(nothing_heard(&f, listener));
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , A:write 0"), 1);
+    cr_expect_str_eq(heard(listener), "1");
+    cr_expect_str_eq(heard(listener), "0");
+    cr_expect(ttl_is_near(&f, LEASE), "what is left is the reader's");
+    cr_expect_eq(run_integer(&f, "read_take", "N , B 1 30000"), TAKEN);
+    cr_expect(is_near(run_integer(&f, "write_take", "N , B:write 1 60000"), LEASE), "no writer beside readers");
+    cr_expect_eq(run_integer(&f, "readwrite_force", "N ch , A:write"), 0, "of the other end");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 0"), 0);
+    cr_expect(ttl_is_near(&f, SHORTER));
+    cr_expect(nothing_heard(&f, listener));
+    cr_expect_eq(run_integer(&f, "readwrite_force", "N ch , B"), 1);
+    cr_expect_str_eq(heard(listener), "0");
+    cr_expect_eq(probe_keys(f.probe), 0);
+    probe_close(listener);
+    close_fixture(&f);
+}
+
+/* ---- semaphores --------------------------------------------------------------------------------------------------------------- */
+
+#define SEMAPHORE "N ch g , "
+#define MINUTE "60000"
+
+static int64_t free_permits(struct fixture *f)
+{
+    return atoll(probe_text(f->probe, "GET N"));
+}
+
+Test(scripts_semaphore, bad_arguments_are_refused_before_anything_is_written, .timeout = 60)
+{
+    static const char *const GUARDED[] = {"semaphore_take",    "semaphore_undo", "semaphore_add",   "semaphore_drain",
+                                          "semaphore_try_set", "latch_try_set",  "latch_count_down"};
+    struct fixture f = open_fixture();
+
+    for (size_t i = 0; i < sizeof GUARDED / sizeof GUARDED[0]; i++) {
+        clear(&f);
+        expect_refused(&f, GUARDED[i], SEMAPHORE "2 $", LEASE_TOO_LONG, 0);
+        if (strcmp(GUARDED[i], "semaphore_drain") != 0)
+            cr_expect(run_fails(&f, GUARDED[i], SEMAPHORE "2 60000 flushall", WAYS_TO_PUBLISH), "%s", GUARDED[i]);
+        (void)probe_ask(f.probe, "SET N words");
+        cr_expect(run_fails(&f, GUARDED[i], SEMAPHORE "2 60000", "ERR redlatch: what is stored"), "%s", GUARDED[i]);
+        cr_expect_eq(probe_keys(f.probe), 1, "%s", GUARDED[i]);
+        (void)probe_ask(f.probe, "DEL N");
+        (void)probe_ask(f.probe, "HSET N A 1");
+        cr_expect(run_fails(&f, GUARDED[i], SEMAPHORE "2 60000", "WRONGTYPE "), "%s", GUARDED[i]);
+        cr_expect_eq(probe_keys(f.probe), 1, "%s", GUARDED[i]);
+    }
+    clear(&f);
+    expect_refused(&f, "semaphore_take", SEMAPHORE "$ 60000", COUNT_TOO_HIGH, 0);
+    expect_refused(&f, "latch_try_set", SEMAPHORE "$ 60000", COUNT_TOO_HIGH, 0);
+    cr_expect(run_fails(&f, "semaphore_add", SEMAPHORE "0 60000", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "semaphore_add", SEMAPHORE "1.5 60000", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "semaphore_add", SEMAPHORE "-2147483648 60000", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "semaphore_try_set", SEMAPHORE "-1 60000", "ERR redlatch: permits"));
+    cr_expect_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_semaphore, each_request_is_carried_out_once_however_often_it_comes, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    cr_expect_eq(run_integer(&f, "semaphore_try_set", "N ch g1 , 5 " MINUTE), 1);
+    cr_expect_eq(run_integer(&f, "semaphore_try_set", "N ch g2 , 9 " MINUTE), 0);
+    cr_expect_eq(run_integer(&f, "semaphore_try_set", "N ch g1 , 5 " MINUTE), 1, "the answer is kept");
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g3 , 3 " MINUTE), 2);
+    cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g4 , 3 " MINUTE), -1 - 2);
+    cr_expect_eq(probe_int(f.probe, "EXISTS g4"), 0, "a refusal may be asked again");
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "semaphore_add", "N ch g5 , 1 " MINUTE), 0);
+    cr_expect_eq(free_permits(&f), 3);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "semaphore_drain", "N ch g6 , 0 " MINUTE), 3);
+    cr_expect_eq(free_permits(&f), 0);
+    cr_expect_eq(run_integer(&f, "semaphore_undo", "N ch g6 , 0 " MINUTE), 3);
+    cr_expect_eq(run_integer(&f, "semaphore_undo", "N ch g6 , 0 " MINUTE), 0);
+    cr_expect_eq(run_integer(&f, "semaphore_drain", "N ch g6 , 0 " MINUTE), 0, "undone: it comes too late");
+    cr_expect_eq(run_integer(&f, "semaphore_undo", "N ch g7 , 0 " MINUTE), 0);
+    cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g7 , 1 " MINUTE), 3, "the same");
+    cr_expect_eq(free_permits(&f), 3);
+    close_fixture(&f);
+}
+
+Test(scripts_semaphore, guard_of_an_answer_that_was_read_goes_with_the_next_request, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    (void)probe_ask(f.probe, "SET N 3");
+    (void)run_integer(&f, "semaphore_take", "N ch g1 , 1 " MINUTE);
+    cr_expect(is_near(probe_int(f.probe, "PTTL g1"), LEASE));
+    cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g2 g1 , 1 " MINUTE), 1);
+    cr_expect_eq(probe_int(f.probe, "EXISTS g1"), 0);
+    cr_expect_eq(probe_keys(f.probe), 2);
+    close_fixture(&f);
+}
+
+#define PERMITS "N t ch , "
+#define ID1 "aaaaaaaaaaaaaaaa"
+#define ID2 "bbbbbbbbbbbbbbbb"
+
+Test(scripts_permits, bad_arguments_are_refused_before_anything_is_written, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    expect_refused(&f, "permit_take", PERMITS "$ publish p 0 " ID1, LEASE_TOO_LONG, 0);
+    cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 short", "ERR redlatch: the id"));
+    cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0", "ERR redlatch: 1 to 1000"));
+    cr_expect(run_fails(&f, "permit_undo", PERMITS "0 publish p 0 short", "ERR redlatch: the id"));
+    cr_expect(run_fails(&f, "permit_release", PERMITS "publish short", "ERR redlatch: the id"));
+    cr_expect(run_fails(&f, "permit_extend", PERMITS "publish -1 " ID1, "ERR redlatch: lease"));
+    cr_expect(run_fails(&f, "permit_set", PERMITS "publish -1", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "permit_set", PERMITS "publish 2147483648", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "permit_look", PERMITS "flushall", WAYS_TO_PUBLISH));
+    cr_expect(run_fails(&f, "permit_set", PERMITS "flushall 1", WAYS_TO_PUBLISH));
+    cr_expect_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "permit_set", PERMITS "publish 3"), 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "permit_take", PERMITS "60000 publish p 0 " ID1 " " ID2), 1);
+    cr_expect_eq(probe_int(f.probe, "ZCARD t"), 2);
+    cr_expect_eq(run_integer(&f, "permit_take", PERMITS "90000 publish p 0 " ID1 " " ID2), 1);
+    cr_expect_gt(run_integer(&f, "permit_extend", PERMITS "publish 0 " ID2), LEASE, "its caller counts from the repeat");
+    cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 120000 " ID1), LONGER));
+    cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), LONGER), "its end only moves away");
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 1);
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), NO_SUCH_HOLD);
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1 " " ID2), NO_SUCH_HOLD, "all or none");
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID2 " " ID2), NO_SUCH_HOLD, "none twice");
+    cr_expect_eq(free_permits(&f), 2);
+    cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID1 " " ID2), 1);
+    cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID1 " " ID2), 0);
+    cr_expect_eq(free_permits(&f), 3);
+    cr_expect_eq(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), NO_SUCH_HOLD);
+    close_fixture(&f);
+}
+
+/* ---- the latch ---------------------------------------------------------------------------------------------------------------- */
+
+Test(scripts_latch, counts_once_for_each_request_and_opens_once, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "latch_try_set", "N ch g1 , 2 " MINUTE), 1);
+    cr_expect_str_eq(heard(listener), "1");
+    cr_expect_eq(run_integer(&f, "latch_try_set", "N ch g2 , 7 " MINUTE), 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "latch_count_down", "N ch g3 , 1 " MINUTE), 1);
+    cr_expect(nothing_heard(&f, listener));
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(run_integer(&f, "latch_count_down", "N ch g4 , 1 " MINUTE), 0);
+    cr_expect_str_eq(heard(listener), "0");
+    cr_expect_eq(run_integer(&f, "latch_count_down", "N ch g5 , 1 " MINUTE), 0, "one too many changes nothing");
+    cr_expect_eq(run_integer(&f, "latch_count_down", "N ch g3 , 1 " MINUTE), 1, "late: the answer is kept");
+    cr_expect_eq(probe_int(f.probe, "EXISTS N"), 0);
+    cr_expect(nothing_heard(&f, listener));
+    probe_close(listener);
+    close_fixture(&f);
+}
