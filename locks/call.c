@@ -104,7 +104,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
         return NULL;
     if (fresh)
         op_ready(op);
-    memset(op, 0, offsetof(rdl_op_t, timer));
+    rdl__clear(op, offsetof(rdl_op_t, timer));
     op->verb = order->verb;
     if (!copy_permits(op, order)) {
         rdl__owner_give_spare(owner, op, sizeof *op);

@@ -46,7 +46,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     name->settings = *settings;
     memcpy(name->bytes, bytes, len);
     name->node.key = name->bytes;
-    name->node.key_len = len;
+    name->node.key_len = (uint32_t)len;
     atomic_init(&name->refs, 1);
     rdl__list_init(&name->records);
     rdl__list_init(&name->handles);
@@ -104,7 +104,7 @@ static void enlist(rdl_lock_t *lock)
 {
     atomic_init(&lock->refs, 1);
     rdl__mutex_lock(&lock->name->mu);
-    lock->serial = ++lock->name->next_serial;
+    lock->serial = ++lock->name->next_serial & 0x7fffffff;
     rdl__list_push_back(&lock->name->handles, &lock->link);
     rdl__mutex_unlock(&lock->name->mu);
 }

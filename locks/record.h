@@ -72,9 +72,9 @@ struct rdl_lock {
     struct rdl__name *name;
     const struct rdl__lock_ops *ops;
     _Atomic unsigned refs;
-    bool part; /* the composite's own handle of a member, in a struct rdl__part_handle (joint.h) */
+    uint32_t part : 1;    /* the composite's own handle of a member, in a struct rdl__part_handle (joint.h) */
+    uint32_t serial : 31; /* the order of the list */
     /* under the name's mu */
-    uint32_t serial; /* the order of the list */
     struct rdl__link link;
     rdl_lost_fn fn;
     void *arg;

@@ -4,7 +4,7 @@
 
 #define CREDIT (1 * RDL__MS) /* to try with */
 #define BALANCE_MAX (2 * RDL__MS)
-#define GAIN_LEAST (5 * RDL__US)
+#define LITTLE (10 * RDL__US)
 #define GAIN_MOST (200 * RDL__US)
 #define SLICE (500 * RDL__US) /* whoever had the core for longer was no interrupt, but wants to work */
 #define PAUSE_MIN 16
@@ -13,15 +13,10 @@
 
 void rdl__busypoll_init(struct rdl__busypoll *s)
 {
-    *s = (struct rdl__busypoll){.balance = CREDIT};
-}
-
-bool rdl__busypoll_due(struct rdl__busypoll *s)
-{
-    if (s->skip == 0)
-        return true;
-    s->skip--;
-    return false;
+    s->balance = CREDIT;
+    s->slept = 0;
+    s->pause = 0;
+    atomic_init(&s->skip, 0);
 }
 
 void rdl__busypoll_slept(struct rdl__busypoll *s, int64_t took)
@@ -38,15 +33,17 @@ static void spend(struct rdl__busypoll *s, int64_t ns)
     s->pause = s->pause < PAUSE_MIN ? PAUSE_MIN : s->pause * 2;
     if (s->pause > PAUSE_MAX)
         s->pause = PAUSE_MAX;
-    s->skip = s->pause;
+    atomic_store_explicit(&s->skip, s->pause, memory_order_relaxed);
 }
 
 void rdl__busypoll_found(struct rdl__busypoll *s, int64_t took)
 {
-    int64_t gain = s->slept - took;
+    int64_t gain = s->slept != 0 ? s->slept - took : LITTLE;
 
-    if (gain < GAIN_LEAST)
-        gain = GAIN_LEAST;
+    if (gain < LITTLE) { /* as soon as after a sleep, and sleeping is cheaper */
+        spend(s, LITTLE);
+        return;
+    }
     s->balance += gain < GAIN_MOST ? gain : GAIN_MOST;
     if (s->balance < BALANCE_MAX)
         return;
@@ -62,6 +59,6 @@ void rdl__busypoll_wasted(struct rdl__busypoll *s, int64_t took)
 void rdl__busypoll_kept(struct rdl__busypoll *s, int64_t idle)
 {
     spend(s, idle);
-    if (idle >= SLICE && s->skip < PAUSE_FOR_OTHERS)
-        s->skip = PAUSE_FOR_OTHERS;
+    if (idle >= SLICE && atomic_load_explicit(&s->skip, memory_order_relaxed) < PAUSE_FOR_OTHERS)
+        atomic_store_explicit(&s->skip, PAUSE_FOR_OTHERS, memory_order_relaxed);
 }

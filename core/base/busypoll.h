@@ -8,25 +8,40 @@
  * doubles each time, up to PAUSE_MAX; then a small credit pays for another try, and a long run of gains shortens the pause.
  * So where looking does not help it is as good as never done.
  *
- * Pure; one thread at a time.
+ * Pure; one thread at a time but where it says otherwise.
  */
 #ifndef REDLATCH_BASE_BUSYPOLL_H
 #define REDLATCH_BASE_BUSYPOLL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct rdl__busypoll {
-    int64_t balance; /* ns */
-    int64_t slept;   /* what a wait takes that sleeps, about; 0: not known */
-    uint32_t pause;  /* calls to let pass when nothing is left */
-    uint32_t skip;   /* of them still to pass */
+    int64_t balance;       /* ns */
+    int64_t slept;         /* what a wait takes that sleeps, about; 0: not known */
+    uint32_t pause;        /* calls to let pass when nothing is left */
+    _Atomic uint32_t skip; /* of them still to pass */
 };
 
 void rdl__busypoll_init(struct rdl__busypoll *s);
 
-/* Another wait begins: look before sleeping? */
-bool rdl__busypoll_due(struct rdl__busypoll *s);
+/* Another wait begins: look before sleeping?  @thread any; a call counted twice or not at all does no harm */
+static inline bool rdl__busypoll_due(struct rdl__busypoll *s)
+{
+    uint32_t skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
+
+    if (skip == 0)
+        return true;
+    atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
+    return false;
+}
+
+/* Is the wait that does not look to be noted? One in sixteen is enough. */
+static inline bool rdl__busypoll_notes(const struct rdl__busypoll *s)
+{
+    return (atomic_load_explicit(&s->skip, memory_order_relaxed) & 15) == 0;
+}
 
 void rdl__busypoll_slept(struct rdl__busypoll *s, int64_t took);  /* a wait that did not look, ns */
 void rdl__busypoll_found(struct rdl__busypoll *s, int64_t took);  /* the answer came while looking */

@@ -48,6 +48,11 @@ void *rdl__zalloc(const struct rdl__mem *mem, size_t size)
     return block;
 }
 
+void rdl__clear(void *block, size_t size)
+{
+    memset(block, 0, size);
+}
+
 void rdl__free(const struct rdl__mem *mem, void *block, size_t size)
 {
     if (block != NULL)

@@ -38,7 +38,7 @@ static size_t slot_bytes(size_t slot_count)
     return slot_count * sizeof(struct rdl__table_node *);
 }
 
-static struct rdl__table_node **slot_of(const struct rdl__table *table, uint64_t hash)
+static struct rdl__table_node **slot_of(const struct rdl__table *table, uint32_t hash)
 {
     return &table->slots[hash & (table->slot_count - 1)];
 }
@@ -65,19 +65,19 @@ void rdl__table_done(struct rdl__table *table)
     *table = (struct rdl__table){0};
 }
 
-static bool is_key(const struct rdl__table_node *node, uint64_t hash, const char *key, size_t key_len)
+static bool is_key(const struct rdl__table_node *node, uint32_t hash, const char *key, size_t key_len)
 {
     return node->hash == hash && node->key_len == key_len && (key_len == 0 || memcmp(node->key, key, key_len) == 0);
 }
 
 struct rdl__table_node *rdl__table_find(const struct rdl__table *table, const char *key, size_t key_len)
 {
-    uint64_t hash;
+    uint32_t hash;
     struct rdl__table_node *node;
 
     if (table->count == 0)
         return NULL;
-    hash = rdl__hash(key, key_len);
+    hash = (uint32_t)rdl__hash(key, key_len);
     node = *slot_of(table, hash);
     while (node != NULL && !is_key(node, hash, key, key_len))
         node = node->next;
@@ -106,7 +106,7 @@ void rdl__table_add(struct rdl__table *table, struct rdl__table_node *node)
 {
     if (table->count >= table->slot_count)
         grow(table);
-    node->hash = rdl__hash(node->key, node->key_len);
+    node->hash = (uint32_t)rdl__hash(node->key, node->key_len);
     push(table, node);
     table->count++;
 }

@@ -12,9 +12,9 @@
 
 struct rdl__table_node {
     struct rdl__table_node *next;
-    uint64_t hash;
     const char *key; /* belongs to the struct around the node */
-    size_t key_len;
+    uint32_t key_len;
+    uint32_t hash; /* the lower half */
 };
 
 struct rdl__table {

@@ -384,28 +384,23 @@ static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
-static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline,
-                    bool *ret_looked)
+static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline)
 {
     struct rdl__node *node = lane->node;
     int64_t most = node->config.poll_ns, began = now, idle = 0;
-    ssize_t n = 0;
+    ssize_t n;
 
-    *ret_looked = false;
     if (most > deadline - now)
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    if (rdl__busypoll_due(account)) {
-        *ret_looked = true;
-        n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, &now, most, &idle);
-        if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
-            rdl__busypoll_wasted(account, now - began);
-        else
-            rdl__busypoll_found(account, now - began);
-        if (idle > 0)
-            rdl__busypoll_kept(account, idle);
-    }
+    n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, &now, most, &idle);
+    if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
+        rdl__busypoll_wasted(account, now - began);
+    else
+        rdl__busypoll_found(account, now - began);
+    if (idle > 0)
+        rdl__busypoll_kept(account, idle);
     atomic_store_explicit(&node->polling, false, memory_order_release);
     return n;
 }
@@ -415,7 +410,7 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
 {
     struct rdl__node *node = lane->node;
 
-    if (node->config.poll_ns == 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+    if (!rdl__busypoll_notes(&node->caller_poll) || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return;
     rdl__busypoll_slept(&node->caller_poll, took);
     atomic_store_explicit(&node->polling, false, memory_order_release);
@@ -438,7 +433,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
         const char *wrong = NULL;
-        bool full, lone, looked = false;
+        bool full, lone, looks;
         ssize_t n = 0;
         int64_t began;
 
@@ -447,17 +442,18 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (self->state == RDL__REQ_SETTLED)
             break;
         full = out_pending(lane) && !lane->writing;
-        lone = !full && alone(lane, self);
+        lone = !full && lane->node->config.poll_ns > 0 && alone(lane, self);
+        looks = lone && rdl__busypoll_due(&lane->node->caller_poll);
         lane->reading = true;
         rdl__mutex_unlock(&lane->mu);
         if (full)
             rdl__sock_wait(&line->conn.sock, true, now, deadline);
-        else if (lone)
-            n = look(lane, line, &lane->node->caller_poll, now, deadline, &looked);
+        else if (looks)
+            n = look(lane, line, &lane->node->caller_poll, now, deadline);
         if (n == 0)
             n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
-        if (lone && !looked && n > 0)
+        if (lone && !looks && n > 0)
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
         lane->reading = false;
@@ -671,15 +667,14 @@ static void look_on_loop(struct rdl__lane *lane)
     struct line *line = lane->line;
     int64_t now = rdl__now();
     struct rdl__link wake;
-    bool looked;
     ssize_t n;
 
     if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !alone(lane, rdl__container(l, struct rdl__req, link)) ||
-        out_pending(lane))
+        out_pending(lane) || !rdl__busypoll_due(&lane->node->loop_poll))
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
-    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER, &looked);
+    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER);
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);

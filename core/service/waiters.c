@@ -251,7 +251,7 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     c->known = UNKNOWN;
     memcpy(c->name, name, len);
     c->node.key = c->topic.node.key = c->name;
-    c->node.key_len = c->topic.node.key_len = len;
+    c->node.key_len = c->topic.node.key_len = (uint32_t)len;
     c->topic.ops = &topic_ops;
     rdl__list_init(&c->sleepers);
     rdl__list_init(&c->sharers);

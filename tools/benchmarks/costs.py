@@ -17,8 +17,8 @@ import subprocess
 
 from machine import BUILD, TOP, Failed, Unavailable, run
 
-SHORT, LONG = 200, 1200
-SHORT_MANY, LONG_MANY = 100, 4100  # the loop thread wakes at times of its own
+SHORT, LONG = 20000, 21000  # by then it is known whether busy polling pays
+SHORT_MANY, LONG_MANY = 40000, 60000  # pairs of all threads; the loop thread wakes at times of its own
 OURS = re.compile(r"(^|/)(core|locks|include/redlatch)/")
 ALLOCATING = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"}
 TOP_FUNCTIONS = 12
@@ -119,5 +119,6 @@ def counter():
 
 def system_calls(stage, options):
     count = counter()
-    short, long = (count(stage.argv("pairs", dict(options, count=n)), stage.core) for n in (SHORT_MANY, LONG_MANY))
-    return dict(system_calls=(long - short) / ((LONG_MANY - SHORT_MANY) * options.get("threads", 1)))
+    threads = options.get("threads", 1)
+    short, long = (count(stage.argv("pairs", dict(options, count=n // threads)), stage.core) for n in (SHORT_MANY, LONG_MANY))
+    return dict(system_calls=(long - short) / (LONG_MANY - SHORT_MANY))
