@@ -122,7 +122,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->direct = order->direct;
     atomic_init(&op->refs, 1);
     rdl__waiter_init(&op->waiter, &waiter_ops);
-    op->waiter.news = op->ops->news;
+    op->waiter.news = (unsigned char)op->ops->news;
     op->waiter.shares = op->ops->shares;
     op->waiter.in_order = op->lock->name->settings.in_order;
     if (order->count > 0)

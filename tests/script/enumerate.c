@@ -365,8 +365,11 @@ static uint8_t draw_number(const struct world *w, struct owner *o)
 static struct request next_request(const struct world *w, struct owner *o, const struct op *op, unsigned now)
 {
     const struct end *end = &o->ends[op->end];
-    struct request r = {
-        .end = op->end, .number = end->number, .count = end->count, .lease = (uint8_t)op->lease, .sent = (uint8_t)now};
+    struct request r = {.end = (uint8_t)op->end,
+                        .number = end->number,
+                        .count = end->count,
+                        .lease = (uint8_t)op->lease,
+                        .sent = (uint8_t)now};
 
     if ((op->kind == OP_LOCK || op->kind == OP_NEST) && op->end == LOCK_MANY && o->ends[LOCK_ONE].count > 0)
         r.mate = o->ends[LOCK_ONE].number;

@@ -30,7 +30,7 @@ static void set_up(void)
     rdl__mem_init(&mem, &hooks);
     cr_assert_eq(rdl__table_init(&table, &mem), RDL_OK);
     for (int i = 0; i < ENTRIES; i++) {
-        entries[i].node.key_len = (size_t)snprintf(entries[i].key, KEY_CAP, "lock:%d", i);
+        entries[i].node.key_len = (uint32_t)snprintf(entries[i].key, KEY_CAP, "lock:%d", i);
         entries[i].node.key = entries[i].key;
     }
 }
