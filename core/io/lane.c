@@ -678,6 +678,7 @@ static void look_on_loop(struct rdl__lane *lane)
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);
+    flush(lane, NULL, 0); /* a NOSCRIPT has put its request back into the queue */
     if (rdl__list_empty(&wake))
         return;
     rdl__mutex_unlock(&lane->mu);
