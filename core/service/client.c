@@ -253,10 +253,8 @@ static void free_parts(rdl_client_t *client)
 static int await_connection(rdl_client_t *client, rdl_err_t *err)
 {
     int64_t deadline = rdl__after_ms(rdl__now(), client->connect_timeout_ms);
-    uint32_t posted;
+    uint32_t posted = rdl__park(&client->parker, deadline);
 
-    rdl__loop_post(client->loop, &client->open_task);
-    posted = rdl__park(&client->parker, deadline);
     if (posted & POST_CONNECTED)
         return RDL_OK;
     if (posted == 0)
@@ -285,7 +283,8 @@ int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_cl
         rc = rdl__err_set(err, rc, "%s", why.code == rc ? why.message : rdl_strerror(rc));
         goto fail_unmade;
     }
-    if ((rc = await_connection(client, err)) < 0) {
+    rdl__loop_post(client->loop, &client->open_task);
+    if (!o.lazy && (rc = await_connection(client, err)) < 0) {
         (void)rdl_client_close(client);
         return rc;
     }

@@ -8,6 +8,7 @@
 
 #include <redlatch/error.h>
 #include <redlatch/observe.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,7 @@ typedef struct rdl_client_options {
     rdl_log_fn log;             /* NULL: silent */
     void *log_arg;
     rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */
+    bool lazy;                 /* rdl_client_open does not wait for the server, which may be down: see there */
     rdl_metrics_fn metrics;    /* NULL: nothing is measured */
     void *metrics_arg;
     const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
@@ -73,6 +75,10 @@ typedef struct rdl_client_options {
  *
  * Percent-encoding is undone in user, password and path. `options` is copied.
  * Blocks for at most connect_timeout_ms.
+ *
+ * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for that as they
+ * do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock has a client for each
+ * of its servers while some are down.
  *
  * Errors: RDL_EINVAL (URI, with the place of the mistake; options), RDL_ECONN (not reachable in time, with the reason),
  * RDL_ESERVER (refused: WRONGPASS, NOAUTH, NOPERM, LOADING ...), RDL_ENOMEM. */

@@ -77,6 +77,42 @@ Test(connection, with_a_password_in_the_uri_or_in_the_options)
     free(uri);
 }
 
+/* client.h, lazy */
+Test(connection, to_a_server_that_comes_later)
+{
+    rdl_client_t *client;
+    rdl_lock_t *lock;
+
+    st.server = server_start(NULL);
+    server_kill(st.server);
+    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 100));
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    server_start_again(st.server);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+}
+
+Test(connection, that_is_refused_later_is_the_calls_error)
+{
+    rdl_client_t *client;
+    rdl_lock_t *lock;
+
+    st.server = server_start(&(struct server_options){.password = "pw"});
+    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .password = "wrong", .command_timeout_ms = 500));
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert_not_null(strstr(err.message, "WRONGPASS"), "%s", err.message);
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+    client =
+        client_open(server_uri(st.server), OPTIONS(.lazy = true)); /* closed before it was ever connected, or just then */
+    rdl_client_close(client);
+    expect_open_fails(RDL_EINVAL, "redis://host:port", OPTIONS(.lazy = true), "port");
+}
+
 /* client.h: options, and what they point to, are copied. */
 Test(connection, with_options_that_are_gone_after_the_open)
 {
