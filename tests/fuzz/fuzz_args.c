@@ -37,14 +37,19 @@ static void claim_no_secret(char *server)
 
 static void claim_sound(const struct run_options *o)
 {
-    FUZZ_CLAIM(o->name[0] != '\0' && strlen(o->name) <= RDL_NAME_MAX);
+    FUZZ_CLAIM(o->name_count >= 1 && o->name_count <= NAMES_MAX);
+    for (size_t i = 0; i < o->name_count; i++)
+        FUZZ_CLAIM(o->names[i][0] != '\0' && strlen(o->names[i]) <= RDL_NAME_MAX);
     FUZZ_CLAIM((o->command == NULL) != (o->shell == NULL));
     FUZZ_CLAIM(o->command == NULL || o->command[0] != NULL);
     FUZZ_CLAIM(o->wait_ms == RDL_WAIT_FOREVER || is_time(o->wait_ms, 0));
     FUZZ_CLAIM(o->lease_ms == 0 || is_time(o->lease_ms, 30));
     FUZZ_CLAIM(is_time(o->max_hold_ms, 0) && is_time(o->grace_ms, 0));
     FUZZ_CLAIM(o->conflict_code >= 0 && o->conflict_code <= 255);
-    FUZZ_CLAIM(o->type != NULL && lock_type_find(o->type->name) == o->type);
+    FUZZ_CLAIM(o->type == lock_type_shared() || o->type == lock_type_exclusive() ||
+               (o->type != NULL && lock_type_find(o->type->name) == o->type));
+    FUZZ_CLAIM(o->permits >= 0 && o->permits <= PERMITS_MAX);
+    FUZZ_CLAIM(o->redlock == NULL || (o->server == NULL && o->permits == 0 && o->name_count == 1));
     if (o->server != NULL)
         claim_no_secret(o->server);
 }

@@ -2,10 +2,11 @@
 #include "tools/redlatch/run_options.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGS_MAX 16
+#define ARGS_MAX (NAMES_MAX + 8)
 
 static struct run_options options;
 static struct usage_error why;
@@ -54,10 +55,18 @@ static void assert_command(const char *first, const char *second)
         cr_assert_str_eq(options.command[1], second);
 }
 
+static void assert_names(const char *first, const char *second)
+{
+    cr_assert_eq(options.name_count, second != NULL ? 2 : 1);
+    cr_assert_str_eq(options.names[0], first);
+    if (second != NULL)
+        cr_assert_str_eq(options.names[1], second);
+}
+
 Test(tool_options, name_and_command_alone_give_the_documented_defaults)
 {
     ACCEPT("name", "true");
-    cr_assert_str_eq(options.name, "name");
+    assert_names("name", NULL);
     assert_command("true", NULL);
     cr_assert_eq(options.wait_ms, RDL_WAIT_FOREVER);
     cr_assert_eq(options.lease_ms, 0);
@@ -65,6 +74,8 @@ Test(tool_options, name_and_command_alone_give_the_documented_defaults)
     cr_assert_eq(options.grace_ms, 5000);
     cr_assert_eq(options.conflict_code, 1);
     cr_assert_null(options.server);
+    cr_assert_null(options.redlock);
+    cr_assert_eq(options.permits, 0);
     cr_assert_str_eq(options.type->name, "reentrant");
     cr_assert_not(options.verbose);
 }
@@ -121,7 +132,7 @@ Test(tool_options, a_separator_is_accepted_behind_the_name_and_before_it)
     ACCEPT("name", "--", "ls", "-n");
     assert_command("ls", "-n");
     ACCEPT("--", "-name", "--", "-ls", "--");
-    cr_assert_str_eq(options.name, "-name");
+    assert_names("-name", NULL);
     assert_command("-ls", "--");
     ACCEPT("--", "-name", "ls");
     assert_command("ls", NULL);
@@ -172,11 +183,121 @@ Test(tool_options, names_are_not_empty_and_not_too_long)
     free(longest);
 }
 
-Test(tool_options, a_separator_further_on_is_refused_because_it_would_mean_several_names)
+Test(tool_options, all_that_stands_before_a_separator_is_a_name)
 {
-    REFUSE("one NAME only", "a", "b", "--", "true");
-    REFUSE("one NAME only", "a", "git", "log", "--", "file");
+    ACCEPT("a", "b", "--", "ls", "-n");
+    assert_names("a", "b");
+    assert_command("ls", "-n");
+    ACCEPT("-n", "a", "b", "--", "ls", "--");
+    assert_names("a", "b");
+    assert_command("ls", "--");
+    ACCEPT("--", "-a", "-b", "--", "ls");
+    assert_names("-a", "-b");
+    ACCEPT("-c", "x; y", "a", "b", "--");
+    assert_names("a", "b");
+    cr_assert_str_eq(options.shell, "x; y");
+    ACCEPT("a", "b", "c");
+    assert_names("a", NULL);
+    assert_command("b", "c");
     ACCEPT("a", "--", "git", "log", "--", "file");
+    assert_names("a", NULL);
+    assert_command("git", "log");
+}
+
+Test(tool_options, several_names_are_checked_one_by_one)
+{
+    REFUSE("NAME is empty", "a", "", "--", "true");
+    REFUSE("NAME 'a\\x1b' is given twice", "a\x1b", "b", "a\x1b", "--", "true");
+    REFUSE("'-n' behind NAME", "a", "-n", "--", "true");
+    REFUSE("COMMAND is missing", "a", "b", "--");
+    REFUSE("NAME is missing", "-n", "--", "--", "true");
+}
+
+/* Parse that many names and a command. */
+static int parse_names(int count)
+{
+    static char text[NAMES_MAX + 1][8];
+    const char *words[NAMES_MAX + 4];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(text[i], sizeof text[i], "n%d", i);
+        words[i] = text[i];
+    }
+    words[count] = "--";
+    words[count + 1] = "true";
+    words[count + 2] = NULL;
+    return parse_list(words);
+}
+
+Test(tool_options, as_many_names_as_a_multi_lock_has_members_are_accepted)
+{
+    cr_assert_eq(parse_names(NAMES_MAX), 0, "%s", why.text);
+    cr_assert_eq(options.name_count, NAMES_MAX);
+    cr_assert_eq(parse_names(NAMES_MAX + 1), -1);
+    cr_assert_str_eq(why.text, "257 NAMEs: at most 256 can be taken together");
+}
+
+Test(tool_options, every_type_is_found_by_its_name_and_the_ends_of_a_read_write_lock_by_letters)
+{
+    static const char *const types[] = {"reentrant", "nonreentrant", "fair", "fenced", "spin", "simple"};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ACCEPT("--type", types[i], "name", "true");
+        cr_assert_str_eq(options.type->name, types[i]);
+    }
+    ACCEPT("-s", "name", "true");
+    cr_assert_str_eq(options.type->name, "read");
+    ACCEPT("--shared", "a", "b", "--", "true");
+    cr_assert_str_eq(options.type->name, "read");
+    ACCEPT("-nx", "name", "true");
+    cr_assert_str_eq(options.type->name, "write");
+    ACCEPT("--exclusive", "name", "true");
+    cr_assert_str_eq(options.type->name, "write");
+    REFUSE("no type 'read'", "--type", "read", "name", "true");
+}
+
+Test(tool_options, permits_are_counted_from_one)
+{
+    ACCEPT("--permits", "1", "name", "true");
+    cr_assert_eq(options.permits, 1);
+    ACCEPT("--permits=1000000", "name", "true");
+    cr_assert_eq(options.permits, 1000000);
+    REFUSE("--permits: '0'", "--permits", "0", "name", "true");
+    REFUSE("--permits: '1000001'", "--permits", "1000001", "name", "true");
+    REFUSE("--permits: 'all'", "--permits", "all", "name", "true");
+}
+
+Test(tool_options, a_red_lock_has_three_servers_or_more_and_no_two_the_same)
+{
+    ACCEPT("--redlock", "redis://a,redis://b,unix:/c", "name", "true");
+    cr_assert_str_eq(options.redlock, "redis://a,redis://b,unix:/c");
+    ACCEPT("--redlock", "a,ab,abc", "name", "true");
+    REFUSE("--redlock: 3 to 63 addresses with commas between them, not 1", "--redlock", "redis://a", "name", "true");
+    REFUSE("not 2", "--redlock", "redis://a,redis://b", "name", "true");
+    REFUSE("address 1 is empty", "--redlock", "", "name", "true");
+    REFUSE("address 2 is empty", "--redlock", "a,,b", "name", "true");
+    REFUSE("address 3 is empty", "--redlock", "a,b,", "name", "true");
+    REFUSE("address 3 is there before", "--redlock", "a,b,a", "name", "true");
+}
+
+Test(tool_options, what_makes_no_sense_together_is_named)
+{
+    REFUSE("-s and -x exclude each other", "-s", "-x", "name", "true");
+    REFUSE("-s and --type exclude each other: a read-write lock is a type of its own", "--type", "fair", "-s", "name",
+           "true");
+    REFUSE("-x and --type exclude each other", "-x", "--type", "fair", "name", "true");
+    REFUSE("--permits and -s exclude each other", "-s", "--permits", "2", "name", "true");
+    REFUSE("--permits and -x exclude each other", "-x", "--permits", "2", "name", "true");
+    REFUSE("--permits and --type exclude each other", "--permits", "2", "--type", "fair", "name", "true");
+    REFUSE("--permits and --redlock exclude each other", "--permits", "2", "--redlock", "a,b,c", "name", "true");
+    REFUSE("--permits and several NAMEs exclude each other", "--permits", "2", "a", "b", "--", "true");
+    REFUSE("--redlock and -s exclude each other", "--redlock", "a,b,c", "-s", "name", "true");
+    REFUSE("--redlock and -x exclude each other", "--redlock", "a,b,c", "-x", "name", "true");
+    REFUSE("--redlock and --server exclude each other", "--redlock", "a,b,c", "--server", "d", "name", "true");
+    REFUSE("--redlock and several NAMEs exclude each other", "--redlock", "a,b,c", "a", "b", "--", "true");
+    ACCEPT("--redlock", "a,b,c", "--type", "fair", "name", "true");
+    ACCEPT("--type", "fair", "a", "b", "--", "true");
+    ACCEPT("--permits", "2", "--server", "d", "-w", "1", "name", "true");
 }
 
 Test(tool_options, an_option_behind_the_name_is_explained)

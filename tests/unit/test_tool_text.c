@@ -90,6 +90,17 @@ Test(tool_text, the_secret_part_of_an_argument_is_overwritten_in_place)
     assert_hidden("", "");
 }
 
+Test(tool_text, of_a_list_with_a_secret_in_it_nothing_is_left)
+{
+    char secret[] = "redis://u:p,w@a,redis://b";
+    char open[] = "redis://a,redis://b";
+
+    server_hide_secrets(secret);
+    cr_assert_eq(strspn(secret, "x"), sizeof secret - 1);
+    server_hide_secrets(open);
+    cr_assert_str_eq(open, "redis://a,redis://b");
+}
+
 Test(tool_text, the_exit_status_of_a_process_passes_through)
 {
     for (int code = 0; code < 256; code++)
@@ -113,6 +124,7 @@ Test(tool_text, every_error_of_the_library_has_its_exit_status)
     cr_assert_eq(exitcode_of_error(RDL_EINVAL, 42), 64);
     cr_assert_eq(exitcode_of_error(RDL_ECONN, 42), 69);
     cr_assert_eq(exitcode_of_error(RDL_EUNKNOWN, 42), 69);
+    cr_assert_eq(exitcode_of_error(RDL_ENOQUORUM, 42), 69);
     cr_assert_eq(exitcode_of_error(RDL_ELOST, 42), 75);
     cr_assert_eq(exitcode_of_error(RDL_ESERVER, 42), 70);
     cr_assert_eq(exitcode_of_error(RDL_ENOMEM, 42), 70);

@@ -33,7 +33,8 @@ struct plan {
     bool searched;  /* in the directories of PATH, because the name has no slash */
     char **paths;   /* to try in turn, ended by NULL; owned */
     char **shell;   /* arguments for /bin/sh when the file is a script without "#!"; [1] is the path; array owned */
-    char **environ; /* array owned, and its first two strings */
+    char **environ; /* array owned, and its first `facts` strings */
+    size_t facts;
 };
 
 /* ---- laying out --------------------------------------------------------------------------------------------------------- */
@@ -50,10 +51,8 @@ static void plan_done(struct plan *p)
 {
     free_paths(p->paths);
     free(p->shell);
-    if (p->environ != NULL) {
-        free(p->environ[0]);
-        free(p->environ[1]);
-    }
+    for (size_t i = 0; i < p->facts; i++)
+        free(p->environ[i]);
     free(p->environ);
 }
 
@@ -108,22 +107,26 @@ static bool has_key(const char *entry, const char *key)
     return strncmp(entry, key, strlen(key)) == 0;
 }
 
-/* The present environment with our two facts in front, in place of inherited ones. */
-static char **make_environ(const struct child_facts *facts)
+/* The present environment with our facts in front, in place of inherited ones: name, and token if there is one. False without
+ * memory. */
+static bool make_environ(struct plan *p, const struct child_facts *facts)
 {
-    char **list = calloc(count_strings(environ) + 3, sizeof *list);
-    size_t n = 2;
+    char *entry;
 
-    if (list == NULL)
-        return NULL;
-    if (asprintf(&list[0], "%s%" PRId64, token_key, facts->token) < 0)
-        list[0] = NULL;
-    if (asprintf(&list[1], "%s%s", name_key, facts->name) < 0)
-        list[1] = NULL;
-    for (size_t i = 0; environ[i] != NULL; i++)
+    if ((p->environ = calloc(count_strings(environ) + 3, sizeof *p->environ)) == NULL)
+        return false;
+    if (asprintf(&entry, "%s%s", name_key, facts->name) < 0)
+        return false;
+    p->environ[p->facts++] = entry;
+    if (facts->token > 0) {
+        if (asprintf(&entry, "%s%" PRId64, token_key, facts->token) < 0)
+            return false;
+        p->environ[p->facts++] = entry;
+    }
+    for (size_t i = 0, n = p->facts; environ[i] != NULL; i++)
         if (!has_key(environ[i], token_key) && !has_key(environ[i], name_key))
-            list[n++] = environ[i];
-    return list;
+            p->environ[n++] = environ[i];
+    return true;
 }
 
 /* Call plan_done in any case. */
@@ -131,10 +134,9 @@ static int plan_make(struct plan *p, char *const argv[], const struct child_fact
 {
     size_t argc = count_strings(argv);
 
-    *p = (struct plan){
-        .argv = argv, .searched = is_searched_for(argv[0]), .paths = make_paths(argv[0]), .environ = make_environ(facts)};
+    *p = (struct plan){.argv = argv, .searched = is_searched_for(argv[0]), .paths = make_paths(argv[0])};
     p->shell = calloc(argc + 2, sizeof *p->shell);
-    if (p->paths != NULL && p->environ != NULL && p->environ[0] != NULL && p->environ[1] != NULL && p->shell != NULL) {
+    if (p->paths != NULL && p->shell != NULL && make_environ(p, facts)) {
         p->shell[0] = (char *)"sh";
         memcpy(p->shell + 2, argv + 1, (argc - 1) * sizeof *argv);
         return 0;

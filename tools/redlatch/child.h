@@ -21,7 +21,7 @@ struct child {
 /* What the command is told about its lock, in its environment. */
 struct child_facts {
     const char *name;
-    int64_t token;
+    int64_t token; /* 0: it has none */
 };
 
 /* Free what it has; the process is not affected. A zeroed one is fine. */

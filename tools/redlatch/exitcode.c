@@ -22,6 +22,7 @@ int exitcode_of_error(int code, int conflict)
     case RDL_EINVAL:
         return EXITCODE_USAGE;
     case RDL_ECONN:
+    case RDL_ENOQUORUM:
     case RDL_EUNKNOWN:
         return EXITCODE_NO_SERVER;
     case RDL_ELOST:

@@ -8,7 +8,7 @@ enum exitcode {
     EXITCODE_OK = 0,
     EXITCODE_CONFLICT = 1,     /* not acquired in time; -E changes it */
     EXITCODE_USAGE = 64,       /* EX_USAGE: the command line or the server's address is wrong */
-    EXITCODE_NO_SERVER = 69,   /* EX_UNAVAILABLE: no server, or no answer from it */
+    EXITCODE_NO_SERVER = 69,   /* EX_UNAVAILABLE: no server, or no answer from it; too few of several */
     EXITCODE_TROUBLE = 70,     /* EX_SOFTWARE: the server refused, memory or processes ran out */
     EXITCODE_LOST = 75,        /* EX_TEMPFAIL: the lock was lost before the command had ended */
     EXITCODE_MAX_HOLD = 124,   /* as timeout(1): the command was ended after --max-hold */

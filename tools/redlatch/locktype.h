@@ -1,4 +1,4 @@
-/* locktype.h - the lock types that --type names. A new type is a row in locktype.c. */
+/* locktype.h - the lock types that a command line can name. A new type is a row in locktype.c. */
 #ifndef REDLATCH_TOOL_LOCKTYPE_H
 #define REDLATCH_TOOL_LOCKTYPE_H
 
@@ -6,14 +6,20 @@
 
 struct lock_type {
     const char *name;
+    rdl_fencing_t fencing; /* what its tokens are made of; RDL_FENCING_NONE: it has none */
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
 };
 
-/* The type called `name`, or NULL. */
+/* The type that --type calls `name`, or NULL. */
 const struct lock_type *lock_type_find(const char *name);
 
-/* The type when --type is not given. */
+/* The type when none is asked for. */
 const struct lock_type *lock_type_default(void);
+
+/* The ends of the read-write lock, for -s and -x. The shared one has no tokens: its holders do not follow each other, so a
+ * resource could not tell by a token who is late. */
+const struct lock_type *lock_type_shared(void);
+const struct lock_type *lock_type_exclusive(void);
 
 #endif

@@ -16,6 +16,8 @@ static void run_help(FILE *out)
           "\n"
           "Usage: redlatch run [options] NAME [--] COMMAND [ARG...]\n"
           "       redlatch run [options] NAME -c 'SHELL COMMAND'\n"
+          "       redlatch run [options] NAME... -- COMMAND [ARG...]       all of them, or none\n"
+          "       redlatch run [options] -c 'SHELL COMMAND' NAME... --\n"
           "\n",
           out);
     run_options_print(out);
@@ -24,15 +26,16 @@ static void run_help(FILE *out)
           "URI is redis://[[USER:]PASSWORD@]HOST[:PORT][/DB] or unix:/PATH[?db=DB]. Passwords belong into\n"
           "REDLATCH_SERVER: ps shows the command line to everybody.\n"
           "\n"
-          "COMMAND finds in its environment REDLATCH_NAME, and REDLATCH_TOKEN, a number that grows\n"
-          "whenever the lock changes hands. When the lock is lost, COMMAND and all that it started\n"
-          "get SIGTERM and, after --grace, SIGKILL.\n"
+          "COMMAND finds in its environment REDLATCH_NAME (several NAMEs have a + between them), and\n"
+          "REDLATCH_TOKEN, a number that grows whenever the lock changes hands; there is none with\n"
+          "several NAMEs, -s and --permits. When the lock is lost, COMMAND and all that it started get\n"
+          "SIGTERM and, after --grace, SIGKILL.\n"
           "\n"
           "Exit status:\n"
           "  that of COMMAND, or 128+n when signal n ended it (or ended the wait for the lock)\n"
           "    1  the lock was not acquired in time (-E changes it)\n"
           "   64  the command line or the address of the server is wrong\n"
-          "   69  no server, or no answer from it\n"
+          "   69  no server, or no answer from it; of several: from too few\n"
           "   70  the server refused, or the system is out of memory or processes\n"
           "   75  the lock was lost before COMMAND had ended\n"
           "  124  COMMAND was ended after --max-hold\n"
@@ -43,34 +46,67 @@ static void run_help(FILE *out)
           "  redlatch run nightly -- backup.sh /srv\n"
           "  redlatch run -n -E 0 report -- make report       # skip it while another host is at it\n"
           "  redlatch run -w 30 --max-hold 1h db:migrate -- ./migrate\n"
+          "  redlatch run account:1 account:2 -- ./transfer    # both of them, or neither\n"
+          "  redlatch run --permits 4 build -- make           # on four hosts at once, at most\n"
           "  redlatch run --server redis://db1:6379/2 counter -c 'n=$(cat n); echo $((n+1)) >n'\n",
           out);
+}
+
+/* Where the locks are, as strings that argv's owner can no longer read off. */
+struct servers {
+    const char *uris[REDLOCK_MAX];
+    size_t count;
+    char *copy; /* what uris point into, when it came from argv; owned */
+};
+
+static void split(struct servers *s, char *list)
+{
+    char *rest = list;
+    char *uri;
+
+    while (s->count < REDLOCK_MAX && (uri = strsep(&rest, ",")) != NULL)
+        s->uris[s->count++] = uri;
+}
+
+/* Returns 0, or -1 without memory. */
+static int find_servers(const struct run_options *o, struct servers *s)
+{
+    const char *given = o->redlock != NULL ? o->redlock : o->server;
+    const char *inherited = getenv("REDLATCH_SERVER");
+
+    if (given == NULL) {
+        s->uris[s->count++] = inherited != NULL && inherited[0] != '\0' ? inherited : SERVER_DEFAULT;
+        return 0;
+    }
+    if ((s->copy = strdup(given)) == NULL)
+        return -1;
+    if (o->redlock != NULL) {
+        server_hide_secrets(o->redlock);
+        split(s, s->copy);
+    } else {
+        server_hide_secret(o->server);
+        s->uris[s->count++] = s->copy;
+    }
+    return 0;
 }
 
 static int run_main(int argc, char **argv)
 {
     struct run_options options;
+    struct servers servers = {.count = 0};
     struct usage_error why;
-    const char *uri = getenv("REDLATCH_SERVER");
-    char *copy = NULL;
     int rc;
 
     if (run_options_parse(argc, argv, &options, &why) < 0)
         return subcommand_misused(subcommand_run.name, &why);
     if (options.help)
         return subcommand_print(run_help);
-    if (options.server != NULL) {
-        if ((copy = strdup(options.server)) == NULL) {
-            text_say("%s", rdl_strerror(RDL_ENOMEM));
-            return EXITCODE_TROUBLE;
-        }
-        server_hide_secret(options.server);
-        uri = copy;
-    } else if (uri == NULL || uri[0] == '\0') {
-        uri = SERVER_DEFAULT;
+    if (find_servers(&options, &servers) < 0) {
+        text_say("%s", rdl_strerror(RDL_ENOMEM));
+        return EXITCODE_TROUBLE;
     }
-    rc = session_run(&options, uri);
-    free(copy);
+    rc = session_run(&options, servers.uris, servers.count);
+    free(servers.copy);
     return rc;
 }
 

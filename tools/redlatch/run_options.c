@@ -16,7 +16,7 @@ static int apply_nonblock(void *to, const char *text, struct usage_error *why)
 
     (void)text;
     (void)why;
-    o->nonblock = true;
+    o->given |= GIVEN_NONBLOCK;
     return 0;
 }
 
@@ -24,7 +24,7 @@ static int apply_wait(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
 
-    o->wait = true;
+    o->given |= GIVEN_WAIT;
     return option_duration("wait", text, 0, &o->wait_ms, why);
 }
 
@@ -62,6 +62,7 @@ static int apply_server(void *to, const char *text, struct usage_error *why)
 
     if (text[0] == '\0')
         return usage_fail(why, "--server: the address is empty");
+    o->given |= GIVEN_SERVER;
     o->server = (char *)text; /* points into argv, whose strings are a program's own to change */
     return 0;
 }
@@ -71,9 +72,73 @@ static int apply_type(void *to, const char *text, struct usage_error *why)
     struct run_options *o = to;
     char shown[TEXT_SAFE_CAP];
 
+    o->given |= GIVEN_TYPE;
     o->type = lock_type_find(text);
     if (o->type == NULL)
         return usage_fail(why, "--type: there is no type '%s'", text_safe(text, strlen(text), shown));
+    return 0;
+}
+
+static int apply_shared(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->given |= GIVEN_SHARED;
+    o->type = lock_type_shared();
+    return 0;
+}
+
+static int apply_exclusive(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->given |= GIVEN_EXCLUSIVE;
+    o->type = lock_type_exclusive();
+    return 0;
+}
+
+static int apply_permits(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    o->given |= GIVEN_PERMITS;
+    return option_number("permits", text, 1, PERMITS_MAX, &o->permits, why);
+}
+
+/* Is the address of `len` bytes at `uri` among those before it in the list? Two votes of one server are no majority. */
+static bool is_repeated(const char *list, const char *uri, size_t len)
+{
+    for (const char *p = list; p < uri; p += strcspn(p, ",") + 1)
+        if (strcspn(p, ",") == len && strncmp(p, uri, len) == 0)
+            return true;
+    return false;
+}
+
+static int apply_redlock(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+    const char *uri = text;
+    size_t count = 0;
+
+    for (bool more = true; more; count++) {
+        size_t len = strcspn(uri, ",");
+
+        if (len == 0)
+            return usage_fail(why, "--redlock: address %zu is empty", count + 1);
+        if (is_repeated(text, uri, len))
+            return usage_fail(why, "--redlock: address %zu is there before", count + 1);
+        more = uri[len] == ',';
+        uri += len + 1;
+    }
+    if (count < REDLOCK_MIN || count > REDLOCK_MAX)
+        return usage_fail(why, "--redlock: %d to %d addresses with commas between them, not %zu", REDLOCK_MIN, REDLOCK_MAX,
+                          count);
+    o->given |= GIVEN_REDLOCK;
+    o->redlock = (char *)text; /* as with --server */
     return 0;
 }
 
@@ -121,8 +186,21 @@ static const struct option_row rows[] = {
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
     {'\0', "server", "URI", "where the locks are (default: the environment's\nREDLATCH_SERVER, else redis://127.0.0.1:6379)",
      apply_server},
+    {'s', "shared", NULL,
+     "take the read end of a read-write lock: many may have\nit at once, as long as nobody has the other", apply_shared},
+    {'x', "exclusive", NULL, "take the write end of a read-write lock: for one alone", apply_exclusive},
     {'\0', "type", "TYPE",
-     "reentrant (shared with Redisson's RLock; default), or\nsimple (shared with code that uses SET NX PX)", apply_type},
+     "reentrant (default), nonreentrant, fair (first come,\nfirst served), fenced, spin, each shared with Redisson's\n"
+     "lock of that name; or simple (with code that uses SET\nNX PX)",
+     apply_type},
+    {'\0', "permits", "N",
+     "a semaphore: NAME is for N at most at once; a permit is\nrenewed like a lock, and comes back when its holder is\n"
+     "killed. Say the same N everywhere: the last one counts",
+     apply_permits},
+    {'\0', "redlock", "URI,URI,...",
+     "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has been\n"
+     "up for less than --lease does not count",
+     apply_redlock},
     {'c', "command", "LINE", "give LINE to /bin/sh instead of running COMMAND", apply_shell},
     {'\0', "verbose", NULL, "say on stderr what happens to the lock", apply_verbose},
     {'h', "help", NULL, "show this help", apply_help},
@@ -131,6 +209,54 @@ static const struct option_row rows[] = {
 #define ROW_COUNT (sizeof rows / sizeof *rows)
 
 _Static_assert(ROW_COUNT <= OPTIONS_MAX, "getopt_long's tables are too small");
+
+/* ---- what excludes what -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    enum given given;
+    const char *name;
+} called[] = {
+    {GIVEN_NONBLOCK, "-n"},       {GIVEN_WAIT, "-w"},         {GIVEN_SHARED, "-s"},
+    {GIVEN_EXCLUSIVE, "-x"},      {GIVEN_TYPE, "--type"},     {GIVEN_PERMITS, "--permits"},
+    {GIVEN_REDLOCK, "--redlock"}, {GIVEN_SERVER, "--server"}, {GIVEN_NAMES, "several NAMEs"},
+};
+
+static const struct {
+    enum given one, other;
+    const char *because;
+} excluded[] = {
+    {GIVEN_NONBLOCK, GIVEN_WAIT, ""},
+    {GIVEN_SHARED, GIVEN_EXCLUSIVE, ""},
+    {GIVEN_SHARED, GIVEN_TYPE, ": a read-write lock is a type of its own"},
+    {GIVEN_EXCLUSIVE, GIVEN_TYPE, ": a read-write lock is a type of its own"},
+    {GIVEN_PERMITS, GIVEN_SHARED, ": a semaphore has no ends"},
+    {GIVEN_PERMITS, GIVEN_EXCLUSIVE, ": a semaphore has no ends"},
+    {GIVEN_PERMITS, GIVEN_TYPE, ": a semaphore is a type of its own"},
+    {GIVEN_PERMITS, GIVEN_REDLOCK, ": a semaphore lives on one server"},
+    {GIVEN_PERMITS, GIVEN_NAMES, ": a semaphore is not taken together with others"},
+    {GIVEN_REDLOCK, GIVEN_SHARED, ": a majority of servers can only exclude"},
+    {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a majority of servers knows no readers to keep out"},
+    {GIVEN_REDLOCK, GIVEN_SERVER, ": it names the servers itself"},
+    {GIVEN_REDLOCK, GIVEN_NAMES, ": it takes one lock on several servers"},
+};
+
+static const char *name_of(enum given given)
+{
+    size_t i = 0;
+
+    while (called[i].given != given)
+        i++;
+    return called[i].name;
+}
+
+static int check_given(unsigned given, struct usage_error *why)
+{
+    for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
+        if ((given & excluded[i].one) != 0 && (given & excluded[i].other) != 0)
+            return usage_fail(why, "%s and %s exclude each other%s", name_of(excluded[i].one), name_of(excluded[i].other),
+                              excluded[i].because);
+    return 0;
+}
 
 /* ---- what follows the options ------------------------------------------------------------------------------------------- */
 
@@ -142,6 +268,33 @@ static int check_name(const char *name, struct usage_error *why)
         return usage_fail(why, "NAME is empty");
     if (len > RDL_NAME_MAX)
         return usage_fail(why, "NAME is longer than %zu bytes", (size_t)RDL_NAME_MAX);
+    return 0;
+}
+
+static int misplaced(const char *option, struct usage_error *why)
+{
+    char shown[TEXT_SAFE_CAP];
+
+    return usage_fail(why, "'%s' behind NAME: options go before NAME, a command named so behind --",
+                      text_safe(option, strlen(option), shown));
+}
+
+/* `free_form`: a -- stood before the first one, so that what begins with a dash is a name. */
+static int check_names(const struct run_options *o, bool free_form, struct usage_error *why)
+{
+    char shown[TEXT_SAFE_CAP];
+
+    if (o->name_count > NAMES_MAX)
+        return usage_fail(why, "%zu NAMEs: at most %d can be taken together", o->name_count, NAMES_MAX);
+    for (size_t i = 0; i < o->name_count; i++) {
+        if (check_name(o->names[i], why) < 0)
+            return -1;
+        if (i > 0 && o->names[i][0] == '-' && !free_form)
+            return misplaced(o->names[i], why);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->names[i], o->names[k]) == 0)
+                return usage_fail(why, "NAME '%s' is given twice", text_safe(o->names[i], strlen(o->names[i]), shown));
+    }
     return 0;
 }
 
@@ -171,27 +324,38 @@ static int take_shell(int argc, char *const argv[], struct run_options *o, struc
     return 0;
 }
 
-/* argv is what follows NAME, `argc` of them, ended by NULL. */
-static int take_command(int argc, char *const argv[], struct run_options *o, struct usage_error *why)
+/* argv is what follows the NAMEs, `argc` of them, ended by NULL; behind a -- if there was one. */
+static int take_command(int argc, char *const argv[], bool separated, struct run_options *o, struct usage_error *why)
 {
-    char shown[TEXT_SAFE_CAP];
-    int separator = find_separator(argc, argv);
-
-    if (separator > 0)
-        return usage_fail(why, "one NAME only: put -- right behind it, and the command behind that");
-    if (separator < 0 && argc > 0 && is_shell_option(argv[0]))
+    if (!separated && argc > 0 && is_shell_option(argv[0]))
         return take_shell(argc, argv, o, why);
-    if (separator < 0 && argc > 0 && argv[0][0] == '-')
-        return usage_fail(why, "'%s' behind NAME: options go before NAME, a command named so behind --",
-                          text_safe(argv[0], strlen(argv[0]), shown));
-    argc -= separator + 1;
-    argv += separator + 1;
+    if (!separated && argc > 0 && argv[0][0] == '-')
+        return misplaced(argv[0], why);
     if (o->shell != NULL)
         return argc == 0 ? 0 : usage_fail(why, "-c and a COMMAND exclude each other");
     if (argc == 0)
         return usage_fail(why, "COMMAND is missing");
     o->command = argv;
     return 0;
+}
+
+/* argv is what follows the options, `argc` of them, ended by NULL. */
+static int take_operands(int argc, char *const argv[], bool free_form, struct run_options *o, struct usage_error *why)
+{
+    int separator = find_separator(argc, argv);
+    bool separated = separator >= 0;
+    int names = separated ? separator : 1;
+    int rest = separated ? separator + 1 : 1;
+
+    if (argc == 0 || names == 0)
+        return usage_fail(why, "NAME is missing");
+    o->names = argv;
+    o->name_count = (size_t)names;
+    if (names > 1)
+        o->given |= GIVEN_NAMES;
+    if (check_names(o, free_form, why) < 0 || check_given(o->given, why) < 0)
+        return -1;
+    return take_command(argc - rest, argv + rest, separated, o, why);
 }
 
 int run_options_parse(int argc, char *const argv[], struct run_options *ret, struct usage_error *why)
@@ -207,15 +371,12 @@ int run_options_parse(int argc, char *const argv[], struct run_options *ret, str
     if (first < 0)
         return -1;
     if (!o.help) {
-        if (o.nonblock && o.wait)
-            return usage_fail(why, "-n and -w exclude each other");
-        if (o.nonblock)
-            o.wait_ms = 0;
-        if (first == argc)
-            return usage_fail(why, "NAME is missing");
-        o.name = argv[first];
-        if (check_name(o.name, why) < 0 || take_command(argc - first - 1, argv + first + 1, &o, why) < 0)
+        bool free_form = strcmp(argv[first - 1], "--") == 0;
+
+        if (check_given(o.given, why) < 0 || take_operands(argc - first, argv + first, free_form, &o, why) < 0)
             return -1;
+        if ((o.given & GIVEN_NONBLOCK) != 0)
+            o.wait_ms = 0;
     }
     *ret = o;
     return 0;

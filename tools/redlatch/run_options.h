@@ -2,6 +2,10 @@
  *
  *   run [options] NAME [--] COMMAND [ARG...]
  *   run [options] NAME -c 'SHELL COMMAND'
+ *   run [options] NAME... -- COMMAND [ARG...]
+ *   run [options] -c 'SHELL COMMAND' NAME... --
+ *
+ * All that stands before a -- is a NAME; without one the first argument alone is.
  *
  * Pure: nothing is printed, no environment is read, nothing is allocated. All strings point into argv. */
 #ifndef REDLATCH_TOOL_RUN_OPTIONS_H
@@ -12,20 +16,43 @@
 
 #include <stdbool.h>
 
+/* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive no failure. */
+#define NAMES_MAX 256
+#define REDLOCK_MIN 3
+#define REDLOCK_MAX 63
+
+/* Most permits of a semaphore that are worth a lease each. */
+#define PERMITS_MAX 1000000
+
+/* Options that make no sense beside some other. */
+enum given {
+    GIVEN_NONBLOCK = 1 << 0,
+    GIVEN_WAIT = 1 << 1,
+    GIVEN_SHARED = 1 << 2,
+    GIVEN_EXCLUSIVE = 1 << 3,
+    GIVEN_TYPE = 1 << 4,
+    GIVEN_PERMITS = 1 << 5,
+    GIVEN_REDLOCK = 1 << 6,
+    GIVEN_SERVER = 1 << 7,
+    GIVEN_NAMES = 1 << 8, /* more than one */
+};
+
 struct run_options {
     bool help;            /* asked for; then nothing else is set or checked */
-    const char *name;     /* 1 to RDL_NAME_MAX bytes */
+    char *const *names;   /* 1 to RDL_NAME_MAX bytes each, no two the same */
+    size_t name_count;    /* 1 to NAMES_MAX */
     char *const *command; /* ended by NULL, at least one; NULL with `shell` */
     const char *shell;    /* a line for /bin/sh -c; NULL with `command` */
     char *server;         /* --server; NULL when not given */
+    char *redlock;        /* --redlock: REDLOCK_MIN to REDLOCK_MAX addresses with commas between them; NULL when not given */
     const struct lock_type *type;
+    int permits;         /* 0: it is no semaphore */
     int64_t wait_ms;     /* 0: ask once; RDL_WAIT_FOREVER */
     int64_t lease_ms;    /* 0: the library's own */
     int64_t max_hold_ms; /* 0: no bound */
     int64_t grace_ms;
     int conflict_code;
-    bool nonblock; /* -n was given */
-    bool wait;     /* -w was given */
+    unsigned given; /* bits of enum given */
     bool verbose;
 };
 

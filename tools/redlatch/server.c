@@ -42,3 +42,9 @@ void server_hide_secret(char *uri)
 
     memset(uri + s.from, 'x', s.to - s.from);
 }
+
+void server_hide_secrets(char *list)
+{
+    if (strchr(list, '@') != NULL)
+        memset(list, 'x', strlen(list));
+}

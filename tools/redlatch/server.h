@@ -13,4 +13,8 @@ const char *server_label(const char *uri, char to[TEXT_SAFE_CAP]);
 /* Overwrite the user and the password in a URI of argv, so that ps no longer shows them. */
 void server_hide_secret(char *uri);
 
+/* The same for a list of URIs with commas between them. Where there may be a secret nothing of it is left: a comma that was
+ * forgotten to be percent-encoded tears a password apart. */
+void server_hide_secrets(char *list);
+
 #endif

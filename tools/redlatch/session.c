@@ -1,7 +1,9 @@
 /* session.c - one lock, held around one command: taken, run, released.
  *
- * One thread, one poll loop. Everything that can happen is an event in it: the library's callbacks (they come through
- * rdl_client_fd), signals and the command's end (they come through a pipe), and one deadline. Nothing else waits, and every
+ * What is held may be a lock, several, a lock on several servers, or a permit; this file says "lock" for all of them, and
+ * hold.h has the differences.
+ *
+ * One thread, one poll loop. Everything that can happen is an event in it: what becomes of the lock (hold.h), signals and the command's end (they come through a pipe), and one deadline. Nothing else waits, and every
  * phase but two has a bound of its own: waiting for the lock has the user's, the command runs as long as it likes.
  *
  *   WAITING --taken--> RUNNING --the command ended--> RELEASING --> DONE
@@ -19,6 +21,7 @@
 #include "tools/redlatch/child.h"
 #include "tools/redlatch/duration.h"
 #include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/hold.h"
 #include "tools/redlatch/server.h"
 #include "tools/redlatch/signals.h"
 #include "tools/redlatch/text.h"
@@ -28,17 +31,16 @@
 #include <limits.h>
 #include <poll.h>
 #include <redlatch/redlatch.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* Bounds on what the user sets none for. */
-#define CONNECT_MS 10000      /* reaching the server; -w lowers it, ... */
-#define CONNECT_LEAST_MS 1000 /* ... but not below this: a short -w is about other holders, not about the network */
-#define ANSWER_MS 4000        /* an answer to a release or to giving up: the library's own bound, and a second */
-#define KILL_MS 2000          /* processes that SIGKILL does not end: they hang in the kernel */
+#define ANSWER_MS 4000 /* an answer to a release or to giving up: the library's own bound, and a second */
+#define KILL_MS 2000   /* processes that SIGKILL does not end: they hang in the kernel */
 
 #define NO_DEADLINE INT64_MAX
-#define LEASE_DEFAULT_MS 30000 /* the library's own */
 
 enum phase { PHASE_WAITING, PHASE_GIVING_UP, PHASE_RUNNING, PHASE_ENDING, PHASE_KILLING, PHASE_RELEASING, PHASE_DONE };
 
@@ -47,11 +49,10 @@ enum cause { CAUSE_NONE, CAUSE_MAX_HOLD, CAUSE_LOST };
 
 struct session {
     const struct run_options *options;
-    char name[TEXT_SAFE_CAP];   /* for messages */
+    char *names;                /* the names with a + between them; owned */
+    char name[TEXT_SAFE_CAP];   /* the same for messages */
     char server[TEXT_SAFE_CAP]; /* for messages */
-    rdl_client_t *client;
-    rdl_lock_t *lock;
-    rdl_op_t *taking;
+    struct hold hold;
     enum phase phase;
     bool contended;      /* the server has said that somebody else has the lock */
     int64_t deadline_ms; /* of the phase */
@@ -143,7 +144,10 @@ static void say_locked(const struct session *s, int64_t token)
     if (!s->options->verbose)
         return;
     duration_print(s->taken_ms - s->began_ms, shown, sizeof shown);
-    text_say("locked '%s' after %s, token %" PRId64, s->name, shown, token);
+    if (token > 0)
+        text_say("locked '%s' after %s, token %" PRId64, s->name, shown, token);
+    else
+        text_say("locked '%s' after %s", s->name, shown);
 }
 
 static void say_released(const struct session *s)
@@ -154,20 +158,6 @@ static void say_released(const struct session *s)
         return;
     duration_print(now_ms() - s->taken_ms, shown, sizeof shown);
     text_say("released '%s' after %s", s->name, shown);
-}
-
-static const char *loss_text(rdl_loss_reason_t reason)
-{
-    return reason == RDL_LOSS_GONE ? "the server no longer has it" : "its lease ran out and could not be renewed";
-}
-
-/* Called by the library on any thread: connections that were lost, renewals that are overdue. That the hold is lost, its only
- * error, is said by on_lost or on_released, verbose or not. */
-static void on_log(rdl_log_level_t level, const char *line, void *arg)
-{
-    (void)arg;
-    if (level < RDL_LOG_ERROR)
-        text_say("%s", line);
 }
 
 /* ---- releasing ---------------------------------------------------------------------------------------------------------- */
@@ -181,16 +171,15 @@ static void found_lost(struct session *s, const rdl_err_t *err)
     s->cause = CAUSE_LOST;
 }
 
-static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+static void on_released(void *arg, int code, const rdl_err_t *err)
 {
     struct session *s = arg;
 
-    (void)lock;
     if (s->phase != PHASE_RELEASING)
         return;
-    if (result == RDL_OK) {
+    if (code == RDL_OK) {
         say_released(s);
-    } else if (result == RDL_ELOST || result == RDL_ENOTOWNER) {
+    } else if (code == RDL_ELOST || code == RDL_ENOTOWNER) {
         found_lost(s, err);
     } else {
         say_failed(s, "release", err);
@@ -205,9 +194,9 @@ static void release(struct session *s)
     int rc;
 
     enter(s, PHASE_RELEASING, ANSWER_MS);
-    rc = rdl_unlock_async(s->lock, NULL, on_released, s, NULL, &err);
+    rc = hold_release(&s->hold, &err);
     if (rc < 0)
-        on_released(s->lock, rc, &err, s);
+        on_released(s, rc, &err);
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------------------- */
@@ -215,7 +204,7 @@ static void release(struct session *s)
 static void start_command(struct session *s, int64_t token)
 {
     char *const shell[] = {(char *)"/bin/sh", (char *)"-c", (char *)s->options->shell, NULL};
-    const struct child_facts facts = {.name = s->options->name, .token = token};
+    const struct child_facts facts = {.name = s->names, .token = token};
     char *const *argv = s->options->command != NULL ? s->options->command : shell;
 
     if (child_start(&s->child, argv, &facts) == 0) {
@@ -266,37 +255,43 @@ static void after_reap(struct session *s)
 
 /* ---- the lock ----------------------------------------------------------------------------------------------------------- */
 
-static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+static bool is_held(const struct session *s)
+{
+    return s->phase == PHASE_RUNNING || s->phase == PHASE_ENDING || s->phase == PHASE_KILLING;
+}
+
+/* Of several locks each may say so; the first one counts. */
+static void on_lost(void *arg, const char *why)
 {
     struct session *s = arg;
 
-    (void)lock;
-    if (loss->state != RDL_LOST || (s->phase != PHASE_RUNNING && s->phase != PHASE_ENDING && s->phase != PHASE_KILLING))
+    if (!is_held(s) || s->cause == CAUSE_LOST)
         return;
-    text_say("lost '%s' at %s: %s; ending the command", s->name, s->server, loss_text(loss->reason));
+    text_say("lost '%s' at %s: %s; ending the command", s->name, s->server, why);
     end_command(s, CAUSE_LOST);
 }
 
 static void taken(struct session *s)
 {
     rdl_err_t err = {0};
-    int64_t token = rdl_token(s->lock, &err);
+    int64_t token;
+    int rc = hold_token(&s->hold, &token, &err);
 
     s->taken_ms = now_ms();
-    if (token > 0) {
+    if (rc == RDL_OK) {
         say_locked(s, token);
         start_command(s, token);
         return;
     }
     say_failed(s, "lock", &err);
-    s->exit_code = exitcode_of_error(err.code, s->options->conflict_code);
+    s->exit_code = exitcode_of_error(rc, s->options->conflict_code);
     release(s);
 }
 
 static void not_taken(struct session *s, int code, const rdl_err_t *err)
 {
     /* The time was over in the middle of a try: that the server had no time to say it again makes it no other outcome. */
-    if (code == RDL_EUNKNOWN && s->contended)
+    if ((code == RDL_EUNKNOWN || code == RDL_ENOQUORUM) && s->contended)
         code = RDL_ETIMEDOUT;
     /* A conflict is an ordinary outcome with a status of its own, and cron mails whatever is printed. */
     if (code != RDL_ETIMEDOUT || s->options->verbose)
@@ -316,57 +311,63 @@ static int64_t wait_left(const struct session *s)
     return left > 0 ? left : 0;
 }
 
-static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg);
-
-static int ask(struct session *s, int64_t wait_ms, rdl_err_t *err)
+/* Of the time for reaching a server. */
+static int64_t reach_left(const struct session *s)
 {
-    s->taking = rdl_op_free(s->taking);
-    return rdl_try_lock_async(s->lock, NULL, wait_ms, RDL_LEASE_AUTO, on_taken, s, &s->taking, err);
+    int64_t wait_ms = wait_left(s);
+    int64_t left = hold_connect_ms(s->options->wait_ms) - (now_ms() - s->began_ms);
+
+    if (left <= 0)
+        return 0;
+    return left < wait_ms ? left : wait_ms;
 }
 
 /* A bounded wait is begun by asking without waiting: the answer then has the time that the network needs, and what -w bounds
- * is the wait for other holders. */
+ * is the wait for other holders. So is one on several servers, because of those that may be down. */
 static int ask_first(struct session *s, rdl_err_t *err)
 {
-    return ask(s, s->options->wait_ms == RDL_WAIT_FOREVER ? RDL_WAIT_FOREVER : 0, err);
+    bool forever = s->options->wait_ms == RDL_WAIT_FOREVER && s->options->redlock == NULL;
+
+    return hold_take(&s->hold, forever ? RDL_WAIT_FOREVER : 0, err);
 }
 
-/* It is somebody else's. */
-static void ask_again(struct session *s, const rdl_err_t *refusal)
+/* It is somebody else's, or too few of several servers have answered. */
+static void ask_again(struct session *s, int code, const rdl_err_t *refusal)
 {
-    int64_t left = wait_left(s);
+    int64_t left = code == RDL_ETIMEDOUT ? wait_left(s) : reach_left(s);
     rdl_err_t err = {0};
     int rc;
 
-    s->contended = true;
+    s->contended = s->contended || code == RDL_ETIMEDOUT;
     if (left == 0)
-        not_taken(s, RDL_ETIMEDOUT, refusal);
-    else if ((rc = ask(s, left, &err)) < 0)
+        not_taken(s, code, refusal);
+    else if ((rc = hold_take(&s->hold, left, &err)) < 0)
         not_taken(s, rc, &err);
 }
 
-static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+static void on_taken(void *arg, int code, const rdl_err_t *err)
 {
     struct session *s = arg;
 
-    (void)lock;
-    if (s->phase == PHASE_GIVING_UP && result == RDL_OK)
+    if (s->phase == PHASE_GIVING_UP && code == RDL_OK)
         release(s);
     else if (s->phase != PHASE_WAITING)
         enter(s, PHASE_DONE, NO_DEADLINE);
-    else if (result == RDL_OK)
+    else if (code == RDL_OK)
         taken(s);
-    else if (result == RDL_ETIMEDOUT && !s->contended)
-        ask_again(s, err);
+    else if (code == RDL_ETIMEDOUT || code == RDL_ENOQUORUM)
+        ask_again(s, code, err);
     else
-        not_taken(s, (int)result, err);
+        not_taken(s, code, err);
 }
+
+static const struct hold_events events = {.taken = on_taken, .released = on_released, .lost = on_lost};
 
 static void give_up(struct session *s, int signo)
 {
     s->exit_code = EXITCODE_SIGNAL + signo;
     enter(s, PHASE_GIVING_UP, ANSWER_MS);
-    rdl_op_cancel(s->taking);
+    hold_cancel(&s->hold);
 }
 
 /* ---- the loop ----------------------------------------------------------------------------------------------------------- */
@@ -441,14 +442,12 @@ static int poll_timeout(const struct session *s)
 /* poll only sleeps: what is asked afterwards never waits, so a spurious or failed poll does no harm. */
 static void loop(struct session *s, int signal_fd)
 {
-    struct pollfd fds[] = {
-        {.fd = signal_fd, .events = POLLIN},
-        {.fd = rdl_client_fd(s->client), .events = POLLIN},
-    };
+    struct pollfd fds[1 + HOLD_FDS_MAX] = {{.fd = signal_fd, .events = POLLIN}};
+    size_t count = 1 + hold_poll(&s->hold, fds + 1);
 
     while (s->phase != PHASE_DONE) {
-        poll(fds, sizeof fds / sizeof *fds, poll_timeout(s));
-        rdl_client_dispatch(s->client);
+        poll(fds, count, poll_timeout(s));
+        hold_dispatch(&s->hold);
         handle_signals(s);
         if (s->phase != PHASE_DONE && s->deadline_ms != NO_DEADLINE && now_ms() >= s->deadline_ms)
             handle_deadline(s);
@@ -457,35 +456,12 @@ static void loop(struct session *s, int signal_fd)
 
 /* ---- before and after --------------------------------------------------------------------------------------------------- */
 
-static int64_t connect_bound(int64_t wait_ms)
-{
-    if (wait_ms == 0 || wait_ms > CONNECT_MS)
-        return CONNECT_MS;
-    return wait_ms > CONNECT_LEAST_MS ? wait_ms : CONNECT_LEAST_MS;
-}
-
-static int open_client(struct session *s, const char *uri, rdl_err_t *err)
-{
-    rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
-
-    options.dispatch = RDL_DISPATCH_FD;
-    options.connect_timeout_ms = connect_bound(s->options->wait_ms);
-    options.watchdog_lease_ms = s->options->lease_ms > 0 ? s->options->lease_ms : LEASE_DEFAULT_MS;
-    options.connections = 1;
-    options.log = s->options->verbose ? on_log : NULL;
-    options.log_level = RDL_LOG_WARN;
-    return rdl_client_open(uri, &options, &s->client, err);
-}
-
-/* From the open client to an acquire that is under way. */
+/* From the open clients to an acquire that is under way. */
 static int begin(struct session *s, rdl_err_t *err)
 {
-    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
-    int rc;
+    int rc = hold_begin(&s->hold, &events, s, err);
 
-    options.fencing = RDL_FENCING_TIME;
-    if ((rc = s->options->type->make(s->client, s->options->name, &options, &s->lock, err)) < 0 ||
-        (rc = rdl_on_lost(s->lock, on_lost, s, err)) < 0)
+    if (rc < 0)
         return rc;
     enter(s, PHASE_WAITING, NO_DEADLINE);
     return ask_first(s, err);
@@ -494,10 +470,9 @@ static int begin(struct session *s, rdl_err_t *err)
 static void finish(struct session *s)
 {
     s->phase = PHASE_DONE; /* closing may still run on_taken or on_released */
-    rdl_op_free(s->taking);
-    rdl_lock_free(s->lock);
-    rdl_client_close(s->client);
+    hold_close(&s->hold);
     child_done(&s->child);
+    free(s->names);
 }
 
 static int exit_code_of(const struct session *s)
@@ -515,34 +490,80 @@ static int exit_code_of(const struct session *s)
     return c->pid != 0 ? exitcode_of_status(c->status) : s->exit_code;
 }
 
-int session_run(const struct run_options *options, const char *uri)
+/* All names, with a + between them as the library shows them. NULL without memory. */
+static char *join_names(const struct run_options *o)
 {
-    struct session s = {.options = options, .began_ms = now_ms()};
+    char *names;
+    char *end;
+    size_t size = 0;
+
+    for (size_t i = 0; i < o->name_count; i++)
+        size += strlen(o->names[i]) + 1;
+    if ((names = malloc(size)) == NULL)
+        return NULL;
+    end = stpcpy(names, o->names[0]);
+    for (size_t i = 1; i < o->name_count; i++)
+        end = stpcpy(stpcpy(end, "+"), o->names[i]);
+    return names;
+}
+
+static void label_servers(struct session *s, const char *const *uris, size_t count)
+{
+    if (count == 1)
+        server_label(uris[0], s->server);
+    else
+        snprintf(s->server, sizeof s->server, "%zu servers", count);
+}
+
+/* Not even its harmless parts are shown: in a malformed address nobody knows which part is the password. */
+static void say_address_wrong(const struct session *s, const rdl_err_t *err)
+{
+    const struct run_options *o = s->options;
+
+    if (o->redlock != NULL)
+        text_say("address %zu in --redlock is wrong: %s", s->hold.client_count + 1, reason_of(err));
+    else
+        text_say("the address in %s is wrong: %s", o->server != NULL ? "--server" : "REDLATCH_SERVER", reason_of(err));
+}
+
+/* With the clients open, or failed to. */
+static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_fd)
+{
+    say_locking(s);
+    if (rc == RDL_OK)
+        rc = begin(s, err);
+    if (rc == RDL_OK)
+        loop(s, signal_fd);
+    else
+        not_taken(s, rc, err);
+}
+
+int session_run(const struct run_options *options, const char *const *uris, size_t count)
+{
+    struct session s = {.options = options, .began_ms = now_ms(), .names = join_names(options)};
     rdl_err_t err = {0};
     int signal_fd;
     int rc;
 
-    text_safe(options->name, strlen(options->name), s.name);
-    if ((signal_fd = signals_open()) < 0) {
-        text_say("cannot handle signals: %s", strerror(errno));
+    if (s.names == NULL) {
+        text_say("%s", rdl_strerror(RDL_ENOMEM));
         return EXITCODE_TROUBLE;
     }
-    rc = open_client(&s, uri, &err);
+    text_safe(s.names, strlen(s.names), s.name);
+    if ((signal_fd = signals_open()) < 0) {
+        text_say("cannot handle signals: %s", strerror(errno));
+        free(s.names);
+        return EXITCODE_TROUBLE;
+    }
+    rc = hold_open(&s.hold, options, uris, count, &err);
     signals_defer();
     if (rc == RDL_EINVAL) {
-        /* Not even its harmless parts are shown: in a malformed address nobody knows which part is the password. */
-        text_say("the address in %s is wrong: %s", options->server != NULL ? "--server" : "REDLATCH_SERVER",
-                 reason_of(&err));
-        return EXITCODE_USAGE;
+        say_address_wrong(&s, &err);
+        s.exit_code = EXITCODE_USAGE;
+    } else {
+        label_servers(&s, uris, count);
+        hold_and_run(&s, rc, &err, signal_fd);
     }
-    server_label(uri, s.server);
-    say_locking(&s);
-    if (rc == RDL_OK)
-        rc = begin(&s, &err);
-    if (rc == RDL_OK)
-        loop(&s, signal_fd);
-    else
-        not_taken(&s, rc, &err);
     finish(&s);
     return exit_code_of(&s);
 }
