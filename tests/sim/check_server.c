@@ -200,7 +200,8 @@ static void renewals(const struct ran *ran)
         ran_copy_word(name->released, ran, ran->first_arg);
         name->released_at = world_now();
     }
-    if (!ends_in(ran->script, "_renew"))
+    if (!ends_in(ran->script, "_renew") ||
+        ran->late) /* sent before: where CLIENT KILL is refused it may run whenever it likes */
         return;
     for (size_t word = ran->first_key, keys = (ran->argc - ran->first_key) / 3, i = 0; i < keys; i++) {
         const struct name *name = ran_name(ran, word + i);

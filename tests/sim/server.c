@@ -406,6 +406,7 @@ static void tell(const struct request *r, int script, const struct reply *reply)
 {
     struct ran ran = {
         .client = r->session == NULL ? NULL : net_owner(r->session->conn),
+        .late = r->session != NULL && net_abandoned(r->session->conn),
         .script = script < 0 ? NULL : rdl__scripts[script].name,
         .argc = r->argc,
         .argv = r->argv,

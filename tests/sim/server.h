@@ -17,6 +17,7 @@ struct server_traits {
 /* One command that the server has run. */
 struct ran {
     const struct process *client; /* NULL: it came from nowhere (server_do) */
+    bool late;                    /* its client had given up the connection that it came on */
     const char *script;           /* name of the script that it called, or NULL */
     size_t argc;
     const char *const *argv;
