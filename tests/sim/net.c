@@ -10,6 +10,7 @@
 
 #include "core/io/sock.h"
 #include "core/io/watch.h"
+#include "scripts/scripts.h"
 #include "tests/sim/server.h"
 #include "tests/support/resp.h"
 #include "tests/support/wait.h"
@@ -22,7 +23,7 @@
 #define MOST_CONNS 4096
 #define MOST_PIECES 256
 #define NO_CUT SIZE_MAX
-#define GREETING_SIZE 10000 /* bytes that a client says before it is ready, at most: scripts are long */
+#define GREETING_OTHERWISE 2000 /* bytes that a client says before it is ready, at most, beside its scripts */
 #define FOR_EVER_NS (1000000 * RDL__SEC)
 #define SEND_NS 20000 /* what writing to a socket takes, at most */
 
@@ -284,9 +285,19 @@ int64_t net_round_trip(void)
     return 2 * (net.config.delay_ns + net.config.jitter_ns);
 }
 
+/* What a client says before it is ready, in bytes, at most. */
+static size_t greeting_size(void)
+{
+    size_t size = GREETING_OTHERWISE;
+
+    for (size_t i = 0; i < RDL__SCRIPT_GREETING_COUNT; i++)
+        size += rdl__scripts[i].body_len;
+    return size;
+}
+
 int64_t net_connect_time(void)
 {
-    return 2 * net_round_trip() + (int64_t)(GREETING_SIZE / net.config.room) * net_round_trip() / 2;
+    return 2 * net_round_trip() + (int64_t)(greeting_size() / net.config.room) * net_round_trip() / 2;
 }
 
 static void on_connecting(struct event *e)
