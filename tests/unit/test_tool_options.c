@@ -216,7 +216,7 @@ Test(tool_options, several_names_are_checked_one_by_one)
 /* Parse that many names and a command. */
 static int parse_names(int count)
 {
-    static char text[NAMES_MAX + 1][8];
+    static char text[NAMES_MAX + 1][16];
     const char *words[NAMES_MAX + 4];
 
     for (int i = 0; i < count; i++) {
