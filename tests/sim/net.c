@@ -465,6 +465,7 @@ ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, 
 {
     (void)for_ns;
     *ret_idle = 0;
+    *now = rdl__now();
     return rdl__sock_recv(s, to, cap, *now, *now);
 }
 

@@ -49,7 +49,7 @@ enum cause { CAUSE_NONE, CAUSE_MAX_HOLD, CAUSE_LOST };
 
 struct session {
     const struct run_options *options;
-    char *names;                /* the names with a + between them; owned */
+    const char *names;          /* the names with a + between them */
     char name[TEXT_SAFE_CAP];   /* the same for messages */
     char server[TEXT_SAFE_CAP]; /* for messages */
     struct hold hold;
@@ -472,7 +472,6 @@ static void finish(struct session *s)
     s->phase = PHASE_DONE; /* closing may still run on_taken or on_released */
     hold_close(&s->hold);
     child_done(&s->child);
-    free(s->names);
 }
 
 static int exit_code_of(const struct session *s)
@@ -495,9 +494,9 @@ static char *join_names(const struct run_options *o)
 {
     char *names;
     char *end;
-    size_t size = 0;
+    size_t size = strlen(o->names[0]) + 1;
 
-    for (size_t i = 0; i < o->name_count; i++)
+    for (size_t i = 1; i < o->name_count; i++)
         size += strlen(o->names[i]) + 1;
     if ((names = malloc(size)) == NULL)
         return NULL;
@@ -540,19 +539,20 @@ static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_f
 
 int session_run(const struct run_options *options, const char *const *uris, size_t count)
 {
-    struct session s = {.options = options, .began_ms = now_ms(), .names = join_names(options)};
+    char *names = join_names(options);
+    struct session s = {.options = options, .began_ms = now_ms(), .names = names};
     rdl_err_t err = {0};
     int signal_fd;
     int rc;
 
-    if (s.names == NULL) {
+    if (names == NULL) {
         text_say("%s", rdl_strerror(RDL_ENOMEM));
         return EXITCODE_TROUBLE;
     }
-    text_safe(s.names, strlen(s.names), s.name);
+    text_safe(names, strlen(names), s.name);
     if ((signal_fd = signals_open()) < 0) {
         text_say("cannot handle signals: %s", strerror(errno));
-        free(s.names);
+        free(names);
         return EXITCODE_TROUBLE;
     }
     rc = hold_open(&s.hold, options, uris, count, &err);
@@ -565,5 +565,6 @@ int session_run(const struct run_options *options, const char *const *uris, size
         hold_and_run(&s, rc, &err, signal_fd);
     }
     finish(&s);
+    free(names);
     return exit_code_of(&s);
 }
