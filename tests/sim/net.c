@@ -570,9 +570,9 @@ void net_cut(struct conn *c)
     say("conn %u of %s is cut", c->serial, c->process->name);
     if (net.config.on_cut != NULL)
         net.config.on_cut(c->process);
-    if (!up->ended && chance(1, 4))
+    if (!up->ended && chance(net.config.lost_of_4, 4))
         empty(up);
-    if (!down->ended && chance(1, 4))
+    if (!down->ended && chance(net.config.lost_of_4, 4))
         empty(down);
     leave(c);
     end_stream(down);

@@ -19,6 +19,7 @@ struct net_config {
     int64_t delay_ns;    /* one way, at least */
     int64_t jitter_ns;   /* and what may come on top */
     unsigned late_of_16; /* of 16 connections that end, how many leave bytes that come very late */
+    unsigned lost_of_4;  /* of 4 connections that are cut, how many lose what is under way */
     int64_t late_ns;     /* how late, at most */
     unsigned
         late_turns; /* or between two commands on keys of the same process, fewer than so many later; 0: by time alone */

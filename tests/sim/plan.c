@@ -515,6 +515,7 @@ static void draw_world(void)
         .delay_ns = delay_ns,
         .jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10),
         .late_of_16 = 6,
+        .lost_of_4 = 1,
         .late_ns = ms(1, 1000),
         .late_turns = chance(1, 2) ? 4 : 0,
         .room = delay_ns < RDL__MS && chance(1, 6) ? 300 + draw(1000) : 1 << 20,
