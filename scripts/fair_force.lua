@@ -5,9 +5,7 @@
 -- Returns 1 freed, and `0` published to the head of the queue; 0 that holder is gone.
 local publish = ARGV[2] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 -- include fair_queue.inc
 
 if call('hexists', lock, ARGV[1]) == 0 then

@@ -11,12 +11,8 @@
 -- it by looking along the queue.
 local field, left, publish = ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
-if left ~= '0' and (not string.find(left, '^[1-9]%d*$') or tonumber(left) > 2147483647) then
-    return redis.error_reply('ERR redlatch: count left must be a whole number from 0 to 2147483647')
-end
+-- include publishes.inc
+-- include left.inc
 -- include fair_queue.inc
 
 if left ~= '0' then

@@ -17,9 +17,7 @@
 -- all others of ours in that plight, by arrival.
 local field, count, lease, life, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
     return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
 end

@@ -7,9 +7,7 @@
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 if call('hget', key, 'mode') ~= (writes and 'write' or 'read') or call('hexists', key, ARGV[1]) == 0 then
     return 0
 end

@@ -10,9 +10,7 @@
 -- An unnested hold costs two commands.
 local key, field, left, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 if left == '0' then
     if redis.call('hdel', key, field) == 0 then
         return -14

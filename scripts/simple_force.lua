@@ -5,9 +5,7 @@
 -- Returns 1 freed, and `0` published; 0 that holder is gone.
 local publish = ARGV[2] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end

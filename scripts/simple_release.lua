@@ -8,9 +8,7 @@
 -- May be repeated and may come late: a value is never used again, so it cannot hurt a newer hold.
 local publish = ARGV[3] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
+-- include publishes.inc
 if ARGV[2] ~= '0' then
     return redis.error_reply('ERR redlatch: count left must be 0')
 end

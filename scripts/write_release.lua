@@ -11,24 +11,10 @@
 -- May be repeated and may come late: the count only falls, and n is never used again.
 local call, key, field, left, publish = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
-if publish ~= 'publish' and publish ~= 'spublish' then
-    return redis.error_reply('ERR redlatch: the message is sent by publish or spublish')
-end
-if left ~= '0' and (not string.find(left, '^[1-9]%d*$') or tonumber(left) > 2147483647) then
-    return redis.error_reply('ERR redlatch: count left must be a whole number from 0 to 2147483647')
-end
+-- include publishes.inc
+-- include left.inc
 
--- Milliseconds left of the longest read hold of anybody; below 1: there is none.
-local function longest()
-    local prefix = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':'
-    local fields, most = call('hgetall', key), 0
-    for i = 1, #fields, 2 do
-        for hold = tonumber(fields[i + 1]) or 0, 1, -1 do
-            most = math.max(most, call('pttl', prefix .. fields[i] .. ':rwlock_timeout:' .. string.format('%.0f', hold)))
-        end
-    end
-    return most
-end
+-- include longest.inc
 
 local held = call('hget', key, field)
 if not held then
