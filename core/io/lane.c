@@ -180,8 +180,8 @@ static bool out_pending(const struct rdl__lane *lane)
     return lane->out_sent < lane->out.len;
 }
 
-/* Encode and send everything there is, unless somebody is at it. `now` has just been read.  @locks mu, released around the system call and around
- * waking; held again on return */
+/* Encode and send everything there is, unless somebody is at it. `now`: no later than the present; 0: the clock is read when
+ * there is something to encode.  @locks mu, released around the system call and around waking; held again on return */
 static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now)
 {
     struct line *line = lane->line;
@@ -376,11 +376,12 @@ static const char *broken_how(ssize_t n)
     return n == -EPIPE ? "the server closed it" : strerror((int)-n);
 }
 
-/* Nobody but this request's sender waits for anything here, and no other thread for anything of this node.  @locks mu */
-static bool alone(const struct rdl__lane *lane, const struct rdl__req *self)
+/* May its sender look for the answer? Nobody else waits for anything here, nor another thread for anything of this node.
+ * @locks mu */
+static bool may_look(const struct rdl__lane *lane, const struct rdl__req *self)
 {
-    return atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 && lane->sent.next == &self->link &&
-           lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
+    return lane->node->config.poll_ns > 0 && atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 &&
+           lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
@@ -442,7 +443,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (self->state == RDL__REQ_SETTLED)
             break;
         full = out_pending(lane) && !lane->writing;
-        lone = !full && lane->node->config.poll_ns > 0 && alone(lane, self);
+        lone = !full && may_look(lane, self);
         looks = lone && rdl__busypoll_due(&lane->node->caller_poll);
         lane->reading = true;
         rdl__mutex_unlock(&lane->mu);
@@ -665,16 +666,15 @@ static void look_on_loop(struct rdl__lane *lane)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
     struct line *line = lane->line;
-    int64_t now = rdl__now();
     struct rdl__link wake;
     ssize_t n;
 
-    if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !alone(lane, rdl__container(l, struct rdl__req, link)) ||
+    if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !may_look(lane, rdl__container(l, struct rdl__req, link)) ||
         out_pending(lane) || !rdl__busypoll_due(&lane->node->loop_poll))
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
-    n = look(lane, line, &lane->node->loop_poll, now, RDL__NEVER);
+    n = look(lane, line, &lane->node->loop_poll, rdl__now(), RDL__NEVER);
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);
