@@ -40,7 +40,7 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     struct rdl__name *name = rdl__op_name(op);
     struct rdl__record *rec = op->rec;
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
-    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = !op->ops->shares && atomic_load(&name->waiting) > 0};
+    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = !op->ops->shares && rdl__name_waited_for(name)};
     int rc = see_partner(op, now);
 
     op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
@@ -67,27 +67,47 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
     return rdl__take_on(&op->take, &ev, &op->rand);
 }
 
-/* Does a refusal of the try leave a place in a queue? */
-static bool try_queues(const rdl_op_t *op)
+/* May a refused try leave something at the server, a place in a queue or a mark? */
+static bool leaves_sign(const rdl_op_t *op)
 {
-    return rdl__queues(op->ops) && !op->take.once && op->count == 1;
+    return rdl__queues(op->ops) || (rdl__marks(rdl__op_name(op)) && !op->ops->shares);
 }
 
-/* The key, and as far as the type has them the keys of counter or queue. */
+/* And does this one? */
+static bool try_queues(const rdl_op_t *op)
+{
+    return leaves_sign(op) && !op->take.once && op->count == 1;
+}
+
+/* The key, and as far as the type has them the keys of counter, marks (with the channel) or queue. */
 static void begin_script(const rdl_op_t *op, struct rdl__buf *to, bool eval, size_t args)
 {
     const struct rdl__name *name = rdl__op_name(op);
     const struct rdl__lock_ops *ops = op->ops;
+    const char *beside = rdl__marks(name) ? ops->marks : ops->counter;
+    bool tells = rdl__marks(name) && !ops->shares; /* who gets in takes the marks away, and says so */
 
     if (rdl__queues(ops)) {
         rdl__script_begin(to, ops->take, eval, rdl__key_count(name), args);
         rdl__put_keys(to, name);
         return;
     }
-    rdl__script_begin(to, ops->take, eval, ops->counter != NULL ? 2 : 1, args);
+    rdl__script_begin(to, ops->take, eval, beside == NULL ? 1 : tells ? 3 : 2, args);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    if (ops->counter != NULL)
-        rdl__put_prefixed(to, ops->counter, name);
+    if (beside != NULL)
+        rdl__put_prefixed(to, beside, name);
+    if (tells)
+        rdl__put_channel(to, name);
+}
+
+/* How it will wait. In a queue a sending that is repeated is another one, of another moment. */
+static void put_waiter(rdl_op_t *op, struct rdl__buf *to)
+{
+    rdl__cmd_int(to, try_queues(op) ? rdl__op_name(op)->settings.life_ms : 0);
+    if (!rdl__queues(op->ops))
+        return;
+    rdl__put_place(to, op);
+    rdl__cmd_int(to, ++op->sendings);
 }
 
 static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
@@ -103,38 +123,37 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         .lease_ms = rdl__op_lease_ms(op),
         .token = name->settings.fencing == RDL_FENCING_TIME,
     };
-    bool queues;
+    bool more;
 
     op->first_form = op->ops->encode_first != NULL && !t.token && op->take.tries == 0 && !op->req.resent;
     if (op->first_form) {
         op->ops->encode_first(to, &t);
         return;
     }
-    queues = rdl__queues(op->ops);
-    begin_script(op, to, eval, queues || op->partner_n != 0 ? 5 : t.token ? 4 : 3);
+    more = leaves_sign(op) || op->partner_n != 0;
+    begin_script(op, to, eval,
+                 (rdl__queues(op->ops) ? 7
+                  : more               ? 5
+                  : t.token            ? 4
+                                       : 3) +
+                     (leaves_sign(op) ? rdl__publish_args(name) : 0));
     rdl__cmd_arg(to, t.field, t.field_len);
     rdl__cmd_int(to, t.count);
     rdl__cmd_int(to, t.lease_ms);
-    if (t.token || queues || op->partner_n != 0)
+    if (t.token || more)
         rdl__cmd_arg(to, t.token ? "1" : "0", 1);
-    if (queues)
-        rdl__cmd_int(to, try_queues(op) ? name->settings.own_ms : 0);
-    else if (op->partner_n != 0)
+    if (leaves_sign(op)) {
+        put_waiter(op, to);
+        rdl__put_publish_last(to, name);
+    } else if (op->partner_n != 0) {
         rdl__cmd_arg(to, field, rdl__hold_field(field, name, op->ops->partner, op->partner_n));
+    }
 }
 
 static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
 {
     if (!op->first_form || !op->ops->decode_first(reply, &op->answer))
         rdl__decode_number(op, reply);
-}
-
-/* A first sending may still be on its way, and the server does not let us kill its connection (PROTOCOL.md, 3). */
-static int64_t debt_of(const rdl_op_t *op, int64_t now)
-{
-    bool owed = op->req.resent && atomic_load(&rdl__op_client(op)->node.kill_refused);
-
-    return owed ? rdl__after_ms(now, rdl__op_lease_ms(op)) : 0;
 }
 
 /* The token in a server's answer; 0: there is none. */
@@ -145,31 +164,36 @@ static int64_t token_in(int64_t answer)
     return answer > TOKEN_LEAST ? answer : 0;
 }
 
-/* The server has granted it: believe that for as long as the lease goes. */
-static bool take_commit(rdl_op_t *op, int64_t now)
+static bool is_grant(int64_t answer)
+{
+    return answer == RDL__TAKEN || answer == RDL__HELD || token_in(answer) > 0;
+}
+
+/* The server has granted it for lease_ms: believe that for as long as it goes. */
+static bool take_commit(rdl_op_t *op, int64_t lease_ms, int64_t now)
 {
     struct rdl__record *rec = op->rec;
     struct rdl__watchdog *wd = rdl__op_client(op)->watchdog;
     bool renewed = op->lease_ms == RDL_LEASE_AUTO;
-    int64_t debt_until = debt_of(op, now);
     bool held;
 
-    if (now >= rdl__watchdog_validity(wd, op->req.sent_at, rdl__trust_ms(rec->name, op->ops, rdl__op_lease_ms(op))))
+    if (now >= rdl__watchdog_validity(wd, op->req.sent_at, rdl__trust_ms(rec->name, op->ops, lease_ms)))
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if (op->count > 1) {
-        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed, now);
+        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_ms, renewed, now);
     } else if ((held = !rec->orphaned)) {
         rec->n = op->n;
         rec->token = token_in(op->answer);
         rec->held_since = now;
-        rec->debt_until = 0;
-        rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, rdl__op_lease_ms(op), renewed);
+        rec->ends_by = 0;
+        rec->renewed = rec->may_come = false;
+        rdl__watchdog_add(wd, &rec->hold, op->req.sent_at, lease_ms, renewed);
     }
     if (held) {
         rec->count = op->count;
-        if (debt_until > rec->debt_until)
-            rec->debt_until = debt_until;
+        rec->renewed |= renewed;
+        rec->may_come |= rdl__op_may_come(op);
     }
     rdl__mutex_unlock(&rec->name->mu);
     return held;
@@ -187,9 +211,12 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
     } else if (op->answer == RDL__GONE) {
         ev.kind = RDL__EV_GONE;
         rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
-    } else if (op->answer == RDL__TAKEN || op->answer == RDL__HELD || token_in(op->answer) > 0) {
+    } else if (is_grant(op->answer) && !rdl__op_acked(op)) {
+        ev.code = RDL_ENOREPLICAS;
+        ev.unsure = true; /* whoever has it is to forget it */
+    } else if (is_grant(op->answer)) {
         ev.kind = RDL__EV_TAKEN;
-        ev.valid = take_commit(op, now);
+        ev.valid = take_commit(op, rdl__op_lease_ms(op), now);
     } else if ((rc = see_partner(op, now)) < 0) { /* by the caller itself: it has taken the other end meanwhile */
         ev.code = rc;
     } else {
@@ -200,9 +227,52 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
     return rdl__take_on(&op->take, &ev, &op->rand);
 }
 
+/* `n:sending:token`, on the owner's channel: the lock was granted to n, for no longer than this sending's sign of life counts.
+ * Only the last sending will do, because only its moment is known. The token, or 0; below 0: no such words. */
+static int64_t granted_token(const rdl_op_t *op)
+{
+    size_t len, head;
+    const char *said = rdl__waiter_said(&op->waiter, &len);
+    struct rdl__reply rest = {.type = RDL__REPLY_STRING};
+    char words[RDL__SAID_MAX];
+    int64_t token;
+
+    head = rdl__itoa(words, op->n);
+    words[head++] = ':';
+    head += rdl__itoa(words + head, op->sendings);
+    words[head++] = ':';
+    if (len <= head || memcmp(said, words, head) != 0)
+        return -1;
+    rest.str = said + head;
+    rest.len = len - head;
+    return rdl__reply_integer(&rest, &token) ? token : -1;
+}
+
+/* Told that it has the lock? It rests on the last sending: from that moment the server keeps it for the lease, or for as long
+ * as the sign of life goes, if that is shorter. Where that is much less than what was asked for, another try makes it whole;
+ * so it does when the words were about something else. */
+static rdl__step_t take_woken(rdl_op_t *op, int64_t now)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
+    int64_t lease_ms = rdl__op_lease_ms(op), life_ms = rdl__op_name(op)->settings.life_ms;
+    int64_t sure_ms = lease_ms < life_ms ? lease_ms : life_ms;
+    int64_t spent_ms = (now - op->req.sent_at) / RDL__MS;
+    bool enough = op->lease_ms == RDL_LEASE_AUTO ? spent_ms < sure_ms / 2 : sure_ms == lease_ms && spent_ms < lease_ms / 10;
+    int64_t token = rdl__queues(op->ops) && enough ? granted_token(op) : -1;
+
+    if (token >= 0) {
+        op->answer = token > 0 ? token : RDL__TAKEN;
+        ev.kind = RDL__EV_TAKEN;
+        ev.valid = take_commit(op, sure_ms, now);
+    }
+    return rdl__take_on(&op->take, &ev, &op->rand);
+}
+
 const struct rdl__verb rdl__verb_take = {
     .acquires = true,
     .on_record = true,
+    .acked = true,
+    .prolongs = true,
     .heir_mode = RDL__HEIR_FOLLOWS,
     .has_heir = true,
     .put_undo = rdl__put_undo,
@@ -210,4 +280,5 @@ const struct rdl__verb rdl__verb_take = {
     .encode = take_encode,
     .decode = take_decode,
     .answered = take_answered,
+    .woken = take_woken,
 };

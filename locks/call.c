@@ -12,7 +12,7 @@
  * answered and stopped turn what came of it into the next step. Acquiring asks the machine in take.c for the steps.
  *
  * The call is its record's verb in flight from enter to leave; so it alone changes n, count and token. When the call is given
- * up, the lane puts `undo` in its place or behind it (lane.h, heirs). The record does not wait for that: an undo of an
+ * up, its request goes on in the lane as its undo (lane.h, heirs). The record does not wait for that: an undo of an
  * outermost verb concerns a number that is never used again, and one of a nested verb can only make the server's count too
  * low, which nothing depends on, because counts are absolute and only 0 deletes. Waiting would tie the owner's next verb to a
  * server that does not answer.
@@ -62,11 +62,7 @@ static void ref(rdl_op_t *op)
 static void on_task(struct rdl__task *task, int64_t now);
 static void on_cancel(struct rdl__task *task, int64_t now);
 static void on_timer(struct rdl__timer *timer, int64_t now);
-static void on_undo_task(struct rdl__task *task, int64_t now);
-static void on_undo_timer(struct rdl__timer *timer, int64_t now);
-static void run_callback(struct rdl__callback *callback);
 static void cancel(struct rdl__underway *call, int code);
-static const struct rdl__waiter_ops waiter_ops;
 
 /* The list of permits that the verb is about, for as long as the call lasts. False: no memory. */
 static bool copy_permits(rdl_op_t *op, const struct rdl__order *order)
@@ -89,22 +85,32 @@ static void op_ready(rdl_op_t *op)
     rdl__task_init(&op->task, on_task);
     rdl__task_init(&op->cancel_task, on_cancel);
     rdl__timer_init(&op->timer, on_timer);
-    rdl__task_init(&op->undo_task, on_undo_task);
-    rdl__timer_init(&op->undo_timer, on_undo_timer);
-    rdl__list_init(&op->callback.link);
-    op->callback.run = run_callback;
+}
+
+/* Memory for a call, as rdl__owner_take_spare gives it; at last what was kept for this one. */
+static rdl_op_t *op_memory(const struct rdl__order *order, rdl_owner_t *owner, bool *ret_fresh)
+{
+    rdl_op_t *op = rdl__owner_take_spare(owner, sizeof *op, ret_fresh);
+
+    if (op == NULL && order->reserve != NULL) {
+        op = *order->reserve;
+        *order->reserve = NULL;
+    }
+    return op;
 }
 
 static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
 {
     bool fresh;
-    rdl_op_t *op = rdl__owner_take_spare(owner, sizeof *op, &fresh);
+    rdl_op_t *op = op_memory(order, owner, &fresh);
 
     if (op == NULL)
         return NULL;
     if (fresh)
         op_ready(op);
     rdl__clear(op, offsetof(rdl_op_t, timer));
+    op->timer.fire = on_timer; /* whatever an undo has made of them */
+    op->task.run = on_task;
     op->verb = order->verb;
     if (!copy_permits(op, order)) {
         rdl__owner_give_spare(owner, op, sizeof *op);
@@ -113,20 +119,16 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->lock = rdl__handle_ref(order->lock);
     op->ops = order->lock->ops;
     op->owner = rdl__owner_ref(owner);
+    op->shard = &op->lock->name->client->home;
     op->fn = order->fn;
     op->arg = order->arg;
     op->wait_ms = order->wait_ms;
     op->lease_ms = order->lease_ms;
-    op->count = order->count;
+    op->count = (int32_t)order->count;
     op->once = order->once || order->wait_ms == 0;
     op->direct = order->direct;
+    op->owed = order->owed;
     atomic_init(&op->refs, 1);
-    rdl__waiter_init(&op->waiter, &waiter_ops);
-    op->waiter.news = (unsigned char)op->ops->news;
-    op->waiter.shares = op->ops->shares;
-    op->waiter.in_order = op->lock->name->settings.in_order;
-    if (order->count > 0)
-        op->waiter.wish = (uint32_t)order->count;
     rdl__parker_init(&op->done);
     return op;
 }
@@ -148,6 +150,8 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
     }
     rdl__mutex_lock(&name->mu);
     rec = rdl__record_find(name, op->owner, op->ops);
+    if (rec == NULL && op->owed)
+        rec = rdl__record_find_orphan(name, op->owner, op->ops);
     if (rec == NULL && op->verb->acquires && (rec = rdl__record_make(name, op->owner, op->ops)) == NULL)
         rc = RDL_ENOMEM;
     if (rc > 0 && ret_op != NULL)
@@ -162,7 +166,8 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
         } else {
             op->was_queued = true;
             rdl__list_push_back(&rec->pending, &op->pending);
-            rdl__loop_post(rdl__op_client(op)->node.loop, &op->task); /* here, where leave and end_queued cannot be first */
+            rdl__loop_post(rdl__client_loop(rdl__op_client(op)),
+                           &op->task); /* here, where leave and end_queued cannot be first */
             rc = 0;
         }
     }
@@ -170,8 +175,22 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
     return rc;
 }
 
+/* However the call has ended: what it sent may have run at the server, until now. A hold that is renewed for good lasts a lease from
+ * whenever that is asked (rdl__record_most_ms), and needs no note.  @locks the name's */
+static void note_lease(const rdl_op_t *op, struct rdl__record *rec, int64_t now)
+{
+    int64_t ends_by;
+
+    if (!op->verb->prolongs || op->sent_to == NULL || op->n != rec->n ||
+        (op->lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
+        return;
+    ends_by = rdl__watchdog_expiry(rdl__op_client(op)->watchdog, now, rdl__op_lease_ms(op));
+    if (ends_by > rec->ends_by)
+        rec->ends_by = ends_by;
+}
+
 /* Let the next verb have the record. */
-static void leave(rdl_op_t *op)
+static void leave(rdl_op_t *op, int64_t now)
 {
     struct rdl__record *rec = op->rec;
     struct rdl__name *name = rdl__op_name(op);
@@ -182,10 +201,11 @@ static void leave(rdl_op_t *op)
         return;
     op->rec = NULL;
     rdl__mutex_lock(&name->mu);
+    note_lease(op, rec, now);
     l = rdl__list_pop(&rec->pending);
     rec->active = l == NULL ? NULL : rdl__container(l, rdl_op_t, pending);
     if (rec->active != NULL)
-        rdl__loop_post(rdl__op_client(op)->node.loop, &rec->active->task);
+        rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &rec->active->task);
     abandon = rec->active == NULL && rec->orphaned && rec->count > 0;
     if (abandon)
         rdl__mutex_unlock(&name->mu);
@@ -196,33 +216,44 @@ static void leave(rdl_op_t *op)
     rdl__record_unref(rec);
 }
 
+/* ---- detours ------------------------------------------------------------------------------------------------------------- */
+
+/* Where locks are spread over servers, one may answer that the lock is elsewhere, or will be. That proves that the request did
+ * not run there, as NOSCRIPT does. It is sent again: at once where the lock is now (MOVED), this once where it is going (ASK), or
+ * after a pause (neither, or it has been sent round AT_ONCE times). All that may take as long as an answer. An earlier sending
+ * may be in doubt all the same: if its connection broke before it was repeated, and the repeat was then sent elsewhere. */
+#define AT_ONCE 5
+#define DETOUR_PAUSE_MS 10
+
+/* What an answer is in that respect. RDL__DETOUR_ASK: op->ask says where.  @locks the lane's */
+static enum rdl__detour detour_of(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    if (reply->type != RDL__REPLY_ERROR || rdl__op_client(op)->map == NULL)
+        return RDL__DETOUR_NONE;
+    return rdl__client_detour(rdl__op_client(op), reply, &op->ask);
+}
+
 /* ---- undo ---------------------------------------------------------------------------------------------------------------- */
 
 static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
-    rdl_op_t *op = rdl__container(req, rdl_op_t, undo);
+    rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
     op->verb->put_undo(op, to, eval);
 }
 
 static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
+    rdl_op_t *op = rdl__container(req, rdl_op_t, req);
+
     (void)now;
-    rdl__container(req, rdl_op_t, undo)->undo_failed = reply->type == RDL__REPLY_ERROR;
+    op->undo_detour = (unsigned char)detour_of(op, reply);
+    op->undo_failed = reply->type == RDL__REPLY_ERROR || (op->verb->undo_short != NULL && op->verb->undo_short(reply));
 }
 
 static void done_undo(struct rdl__req *req, int64_t now);
 
 static const struct rdl__req_ops undo_ops = {.encode = encode_undo, .decode = decode_undo, .done = done_undo};
-
-/* An undo may begin from now on; repeat it no longer than a lease from `latest`. */
-static void undo_prepare(rdl_op_t *op, int64_t latest)
-{
-    int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : rdl__op_client(op)->watchdog_lease_ms;
-
-    rdl__req_init(&op->undo, &undo_ops);
-    op->undo_until = rdl__after_ms(latest, lease_ms);
-}
 
 /* The undo begins, or has begun as an heir and may be settled already. */
 static void undo_begins(rdl_op_t *op)
@@ -243,20 +274,42 @@ static void undo_gate(rdl_op_t *op)
 
 static void send_undo(rdl_op_t *op)
 {
-    rdl__req_init(&op->undo, &undo_ops);
-    rdl__lane_submit(rdl__op_client(op)->loop_lane, &op->undo);
+    bool resent = op->req.resent; /* stays the verb's, for rdl__op_may_come */
+
+    rdl__req_init(&op->req, &undo_ops);
+    op->req.resent = resent;
+    op->req.asking = op->undo_detour == RDL__DETOUR_ASK;
+    op->shard = op->req.asking ? op->ask : rdl__name_shard(rdl__op_name(op));
+    rdl__lane_submit(op->shard->loop_lane, &op->req);
 }
 
 static void on_undo_task(struct rdl__task *task, int64_t now)
 {
     (void)now;
-    send_undo(rdl__container(task, rdl_op_t, undo_task));
+    send_undo(rdl__container(task, rdl_op_t, task));
+}
+
+/* The loop is to send it. By now it has no other reason to look at the call.  @thread any */
+static void post_undo(rdl_op_t *op)
+{
+    op->task.run = on_undo_task;
+    rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
 }
 
 static void on_undo_timer(struct rdl__timer *timer, int64_t now)
 {
     (void)now;
-    send_undo(rdl__container(timer, rdl_op_t, undo_timer));
+    send_undo(rdl__container(timer, rdl_op_t, timer));
+}
+
+/* Until when the undo may be repeated: a lease after its first answer. */
+static int64_t undo_until(rdl_op_t *op, int64_t now)
+{
+    int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : rdl__op_client(op)->watchdog_lease_ms;
+
+    if (op->undo_until == 0)
+        op->undo_until = rdl__after_ms(now, lease_ms);
+    return op->undo_until;
 }
 
 /* Answered: settled, unless an error or the lack of CLIENT KILL leaves room for an acquire that comes late: then it is
@@ -264,32 +317,51 @@ static void on_undo_timer(struct rdl__timer *timer, int64_t now)
 static void done_undo(struct rdl__req *req, int64_t now)
 {
     static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000};
-    rdl_op_t *op = rdl__container(req, rdl_op_t, undo);
+    rdl_op_t *op = rdl__container(req, rdl_op_t, req);
     rdl_client_t *client = rdl__op_client(op);
     bool again =
-        req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || atomic_load(&client->node.kill_refused)));
+        req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || atomic_load(&op->shard->node.kill_refused)));
     unsigned i = op->undo_tries < 4 ? op->undo_tries : 4;
 
-    if (!again || now >= op->undo_until || atomic_load(&client->closing)) {
+    if (!again || now >= undo_until(op, now) || atomic_load(&client->closing)) {
+        if (req->rc == RDL_OK && !op->undo_failed && op->verb->put_undo == rdl__put_undo && op->undo_count == 0)
+            rdl__note_release(op, now);
+        if (!again && req->rc == RDL_OK && op->verb->undone != NULL)
+            op->verb->undone(op, now);
         undo_gate(op);
         return;
     }
-    op->undo_tries++;
-    rdl__loop_timer(client->node.loop, &op->undo_timer, now + pause_ms[i] * RDL__MS);
+    if (op->undo_detour == RDL__DETOUR_NONE)
+        op->undo_tries++;
+    op->timer.fire = on_undo_timer;
+    rdl__loop_timer(rdl__client_loop(client), &op->timer,
+                    now + (op->undo_detour == RDL__DETOUR_NONE ? pause_ms[i] : DETOUR_PAUSE_MS) * RDL__MS);
 }
 
 /* ---- ending -------------------------------------------------------------------------------------------------------------- */
 
+#define SERVER_TEXT 128
+
+/* The server concerned, for people: the one that the last request went to, if that has not sent it elsewhere; or all of them. */
+static void put_server(const rdl_op_t *op, char *to)
+{
+    if (op->sent_to != NULL && op->detours == 0)
+        rdl__node_server(&op->sent_to->node, to, SERVER_TEXT);
+    else
+        (void)rdl__line(to, SERVER_TEXT, "%s", rdl__client_label(rdl__op_client(op)));
+}
+
 static void log_unknown(const rdl_op_t *op)
 {
     const struct rdl__name *name = rdl__op_name(op);
-    char text[128];
+    char text[128], server[SERVER_TEXT];
 
     if (name->client->sinks.log == NULL)
         return;
     (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
+    put_server(op, server);
     rdl__log(&name->client->sinks, RDL_LOG_WARN, "%s %s at %s: no answer in time, the outcome is unknown%s",
-             rdl__thing(name->ops), text, name->client->node.label, op->undoing ? " and is being undone" : "");
+             rdl__thing(name->ops), text, server, op->undoing ? " and is being undone" : "");
 }
 
 static void count_result(const rdl_op_t *op, int64_t now)
@@ -314,37 +386,49 @@ static void count_result(const rdl_op_t *op, int64_t now)
     rdl__metric(sinks, RDL_M_WAIT_US, (now - op->started_at) / RDL__US);
 }
 
+static void run_callback(struct rdl__callback *callback);
+
+/* Tell whoever asked for it, once.  @locks none */
+static void announce(rdl_op_t *op)
+{
+    ref(op);
+    rdl__list_init(&op->callback.link);
+    op->callback.run = run_callback;
+    if (op->direct)
+        run_callback(&op->callback);
+    else
+        rdl__dispatch_push(&rdl__op_client(op)->dispatch, &op->callback);
+}
+
 /* The outcome is decided. `undo`: start one (an heir is under way already). `by_loop`: the loop drove the call, and gives its
- * reference back: the call may be gone on return. */
-static void conclude(rdl_op_t *op, int64_t rc, bool undo, bool by_loop, int64_t now)
+ * reference back: the call may be gone on return.
+ *
+ * Who is told directly is told while the call still has its owner's record: an owner that ends leaves a record alone while a verb
+ * is in flight on it, so what was granted can be given back by whoever hears of it, in whatever moment the owner ends. */
+static void conclude(rdl_op_t *op, int rc, bool undo, bool by_loop, int64_t now)
 {
     rdl_client_t *client = rdl__op_client(op);
 
     op->result = rc;
     if (by_loop)
         op->looped = false;
-    if (undo) {
-        undo_prepare(op, now);
+    if (undo)
         undo_begins(op);
-    }
-    leave(op);
+    if (op->direct)
+        announce(op);
+    leave(op, now);
     rdl__owner_end(op->owner, &op->underway);
     count_result(op, now);
     if (undo)
-        rdl__loop_post(client->node.loop, &op->undo_task);
+        post_undo(op);
     if (op->undoing)
         undo_gate(op);
     else
         rdl__client_call_ends(client);
-    if (!op->blocking) {
-        ref(op);
-        if (op->direct)
-            run_callback(&op->callback);
-        else
-            rdl__dispatch_push(&client->dispatch, &op->callback);
-    } else if (by_loop) {
+    if (!op->blocking && !op->direct)
+        announce(op);
+    else if (op->blocking && by_loop)
         rdl__parker_post(&op->done, POST_DONE);
-    }
     if (by_loop)
         unref(op);
 }
@@ -354,31 +438,49 @@ static int64_t result_of(const rdl_op_t *op)
     return op->result == RDL_OK && !op->verb->on_record ? op->answer : op->result;
 }
 
+static void explain_acks(const rdl_op_t *op, const char *lock, const char *server, rdl_err_t *err)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    const char *undone = op->verb->acquires ? "; given back" : "";
+
+    if (op->acks < 0)
+        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: cannot wait for replicas: %s%s", rdl__thing(name->ops), lock,
+                           server, op->words_len > 0 ? op->words : "the server gave no reason", undone);
+    else
+        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: %d of %u replicas have confirmed it in time%s",
+                           rdl__thing(name->ops), lock, server, (int)op->acks, (unsigned)name->settings.replicas, undone);
+}
+
 /* What happened, for a person. */
 static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
     const struct rdl__name *name = rdl__op_name(op);
-    const char *label = name->client->node.label, *text = rdl_strerror((int)op->result), *thing = rdl__thing(name->ops);
-    char lock[96];
+    const char *text = rdl_strerror((int)op->result), *thing = rdl__thing(name->ops);
+    char lock[96], server[SERVER_TEXT];
     rdl_err_t why;
 
     if (err == NULL)
         return;
     (void)rdl__printable(lock, sizeof lock, name->bytes, name->node.key_len);
+    put_server(op, server);
     if (op->result == RDL_ETIMEDOUT && (op->wait_ms > 0 || name->ops->busy != NULL))
-        (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, label,
+        (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, server,
                            (long long)op->wait_ms, name->ops->busy != NULL ? name->ops->busy : "somebody else holds it");
     else if (op->result == RDL_ESERVER && op->refused_words && op->words_len > 0)
-        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, label, op->words);
-    else if (op->result == RDL_ECONN && rdl__node_error(&name->client->node, RDL_ECONN, &why) < 0)
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, server, op->words);
+    else if (op->result == RDL_ENOREPLICAS)
+        explain_acks(op, lock, server, err);
+    else if (op->result == RDL_ECONN && op->detours > 0)
+        (void)rdl__err_set(err, RDL_ECONN, "%s %s at %s: no server takes it at the moment", thing, lock, server);
+    else if (op->result == RDL_ECONN && op->sent_to != NULL && rdl__node_error(&op->sent_to->node, RDL_ECONN, &why) < 0)
         (void)rdl__err_set(err, RDL_ECONN, "%s %s: %s", thing, lock, why.message);
     else if (op->result == RDL_EINVAL && op->words_len > 0)
         (void)rdl__err_set(err, RDL_EINVAL, "%s %s: %s", thing, lock, op->words);
     else
         (void)rdl__err_set(
-            err, (int)op->result, "%s %s at %s: %s", thing, lock, label,
+            err, (int)op->result, "%s %s at %s: %s", thing, lock, server,
             op->verb->texts != NULL && op->verb->texts((int)op->result) != NULL ? op->verb->texts((int)op->result) : text);
-    rdl__err_where(err, label, name->bytes, name->node.key_len);
+    rdl__err_where(err, server, name->bytes, name->node.key_len);
 }
 
 /* The callback of a lock's verb. */
@@ -402,11 +504,41 @@ static void run_callback(struct rdl__callback *callback)
 
 /* ---- sending: requests of either thread ---------------------------------------------------------------------------------- */
 
+/* Ask for the replicas' confirmation, in time for the call to hear of it. */
+static void put_wait(const rdl_op_t *op, struct rdl__buf *to)
+{
+    const struct rdl__settings *s = &rdl__op_name(op)->settings;
+    int64_t left_ms = op->deadline == RDL__NEVER ? INT32_MAX : (op->deadline - rdl__now()) / RDL__MS * 3 / 4;
+
+    rdl__cmd_wait(to, s->replicas,
+                  left_ms < 1                        ? 1
+                  : left_ms < s->replicas_timeout_ms ? (uint32_t)left_ms
+                                                     : s->replicas_timeout_ms);
+}
+
 static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
     op->verb->encode(op, to, eval);
+    if (req->ops->more > 0)
+        put_wait(op, to);
+}
+
+/* What the replicas have to say. */
+static void decode_acks(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    const struct rdl__settings *s = &rdl__op_name(op)->settings;
+    int64_t acks;
+
+    if (reply->type != RDL__REPLY_ERROR) {
+        op->acks = rdl__reply_integer(reply, &acks) && acks <= INT32_MAX ? (int32_t)acks : 0;
+        return;
+    }
+    atomic_store(&rdl__op_client(op)->wait_refused, true);
+    op->acks = s->replicas_if_able ? INT32_MAX : -1;
+    if (op->acks < 0 && !op->refused_words)
+        rdl__op_keep_words(op, reply->str, reply->len, false);
 }
 
 static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -414,11 +546,37 @@ static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
     (void)now;
+    if (req->ops->more > 0 && req->owed == 0) {
+        decode_acks(op, reply);
+        return;
+    }
     op->refused_words = false;
+    op->detour = (unsigned char)detour_of(op, reply);
+    if (op->detour != RDL__DETOUR_NONE)
+        return;
     if (reply->type == RDL__REPLY_ERROR)
         rdl__op_keep_words(op, reply->str, reply->len, true);
     else
         op->verb->decode(op, reply);
+}
+
+/* Until when one request may go unanswered. */
+static int64_t send_deadline(const rdl_op_t *op, int64_t now)
+{
+    int64_t most = rdl__after_ms(now, rdl__op_client(op)->outage_timeout_ms);
+
+    return op->deadline < most ? op->deadline : most;
+}
+
+static rdl__step_t sent_elsewhere(rdl_op_t *op)
+{
+    op->may_come = rdl__op_may_come(op);
+    op->sent_before = op->req.resent; /* which is kept from one sending to the next */
+    if (op->detours++ == 0)
+        op->detours_until = send_deadline(op, op->req.sent_at);
+    if (op->detours > AT_ONCE)
+        op->detour = RDL__DETOUR_LATER;
+    return rdl__send_it();
 }
 
 static rdl__step_t answered(rdl_op_t *op, int64_t now)
@@ -430,6 +588,9 @@ static rdl__step_t answered(rdl_op_t *op, int64_t now)
         rdl__metric(sinks, RDL_M_RTT_US, (now - op->req.sent_at) / RDL__US);
     if (op->req.eval)
         rdl__metric(sinks, RDL_M_SCRIPT_LOADS, 1);
+    if (op->detour != RDL__DETOUR_NONE && op->req.rc == RDL_OK)
+        return sent_elsewhere(op);
+    op->detours = 0;
     return op->verb->answered(op, now);
 }
 
@@ -437,34 +598,61 @@ static void done_on_loop(struct rdl__req *req, int64_t now)
 {
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
-    rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+    rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
     drive(op, answered(op, now), now);
 }
 
 static const struct rdl__req_ops blocking_ops = {.encode = encode, .decode = decode};
 static const struct rdl__req_ops loop_ops = {.encode = encode, .decode = decode, .done = done_on_loop};
+static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .more = 1};
+static const struct rdl__req_ops loop_acked_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .more = 1};
 
-/* Until when one request may go unanswered. */
-static int64_t send_deadline(const rdl_op_t *op, int64_t now)
+/* Is the request to be confirmed by replicas? */
+static bool wants_acks(const rdl_op_t *op)
 {
-    int64_t most = rdl__after_ms(now, rdl__op_client(op)->outage_timeout_ms);
+    const struct rdl__settings *s = &rdl__op_name(op)->settings;
 
-    return op->deadline < most ? op->deadline : most;
+    return s->replicas > 0 && op->verb->acked &&
+           !(s->replicas_if_able && atomic_load_explicit(&rdl__op_client(op)->wait_refused, memory_order_relaxed));
 }
 
-/* Everything of it is set before it may take over: it may be settled before whoever gave up hears of it. */
-static struct rdl__req *heir_of(rdl_op_t *op, int64_t now)
+/* The lane on which the request travels. */
+static struct rdl__lane *lane_of(const rdl_op_t *op)
 {
-    if (!op->verb->has_heir)
-        return NULL;
-    undo_prepare(op, send_deadline(op, now));
-    return &op->undo;
+    if (op->req.ops->more > 0)
+        return rdl__shard_acked_lane(op->shard);
+    return op->req.ops->done != NULL ? op->shard->loop_lane : rdl__shard_lane(op->shard, op->owner->index);
 }
 
-/* The request under way was given up: does its heir go on? */
+/* Make the request ready to go, and say where. */
+static void ready(rdl_op_t *op, const struct rdl__req_ops *ops)
+{
+    rdl__req_init(&op->req, ops);
+    op->sent_to = op->shard = rdl__name_shard(rdl__op_name(op));
+    if (op->detours == 0)
+        return;
+    op->req.resent = op->sent_before;
+    op->req.asking = op->detour == RDL__DETOUR_ASK;
+    if (op->req.asking)
+        op->sent_to = op->shard = op->ask;
+    op->detour = RDL__DETOUR_NONE;
+}
+
+/* It may be settled before whoever gave up hears of it: nothing is prepared for it then. */
+static const struct rdl__req_ops *heir_of(const rdl_op_t *op)
+{
+    return op->verb->has_heir ? &undo_ops : NULL;
+}
+
+/* Its request was given up: has it an heir that goes on? */
+static bool leaves_heir(const rdl_op_t *op, enum rdl__outcome outcome)
+{
+    return op->verb->has_heir && (outcome == RDL__UNSURE || op->verb->heir_mode == RDL__HEIR_REPLACES);
+}
+
 static void heir_begins(rdl_op_t *op, enum rdl__outcome outcome)
 {
-    if (op->verb->has_heir && (outcome == RDL__UNSURE || op->verb->heir_mode == RDL__HEIR_REPLACES))
+    if (leaves_heir(op, outcome))
         undo_begins(op);
 }
 
@@ -475,7 +663,7 @@ static rdl__step_t stopped(rdl_op_t *op, int code, enum rdl__outcome outcome)
         .kind = RDL__EV_STOPPED,
         .code = code,
         .unsure = outcome == RDL__UNSURE,
-        .connected = rdl__lane_up(rdl__op_client(op)->loop_lane),
+        .connected = op->detours == 0 && rdl__lane_up(op->shard->loop_lane),
     };
 
     if (op->verb->acquires)
@@ -485,22 +673,31 @@ static rdl__step_t stopped(rdl_op_t *op, int code, enum rdl__outcome outcome)
     return rdl__finish_with(outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN);
 }
 
+/* As `stopped`, while no request of it is in a lane: if it was being sent round, nobody else has seen to its heir. */
+static rdl__step_t stopped_between(rdl_op_t *op, int code)
+{
+    enum rdl__outcome outcome = op->detours > 0 && op->sent_before ? RDL__UNSURE : RDL__UNSENT;
+    rdl__step_t step = stopped(op, code, outcome);
+
+    step.undo = step.undo || (op->detours > 0 && leaves_heir(op, outcome));
+    return step;
+}
+
 /* ---- the caller's thread ------------------------------------------------------------------------------------------------- */
 
 /* Drive until the call has ended (true) or is handed to the loop, to wait (false).  @thread the caller's */
 static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
-    while (step.what == RDL__DO_SEND) {
+    while (step.what == RDL__DO_SEND && op->detour != RDL__DETOUR_LATER) {
         enum rdl__outcome outcome;
         int code;
 
-        rdl__req_init(&op->req, &blocking_ops);
+        ready(op, wants_acks(op) ? &blocking_acked_ops : &blocking_ops);
         if ((code = atomic_load(&op->cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
-            step = rdl__finish_with(code);
+            step = stopped_between(op, code);
             break;
         }
-        outcome = rdl__lane_call(rdl__client_lane(rdl__op_client(op), op->owner->index), &op->req, send_deadline(op, now),
-                                 heir_of(op, now), op->verb->heir_mode);
+        outcome = rdl__lane_call(lane_of(op), &op->req, send_deadline(op, now), heir_of(op), op->verb->heir_mode);
         now = rdl__now();
         if (outcome == RDL__ANSWERED) {
             step = answered(op, now);
@@ -513,17 +710,23 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
         conclude(op, step.rc, step.undo, false, now);
         return true;
     }
-    op->answer = step.hint_ms; /* for the loop, which goes to wait */
-    rdl__loop_post(rdl__op_client(op)->node.loop, &op->task);
+    op->answer = step.hint_ms; /* for the loop, which goes to wait, or sends it again in a while */
+    rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
     return false;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------------ */
 
+/* Does it wait to have the lock alone? */
+static bool waits_alone(const rdl_op_t *op)
+{
+    return !op->ops->shares && !op->verb->listens;
+}
+
 static void stop_waiting(rdl_op_t *op, bool used, int64_t now)
 {
     rdl__waiter_leave(&op->waiter, used, now);
-    if (op->waiting && !op->ops->shares)
+    if (op->waiting && waits_alone(op))
         atomic_fetch_sub(&rdl__op_name(op)->waiting, 1);
     op->waiting = false;
 }
@@ -532,23 +735,24 @@ static void stop_waiting(rdl_op_t *op, bool used, int64_t now)
 static int64_t look_again_ms(rdl_op_t *op)
 {
     int64_t lease_ms = rdl__op_lease_ms(op);
-    int64_t delay_ms = rdl__retry_delay_ms(&op->take.retry, op->take.tries, &op->rand);
+    int64_t delay_ms = rdl__take_delay_ms(&op->take, &op->rand);
 
     return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
 }
 
-/* Does it leave a place in a queue at the server, which is for whoever of this process waits? */
+/* Was it the last to wait, and is there perhaps a place in a queue at the server, which is for whoever of this process waits? One
+ * that was let in has left it. */
 static bool leaves_place(const rdl_op_t *op, int rc)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__op_name(op);
 
-    return op->verb->acquires && name->settings.in_order && rc != RDL_OK && op->take.tries > 0 && !op->undoing &&
-           atomic_load(&name->waiting) == 0;
+    return op->verb->acquires && name->settings.in_order && op->wait_ms > 0 && rc != RDL_OK && !op->undoing &&
+           !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
 static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 {
-    rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+    rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
     if (op->waiting &&
         step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
         rdl__waiter_hint(&op->waiter, look_again_ms(op), now);
@@ -558,18 +762,26 @@ static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
 {
-    rdl__req_init(&op->req, &loop_ops);
+    ready(op, wants_acks(op) ? &loop_acked_ops : &loop_ops);
     rdl__waiter_sent(&op->waiter);
-    rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, send_deadline(op, now));
-    rdl__lane_submit(rdl__op_client(op)->loop_lane, &op->req);
+    rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, send_deadline(op, now));
+    rdl__lane_submit(lane_of(op), &op->req);
 }
 
-/* The channel to wait on. Where the server names the successor each waiter has its own; who polls listens to none, and the name
+static void pause_on_loop(rdl_op_t *op, int64_t now)
+{
+    int64_t again = rdl__after_ms(now, DETOUR_PAUSE_MS);
+
+    op->pausing = true;
+    rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, again < op->detours_until ? again : op->detours_until);
+}
+
+/* The channel to wait on. Where the server names the successor each owner has its own; who polls listens to none, and the name
  * is only what those who wait for the same have in common. */
 static void put_listened(struct rdl__buf *to, const rdl_op_t *op)
 {
     const struct rdl__name *name = rdl__op_name(op);
-    char field[RDL__FIELD_MAX];
+    char place[RDL__FIELD_MAX];
 
     if (op->ops->polls)
         rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
@@ -578,7 +790,21 @@ static void put_listened(struct rdl__buf *to, const rdl_op_t *op)
     if (!rdl__queues(op->ops))
         return;
     rdl__buf_put(to, ":", 1);
-    rdl__buf_put(to, field, rdl__hold_field(field, name, op->ops, op->n));
+    rdl__buf_put(to, place, rdl__place(place, op));
+}
+
+static const struct rdl__waiter_ops waiter_ops;
+
+static void waiter_ready(rdl_op_t *op)
+{
+    rdl__waiter_init(&op->waiter, &waiter_ops);
+    op->waiter.news = (unsigned char)op->ops->news;
+    op->waiter.shares = op->ops->shares;
+    op->waiter.in_order = rdl__op_name(op)->settings.in_order;
+    op->waiter.listens = op->verb->listens;
+    if (!op->verb->on_record && op->count > 0)
+        op->waiter.wish = (uint32_t)op->count;
+    op->waiter.tried_at = op->take.tries > 0 ? op->req.sent_at : 0;
 }
 
 /* Join the waiters. RDL_OK: asleep; 1: to try again; RDL_ENOMEM. */
@@ -589,7 +815,8 @@ static int wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     int rc;
 
     if (op->deadline != RDL__NEVER)
-        rdl__loop_timer(name->client->node.loop, &op->timer, op->deadline);
+        rdl__loop_timer(rdl__client_loop(name->client), &op->timer, op->deadline);
+    waiter_ready(op);
     rdl__buf_init(&channel, &name->client->mem);
     put_listened(&channel, op);
     rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
@@ -599,31 +826,52 @@ static int wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     if (rc < 0)
         return rc;
     op->waiting = true;
-    if (!op->ops->shares)
+    if (waits_alone(op))
         atomic_fetch_add(&name->waiting, 1);
     return rc;
+}
+
+/* It is told to look, or its refusal was overtaken. */
+static rdl__step_t woken(rdl_op_t *op, int64_t now)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
+
+    return op->verb->woken != NULL ? op->verb->woken(op, now) : rdl__take_on(&op->take, &ev, &op->rand);
+}
+
+/* Go to sleep among the waiters, or back. False: *step is to be done instead. */
+static bool sleeps(rdl_op_t *op, rdl__step_t *step, int64_t now)
+{
+    struct rdl__take_event no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
+    int rc;
+
+    if (op->waiter.channel == NULL) {
+        if ((rc = wait_on_loop(op, step->hint_ms, now)) == RDL_OK)
+            return true;
+        *step = rc < 0 ? rdl__take_on(&op->take, &no_memory, &op->rand) : woken(op, now);
+        return false;
+    }
+    if (op->deadline != RDL__NEVER) /* before others are woken, who may end this call */
+        rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, op->deadline);
+    if (rdl__waiter_refused(&op->waiter, step->hint_ms, now))
+        return true;
+    *step = woken(op, now);
+    return false;
 }
 
 /* Carry out a step; the rest follows when something happens.  @thread loop */
 static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
-    struct rdl__take_event woken = {.kind = RDL__EV_WOKEN}, no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
-    int code = atomic_load(&op->cancel_code), rc;
+    int code = atomic_load(&op->cancel_code);
 
     if (step.what != RDL__DO_FINISH && code != RDL_OK)
-        step = stopped(op, code, RDL__UNSENT);
-    if (step.what == RDL__DO_WAIT && op->waiter.channel == NULL) {
-        if ((rc = wait_on_loop(op, step.hint_ms, now)) == RDL_OK)
+        step = stopped_between(op, code);
+    while (step.what == RDL__DO_WAIT)
+        if (sleeps(op, &step, now))
             return;
-        step = rdl__take_on(&op->take, rc < 0 ? &no_memory : &woken, &op->rand);
-    } else if (step.what == RDL__DO_WAIT) {
-        if (op->deadline != RDL__NEVER) /* before others are woken, who may end this call */
-            rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
-        if (rdl__waiter_refused(&op->waiter, step.hint_ms, now))
-            return;
-        step = rdl__take_on(&op->take, &woken, &op->rand);
-    }
-    if (step.what == RDL__DO_SEND)
+    if (step.what == RDL__DO_SEND && op->detour == RDL__DETOUR_LATER)
+        pause_on_loop(op, now);
+    else if (step.what == RDL__DO_SEND)
         send_on_loop(op, now);
     else
         finish_on_loop(op, &step, now);
@@ -632,9 +880,8 @@ static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
 static void go(struct rdl__waiter *waiter, int64_t now)
 {
     rdl_op_t *op = rdl__container(waiter, rdl_op_t, waiter);
-    struct rdl__take_event woken = {.kind = RDL__EV_WOKEN};
 
-    drive(op, rdl__take_on(&op->take, &woken, &op->rand), now);
+    drive(op, woken(op, now), now);
 }
 
 static const struct rdl__waiter_ops waiter_ops = {.go = go};
@@ -642,16 +889,19 @@ static const struct rdl__waiter_ops waiter_ops = {.go = go};
 /* End the call now, whatever it is doing.  @thread loop */
 static void stop(rdl_op_t *op, int code, int64_t now)
 {
-    enum rdl__outcome outcome = RDL__UNSENT;
     rdl__step_t step;
 
+    op->pausing = false;
     if (op->req.state == RDL__REQ_QUEUED || op->req.state == RDL__REQ_SENT || op->req.state == RDL__REQ_SETTLED) {
-        outcome = rdl__lane_give_up(rdl__op_client(op)->loop_lane, &op->req, heir_of(op, now), op->verb->heir_mode);
+        enum rdl__outcome outcome = rdl__lane_give_up(lane_of(op), &op->req, heir_of(op), op->verb->heir_mode);
+
         if (outcome == RDL__ANSWERED)
             return; /* and its `done` is about to run */
         heir_begins(op, outcome);
+        step = stopped(op, code, outcome);
+    } else {
+        step = stopped_between(op, code);
     }
-    step = stopped(op, code, outcome);
     finish_on_loop(op, &step, now);
 }
 
@@ -664,13 +914,13 @@ static bool end_queued(rdl_op_t *op, int code, int64_t now)
     queued = rdl__link_on(&op->pending);
     rdl__list_remove(&op->pending);
     if (queued)
-        rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task); /* it may have been about to set the timer */
+        rdl__loop_unpost(rdl__client_loop(rdl__op_client(op)), &op->task); /* it may have been about to set the timer */
     rdl__mutex_unlock(&rdl__op_name(op)->mu);
     if (!queued)
         return false;
     rdl__record_unref(op->rec);
     op->rec = NULL;
-    rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+    rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
     conclude(op, code, false, true, now);
     return true;
 }
@@ -679,6 +929,12 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 {
     rdl_op_t *op = rdl__container(timer, rdl_op_t, timer);
 
+    if (op->pausing && now < op->detours_until) {
+        op->pausing = false;
+        op->detour = RDL__DETOUR_NONE;
+        drive(op, rdl__send_it(), now);
+        return;
+    }
     if (!end_queued(op, RDL_ETIMEDOUT, now) && op->looped) /* else it is on its way to begin, and will see the time */
         stop(op, RDL_OK, now);
 }
@@ -724,18 +980,20 @@ static void on_task(struct rdl__task *task, int64_t now)
     if (op->was_queued && is_queued(op)) {
         set_deadline(op, op->started_at);
         if (op->verb->acquires && op->deadline != RDL__NEVER)
-            rdl__loop_timer(rdl__op_client(op)->node.loop, &op->timer, op->deadline);
+            rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, op->deadline);
         return;
     }
     if (op->was_queued) /* the two posts may have met: the verb before it ended while this one was on its way here */
-        rdl__loop_unpost(rdl__op_client(op)->node.loop, &op->task);
+        rdl__loop_unpost(rdl__client_loop(rdl__op_client(op)), &op->task);
     op->looped = true;
     if (op->take.state == RDL__TAKE_WAITING) {
         rdl__step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};
 
         drive(op, step, now);
+    } else if (op->detour == RDL__DETOUR_LATER) {
+        drive(op, rdl__send_it(), now);
     } else {
-        rdl__loop_timer_off(rdl__op_client(op)->node.loop, &op->timer);
+        rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
         drive(op, begin(op, now), now);
     }
 }
@@ -747,11 +1005,12 @@ static void cancel(struct rdl__underway *call, int code)
     rdl_op_t *op = rdl__container(call, rdl_op_t, underway);
     int none = RDL_OK;
 
-    if ((!op->verb->acquires && code == RDL_ECANCELED) || !atomic_compare_exchange_strong(&op->cancel_code, &none, code))
+    if (op->owed || (!op->verb->acquires && code == RDL_ECANCELED) ||
+        !atomic_compare_exchange_strong(&op->cancel_code, &none, code))
         return;
     ref(op);
     rdl__parker_post(&op->req.park, RDL__POST_CANCEL);
-    rdl__loop_post(rdl__op_client(op)->node.loop, &op->cancel_task);
+    rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->cancel_task);
 }
 
 /* A call that its own thread drives looks for itself, and one that is on its way to the loop will when it gets here. */
@@ -766,17 +1025,18 @@ static void on_cancel(struct rdl__task *task, int64_t now)
 }
 
 /* A call that consists of its undo alone. */
-void rdl__call_tidy(struct rdl__record *rec)
+void rdl__call_tidy(struct rdl__record *rec, int64_t n)
 {
     rdl_client_t *client = rec->name->client;
     struct rdl__order order = {.verb = &rdl__verb_release, .lease_ms = client->watchdog_lease_ms};
+    int64_t most_ms;
     rdl_op_t *op;
-    int64_t n;
 
     if (rdl__client_call_begins(client) < 0)
         return;
     rdl__mutex_lock(&rec->name->mu);
-    n = rec->n;
+    if ((most_ms = rdl__record_most_ms(rec, rdl__now())) > order.lease_ms)
+        order.lease_ms = most_ms;
     if (!rdl__list_empty(&rec->name->handles))
         order.lock = rdl__handle_ref(rdl__container(rec->name->handles.next, rdl_lock_t, link));
     rdl__mutex_unlock(&rec->name->mu);
@@ -789,10 +1049,9 @@ void rdl__call_tidy(struct rdl__record *rec)
     }
     op->n = n;
     op->ops = rec->ops; /* whichever end the handle is of */
-    undo_prepare(op, rdl__now());
     undo_begins(op);
     undo_gate(op);
-    rdl__loop_post(client->node.loop, &op->undo_task);
+    post_undo(op);
     unref(op);
 }
 
@@ -807,7 +1066,8 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
     rdl_op_t *op;
     int rc;
 
-    if ((rc = rdl__client_call_begins(client)) < 0)
+    rc = order->owed ? rdl__client_debt_begins(client) : rdl__client_call_begins(client);
+    if (rc < 0)
         return rdl__err_set(err, rc, NULL);
     if (owner == NULL && (rc = rdl__owner_self(client, &owner)) < 0)
         goto fail;
@@ -837,7 +1097,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 
     if (rdl__lock_joint(order->lock))
         return rdl__joint_call(order, err);
-    if (rdl__loop_here(client->node.loop))
+    if (rdl__loop_here(rdl__client_loop(client)))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on the client's loop thread would wait for itself");
     if ((rc = rdl__client_call_begins(client)) < 0) /* so that the client stays whole until the outcome is told */
         return rdl__err_set(err, rc, NULL);
@@ -869,7 +1129,7 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
     if (ret_op != NULL)
         op = *ret_op;
     if (rc > 0)
-        rdl__loop_post(rdl__op_client(op)->node.loop, &op->task);
+        rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
     if (ret_op == NULL)
         unref(op);
     return RDL_OK;

@@ -23,6 +23,9 @@ extern const struct rdl__verb rdl__verb_extend; /* lease_ms */
 extern const struct rdl__verb rdl__verb_force;
 extern const struct rdl__verb rdl__verb_is_locked;
 extern const struct rdl__verb rdl__verb_remaining;
+extern const struct rdl__verb rdl__verb_listen; /* of types whose waiters share a channel; direct */
+
+#define RDL__HEARD 1 /* to its function: maybe the lock is free */
 
 /* What to do. Arguments are checked already. */
 struct rdl__order {
@@ -31,12 +34,14 @@ struct rdl__order {
     rdl_owner_t *owner; /* NULL: the calling thread's */
     int64_t wait_ms;
     int64_t lease_ms;
-    int64_t count;         /* of permits */
+    int64_t count;         /* of permits; its absolute value below 2^31 */
     rdl_permit_t *permits; /* as many; the caller's, or to be copied, as the verb says */
     rdl__callback_fn *fn;  /* asynchronous: the type's kind of callback; runs where callbacks run; may be NULL */
     void *arg;
     bool once;   /* an acquire that does not wait for the lock: wait_ms is how long the answer may take (0: as ever) */
     bool direct; /* fn runs on the loop as the call ends, never inside rdl__call_async, and must not block */
+    bool owed;   /* not an acquire: closing the client neither refuses nor ends it, but waits for it as for an undo */
+    rdl_op_t **reserve; /* the call's memory if there is none to be had, of the client's; NULL afterwards. May be NULL */
 };
 
 /* Do it and wait. Returns the verb's result. */
@@ -45,7 +50,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err);
 /* Do it on the loop. RDL_OK, or an error and then fn never runs. */
 int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
 
-/* Release the hold that was lost, in case the server still has it; best effort, nobody waits.  @thread any  @locks none */
-void rdl__call_tidy(struct rdl__record *rec);
+/* Release the hold n that was lost, in case the server still has it; best effort, nobody waits.  @thread any  @locks none */
+void rdl__call_tidy(struct rdl__record *rec, int64_t n);
 
 #endif

@@ -44,12 +44,16 @@ static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
         rdl__watchdog_gone(wd, &op->rec->hold);
         return rdl__finish_with(RDL_ELOST);
     }
+    if (!rdl__op_acked(op))
+        return rdl__finish_with(RDL_ENOREPLICAS);
     return rdl__finish_with(rdl__watchdog_raise(wd, &op->rec->hold, op->req.sent_at, op->lease_ms, false, now) ? RDL_OK
                                                                                                                : RDL_ELOST);
 }
 
 const struct rdl__verb rdl__verb_extend = {
     .on_record = true,
+    .acked = true,
+    .prolongs = true,
     .begin = extend_begin,
     .encode = extend_encode,
     .decode = extend_decode,

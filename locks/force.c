@@ -18,9 +18,10 @@ static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
         op->ops->encode_holder(to, name->bytes, name->node.key_len);
         return;
     }
-    rdl__script_begin(to, op->ops->force, eval, rdl__key_count(name), 1);
+    rdl__script_begin(to, op->ops->force, eval, rdl__key_count(name), 1 + rdl__publish_args(name));
     rdl__put_keys(to, name);
     rdl__cmd_arg(to, op->words, op->words_len);
+    rdl__put_publish_last(to, name);
 }
 
 static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
@@ -37,7 +38,9 @@ static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__op_keep_words(op, field, len, false);
 }
 
-/* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole.  @locks the name's */
+/* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole: with the holder that was
+ * named go those who had it before that was asked for. Who came meanwhile may have it since; its renewal will tell.
+ * @locks the name's */
 static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
@@ -45,7 +48,9 @@ static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
 
     if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
-    return op->ops->partner != NULL || (len == op->words_len && memcmp(field, op->words, len) == 0);
+    if (len == op->words_len && memcmp(field, op->words, len) == 0)
+        return true;
+    return op->ops->partner != NULL && !op->req.resent && rec->held_since < op->req.sent_at;
 }
 
 /* One such record, with a reference; NULL: there is none. */

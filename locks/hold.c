@@ -17,19 +17,24 @@ static size_t hold_field(const struct rdl__hold *hold, char *to)
     return rdl__hold_field(to, rec->name, rec->ops, rec->n);
 }
 
-static void hold_pin(struct rdl__hold *hold)
+/* n and token change only while the hold is not with the watchdog. */
+static struct rdl__hold_id hold_pin(struct rdl__hold *hold)
 {
-    atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    atomic_fetch_add(&rec->refs, 1);
+    return (struct rdl__hold_id){.n = rec->n, .token = rec->token};
 }
 
-static void hold_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                         rdl_loss_reason_t reason, int64_t now)
 {
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
     (void)now;
     if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
-        rdl__call_tidy(rec); /* the server's clock may still grant it (PROTOCOL.md, 3) */
-    rdl__record_tell(rec, state, reason);
+        rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (PROTOCOL.md, 3) */
+    rdl__record_tell(rec, id, state, reason);
     rdl__record_unref(rec);
 }
 
@@ -45,9 +50,15 @@ static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
     return rdl__trust_ms(rec->name, rec->ops, lease_ms);
 }
 
+static struct rdl__acks hold_acks(const struct rdl__hold *hold)
+{
+    return rdl__name_acks(rdl__container(hold, struct rdl__record, hold)->name);
+}
+
 const struct rdl__hold_ops rdl__hold_ops = {
     .script = hold_script,
     .trust_ms = hold_trust_ms,
+    .acks = hold_acks,
     .key = hold_key,
     .field = hold_field,
     .pin = hold_pin,

@@ -21,7 +21,11 @@ static inline bool rdl__lock_joint(const rdl_lock_t *lock)
 }
 
 /* The handle's client; of a composite, its first member's: there its callbacks run and its timers go off. */
-rdl_client_t *rdl__lock_client(const rdl_lock_t *lock);
+rdl_client_t *rdl__joint_home(const rdl_lock_t *lock);
+static inline rdl_client_t *rdl__lock_client(const rdl_lock_t *lock)
+{
+    return rdl__lock_joint(lock) ? rdl__joint_home(lock) : lock->name->client;
+}
 
 /* Its name: of a composite, its members' with a `+` between them. */
 const char *rdl__lock_name(const rdl_lock_t *lock, size_t *ret_len);

@@ -55,6 +55,22 @@ static const struct rdl__verb try_set_verb = {
     .texts = rdl__done_or_not,
 };
 
+/* It is counted, here; the guard tells a successor whether it was counted there. */
+static void counted(const rdl_op_t *op, int64_t now)
+{
+    rdl__guarded_note(op, op->verb->script, rdl__guarded_put_again, true, now);
+}
+
+static rdl__step_t count_down_answered(rdl_op_t *op, int64_t now)
+{
+    rdl__step_t step = rdl__answer_is(op, op->answer);
+
+    if (step.rc < 0)
+        return rdl__guarded_failed(op, step.rc);
+    counted(op, now);
+    return step;
+}
+
 static const struct rdl__verb count_down_verb = {
     .script = RDL__SCRIPT_LATCH_COUNT_DOWN,
     .has_heir = true,
@@ -62,8 +78,9 @@ static const struct rdl__verb count_down_verb = {
     .begin = rdl__guarded_begin,
     .encode = rdl__guarded_encode,
     .decode = rdl__decode_number,
-    .answered = rdl__guarded_answered,
+    .answered = count_down_answered,
     .put_undo = rdl__guarded_put_again,
+    .undone = counted,
     .texts = rdl__goes_on,
 };
 

@@ -45,13 +45,19 @@ static int resolve_fencing(const struct rdl__lock_ops *ops, rdl_fencing_t *fenci
     return RDL_OK;
 }
 
-/* How waiters stand in the type's queue, if it has one. */
-static int resolve_queue(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, rdl_err_t *err)
+/* How long a waiter lives that has a place in the type's queue, or leaves a mark. */
+static int resolve_life(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, rdl_err_t *err)
 {
-    if (!rdl__queues(ops)) {
-        if (o->nonreentrant || o->waiter_life_ms != 0)
-            return rdl__err_set(err, RDL_EINVAL, "lock option %s is for fair locks",
-                                o->nonreentrant ? "nonreentrant" : "waiter_life_ms");
+    if (o->prefer_writers && ops->marks == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "lock option prefer_writers is for read-write locks, not for a %s lock",
+                            ops->name);
+    if (!rdl__queues(ops) && o->nonreentrant)
+        return rdl__err_set(err, RDL_EINVAL, "lock option nonreentrant is for fair locks");
+    if (!rdl__queues(ops) && !o->prefer_writers) {
+        if (o->waiter_life_ms != 0)
+            return rdl__err_set(
+                err, RDL_EINVAL,
+                "lock option waiter_life_ms is for fair locks, and with prefer_writers for read-write locks");
         return RDL_OK;
     }
     if (o->waiter_life_ms == 0)
@@ -79,6 +85,29 @@ static int resolve_peer_watchdog(const struct rdl__lock_ops *ops, int64_t *peer_
         *peer_ms = PEER_WATCHDOG_MS;
     else if (*peer_ms == RDL_NO_PEER)
         *peer_ms = 0;
+    return RDL_OK;
+}
+
+#define REPLICAS_MAX 255
+#define REPLICAS_TIMEOUT_MS 100
+#define REPLICAS_TIMEOUT_MAX_MS 1000
+
+/* How many replicas have to confirm a hold. What a release of the server's own grants, nobody has asked them about. */
+static int resolve_replicas(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (o->replicas < 0 || o->replicas > REPLICAS_MAX)
+        return rdl__err_set(err, RDL_EINVAL, "lock option replicas is %d: it must be 0 to %d", (int)o->replicas,
+                            REPLICAS_MAX);
+    if (o->replicas == 0 && (o->replicas_timeout_ms != 0 || o->replicas_if_able))
+        return rdl__err_set(err, RDL_EINVAL, "lock option %s is nothing without replicas",
+                            o->replicas_if_able ? "replicas_if_able" : "replicas_timeout_ms");
+    if (o->replicas > 0 && rdl__queues(ops))
+        return rdl__err_set(err, RDL_EINVAL, "lock option replicas is not for a %s lock", ops->name);
+    if (o->replicas > 0 && o->replicas_timeout_ms == 0)
+        o->replicas_timeout_ms = REPLICAS_TIMEOUT_MS;
+    if (o->replicas_timeout_ms < 0 || o->replicas_timeout_ms > REPLICAS_TIMEOUT_MAX_MS)
+        return rdl__err_set(err, RDL_EINVAL, "lock option replicas_timeout_ms is %lld: it must be 1 to %d",
+                            (long long)o->replicas_timeout_ms, REPLICAS_TIMEOUT_MAX_MS);
     return RDL_OK;
 }
 
@@ -151,6 +180,11 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
 
 /* ---- types --------------------------------------------------------------------------------------------------------------- */
 
+/* Fields of struct rdl__settings; the values are known to fit. */
+#define HOUR_BITS 0x3fffff
+#define DAY_BITS 0x7ffffff
+#define SECOND_BITS 0x3ff
+
 static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
 {
     if (ops->polls && o->retry.kind == RDL_RETRY_NONE)
@@ -173,17 +207,22 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
-        (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_queue(ops, &o, err)) < 0 ||
-        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 ||
+        (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_life(ops, &o, err)) < 0 ||
+        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 || (rc = resolve_replicas(ops, &o, err)) < 0 ||
+        (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
-        .retry = (unsigned char)o.retry.kind,
-        .retry_min_ms = (int32_t)o.retry.min_ms,
-        .retry_max_ms = (int32_t)o.retry.max_ms,
-        .own_ms = (int32_t)(rdl__queues(ops) ? o.waiter_life_ms : o.peer_watchdog_ms),
-        .fencing = (unsigned char)o.fencing,
+        .retry = (uint32_t)o.retry.kind & 7,
+        .retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS,
+        .retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS,
+        .life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS,
+        .trust_ms = (uint32_t)o.peer_watchdog_ms & DAY_BITS,
+        .fencing = (uint32_t)o.fencing & 3,
         .reentrant = ops->reentrant && !o.nonreentrant,
+        .replicas = (uint32_t)o.replicas & 0xff,
+        .replicas_timeout_ms = (uint32_t)o.replicas_timeout_ms & SECOND_BITS,
+        .replicas_if_able = o.replicas_if_able,
     };
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }
@@ -241,7 +280,8 @@ static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *cl
                          struct rdl__joint_options *ret, rdl_err_t *err)
 {
     if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0 ||
-        o->peer_watchdog_ms != 0)
+        o->peer_watchdog_ms != 0 || o->prefer_writers || o->replicas != 0 || o->replicas_timeout_ms != 0 ||
+        o->replicas_if_able)
         return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock", ops->type);
     if (!ops->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))
         return rdl__err_set(err, RDL_EINVAL, "lock options node_timeout_ms and min_uptime_ms are for red locks");

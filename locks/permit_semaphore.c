@@ -94,11 +94,10 @@ static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int scr
     rdl__put_channel(to, name);
 }
 
-/* A take, or what undoes it. */
-static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script)
+/* A take, or what undoes it: all but the ids. */
+static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place)
 {
     const struct rdl__name *name = rdl__op_name(op);
-    unsigned char id[ID_BYTES];
 
     put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + (size_t)op->count);
     if (name->settings.in_order)
@@ -107,11 +106,17 @@ static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int scr
         rdl__cmd_arg(to, "never", 5);
     else
         rdl__cmd_int(to, op->lease_ms);
-    rdl__cmd_arg(to, "publish", 7);
-    rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
-    rdl__cmd_int(to, op->wait_ms > 0);
+    rdl__put_publish(to, rdl__op_name(op));
+    rdl__put_turn(op, to, place);
+}
+
+static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place)
+{
+    unsigned char id[ID_BYTES];
+
+    put_take_head(op, to, eval, script, place);
     for (int64_t i = 0; i < op->count; i++) {
-        id_make(name->client, op->n + i, id);
+        id_make(rdl__op_client(op), op->n + i, id);
         rdl__cmd_arg(to, id, sizeof id);
     }
 }
@@ -131,12 +136,22 @@ static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
 
 static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take(op, to, eval, RDL__SCRIPT_PERMIT_TAKE);
+    put_take(op, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT);
 }
 
 static void take_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO);
+    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LEFT);
+}
+
+static void take_put_past(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE);
+}
+
+static void take_undone(const rdl_op_t *op, int64_t now)
+{
+    rdl__guarded_note(op, RDL__SCRIPT_PERMIT_UNDO, take_put_past, false, now);
 }
 
 /* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. */
@@ -177,32 +192,56 @@ static const struct rdl__verb take_verb = {
     .decode = take_decode,
     .answered = take_answered,
     .put_undo = take_put_undo,
+    .undone = take_undone,
 };
 
 /* ---- giving back --------------------------------------------------------------------------------------------------------- */
 
-static void release_put(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void put_ids(const rdl_op_t *op, struct rdl__buf *to)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)op->count);
-    rdl__cmd_arg(to, "publish", 7);
     for (int64_t i = 0; i < op->count; i++)
         put_id(to, &op->permits[i]);
 }
 
 static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    release_put(op, to, eval);
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)op->count);
+    rdl__put_publish(to, rdl__op_name(op));
+    put_ids(op, to);
 }
 
-/* A repeat finds its own work done. */
+/* What goes on when the caller has left without an answer gives back whatever is still taken: nobody is there to be told that
+ * a permit had expired, and to give back the others. */
+static void release_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE);
+    put_ids(op, to);
+}
+
+static void released(const rdl_op_t *op, int64_t now)
+{
+    rdl__guarded_note(op, RDL__SCRIPT_PERMIT_UNDO, release_put_undo, false, now);
+}
+
+/* It may stand in for the release itself, which gives back all or none. */
+static bool release_short(const struct rdl__reply *reply)
+{
+    int64_t answer;
+
+    return rdl__reply_integer(reply, &answer) && answer == RDL__NO_HOLD;
+}
+
+/* A repeat that finds none of them finds its own work done; one that finds some, that a permit had expired. */
 static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
 {
     int rc = rdl__answer_failed(op);
 
-    (void)now;
     if (rc < 0)
-        return (rdl__step_t){.what = RDL__DO_FINISH, .rc = rc, .undo = rc != RDL_ECLOSED};
-    return op->answer == RDL__NO_HOLD && !op->req.resent ? rdl__finish_with(RDL_ELOST) : rdl__answer_is(op, RDL_OK);
+        return rdl__guarded_failed(op, rc);
+    if (op->answer == RDL__NO_HOLD || (op->answer == 0 && !op->req.resent))
+        return rdl__finish_with(RDL_ELOST);
+    released(op, now);
+    return rdl__answer_is(op, RDL_OK);
 }
 
 static const char *release_texts(int code)
@@ -218,7 +257,9 @@ static const struct rdl__verb release_verb = {
     .encode = release_encode,
     .decode = rdl__decode_number,
     .answered = release_answered,
-    .put_undo = release_put,
+    .put_undo = release_put_undo,
+    .undone = released,
+    .undo_short = release_short,
     .texts = release_texts,
 };
 
@@ -227,7 +268,7 @@ static const struct rdl__verb release_verb = {
 static void extend_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     put_head(op, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
-    rdl__cmd_arg(to, "publish", 7);
+    rdl__put_publish(to, rdl__op_name(op));
     rdl__cmd_int(to, op->lease_ms);
     put_id(to, op->permits);
 }
@@ -275,7 +316,7 @@ static const struct rdl__verb remaining_verb = {
 static void look_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     put_head(op, to, eval, RDL__SCRIPT_PERMIT_LOOK, 0, 1);
-    rdl__cmd_arg(to, "publish", 7);
+    rdl__put_publish(to, rdl__op_name(op));
 }
 
 /* Element i of what the script answers. */
@@ -320,16 +361,18 @@ static const struct rdl__verb acquired_verb = {
 
 static void set_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_SET, 0, 2);
-    rdl__cmd_arg(to, "publish", 7);
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_SET, rdl__guard_keys(op), 3);
+    rdl__put_guards(op, to);
+    rdl__put_publish(to, rdl__op_name(op));
     rdl__cmd_int(to, op->count);
+    rdl__cmd_int(to, rdl__guard_ms(rdl__op_client(op)));
 }
 
 static const struct rdl__verb set_verb = {
-    .begin = rdl__begin_by_asking,
+    .begin = rdl__guarded_begin,
     .encode = set_encode,
     .decode = rdl__decode_number,
-    .answered = look_answered,
+    .answered = rdl__guarded_answered,
     .texts = rdl__done_or_not,
 };
 

@@ -83,6 +83,7 @@ const struct rdl__verb rdl__verb_add_permits = {
     .decode = rdl__decode_number,
     .answered = rdl__guarded_answered,
     .put_undo = rdl__guarded_put_again,
+    .undone = rdl__guarded_settled,
     .texts = rdl__goes_on,
 };
 

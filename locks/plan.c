@@ -12,6 +12,8 @@ void rdl__plan_ask(struct rdl__plan *p, unsigned i, enum rdl__part_order order, 
     part->order = (unsigned char)order;
     part->bound_ms = bound_ms;
     part->given_up = false;
+    part->was_open = part->open;
+    part->open = false;
     part->code = RDL_OK;
     part->until = 0;
     p->out++;
@@ -21,6 +23,7 @@ static void release(struct rdl__part *part)
 {
     part->state = RDL__PART_FREE;
     part->order = RDL__PART_RELEASE;
+    part->open = true;
 }
 
 void rdl__plan_let_go(struct rdl__plan *p, unsigned i)
@@ -34,6 +37,7 @@ void rdl__plan_let_go(struct rdl__plan *p, unsigned i)
         if (part->order == RDL__PART_TRY || part->order == RDL__PART_WAIT) { /* it has not begun */
             part->state = RDL__PART_FREE;
             part->order = RDL__PART_NOTHING;
+            part->open |= part->was_open;
         } else if (part->order == RDL__PART_EXTEND) {
             release(part);
         } else {
@@ -53,13 +57,17 @@ bool rdl__plan_note(struct rdl__plan *p, const struct rdl__plan_event *ev)
     part->given_up = false;
     part->code = ev->code;
     part->until = ev->until;
-    part->young = ev->young;
+    part->uncounted = ev->uncounted;
     if (ev->code == RDL_OK)
         part->state = RDL__PART_TAKEN;
+    else if (!wanted) /* why says nothing about the round that is under way */
+        part->state = RDL__PART_FREE;
     else
         part->state = ev->code == RDL_ETIMEDOUT ? RDL__PART_REFUSED : RDL__PART_FAILED;
     if (!wanted && part->state == RDL__PART_TAKEN)
         release(part);
+    else if (!wanted && ev->code != RDL_ETIMEDOUT) /* it was not tried, maybe */
+        part->open |= part->was_open;
     return wanted;
 }
 
@@ -98,7 +106,7 @@ static unsigned as_long(const struct rdl__plan *p, int64_t than)
     unsigned count = 0;
 
     for (unsigned i = 0; i < p->n; i++)
-        count += p->part[i].state == RDL__PART_TAKEN && !p->part[i].young && p->part[i].until >= than;
+        count += p->part[i].state == RDL__PART_TAKEN && !p->part[i].uncounted && p->part[i].until >= than;
     return count;
 }
 

@@ -1,6 +1,6 @@
 /* plan.h - acquiring several locks as one: a pure machine, events in, orders out.
  *
- * It reads no clock and owns no call. The driver (joint.c) tells what happened, then carries out the order that each part
+ * It reads no clock and owns no call. The driver (joint_take.c) tells what happened, then carries out the order that each part
  * was left with and sets the timer. Two machines share this face: multi.c wants all of its parts, red.c a majority.
  *
  * A part:     FREE --TRY, WAIT--> ASKED --granted--> TAKEN --RELEASE--> FREE
@@ -34,7 +34,9 @@ struct rdl__part {
     unsigned char state;
     unsigned char order; /* the driver takes it off */
     bool given_up;       /* ASKED, but its answer is no longer wanted */
-    bool young;          /* TAKEN from a server that may have forgotten an earlier holder: does not count */
+    bool uncounted;      /* TAKEN, but from a server that may have forgotten an earlier holder, or that is counted already */
+    bool open;           /* red.c: maybe free; it was released, by us or by others, since it was asked for */
+    bool was_open;       /* before it was asked for last: so it is still, unless that was answered */
     int code;            /* FAILED: why */
     int64_t bound_ms;
     int64_t until; /* TAKEN: valid until then */
@@ -63,16 +65,20 @@ struct rdl__plan {
     unsigned culprit;   /* DONE with an error: a part that stands for it */
     int64_t wake_at;    /* send RDL__PLAN_TIMER then; RDL__NEVER: no need */
     int rc;             /* DONE: the outcome; PAUSE: what it would be */
+    int64_t round_at;   /* red.c: when the round began */
+    int64_t round_ns;   /* and how long the last one took */
+    bool hurried;       /* the round, or the one to come, was brought forward by news */
+    unsigned in_vain;   /* of those were lost */
 };
 
-enum rdl__plan_event_kind { RDL__PLAN_START, RDL__PLAN_ANSWER, RDL__PLAN_TIMER, RDL__PLAN_STOP };
+enum rdl__plan_event_kind { RDL__PLAN_START, RDL__PLAN_ANSWER, RDL__PLAN_TIMER, RDL__PLAN_STOP, RDL__PLAN_NEWS };
 
 struct rdl__plan_event {
     enum rdl__plan_event_kind kind;
     int64_t now;
-    unsigned part; /* ANSWER, and the next three */
+    unsigned part; /* ANSWER, and the next three; NEWS: that has been released, or may have been without our hearing of it */
     int code;      /* RDL_OK, RDL_ETIMEDOUT: somebody else has it, or another error. STOP: why */
-    bool young;
+    bool uncounted;
     int64_t until;
 };
 
@@ -80,6 +86,7 @@ struct rdl__plan_ops {
     const char *type; /* what rdl_lock_type says */
     void (*on)(struct rdl__plan *p, const struct rdl__plan_event *ev);
     bool majority;     /* a minority may be missing, at taking and for as long as it is held */
+    bool wants_news;   /* from its first PAUSE on, what is heard of parts is fed to it */
     rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
 };
 

@@ -7,6 +7,11 @@
  * A writer may read as well and then give up writing, so that readers come in (a downgrade). A reader may not write: it would
  * wait for itself, and is told so at once, by its own record.
  *
+ * Where writers are preferred, one that is refused because of readers leaves a mark of its own beside the lock, with a time to
+ * live, and its hint makes it renew that. Readers are not let in beside a mark, unless they hold the lock already. The marks
+ * go when a writer gets in: then whoever waits has the same chance when that one leaves. A writer that gives up takes its mark
+ * away by its release; if it was the last, the release tells those who wait by a message that only ours understand.
+ *
  * Whoever shares the lock is never queued behind others of this process, because a try may be granted at any time, and who
  * is let in lets in all who share (waiters.c).
  */
@@ -17,6 +22,7 @@
 
 #define CHANNEL "redisson_rwlock"
 #define WRITE ":write"
+#define MARKS "redlatch_rwlock_writers"
 
 /* Everything that is in the hash: `mode` and holds. */
 static void encode_holder(struct rdl__buf *to, const char *name, size_t len)
@@ -66,6 +72,7 @@ const struct rdl__lock_ops rdl__read_ops = {
     .mode = "read",
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
+    .marks = MARKS,
     .take = RDL__SCRIPT_READ_TAKE,
     .release = RDL__SCRIPT_READ_RELEASE,
     .renew = RDL__SCRIPT_READ_RENEW,
@@ -83,6 +90,7 @@ const struct rdl__lock_ops rdl__write_ops = {
     .ending = WRITE,
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
+    .marks = MARKS,
     .take = RDL__SCRIPT_WRITE_TAKE,
     .release = RDL__SCRIPT_WRITE_RELEASE,
     .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */

@@ -56,7 +56,9 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing && a->reentrant == b->reentrant && a->own_ms == b->own_ms && a->in_order == b->in_order;
+           a->fencing == b->fencing && a->reentrant == b->reentrant && a->life_ms == b->life_ms &&
+           a->trust_ms == b->trust_ms && a->in_order == b->in_order && a->replicas == b->replicas &&
+           a->replicas_timeout_ms == b->replicas_timeout_ms && a->replicas_if_able == b->replicas_if_able;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
@@ -109,13 +111,31 @@ static void enlist(rdl_lock_t *lock)
     rdl__mutex_unlock(&lock->name->mu);
 }
 
+/* A lock's keys, and its channel, must be at one server. */
+static int check_slots(const struct rdl__lock_ops *ops, const char *name, size_t len, rdl_err_t *err)
+{
+    const char *why = NULL;
+
+    if (!rdl__name_one_slot(name, len))
+        why = len == 0 ? "it is empty" : "with these braces its keys would lie in several slots";
+    else if (ops->channel_wraps && memchr(name, '{', len) != NULL)
+        why = "the channel of such a name with a hash tag would lie in another slot";
+    if (why == NULL)
+        return RDL_OK;
+    (void)rdl__err_set(err, RDL_EINVAL, "a cluster cannot have a %s of this name: %s", rdl__thing(ops), why);
+    rdl__err_where(err, NULL, name, len);
+    return RDL_EINVAL;
+}
+
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
                      const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
-    rdl_lock_t *lock = rdl__zalloc(&client->mem, sizeof *lock);
+    rdl_lock_t *lock;
     int rc;
 
-    if (lock == NULL)
+    if (client->map != NULL && (rc = check_slots(ops, name, len, err)) < 0)
+        return rc;
+    if ((lock = rdl__zalloc(&client->mem, sizeof *lock)) == NULL)
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     rdl__mutex_lock(&client->names_mu);
     if ((rc = name_find_or_make(client, ops, name, len, settings, &lock->name, err)) == RDL_OK)
@@ -212,6 +232,8 @@ void rdl__handle_drop(rdl_lock_t *lock)
     if (last)
         rdl__table_remove(&client->names, &name->node);
     rdl__mutex_unlock(&client->names_mu);
+    if (last && rdl__queues(name->ops))
+        rdl__client_sweep(client);
     while (last && (rec = next_abandoned(name)) != NULL) {
         forget_hold(rec);
         rdl__record_unref(rec);
@@ -221,17 +243,29 @@ void rdl__handle_drop(rdl_lock_t *lock)
 
 /* ---- records ------------------------------------------------------------------------------------------------------------- */
 
-static void run_event(struct rdl__callback *callback);
+static void notice_init(struct rdl__notice *notice, struct rdl__record *rec);
 
-struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+static struct rdl__record *find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                bool orphaned)
 {
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (rec->owner == owner && rec->ops == ops && !rec->orphaned)
+        if (rec->owner == owner && rec->ops == ops && rec->orphaned == orphaned && (!orphaned || rec->active != NULL))
             return rec;
     }
     return NULL;
+}
+
+struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    return find(name, owner, ops, false);
+}
+
+struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
+                                            const struct rdl__lock_ops *ops)
+{
+    return find(name, owner, ops, true);
 }
 
 struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
@@ -303,8 +337,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     rec->owner = rdl__owner_ref(owner);
     atomic_init(&rec->refs, 2); /* the list's, the tie's */
     rdl__list_init(&rec->pending);
-    rdl__list_init(&rec->event.link);
-    rec->event.run = run_event;
+    notice_init(&rec->notice, rec);
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
     rdl__list_init(&rec->hold.due);
@@ -323,12 +356,20 @@ size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl_
 
 int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms)
 {
-    int64_t most = name->settings.own_ms;
+    int64_t most = name->settings.trust_ms;
 
     return ops->shares && most > 0 && most < lease_ms ? most : lease_ms;
 }
 
-void rdl__record_set_count(struct rdl__record *rec, int64_t count)
+int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
+{
+    const rdl_client_t *client = rec->name->client;
+    int64_t by = rec->renewed ? rdl__watchdog_expiry(client->watchdog, now, client->watchdog_lease_ms) : now;
+
+    return (rec->ends_by > by ? rec->ends_by - now : by - now) / RDL__MS + 1;
+}
+
+void rdl__record_set_count(struct rdl__record *rec, int32_t count)
 {
     rdl__mutex_lock(&rec->name->mu);
     rec->count = count;
@@ -353,7 +394,7 @@ void rdl__record_retire(struct rdl__record *rec)
     struct rdl__record *leaving = NULL;
     bool untied = false;
 
-    if (!busy && rec->orphaned) {
+    if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
         leaving = rec;
         if (name->idle == rec)
             name->idle = NULL;
@@ -427,36 +468,60 @@ static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
 
 static void run_event(struct rdl__callback *callback)
 {
-    struct rdl__record *rec = rdl__container(callback, struct rdl__record, event);
+    struct rdl__notice *notice = rdl__container(callback, struct rdl__notice, event), what;
+    struct rdl__record *rec = notice->rec;
     struct rdl__name *name = rec->name;
     char field[RDL__FIELD_MAX + 1];
     rdl_loss_t loss = {.owner = field};
-    rdl_loss_reason_t risk_reason, loss_reason;
-    int64_t left;
-    unsigned news;
+    int64_t left = 0;
 
     rdl__mutex_lock(&name->mu);
-    news = rec->news;
-    rec->news = 0;
-    risk_reason = rec->risk_reason;
-    loss_reason = rec->loss_reason;
-    loss.token = rec->news_token;
-    field[rdl__hold_field(field, name, rec->ops, rec->news_n)] = '\0';
-    rdl__mutex_unlock(&name->mu);
-    if (news & (1u << RDL_AT_RISK)) {
+    what = *notice;
+    notice->states = 0;
+    if (rec->latest == notice)
+        rec->latest = NULL;
+    if (rec->n == what.n)
         (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
+    rdl__mutex_unlock(&name->mu);
+    if (notice != &rec->notice)
+        rdl__free(&name->client->mem, notice, sizeof *notice);
+    loss.token = what.token;
+    field[rdl__hold_field(field, name, rec->ops, what.n)] = '\0';
+    if (what.states & (1u << RDL_AT_RISK)) {
         loss.state = RDL_AT_RISK;
-        loss.reason = risk_reason;
+        loss.reason = what.risk_reason;
         loss.remaining_ms = left / RDL__MS;
         tell_all(rec, &loss);
     }
-    if (news & (1u << RDL_LOST)) {
+    if (what.states & (1u << RDL_LOST)) {
         loss.state = RDL_LOST;
-        loss.reason = loss_reason;
+        loss.reason = what.loss_reason;
         loss.remaining_ms = 0;
         tell_all(rec, &loss);
     }
     rdl__record_unref(rec);
+}
+
+static void notice_init(struct rdl__notice *notice, struct rdl__record *rec)
+{
+    notice->event.run = run_event;
+    rdl__list_init(&notice->event.link);
+    notice->rec = rec;
+    notice->states = 0;
+}
+
+/* Where to note what there is to tell of hold n. What is due of an earlier hold stays, unless there is no memory: then it gives
+ * way, and only the log has both.  @locks the name's */
+static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
+{
+    struct rdl__notice *notice = rec->latest;
+
+    if (notice != NULL && notice->n == n)
+        return notice;
+    if (rec->notice.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)
+        return &rec->notice;
+    notice_init(notice, rec);
+    return notice;
 }
 
 static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
@@ -474,27 +539,29 @@ static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_
         return;
     (void)rdl__printable(name, sizeof name, rec->name->bytes, rec->name->node.key_len);
     rdl__log(sinks, state == RDL_LOST ? RDL_LOG_ERROR : RDL_LOG_WARN, "lock %s at %s: hold %s: %s", name,
-             rec->name->client->node.label, state == RDL_LOST ? "lost" : "at risk", why[reason]);
+             rdl__client_label(rec->name->client), state == RDL_LOST ? "lost" : "at risk", why[reason]);
 }
 
-void rdl__record_tell(struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
+void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                      rdl_loss_reason_t reason)
 {
     struct rdl__name *name = rec->name;
+    struct rdl__notice *notice;
     bool fresh;
 
     log_news(rec, state, reason);
     rdl__mutex_lock(&name->mu);
-    fresh = rec->news == 0;
-    rec->news |= 1u << state;
-    rec->news_n = rec->n;
-    rec->news_token = rec->token;
-    if (state == RDL_LOST)
-        rec->loss_reason = reason;
-    else
-        rec->risk_reason = reason;
+    rec->latest = notice = notice_of(rec, id->n);
+    fresh = notice->states == 0;
+    if (notice->n != id->n)
+        notice->states = 0;
+    notice->states |= (uint8_t)(1u << state);
+    notice->n = id->n;
+    notice->token = id->token;
+    *(state == RDL_LOST ? &notice->loss_reason : &notice->risk_reason) = (uint8_t)reason;
     rdl__mutex_unlock(&name->mu);
     if (fresh) {
-        atomic_fetch_add(&rec->refs, 1); /* the event's */
-        rdl__dispatch_push(&name->client->dispatch, &rec->event);
+        atomic_fetch_add(&rec->refs, 1);
+        rdl__dispatch_push(&name->client->dispatch, &notice->event);
     }
 }

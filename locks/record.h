@@ -27,17 +27,21 @@ struct rdl__settled {
     int64_t n[62];
 };
 
-/* Options of a lock, with their defaults filled in. All handles of a name have the same. */
+/* Options of a lock, with their defaults filled in. All handles of a name have the same. Packed, because there may be very many
+ * names: 22 bits hold an hour, 27 a day, 10 a second. */
 struct rdl__settings {
-    int32_t retry_min_ms, retry_max_ms; /* at most an hour */
-    /* The type's own. With a queue: how long a waiter counts as alive after each sign of life. With a partner: how long after
-     * its confirmation a shared hold is believed in, 0: as long as its lease. Else 0. */
-    int32_t own_ms;
-    unsigned char retry;   /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
-    unsigned char fencing; /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
-    bool reentrant;
-    bool in_order; /* nobody is let in before one who came earlier, however much that one wants */
+    uint32_t retry_min_ms : 22, retry : 3; /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
+    uint32_t fencing : 2;                  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
+    uint32_t reentrant : 1;
+    uint32_t in_order : 1;         /* nobody is let in before one who came earlier, however much that one wants */
+    uint32_t replicas_if_able : 1; /* go on where the server cannot wait for replicas */
+    uint32_t retry_max_ms : 22, replicas : 8;
+    /* How long a waiter counts as alive after each sign of life; 0: it gives none, and leaves no mark. */
+    uint32_t life_ms : 22, replicas_timeout_ms : 10;
+    uint32_t trust_ms : 27; /* how long after its confirmation a shared hold is believed in; 0: as long as its lease */
 };
+
+_Static_assert(sizeof(struct rdl__settings) == 16, "each idle handle pays for it");
 
 static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
 {
@@ -53,7 +57,7 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic unsigned waiting; /* calls of this process that wait for the lock to have it alone */
+    _Atomic uint32_t waiting; /* calls of this process that wait for the lock to have it alone; and RDL__PLACED */
     uint32_t next_serial;     /* of handles; under mu */
 
     /* any thread, under mu */
@@ -66,6 +70,34 @@ struct rdl__name {
 
     char bytes[]; /* NUL-terminated */
 };
+
+#define RDL__PLACED (UINT32_C(1) << 31) /* a try may have left a place in the queue of a semaphore (guarded.h) */
+
+/* Where the lock is now. */
+static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
+{
+    return rdl__client_shard(name->client, name->bytes, name->node.key_len);
+}
+
+/* Does any call of this process wait? */
+static inline bool rdl__name_waited_for(const struct rdl__name *name)
+{
+    return (atomic_load(&name->waiting) & ~RDL__PLACED) > 0;
+}
+
+static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
+{
+    return (struct rdl__acks){.replicas = name->settings.replicas,
+                              .timeout_ms = name->settings.replicas_timeout_ms,
+                              .if_able = name->settings.replicas_if_able,
+                              .lane = name->settings.replicas > 0 ? rdl__shard_acked_lane(rdl__name_shard(name)) : NULL};
+}
+
+/* Do those who wait to have it alone leave marks? */
+static inline bool rdl__marks(const struct rdl__name *name)
+{
+    return name->ops->marks != NULL && name->settings.life_ms > 0;
+}
 
 /* A handle. One without a name is a composite's, and the head of a struct rdl__joint (joint.h). */
 struct rdl_lock {
@@ -80,6 +112,15 @@ struct rdl_lock {
     void *arg;
 };
 
+/* What the handles are still to be told of one hold. It has a reference to the record while it is due. */
+struct rdl__notice {
+    struct rdl__callback event;
+    struct rdl__record *rec;
+    int64_t n, token;
+    uint8_t states; /* bits: 1 << rdl_hold_state_t; 0: nothing */
+    uint8_t risk_reason, loss_reason;
+};
+
 struct rdl__record {
     struct rdl__name *name;          /* immutable; a reference */
     rdl_owner_t *owner;              /* immutable; a reference */
@@ -91,19 +132,19 @@ struct rdl__record {
     rdl_op_t *active; /* the verb in flight */
     struct rdl__link pending;
     int64_t n;
-    int64_t count; /* 0: not held */
     int64_t token;
     int64_t held_since;
-    int64_t debt_until; /* an acquire that cannot be killed may still come late: repeat the release till then */
-    bool tied;          /* on the owner's list */
-    bool orphaned;      /* the owner is gone */
-    unsigned news;      /* bits of what `event` has to tell: 1 << rdl_hold_state_t */
-    rdl_loss_reason_t risk_reason, loss_reason;
-    int64_t news_n, news_token; /* of the hold that it is about */
+    int64_t ends_by; /* by then whatever was asked for hold n is over at the server as well, but for renewals */
+    int32_t count;   /* 0: not held */
+    bool renewed;    /* hold n, for good */
+    bool may_come;   /* an acquire that cannot be killed, till then: repeat the release */
+    bool tied;       /* on the owner's list */
+    bool orphaned;   /* the owner is gone */
+    struct rdl__notice notice;
+    struct rdl__notice *latest; /* of what is due; NULL: nothing is. Not `notice` when that is still about an earlier hold */
 
     struct rdl__tie tie;
     struct rdl__hold hold; /* in use while count > 0 */
-    struct rdl__callback event;
 };
 
 extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
@@ -135,6 +176,10 @@ struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *own
 struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner,
                                      const struct rdl__lock_ops *ops);
 
+/* The record of an owner that is gone, while a verb is in flight on it; or NULL.  @locks the name's */
+struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
+                                            const struct rdl__lock_ops *ops);
+
 /* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
 struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
 
@@ -145,7 +190,12 @@ size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl_
  * the server since (PROTOCOL.md, 6). */
 int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms);
 
-void rdl__record_set_count(struct rdl__record *rec, int64_t count); /* by the verb in flight */
+void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
+
+/* How long the server may keep the present hold, if it hears no more of it: the longest lease that it may have, of an extend or a
+ * nested take too that nobody knows the outcome of; not as long as the hold is believed in, which may be much less.
+ * @locks the name's, or by the verb in flight */
+int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
 /* If nothing is held or under way: idle, or off the list.  @locks the name's, which is released: last thing */
 void rdl__record_retire(struct rdl__record *rec);
@@ -155,6 +205,7 @@ void rdl__record_unref(struct rdl__record *rec);
 void rdl__record_abandon(struct rdl__record *rec);
 
 /* A hold of this record was lost, or is at risk: tell every handle that asked.  @locks none */
-void rdl__record_tell(struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason);
+void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                      rdl_loss_reason_t reason);
 
 #endif

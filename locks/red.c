@@ -12,9 +12,16 @@
  *    |  v
  *   PAUSE --deadline, cancel--> DONE
  *
+ * The pause ends early when a majority may be had: of each part it is heard when somebody releases it, by the members' own
+ * channels, and what was granted in a lost round was released by us. A holder has a majority of them, so while it holds, what
+ * is left is not enough; and one of those that refused must be among them, because our own releases are heard as well. Those
+ * who have split the servers hear of each other's releases all at the same moment. So a round that follows news comes at once
+ * the first time, and when such rounds were lost, at a random moment within the time of two rounds, four, at most sixteen. Not
+ * all is heard: leases end by themselves, and messages are lost. For that there is the pause.
+ *
  * The hold is valid until the quorum-th longest of its parts' deadlines (PROTOCOL.md, 8): each of those is lease - elapsed -
  * drift, by its own client. A part from a server that is young is held and released like any other, but does not count: that
- * server may have forgotten a holder whose lease still runs.
+ * server may have forgotten a holder whose lease still runs. Nor does a second part from one server.
  */
 #include "locks/plan.h"
 
@@ -29,6 +36,7 @@ static void begin_round(struct rdl__plan *p, int64_t now)
 
     p->phase = RDL__PLAN_ROUND;
     p->wake_at = RDL__NEVER;
+    p->round_at = now;
     for (unsigned i = 0; i < p->n; i++)
         if (p->part[i].state != RDL__PART_ASKED) /* one that still is was canceled and has not ended yet */
             rdl__plan_ask(p, i, RDL__PART_TRY, bound_ms);
@@ -66,6 +74,32 @@ static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_part)
     return false;
 }
 
+/* By what is known since the round was lost, in which somebody else had some of them. */
+static bool majority_may_be_had(const struct rdl__plan *p)
+{
+    unsigned open = 0, left = 0;
+
+    for (unsigned i = 0; i < p->n; i++) {
+        open += p->part[i].open && !p->part[i].uncounted;
+        left += p->part[i].open && p->part[i].state == RDL__PART_REFUSED;
+    }
+    return open >= p->quorum && left > 0;
+}
+
+/* In a pause: it is over soon, if there is reason to. */
+static void bring_forward(struct rdl__plan *p, int64_t now)
+{
+    int64_t at = now;
+
+    if (p->hurried || !majority_may_be_had(p))
+        return;
+    p->hurried = true;
+    if (p->in_vain > 0)
+        at += (int64_t)rdl__rand_below(&p->rand, (uint64_t)p->round_ns << (p->in_vain < 4 ? p->in_vain : 4));
+    if (at < p->wake_at)
+        p->wake_at = at;
+}
+
 static void round_lost(struct rdl__plan *p, int64_t now)
 {
     bool final = judge(p, &p->rc, &p->culprit);
@@ -81,6 +115,10 @@ static void round_lost(struct rdl__plan *p, int64_t now)
     if (p->wake_at > p->deadline)
         p->wake_at = p->deadline;
     p->conflicts++;
+    p->in_vain = p->hurried ? p->in_vain + 1 : 0;
+    p->hurried = false;
+    p->round_ns = now - p->round_at;
+    bring_forward(p, now);
 }
 
 static unsigned granted(const struct rdl__plan *p)
@@ -88,15 +126,18 @@ static unsigned granted(const struct rdl__plan *p)
     unsigned count = 0;
 
     for (unsigned i = 0; i < p->n; i++)
-        count += p->part[i].state == RDL__PART_TAKEN && !p->part[i].young;
+        count += p->part[i].state == RDL__PART_TAKEN && !p->part[i].uncounted;
     return count;
 }
 
 static void answered(struct rdl__plan *p, const struct rdl__plan_event *ev)
 {
+    bool wanted = rdl__plan_note(p, ev);
     unsigned had;
 
-    if (!rdl__plan_note(p, ev) || p->phase != RDL__PLAN_ROUND)
+    if (p->phase == RDL__PLAN_PAUSE)
+        bring_forward(p, ev->now);
+    if (!wanted || p->phase != RDL__PLAN_ROUND)
         return;
     had = granted(p);
     if (had >= p->quorum && rdl__plan_until(p) > ev->now)
@@ -120,6 +161,11 @@ static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
         else
             begin_round(p, ev->now);
         break;
+    case RDL__PLAN_NEWS:
+        p->part[ev->part].open = true;
+        if (p->phase == RDL__PLAN_PAUSE)
+            bring_forward(p, ev->now);
+        break;
     case RDL__PLAN_STOP:
         rdl__plan_finish(p, ev->code, 0);
         break;
@@ -130,5 +176,6 @@ const struct rdl__plan_ops rdl__red_ops = {
     .type = "red",
     .on = red_on,
     .majority = true,
+    .wants_news = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 400},
 };

@@ -7,14 +7,14 @@ static rdl__step_t release_begin(rdl_op_t *op, int64_t now)
     struct rdl__record *rec = op->rec;
     struct rdl__watchdog *wd = rdl__op_client(op)->watchdog;
     rdl_hold_state_t state;
-    int64_t left;
+    int32_t left;
 
     if (rec == NULL || rec->count == 0)
         return rdl__finish_with(RDL_ENOTOWNER);
     left = rec->count - 1;
     op->n = rec->n;
     op->count = op->undo_count = left;
-    op->lease_ms = rec->hold.lease_ms;
+    op->lease_ms = rdl__record_most_ms(rec, now);
     state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
     rdl__record_set_count(rec, left);
     if (left == 0)
@@ -42,14 +42,16 @@ static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
             rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
         } else {
             rdl__metric(&rdl__op_client(op)->sinks, RDL_M_LOST, 1);
-            rdl__record_tell(op->rec, RDL_LOST, RDL_LOSS_GONE);
+            rdl__record_tell(op->rec, &(struct rdl__hold_id){op->n, op->rec->token}, RDL_LOST, RDL_LOSS_GONE);
         }
         return rdl__finish_with(RDL_ELOST);
     }
-    if (op->count == 0)
+    if (op->count == 0) {
+        rdl__note_release(op, now);
         rdl__metric(&rdl__op_client(op)->sinks, RDL_M_RELEASED, 1);
+    }
     again.rc = RDL_OK;
-    again.undo = op->count == 0 && op->rec->debt_until > now;
+    again.undo = op->count == 0 && op->rec->may_come && op->rec->ends_by > now;
     return again;
 }
 

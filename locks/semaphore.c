@@ -25,9 +25,8 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 
 static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
 {
-    (void)now;
     if (rdl__answer_failed(op) == RDL_OK && op->answer >= 0)
-        rdl__guarded_settled(op);
+        rdl__guarded_settled(op, now);
     return rdl__permits_answered(op, true, -1);
 }
 
@@ -40,6 +39,7 @@ static const struct rdl__verb take_verb = {
     .decode = rdl__decode_number,
     .answered = take_answered,
     .put_undo = rdl__guarded_put_undo,
+    .undone = rdl__guarded_settled,
 };
 
 static const struct rdl__verb drain_verb = {
@@ -51,6 +51,7 @@ static const struct rdl__verb drain_verb = {
     .decode = rdl__decode_number,
     .answered = rdl__guarded_answered,
     .put_undo = rdl__guarded_put_undo,
+    .undone = rdl__guarded_settled,
 };
 
 /* ---- the public face ----------------------------------------------------------------------------------------------------- */

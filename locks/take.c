@@ -21,7 +21,20 @@ int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl
 
 void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry)
 {
-    *t = (struct rdl__take){.once = once, .retry = *retry, .state = RDL__TAKE_NEW};
+    *t = (struct rdl__take){
+        .once = once,
+        .retry = (unsigned char)retry->kind,
+        .retry_min_ms = (uint32_t)retry->min_ms,
+        .retry_max_ms = (uint32_t)retry->max_ms,
+        .state = RDL__TAKE_NEW,
+    };
+}
+
+int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand)
+{
+    const rdl_retry_t retry = {.kind = t->retry, .min_ms = t->retry_min_ms, .max_ms = t->retry_max_ms};
+
+    return rdl__retry_delay_ms(&retry, t->tries, rand);
 }
 
 static struct rdl__take_step send_try(struct rdl__take *t)
@@ -47,7 +60,7 @@ static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
 {
     int64_t ttl_ms = ev->ttl_ms;
-    int64_t delay_ms = rdl__retry_delay_ms(&t->retry, t->tries, rand);
+    int64_t delay_ms = rdl__take_delay_ms(t, rand);
 
     t->tries++;
     t->queued = ev->queued;
@@ -76,7 +89,7 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
 {
     switch (ev->kind) {
     case RDL__EV_START:
-        return ev->others_wait && !t->once ? wait_for(t, rdl__retry_delay_ms(&t->retry, 0, rand)) : send_try(t);
+        return ev->others_wait && !t->once ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:

@@ -5,7 +5,7 @@
  *
  *             start                 refused                  woken
  *   NEW -----------------> TRYING ----------> WAITING ----------------> TRYING ...
- *    |  others wait already   |  taken, gone,    |  stopped (deadline, cancel, close)
+ *    |  others wait already   |  taken, gone,    |  stopped (deadline, cancel, close), or told that it is taken
  *    +-----------> WAITING    |  failed, stopped |
  *                             v                  v
  *                            DONE               DONE
@@ -22,18 +22,19 @@ enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__
 
 struct rdl__take {
     /* set by rdl__take_init */
-    bool once; /* one try, no waiting */
-    rdl_retry_t retry;
+    bool once;           /* one try, no waiting */
+    unsigned char retry; /* rdl_retry_kind_t, with its times in milliseconds: an hour at most */
+    uint32_t retry_min_ms, retry_max_ms;
 
-    enum rdl__take_state state;
-    bool contended; /* it was found taken */
-    bool queued;    /* a refusal left a place in a queue, which is to be given up */
-    unsigned tries; /* refused */
+    unsigned char state; /* enum rdl__take_state */
+    bool contended;      /* it was found taken */
+    bool queued;         /* a refusal left a place in a queue, or a mark, which is to be given up */
+    unsigned tries;      /* refused */
 };
 
 enum rdl__take_event_kind {
     RDL__EV_START,   /* others_wait: somebody of this process waits for the lock already */
-    RDL__EV_TAKEN,   /* valid: the lease still runs as the answer is read; unsure: as below */
+    RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
     RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: the server keeps a place in a queue for us */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: an earlier sending of this try may have run */
@@ -72,5 +73,6 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
 
 /* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: it has no opinion. */
 int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand);
+int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand); /* of this call, after its refusals */
 
 #endif

@@ -55,9 +55,14 @@ struct rdl__lock_ops {
     const char
         *counter; /* of a key that counts tokens, the take script's KEYS[2]: prefix(counter, N). NULL: there is none */
     /* Prefixes of the keys of a queue, which take, release and force are given behind name and channel. Then a refused take
-     * leaves a place there, to be given up by a release, and each waiter listens to its own channel, prefix(channel, N):field.
-     * NULL: there is no queue. */
+     * leaves a place there, to be given up by a release; each owner that waits listens to a channel of its own,
+     * prefix(channel, N):place (`news` is RDL__NEWS_OWN), and may be told there that the lock is its. NULL: there is no
+     * queue. */
     const char *queue[RDL__QUEUE_KEYS];
+    /* Prefix of the key in which those who wait to have the lock alone leave a mark, if the settings give them a life: a
+     * refused take leaves one, to be given up by a release, and whoever wants to share the lock is not let in beside a living
+     * one. Take and release are given the key behind the others. NULL: there are no marks. */
+    const char *marks;
     int take; /* scripts */
     int release;
     int renew;

@@ -14,14 +14,14 @@ void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
     op->words_len = 0;
     if (op->words_size < size) {
         rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
-        op->words = rdl__alloc(&rdl__op_client(op)->mem, size);
-        op->words_size = op->words == NULL ? 0 : size;
+        op->words = size > UINT32_MAX ? NULL : rdl__alloc(&rdl__op_client(op)->mem, size);
+        op->words_size = op->words == NULL ? 0 : (uint32_t)size;
     }
     if (op->words == NULL)
         return;
     memcpy(op->words, bytes, len);
     op->words[len] = '\0';
-    op->words_len = len;
+    op->words_len = (uint32_t)len;
 }
 
 void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
@@ -30,6 +30,11 @@ void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
 
     if (!rdl__reply_integer(reply, &op->answer))
         rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+}
+
+bool rdl__op_acked(const rdl_op_t *op)
+{
+    return op->req.ops->more == 0 || op->acks >= (int32_t)rdl__op_name(op)->settings.replicas;
 }
 
 int rdl__answer_failed(const rdl_op_t *op)
@@ -113,9 +118,20 @@ void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__
     rdl__buf_put(to, "\r\n", 2);
 }
 
+void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_str(to, rdl__client_sharded(name->client) ? "spublish" : "publish");
+}
+
+void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (rdl__publish_args(name) > 0)
+        rdl__put_publish(to, name);
+}
+
 size_t rdl__key_count(const struct rdl__name *name)
 {
-    return rdl__queues(name->ops) ? 2 + RDL__QUEUE_KEYS : 2;
+    return rdl__queues(name->ops) ? 2 + RDL__QUEUE_KEYS : rdl__marks(name) ? 3 : 2;
 }
 
 void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
@@ -124,6 +140,8 @@ void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
     rdl__put_prefixed(to, name->ops->channel, name);
     for (size_t i = 0; rdl__queues(name->ops) && i < RDL__QUEUE_KEYS; i++)
         rdl__put_prefixed(to, name->ops->queue[i], name);
+    if (rdl__marks(name))
+        rdl__put_prefixed(to, name->ops->marks, name);
 }
 
 void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op)
@@ -133,17 +151,80 @@ void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op)
     rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__op_name(op), op->ops, op->n));
 }
 
+size_t rdl__place(char *to, const rdl_op_t *op)
+{
+    return rdl__field(to, &rdl__op_client(op)->uuid, op->owner->index);
+}
+
+void rdl__put_place(struct rdl__buf *to, const rdl_op_t *op)
+{
+    char place[RDL__FIELD_MAX];
+
+    rdl__cmd_arg(to, place, rdl__place(place, op));
+}
+
+/* As rdl__put_release, of whatever hold. */
+static void put_release_of(struct rdl__buf *to, const struct rdl__deed *hold, bool eval, int64_t left)
+{
+    const struct rdl__name *name = hold->of;
+    const struct rdl__lock_ops *ops = hold->as;
+    char field[RDL__FIELD_MAX];
+
+    rdl__script_begin(to, ops->release, eval, rdl__key_count(name), (rdl__queues(ops) ? 3 : 2) + rdl__publish_args(name));
+    rdl__put_keys(to, name);
+    rdl__cmd_arg(to, field, rdl__hold_field(field, name, ops, hold->n));
+    rdl__cmd_int(to, left);
+    if (rdl__queues(ops))
+        rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, hold->k));
+    rdl__put_publish_last(to, name);
+}
+
+/* The hold that the call is about, as a deed is told. */
+static struct rdl__deed hold_of(const rdl_op_t *op)
+{
+    return (struct rdl__deed){.of = rdl__op_name(op), .as = op->ops, .n = op->n, .k = op->owner->index};
+}
+
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__deed hold = hold_of(op);
 
-    rdl__script_begin(to, op->ops->release, eval, rdl__key_count(name), 2);
-    rdl__put_keys(to, name);
-    rdl__put_field(to, op);
-    rdl__cmd_int(to, left);
+    put_release_of(to, &hold, eval, left);
 }
 
 void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     rdl__put_release(to, op, eval, op->undo_count);
+}
+
+/* ---- releases that another server may not have seen ---------------------------------------------------------------------- */
+
+static void encode_past(const struct rdl__deed *deed, struct rdl__buf *to, bool eval)
+{
+    put_release_of(to, deed, eval, 0);
+}
+
+static void keep_past(const struct rdl__deed *deed)
+{
+    rdl__name_ref(deed->of);
+}
+
+static void drop_past(const struct rdl__deed *deed)
+{
+    rdl__name_unref(deed->of);
+}
+
+static const struct rdl__deed_ops past_release = {.encode = encode_past, .keep = keep_past, .drop = drop_past};
+
+void rdl__note_release(const rdl_op_t *op, int64_t now)
+{
+    struct rdl__past *past = op->shard->past;
+    struct rdl__deed deed;
+
+    if (past == NULL)
+        return;
+    deed = hold_of(op);
+    deed.ops = &past_release;
+    deed.until = rdl__after_ms(now, rdl__op_lease_ms(op));
+    rdl__past_note(past, &deed, now);
 }

@@ -15,18 +15,26 @@ typedef struct rdl__take_step rdl__step_t;
 struct rdl__verb {
     bool acquires;  /* may wait, may be canceled */
     bool on_record; /* concerns the owner's own hold */
+    bool acked;     /* counts only when as many replicas have it as the lock wants */
+    bool prolongs;  /* where it ran, the hold lasts for its lease */
+    bool listens;   /* among the waiters, but takes nobody's turn */
     enum rdl__heir_mode heir_mode;
     bool has_heir;
     rdl__step_t (*begin)(rdl_op_t *op, int64_t now);
     void (*encode)(rdl_op_t *op, struct rdl__buf *to, bool eval);
     void (*decode)(rdl_op_t *op, const struct rdl__reply *reply);
     rdl__step_t (*answered)(rdl_op_t *op, int64_t now);
+    rdl__step_t (*woken)(rdl_op_t *op,
+                         int64_t now); /* while it waits, by whatever it may have heard. NULL: it tries again */
     void (*put_undo)(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* wanted where there is an heir, or step.undo */
-    const char *(*texts)(int code); /* what a code means here; NULL, or answering NULL: the usual */
-    int script;                     /* of those whose encode takes it from here */
-    bool copies_permits;            /* the order's list of permits is the caller's only until the call has begun */
+    void (*undone)(const rdl_op_t *op,
+                   int64_t now); /* the undo was answered, and nothing of the call may come any more; may be NULL */
+    bool (*undo_short)(const struct rdl__reply *reply); /* is something left to be done after an undo? NULL: never */
+    const char *(*texts)(int code);                     /* what a code means here; NULL, or answering NULL: the usual */
+    int script;                                         /* of those whose encode takes it from here */
+    bool copies_permits; /* the order's list of permits is the caller's only until the call has begun */
 
-    /* A call that is not driven by call.c (joint.c): its last reference is given back. All the rest is NULL. */
+    /* A call that is not driven by call.c (joint_call.c): its last reference is given back. All the rest is NULL. */
     void (*gone)(rdl_op_t *op);
 };
 
@@ -44,6 +52,7 @@ struct rdl_op {
     int64_t lease_ms;
     bool once;   /* an acquire that asks once, however long it may wait for the answer */
     bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
+    bool owed;   /* the client's closing waits for it */
     bool blocking;
 
     /* the verb's */
@@ -51,35 +60,50 @@ struct rdl_op {
     bool was_queued;         /* behind another verb of its record */
     bool first_form;         /* the try was sent as ops->encode_first */
     bool refused_words;      /* `words` are an error */
+    int32_t acks;            /* replicas that have it; below 0: the server would not say, `words` may tell why */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     struct rdl__take take;
     struct rdl__rand rand;
     int64_t n;
-    int64_t partner_n; /* of the owner's hold of the other end; 0: it has none */
-    int64_t settled_n; /* of an earlier call whose guard may go (guarded.c); 0: none */
-    int64_t count;     /* wanted, or to be left; of permits */
+    int64_t partner_n;  /* of the owner's hold of the other end; 0: it has none */
+    int64_t settled_n;  /* of an earlier call whose guard may go (guarded.c); 0: none */
+    int32_t count;      /* wanted, or to be left; of permits */
+    int32_t undo_count; /* to be left by the undo */
     rdl_permit_t *permits;
-    int64_t hint_ms;    /* of a refusal that has other words as well */
-    int64_t undo_count; /* to be left by the undo */
-    int64_t answer;     /* the server's, as a number */
-    char *words;        /* the server's error, or a field that it named */
-    size_t words_size, words_len;
+    int64_t hint_ms; /* of a refusal that has other words as well */
+    int64_t answer;  /* the server's, as a number */
     int64_t result;
+    char *words; /* the server's error, or a field that it named */
+    uint32_t words_size, words_len;
+    uint32_t sendings; /* of takes of this n, if the type has a queue */
 
     /* driving */
-    int64_t deadline; /* of the whole call */
-    struct rdl__req req;
-    struct rdl__req undo;
-    struct rdl__parker done; /* a blocked caller, while the loop drives */
-    bool undoing;            /* an undo is under way, or about to be */
+    int64_t deadline;           /* of the whole call */
+    struct rdl__shard *shard;   /* where its last request was sent; the first while it has sent none */
+    struct rdl__shard *sent_to; /* the same, of the call without its undo; NULL while it has sent none */
+    struct rdl__req req;        /* the verb's; then its undo's */
+    /* Where the server sent the last request elsewhere (call.c, detours). */
+    unsigned char detour;      /* enum rdl__detour */
+    unsigned char undo_detour; /* of the undo's last request */
+    bool sent_before;          /* an earlier sending of the request may have run, at the server that it went to then, */
+    bool may_come;             /* and may yet come, because that one refuses CLIENT KILL */
+    unsigned detours;          /* in a row */
+    int64_t detours_until;     /* no longer than that */
+    struct rdl__shard *ask;    /* RDL__DETOUR_ASK: there, this once */
+    struct rdl__parker done;   /* a blocked caller, while the loop drives */
+    bool undoing;              /* an undo is under way, or about to be */
 
     /* loop thread only */
     bool looped;      /* the loop drives it and it has not ended */
+    bool pausing;     /* until `timer`, before the request is sent again */
     bool waiting;     /* counted in the name's `waiting` */
-    bool undo_failed; /* the undo was answered with an error */
+    bool undo_failed; /* the undo was answered with an error, or fell short */
     unsigned undo_tries;
-    int64_t undo_until; /* repeat it no longer than that; set before the undo may begin */
-    struct rdl__waiter waiter;
+    int64_t undo_until; /* repeat it no longer than that; 0: it has not been answered yet */
+    union {             /* it has left the waiters when its end is told */
+        struct rdl__waiter waiter;
+        struct rdl__callback callback; /* of any thread */
+    };
 
     /* any thread */
     _Atomic unsigned refs;
@@ -87,14 +111,11 @@ struct rdl_op {
     _Atomic int undo_gate;   /* call concluded, undo settled: whoever comes second ends both */
 
     /* What is on no list between two calls, and so ready for the next: made once (rdl__owner_take_spare). */
-    struct rdl__timer timer;       /* loop thread only */
-    struct rdl__timer undo_timer;  /* loop thread only */
+    struct rdl__timer timer;       /* loop thread only; of the call, then of its undo */
     struct rdl__underway underway; /* under the owner's mu */
     struct rdl__link pending;      /* on the record's queue, under the name's mu */
-    struct rdl__task task;
+    struct rdl__task task;         /* likewise */
     struct rdl__task cancel_task;
-    struct rdl__task undo_task;
-    struct rdl__callback callback;
 };
 
 static inline struct rdl__name *rdl__op_name(const rdl_op_t *op)
@@ -124,11 +145,20 @@ static inline rdl__step_t rdl__send_it(void)
 
 /* ---- verb.c: what verbs have in common ----------------------------------------------------------------------------------- */
 
+/* May an earlier sending of the request still come, after its answer? Where CLIENT KILL is refused (PROTOCOL.md, 3). */
+static inline bool rdl__op_may_come(const rdl_op_t *op)
+{
+    return op->req.resent && (op->may_come || atomic_load(&op->shard->node.kill_refused));
+}
+
 /* Keep bytes of the server's; nothing is kept when memory is short. `error`: they are its refusal.  @locks the lane's */
 void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error);
 
 /* Into op->answer; words of refusal when the reply is no number. */
 void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
+
+/* Have as many replicas confirmed it as the lock wants? */
+bool rdl__op_acked(const rdl_op_t *op);
 
 /* What every verb makes of an answer that is none. RDL_OK: it is one. */
 int rdl__answer_failed(const rdl_op_t *op);
@@ -145,12 +175,27 @@ void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__
 void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix);
 /* The channel, likewise. */
 void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
-/* What a script needs to free the lock or to hand it on: name, channel, and the queue if there is one. */
+/* What a script needs to free the lock or to hand it on: name, channel, and the queue or the marks if there are any. */
 size_t rdl__key_count(const struct rdl__name *name);
 void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op); /* of op->n */
+/* Where the owner stands in a queue: `U:k`, the same for all its waits; `to` has room for RDL__FIELD_MAX. */
+size_t rdl__place(char *to, const rdl_op_t *op);
+void rdl__put_place(struct rdl__buf *to, const rdl_op_t *op);
 void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
+
+/* The server has confirmed that the hold is given up for good: another server that takes over may not know. */
+void rdl__note_release(const rdl_op_t *op, int64_t now);
 void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* of a lock's take or release */
+
+/* The word by which scripts send messages (scripts/publishes.inc). Scripts for which it may be absent are told it as their last
+ * argument, only where it is not the usual one: so many arguments more. */
+void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name);
+void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name);
+static inline size_t rdl__publish_args(const struct rdl__name *name)
+{
+    return rdl__client_sharded(name->client) ? 1 : 0;
+}
 
 /* The channel on which the lock's waiters listen. */
 void rdl__channel_name(struct rdl__buf *to, const struct rdl__name *name);

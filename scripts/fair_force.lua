@@ -2,7 +2,7 @@
 --
 -- KEYS     as in fair_queue.inc
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `0` published to the head of the queue; 0 that holder is gone.
+-- Returns 1 freed, and passed on to the head of the queue; 0 that holder is gone.
 local publish = ARGV[2] or 'publish'
 
 -- include publishes.inc
@@ -11,7 +11,9 @@ local publish = ARGV[2] or 'publish'
 if call('hexists', lock, ARGV[1]) == 0 then
     return 0
 end
-local head = first_living()
+local head = call('lindex', queue, 0)
 call('del', lock)
-wake(head)
+if head then
+    pass_on()
+end
 return 1

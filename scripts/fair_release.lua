@@ -2,14 +2,15 @@
 --
 -- KEYS     as in fair_queue.inc
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
--- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 freed, and `0` published to the head of the queue; 0 still held; -14 the caller has no hold here, and with a
--- count of 0 no place in the queue any more; a head that left it while the lock is free has named its successor.
+-- ARGV[3]  place `U:k` of the caller
+-- ARGV[4]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
+-- Returns 1 freed, and passed on to the head of the queue; 0 still held; -14 the caller has no hold here, and with a count of
+-- 0 no place in the queue any more; a lock that is free, and whose head that was, has been passed on.
 --
--- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
--- Any other field of the lock is another's hold and stays. Constant work for any number of waiters; giving up a place finds
--- it by looking along the queue.
-local field, left, publish = ARGV[1], ARGV[2], ARGV[3] or 'publish'
+-- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold, nor a
+-- newer wait at the same place. Any other field of the lock is another's hold and stays. Constant work for any number of
+-- waiters, but for giving up a place that is neither first nor last: that is looked for along the queue.
+local field, left, place, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or 'publish'
 
 -- include publishes.inc
 -- include left.inc
@@ -26,15 +27,18 @@ if left ~= '0' then
     return 0
 end
 
-local was_head = call('lindex', queue, 0) == field
+local head = call('lindex', queue, 0)
 if call('hdel', lock, field) == 1 then
-    wake((first_living()))
+    if head then
+        pass_on()
+    end
     return 1
 end
-if was_head or call('hexists', waiters, field) == 1 then
-    leave(field)
-end
-if was_head and call('exists', lock) == 0 then
-    wake((first_living()))
+local waiting = select(6, sign_of(place))
+if waiting == field or (not waiting and head == place) then
+    leave(place, call('lindex', queue, -1) == place and -1 or 1)
+    if head == place then
+        pass_on()
+    end
 end
 return -14

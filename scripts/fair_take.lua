@@ -4,18 +4,22 @@
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
 -- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; '0': not
 -- ARGV[5]  life: a waiter is dead so long after its last sign of life, in ms, 3 to 2^40; '0': do not queue
--- ARGV[6]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
+-- ARGV[6]  place `U:k` of the caller       ARGV[7]  number of this sending, among all of this take
+-- ARGV[8]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise refused, and the
 -- ms after which to look again and so to give the next sign of life, at most a third of a life. Not queued: the holder's
 -- time to live in ms, -1 when it has none or the head of the queue is about to take the lock.
+-- A free lock that is another's by order of arrival is passed on to that one.
 -- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
 --
 -- May be repeated and may come late: count and time to live only grow, a place in the queue is kept, and only count 1 creates
--- or queues. Everything that can fail is checked before the first write.
+-- or queues. An owner waits for one hold at a time: of two takes at one place the one with the greater n is the one that
+-- counts, and begins to wait anew. Everything that can fail is checked before the first write.
 -- Constant work for any number of waiters, but for those put back: a living waiter of ours that peers have dropped, by their
 -- clock or by scores that they lowered, finds its score missing. They drop at the front only, so there it goes again, with
 -- all others of ours in that plight, by arrival.
-local field, count, lease, life, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6] or 'publish'
+local field, count, lease, life, place, sending = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
+local publish = ARGV[8] or 'publish'
 
 -- include publishes.inc
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
@@ -27,6 +31,9 @@ end
 if life ~= '0' and (not string.find(life, '^[1-9]%d*$') or tonumber(life) < 3 or tonumber(life) > 1099511627776) then
     return redis.error_reply('ERR redlatch: life must be 0 or a whole number of ms from 3 to 1099511627776')
 end
+if not string.find(sending or '', '^%d+$') then
+    return redis.error_reply('ERR redlatch: the sending must be a number')
+end
 -- include fair_queue.inc
 
 local function granted(answer)
@@ -34,10 +41,6 @@ local function granted(answer)
         return time[1] * 1000000 + time[2]
     end
     return answer
-end
-
-local function digits(n)
-    return string.format('%.0f', n)
 end
 
 -- Peers may lower a score by three of their waits and may be that far ahead before they drop a living waiter of ours.
@@ -48,7 +51,7 @@ end
 local function put_back()
     local missing, all = {}, call('hgetall', waiters)
     for i = 1, #all, 2 do
-        if (all[i] == field or life_left(all[i]) > 0) and not call('zscore', scores, all[i]) then
+        if (all[i] == place or life_left(all[i]) > 0) and not call('zscore', scores, all[i]) then
             missing[#missing + 1] = {name = all[i], arrival = tonumber(string.match(all[i + 1], '^%d+')) or 0}
         end
     end
@@ -69,20 +72,20 @@ local function join()
         local before = string.match(call('hget', waiters, tail) or '', '^%d+')
         arrival = math.max(arrival, (before or 0) + 1)
     end
-    call('zadd', scores, digits(score), field)
-    call('rpush', queue, field)
+    call('zadd', scores, digits(score), place)
+    call('rpush', queue, place)
     return digits(arrival)
 end
 
-local function stay(sign)
-    local score = call('zscore', scores, field)
-    local arrival = sign and string.match(sign, '^%d+') or '0'
+local function stay(arrival)
+    local score = call('zscore', scores, place)
     if not score then
         arrival = join()
     elseif tonumber(score) < last_moment() then
-        call('zadd', scores, digits(last_moment()), field)
+        call('zadd', scores, digits(last_moment()), place)
     end
-    call('hset', waiters, field, arrival .. ':' .. digits(now + life))
+    call('hset', waiters, place,
+        table.concat({arrival or '0', digits(now + life), sending, ARGV[4] == '1' and '1' or '0', lease, field}, ':'))
     for i = 3, 5 do
         call('pexpire', KEYS[i], digits(life + 3600000))
     end
@@ -103,29 +106,39 @@ if count ~= '1' then
     return -12
 end
 
-local sign = call('hget', waiters, field)
-if sign and not call('zscore', scores, field) then
+local arrival, _, _, _, _, waiting = sign_of(place)
+if waiting and waiting ~= field then
+    local mine, theirs = string.match(field, '%d*$'), string.match(waiting, '%d*$')
+    if #theirs > #mine or #theirs == #mine and theirs > mine then
+        return math.max(ttl, -1) -- it comes late: nobody waits for this answer
+    end
+    leave(place, 1)
+    arrival = nil
+end
+if arrival and not call('zscore', scores, place) then
     put_back()
 end
-local head, dropped = first_living(field)
-if ttl == -2 and (not head or head == field) then
+local head, left = first_living(place)
+if ttl == -2 and (not head or head == place) then
     call('hset', lock, field, '1')
     call('pexpire', lock, lease)
     if head then
-        leave(field)
+        leave(place, 1)
     end
     return granted(-10)
 end
-if ttl == -2 and dropped then
-    wake(head)
+if ttl == -2 then
+    pass_on()
+    head, left = first_living(place)
+    ttl = call('pttl', lock)
 end
 if life == '0' then
     return math.max(ttl, -1)
 end
-stay(sign)
+stay(arrival)
 local look = math.floor(life / 3)
-if head and head ~= field then
-    look = math.min(look, life_left(head))
+if left then
+    look = math.min(look, left)
 end
 if ttl >= 0 then
     look = math.min(look, ttl)

@@ -12,6 +12,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 -- include publishes.inc
 -- include wanted.inc
 -- include guarded.inc
+-- include guard.inc
 if done then
     return tonumber(done)
 end

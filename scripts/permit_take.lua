@@ -41,7 +41,7 @@ if free < #ids or not my_turn then
     if next and tonumber(next) < 922337203685477 then
         ms = tonumber(next) - now_ms
     end
-    if returned > 0 then
+    if returned > 0 or dropped and not my_turn then
         -- include publish_free.inc
     end
     return {my_turn and math.max(0, free) or 0, ms}

@@ -1,19 +1,23 @@
 -- Take the read end of a read-write lock, or confirm and raise a hold that the caller has.
 --
 -- KEYS[1]  the lock, a hash: `mode`, and each hold's field with its count
+-- KEYS[2]  the marks of writers that wait (writers.inc): beside a living one no new reader is let in; absent: whoever waits
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
 -- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; absent or '0': not
 -- ARGV[5]  field of the caller's own write hold; absent: it has none
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise (>= -1) the time to
--- live of the present holders in ms, -1 when there is none. With a token wanted, count 1 answers the server's time in
+-- live of the present holders, or of the writers that wait, in ms, -1 when there is none. With a token wanted, count 1 answers the server's time in
 -- microseconds in place of -10 and -11.
 --
 -- Readers share; in mode `write` only the writer itself may read as well. Each of an owner's holds has a key
 -- {lock}:field:rwlock_timeout:i beside the lock; all of an owner's carry the longest lease that it asked for, so a hold that is
 -- given back leaves the others as they were.
 -- May be repeated and may come late: counts and times to live only grow, and only count 1 creates.
-local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+-- The keys beside the lock are written first: in a cluster slot that is on its way the server refuses them while the lock itself is
+-- still here, and then nothing has been written.
+local call, key, marks, field, count, lease = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
+-- include writers.inc
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
     return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
 end
@@ -34,6 +38,10 @@ if held == 0 then
     elseif mode == 'write' and (not ARGV[5] or call('hexists', key, ARGV[5]) == 0) then
         return call('pttl', key)
     end
+    local wait = mode == 'write' and 0 or preferred_ms()
+    if wait > 0 then
+        return wait
+    end
 end
 
 local timeout = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':' .. field .. ':rwlock_timeout:'
@@ -41,14 +49,14 @@ local px = tonumber(lease)
 if held > 0 then
     px = math.max(px, call('pttl', timeout .. '1'))
 end
+for i = 1, math.max(held, tonumber(count)) do
+    call('set', timeout .. string.format('%.0f', i), '1', 'px', string.format('%.0f', px))
+end
 if not mode then
     call('hset', key, 'mode', 'read')
 end
 if held < tonumber(count) then
     call('hset', key, field, count)
-end
-for i = 1, math.max(held, tonumber(count)) do
-    call('set', timeout .. string.format('%.0f', i), '1', 'px', string.format('%.0f', px))
 end
 if call('pttl', key) < px then
     call('pexpire', key, string.format('%.0f', px))

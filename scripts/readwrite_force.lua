@@ -3,7 +3,8 @@
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen: one that ends in `:write` is a writer's
 -- ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `1` (a writer) or `0` (readers) published; 0 that holder is gone, or the other end is held.
+-- Returns 1 freed, and `1` and `0` (a writer), as write_release has them, or `0` (readers) published; 0 that holder is gone, or the
+-- other end is held.
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
 
@@ -19,5 +20,8 @@ for i = 1, #fields, 2 do
     end
 end
 call('del', key)
-call(publish, KEYS[2], writes and '1' or '0')
+if writes then
+    call(publish, KEYS[2], '1')
+end
+call(publish, KEYS[2], '0')
 return 1

@@ -14,6 +14,7 @@ if not string.find(ARGV[1], '^-?[1-9]%d*$') or math.abs(tonumber(ARGV[1])) > 214
     return redis.error_reply('ERR redlatch: permits must be a whole number from -2147483647 to 2147483647, not 0')
 end
 -- include guarded.inc
+-- include guard.inc
 if done then
     return 0
 end

@@ -7,6 +7,7 @@
 --
 -- May be repeated and may come late: the guard keeps the answer.
 -- include guarded.inc
+-- include guard.inc
 if done then
     return tonumber(done)
 end

@@ -15,6 +15,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 -- include publishes.inc
 -- include wanted.inc
 -- include guarded.inc
+-- include guard.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
 local place, queues = ARGV[4], ARGV[5] == '1'
 local free = count
@@ -25,6 +26,9 @@ end
 -- include queue.inc
 if free < wanted or not my_turn then
     keep_place()
+    if dropped and not my_turn then
+        -- include publish_free.inc
+    end
     return my_turn and -1 - math.max(0, free) or -1
 end
 call('set', guard, ARGV[1], 'px', keep)

@@ -14,6 +14,7 @@ if not string.find(ARGV[1], '^%d+$') or tonumber(ARGV[1]) > 2147483647 then
     return redis.error_reply('ERR redlatch: permits must be a whole number from 0 to 2147483647')
 end
 -- include guarded.inc
+-- include guard.inc
 if done then
     return tonumber(done)
 end

@@ -4,7 +4,7 @@
 -- KEYS[3]  the guard of that request       KEYS[4], KEYS[5]  of a fair one: queue and signs of life
 -- ARGV[1]  not looked at                   ARGV[2]  how long the guard is kept, in ms
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- ARGV[4]  of a fair one: the caller's place in the queue, which is left
+-- ARGV[4]  of a fair one: the caller's place in the queue         ARGV[5]  '1': it is left
 -- Returns how many were given back.
 --
 -- May be repeated and may come late: the guard says '0' afterwards.
@@ -12,16 +12,19 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
 -- include publishes.inc
 -- include guarded.inc
+-- include guard.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
 local place, queues = ARGV[4], true
+local leaves = ARGV[5] == '1'
 local back, free = tonumber(done or '0'), count
 
 -- include queue.inc
 if back > 0 then
+    call('del', guard) -- a full server lets a script go on that has begun to write, and DEL it lets begin
     free = call('incrby', key, back)
 end
 call('set', guard, '0', 'px', keep)
-if leave_queue() or back > 0 then
+if leaves and leave_queue() or back > 0 or dropped then
     -- include publish_free.inc
 end
 return back

@@ -6,34 +6,11 @@
 -- before (-1: it had none, now it has), or -14: the hold is gone.
 --
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
--- A key of another type under one name is that hold gone, not a failure of its neighbours in the batch.
-local call, pcall = redis.call, redis.pcall
-
-if #ARGV ~= 2 * #KEYS then
-    return redis.error_reply('ERR redlatch: a value and a lease are wanted for each key')
-end
+-- include renew.inc
 for i = 1, #KEYS do
-    local lease = ARGV[2 * i]
-    if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
-        return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
-    end
-end
-
-local now = call('time')
-local answer = {tonumber(now[1]), tonumber(now[2])}
-for i = 1, #KEYS do
-    local key = KEYS[i]
-    local holder = pcall('get', key)
-    if holder == ARGV[2 * i - 1] then
-        local ttl, lease = call('pttl', key), ARGV[2 * i]
-        if ttl < tonumber(lease) then
-            call('pexpire', key, lease)
-        end
-        answer[i + 2] = ttl
-    elseif type(holder) ~= 'table' or string.find(holder.err, '^WRONGTYPE') then
-        answer[i + 2] = -14
-    else
-        return holder
-    end
+    local key, lease = KEYS[i], ARGV[2 * i]
+    local said = pcall('get', key)
+    local held = said == ARGV[2 * i - 1]
+    -- include renew_one.inc
 end
 return answer

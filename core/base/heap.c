@@ -103,3 +103,17 @@ void rdl__heap_move(struct rdl__heap *heap, struct rdl__heap_node *node, int64_t
         rdl__heap_insert(heap, node, at);
     }
 }
+
+struct rdl__heap_node *rdl__heap_next(const struct rdl__heap_node *node)
+{
+    if (node->child != NULL)
+        return node->child;
+    while (node->prev != node) {
+        if (node->next != NULL)
+            return node->next;
+        while (node->prev->child != node) /* back to the first child, who knows the parent */
+            node = node->prev;
+        node = node->prev;
+    }
+    return NULL;
+}

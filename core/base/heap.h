@@ -35,4 +35,8 @@ static inline struct rdl__heap_node *rdl__heap_min(const struct rdl__heap *heap)
     return heap->root;
 }
 
+/* The node after this one in no particular order, beginning with the first; NULL: it was the last. The heap must not change
+ * meanwhile. */
+struct rdl__heap_node *rdl__heap_next(const struct rdl__heap_node *node);
+
 #endif

@@ -6,52 +6,63 @@
 #include <stdio.h>
 #include <string.h>
 
-enum step { STEP_HELLO, STEP_AUTH, STEP_NAME, STEP_SELECT, STEP_CLIENT_INFO, STEP_INFO, STEP_PING };
+enum step { STEP_HELLO, STEP_AUTH, STEP_NAME, STEP_SELECT, STEP_CLIENT_INFO, STEP_INFO, STEP_ROLE, STEP_PING };
 
 static void attempt(struct rdl__conn *conn, int64_t now);
 
+static void fail_because(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    rdl__conn_close(conn);
+    rdl__node_failed(conn->node, why, now);
+    conn->ops->failed(conn, why, now);
+}
+
 static void fail(struct rdl__conn *conn, int code, int64_t now, const char *text)
 {
+    char where[2 * sizeof conn->node->label];
     rdl_err_t why;
 
-    (void)rdl__err_set(&why, code, "%s: %s", conn->node->label, text);
+    rdl__node_where(conn->node, where, sizeof where);
+    (void)rdl__err_set(&why, code, "%s: %s", where, text);
     rdl__err_where(&why, conn->node->label, NULL, 0);
-    rdl__conn_close(conn);
-    rdl__node_failed(conn->node, &why, now);
-    conn->ops->failed(conn, &why, now);
+    fail_because(conn, &why, now);
 }
 
 /* ---- greeting ------------------------------------------------------------------------------------------------------------ */
 
-static void say_hello(struct rdl__conn *conn)
+/* Who we are, for one greeting; password NULL: nobody in particular. */
+struct login {
+    const char *username; /* NULL: the default one */
+    const char *password;
+};
+
+static void say_hello(struct rdl__conn *conn, const struct login *login)
 {
-    const struct rdl__uri *uri = &conn->node->uri;
     struct rdl__buf *b = &conn->greeting;
 
-    rdl__cmd_begin(b, uri->password != NULL ? 7 : 4);
+    rdl__cmd_begin(b, login->password != NULL ? 7 : 4);
     rdl__cmd_str(b, "HELLO");
     rdl__cmd_str(b, "3");
-    if (uri->password != NULL) {
+    if (login->password != NULL) {
         rdl__cmd_str(b, "AUTH");
-        rdl__cmd_str(b, uri->username != NULL ? uri->username : "default");
-        rdl__cmd_str(b, uri->password);
+        rdl__cmd_str(b, login->username != NULL ? login->username : "default");
+        rdl__cmd_str(b, login->password);
     }
     rdl__cmd_str(b, "SETNAME");
     rdl__cmd_str(b, conn->node->config.client_name);
     conn->steps[conn->step_count++] = STEP_HELLO;
 }
 
-static void say_auth(struct rdl__conn *conn)
+static void say_auth(struct rdl__conn *conn, const struct login *login)
 {
-    const struct rdl__uri *uri = &conn->node->uri;
     struct rdl__buf *b = &conn->greeting;
 
-    if (uri->password != NULL) {
-        rdl__cmd_begin(b, uri->username != NULL ? 3 : 2);
+    if (login->password != NULL) {
+        rdl__cmd_begin(b, login->username != NULL ? 3 : 2);
         rdl__cmd_str(b, "AUTH");
-        if (uri->username != NULL)
-            rdl__cmd_str(b, uri->username);
-        rdl__cmd_str(b, uri->password);
+        if (login->username != NULL)
+            rdl__cmd_str(b, login->username);
+        rdl__cmd_str(b, login->password);
         conn->steps[conn->step_count++] = STEP_AUTH;
     }
     rdl__cmd_begin(b, 3);
@@ -79,23 +90,54 @@ static void say_rest(struct rdl__conn *conn)
     rdl__cmd_str(b, "INFO");
     rdl__cmd_str(b, "server");
     conn->steps[conn->step_count++] = STEP_INFO;
+    if (conn->node->finder != NULL) {
+        rdl__cmd_begin(b, 1);
+        rdl__cmd_str(b, "ROLE");
+        conn->steps[conn->step_count++] = STEP_ROLE;
+    }
     rdl__cmd_begin(b, 1);
     rdl__cmd_str(b, "PING");
     conn->steps[conn->step_count++] = STEP_PING;
     rdl__buf_put(b, conn->node->welcome.data, conn->node->welcome.len);
 }
 
-static bool write_greeting(struct rdl__conn *conn)
+static int write_greeting(struct rdl__conn *conn, const struct login *login)
 {
     rdl__buf_cut(&conn->greeting, 0);
     conn->greeting_sent = 0;
     conn->step = conn->step_count = 0;
     if (conn->node->resp2)
-        say_auth(conn);
+        say_auth(conn, login);
     else
-        say_hello(conn);
+        say_hello(conn, login);
     say_rest(conn);
-    return !rdl__buf_failed(&conn->greeting);
+    return rdl__buf_failed(&conn->greeting) ? RDL_ENOMEM : RDL_OK;
+}
+
+/* As whoever the program says we are this time. */
+static int write_greeting_as_told(struct rdl__conn *conn)
+{
+    const struct rdl__node_config *config = &conn->node->config;
+    rdl_credentials_t told = {0};
+    struct login login = {.password = told.password};
+    int rc = config->credentials(&told, config->credentials_arg);
+
+    told.username[sizeof told.username - 1] = told.password[sizeof told.password - 1] = '\0';
+    if (told.username[0] != '\0')
+        login.username = told.username;
+    rc = rc < 0 ? RDL_EAUTH : write_greeting(conn, &login);
+    rdl__wipe(&told, sizeof told);
+    return rc;
+}
+
+/* RDL_OK, RDL_ENOMEM, or RDL_EAUTH: the program has no credentials for us. */
+static int prepare_greeting(struct rdl__conn *conn)
+{
+    const struct login fixed = {conn->node->uri.username, conn->node->uri.password};
+
+    if ((conn->reader = rdl__reader_new(conn->node->mem)) == NULL)
+        return RDL_ENOMEM;
+    return conn->node->config.credentials != NULL ? write_greeting_as_told(conn) : write_greeting(conn, &fixed);
 }
 
 /* Whatever was said may hold a password. */
@@ -129,19 +171,44 @@ static void keep_client_info(struct rdl__conn *conn, const struct rdl__reply *re
     conn->id = sscanf(id, "%lld", &n) == 1 ? n : 0;
 }
 
+/* A server that does not let us ask will say so when something is to be written. */
+static bool is_replica(const struct rdl__reply *role)
+{
+    const struct rdl__reply *word = rdl__reply_at(role, 0);
+
+    return word != NULL && word->type == RDL__REPLY_STRING && strcmp(word->str, "master") != 0;
+}
+
+/* What a refusal is: of who we are, or of anything else. */
+static int code_of(enum step step, const struct rdl__reply *error)
+{
+    return step == STEP_AUTH || rdl__reply_is_error(error, "WRONGPASS") || rdl__reply_is_error(error, "NOAUTH")
+               ? RDL_EAUTH
+               : RDL_ESERVER;
+}
+
+/* HELLO is not known, or not with this protocol, or not allowed. */
+static bool wants_older(const struct rdl__reply *error)
+{
+    return rdl__reply_is_error(error, "ERR") || rdl__reply_is_error(error, "NOPROTO") ||
+           rdl__reply_is_error(error, "NOPERM");
+}
+
 /* Returns false when the connection has failed or starts over. */
 static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, int64_t now)
 {
     bool error = reply->type == RDL__REPLY_ERROR;
+    enum step step;
     char uptime[24];
 
     if (conn->step >= conn->step_count) { /* the welcome: a script that could not be loaded is found out by NOSCRIPT */
         conn->step++;
         return true;
     }
-    switch ((enum step)conn->steps[conn->step++]) {
+    switch (step = (enum step)conn->steps[conn->step++]) {
     case STEP_HELLO:
-        if (error && (rdl__reply_is_error(reply, "ERR") || rdl__reply_is_error(reply, "NOPROTO"))) {
+        if (error && wants_older(reply)) {
+            rdl__log(conn->node->sinks, RDL_LOG_INFO, "%s: no HELLO 3, so RESP2: %s", conn->node->label, reply->str);
             conn->node->resp2 = true;
             rdl__conn_close(conn);
             attempt(conn, now);
@@ -151,7 +218,7 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
     case STEP_AUTH:
     case STEP_SELECT:
         if (error) {
-            fail(conn, RDL_ESERVER, now, reply->str);
+            fail(conn, code_of(step, reply), now, reply->str);
             return false;
         }
         return true;
@@ -163,11 +230,19 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
     case STEP_INFO:
         keep_field(reply, "run_id", ':', conn->run_id, sizeof conn->run_id);
         keep_field(reply, "uptime_in_seconds", ':', uptime, sizeof uptime);
+        rdl__node_run(conn->node, conn->run_id);
         rdl__node_uptime(conn->node, uptime, now);
         return true;
+    case STEP_ROLE:
+        if (is_replica(reply)) {
+            fail(conn, RDL_ECONN, now, "it is a replica");
+            return false;
+        }
+        return true;
     case STEP_PING:
-        if (rdl__reply_is_error(reply, "LOADING")) { /* it greets, but no lock works yet */
-            fail(conn, RDL_ESERVER, now, reply->str);
+        /* It greets, but no lock works yet, or ever. That PING itself is not allowed does not matter. */
+        if (rdl__reply_is_error(reply, "LOADING") || rdl__reply_is_error(reply, "NOAUTH")) {
+            fail(conn, code_of(step, reply), now, reply->str);
             return false;
         }
         return true;
@@ -177,50 +252,39 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
 
 static bool send_greeting(struct rdl__conn *conn, int64_t now)
 {
-    while (conn->greeting_sent < conn->greeting.len) {
-        ssize_t n =
-            rdl__sock_send(&conn->sock, conn->greeting.data + conn->greeting_sent, conn->greeting.len - conn->greeting_sent);
+    const char *wrong = rdl__conn_send_out(conn, &conn->greeting, &conn->greeting_sent);
 
-        if (n < 0) {
-            fail(conn, RDL_ECONN, now, strerror((int)-n));
-            return false;
-        }
-        if (n == 0)
-            break;
-        conn->greeting_sent += (size_t)n;
-    }
-    rdl__conn_watch(conn, RDL__READABLE | (conn->greeting_sent < conn->greeting.len ? RDL__WRITABLE : 0));
-    return true;
+    if (wrong != NULL)
+        fail(conn, RDL_ECONN, now, wrong);
+    return wrong == NULL;
 }
 
 static void finish(struct rdl__conn *conn, int64_t now)
 {
+    char where[2 * sizeof conn->node->label];
+
     rdl__loop_timer_off(conn->node->loop, &conn->timer);
     rdl__conn_watch(conn, 0);
     forget_greeting(conn);
     conn->state = RDL__CONN_UP;
+    conn->up_at = now;
     rdl__node_connected(conn->node, now);
-    rdl__log(conn->node->sinks, RDL_LOG_DEBUG, "%s: connected (client id %lld)", conn->node->label, (long long)conn->id);
+    rdl__node_where(conn->node, where, sizeof where);
+    rdl__log(conn->node->sinks, RDL_LOG_DEBUG, "%s: connected (client id %lld)", where, (long long)conn->id);
     conn->ops->up(conn, now);
 }
 
 static void greet(struct rdl__conn *conn, int events, int64_t now)
 {
     const struct rdl__reply *reply;
-    char bytes[8192];
-    ssize_t n;
+    const char *wrong;
 
     if ((events & RDL__WRITABLE) && !send_greeting(conn, now))
         return;
     if (!(events & RDL__READABLE))
         return;
-    n = rdl__sock_recv(&conn->sock, bytes, sizeof bytes, now, now);
-    if (n < 0) {
-        fail(conn, RDL_ECONN, now, n == -EPIPE ? "the server closed the connection" : strerror((int)-n));
-        return;
-    }
-    if (n > 0 && rdl__reader_feed(conn->reader, bytes, (size_t)n) < 0) {
-        fail(conn, RDL_ECONN, now, "this is not a Redis server");
+    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
+        fail(conn, RDL_ECONN, now, wrong == rdl__unreadable ? "this is not a Redis server" : wrong);
         return;
     }
     while (conn->step < conn->step_count + conn->node->welcome_count) {
@@ -252,6 +316,42 @@ static void try_next_address(struct rdl__conn *conn, int64_t now)
     fail(conn, RDL_ECONN, now, strerror(-rc));
 }
 
+static void begin_greeting(struct rdl__conn *conn, int64_t now)
+{
+    int rc;
+
+    conn->state = RDL__CONN_GREETING;
+    if ((rc = prepare_greeting(conn)) < 0)
+        fail(conn, rc, now, rc == RDL_EAUTH ? "the callback has no credentials" : rdl_strerror(rc));
+    else
+        (void)send_greeting(conn, now);
+}
+
+/* As far with the handshake as the socket allows. */
+static void secure(struct rdl__conn *conn, int64_t now)
+{
+    int rc = rdl__tls_handshake(conn->tls);
+
+    if (rc < 0)
+        fail(conn, RDL_ECONN, now, rdl__conn_why(conn, rc));
+    else if (rc == RDL__TLS_READY)
+        begin_greeting(conn, now);
+    else
+        rdl__conn_watch(conn, rc == RDL__TLS_WANTS_WRITE ? RDL__WRITABLE : RDL__READABLE);
+}
+
+static void begin_handshake(struct rdl__conn *conn, int64_t now)
+{
+    char why[256];
+
+    conn->state = RDL__CONN_SECURING;
+    conn->tls = rdl__tls_begin(conn->node->config.tls, &conn->sock, conn->node->uri.host, why, sizeof why);
+    if (conn->tls == NULL)
+        fail(conn, RDL_ECONN, now, why);
+    else
+        secure(conn, now);
+}
+
 static void connected(struct rdl__conn *conn, int64_t now)
 {
     int error = rdl__sock_error(&conn->sock);
@@ -265,12 +365,10 @@ static void connected(struct rdl__conn *conn, int64_t now)
             fail(conn, RDL_ECONN, now, strerror(error));
         return;
     }
-    conn->state = RDL__CONN_GREETING;
-    if ((conn->reader = rdl__reader_new(conn->node->mem)) == NULL || !write_greeting(conn)) {
-        fail(conn, RDL_ENOMEM, now, rdl_strerror(RDL_ENOMEM));
-        return;
-    }
-    (void)send_greeting(conn, now);
+    if (conn->node->config.tls != NULL)
+        begin_handshake(conn, now);
+    else
+        begin_greeting(conn, now);
 }
 
 static void resolved(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now)
@@ -294,6 +392,10 @@ static void attempt(struct rdl__conn *conn, int64_t now)
     conn->deadline = rdl__after_ms(now, conn->node->config.connect_timeout_ms);
     rdl__loop_timer(conn->node->loop, &conn->timer, conn->deadline);
     conn->addr_next = 0;
+    if (conn->node->finder != NULL && conn->node->uri.host == NULL) {
+        conn->state = RDL__CONN_FINDING;
+        return;
+    }
     if (rdl__resolve_numeric(&conn->node->uri, &conn->addrs)) {
         try_next_address(conn, now);
         return;
@@ -307,8 +409,10 @@ static void attempt(struct rdl__conn *conn, int64_t now)
 static void on_timer(struct rdl__timer *timer, int64_t now)
 {
     static const char *const doing[] = {
+        [RDL__CONN_FINDING] = "nobody has said in time where it is",
         [RDL__CONN_RESOLVING] = "resolving the name took too long",
         [RDL__CONN_CONNECTING] = "connecting took too long",
+        [RDL__CONN_SECURING] = "the TLS handshake took too long (does the server speak TLS?)",
         [RDL__CONN_GREETING] = "the server did not answer in time",
     };
     struct rdl__conn *conn = rdl__container(timer, struct rdl__conn, timer);
@@ -329,6 +433,8 @@ static void on_ready(struct rdl__watch *watch, int events, int64_t now)
 
     if (conn->state == RDL__CONN_CONNECTING)
         connected(conn, now);
+    else if (conn->state == RDL__CONN_SECURING)
+        secure(conn, now);
     else if (conn->state == RDL__CONN_GREETING)
         greet(conn, events, now);
     else
@@ -343,6 +449,7 @@ void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct
     conn->node = node;
     conn->ops = ops;
     conn->sock.fd = -1;
+    rdl__list_push_back(&node->conns, &conn->link);
     rdl__buf_init(&conn->greeting, node->mem);
     rdl__watch_init(&conn->watch, on_ready);
     rdl__timer_init(&conn->timer, on_timer);
@@ -351,6 +458,7 @@ void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct
 void rdl__conn_done(struct rdl__conn *conn)
 {
     rdl__conn_close(conn);
+    rdl__list_remove(&conn->link);
     rdl__buf_done(&conn->greeting);
 }
 
@@ -360,11 +468,29 @@ void rdl__conn_start(struct rdl__conn *conn, int64_t now)
     rdl__loop_timer(conn->node->loop, &conn->timer, conn->node->next_attempt > now ? conn->node->next_attempt : now);
 }
 
+void rdl__conn_moved(struct rdl__conn *conn, const rdl_err_t *unused, int64_t now)
+{
+    (void)unused;
+    if (conn->state == RDL__CONN_UP) {
+        conn->ops->moved(conn, now);
+    } else if (conn->state != RDL__CONN_CLOSED) {
+        rdl__conn_close(conn);
+        rdl__conn_start(conn, now);
+    }
+}
+
+void rdl__conn_lost_its_way(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    if (conn->state == RDL__CONN_FINDING)
+        fail_because(conn, why, now);
+}
+
 void rdl__conn_close(struct rdl__conn *conn)
 {
     rdl__loop_timer_off(conn->node->loop, &conn->timer);
     conn->resolve = rdl__resolve_drop(conn->resolve);
     rdl__conn_watch(conn, 0);
+    conn->tls = rdl__tls_end(conn->tls);
     rdl__sock_close(&conn->sock);
     conn->reader = rdl__reader_free(conn->reader);
     forget_greeting(conn);
@@ -374,4 +500,42 @@ void rdl__conn_close(struct rdl__conn *conn)
 void rdl__conn_watch(struct rdl__conn *conn, int events)
 {
     rdl__watch_set(conn->node->loop, &conn->watch, conn->sock.fd, events);
+}
+
+const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n)
+{
+    if (n == -EPIPE)
+        return "the server closed the connection";
+    return conn->tls != NULL && n == -EPROTO ? rdl__tls_why(conn->tls) : strerror((int)-n);
+}
+
+const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, size_t *sent)
+{
+    while (*sent < out->len) {
+        ssize_t n = rdl__conn_send(conn, out->data + *sent, out->len - *sent);
+
+        if (n < 0)
+            return rdl__conn_why(conn, n);
+        if (n == 0)
+            break;
+        *sent += (size_t)n;
+    }
+    if (*sent == out->len) {
+        rdl__buf_cut(out, 0);
+        *sent = 0;
+    }
+    rdl__conn_watch(conn, RDL__READABLE | (out->len > 0 ? RDL__WRITABLE : 0));
+    return NULL;
+}
+
+const char rdl__unreadable[] = "out of memory, or not the Redis protocol";
+
+const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now)
+{
+    char bytes[RDL__CONN_RECV];
+    ssize_t n = rdl__conn_recv(conn, bytes, sizeof bytes, now, now);
+
+    if (n < 0)
+        return rdl__conn_why(conn, n);
+    return n > 0 && rdl__reader_feed(conn->reader, bytes, (size_t)n) < 0 ? rdl__unreadable : NULL;
 }

@@ -29,7 +29,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define RECV_SIZE ((size_t)16 * 1024)
+#define RECV_SIZE RDL__CONN_RECV
 
 enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
 
@@ -39,7 +39,8 @@ struct line {
     struct rdl__lane *lane;
     struct rdl__link link; /* on the lane's broken or severed list */
     struct rdl__req kill;
-    bool owed; /* something sent on it was unanswered when it broke */
+    bool owed;    /* something sent on it was unanswered when it broke */
+    bool refused; /* the server does not play the node's part */
 };
 
 struct rdl__lane {
@@ -52,6 +53,7 @@ struct rdl__lane {
     /* any thread, under mu */
     struct rdl__mutex mu;
     bool closed;
+    bool rests;   /* it connects when it is used, even if it is kept up otherwise */
     bool writing; /* somebody is in the writing loop */
     bool reading; /* the leader is in recv, or about to be */
     enum role role;
@@ -77,7 +79,8 @@ struct rdl__lane {
     struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
     struct rdl__req ping;
     bool connected_once;
-    bool told_up; /* the last news was RDL__LANE_UP */
+    char run_id[sizeof((struct rdl__conn *)NULL)->run_id]; /* of the server, when it was last connected */
+    bool told_up;                                          /* the last news was RDL__LANE_UP */
 
     char recv[RECV_SIZE]; /* the reader's */
 };
@@ -113,6 +116,8 @@ static void settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct 
     } else {
         lane->loop_owed--;
         rdl__list_push_back(&lane->settled, &req->link);
+        if (lane->role == ROLE_CALLER) /* who reads for the loop as well, and then leaves nothing behind for it */
+            rdl__loop_post(lane->node->loop, &lane->attend);
     }
 }
 
@@ -151,7 +156,13 @@ static void run_settled(struct rdl__lane *lane, int64_t now)
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------- */
 
-/* Move what is queued into `out`.  @locks mu, writing */
+static void put_asking(struct rdl__buf *to)
+{
+    rdl__cmd_begin(to, 1);
+    rdl__cmd_str(to, "ASKING");
+}
+
+/* Move what is queued into `out`; what `out` cannot be made longer for waits until it is empty.  @locks mu, writing */
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
 {
     struct rdl__link *l;
@@ -160,15 +171,20 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
         size_t before = lane->out.len;
 
+        if (req->asking)
+            put_asking(&lane->out);
         req->ops->encode(req, &lane->out, req->eval);
         if (rdl__buf_failed(&lane->out)) {
             rdl__buf_cut(&lane->out, before);
+            if (before > 0)
+                return;
             settle(lane, req, RDL_ENOMEM, wake);
             continue;
         }
         req->sent_at = now;
+        req->owed = 1 + req->ops->more;
         req->state = RDL__REQ_SENT;
-        req->skip += lane->tail_skip;
+        req->skip += lane->tail_skip + (req->asking ? 1 : 0);
         lane->tail_skip = 0;
         rdl__list_remove(l);
         rdl__list_push_back(&lane->sent, l);
@@ -199,9 +215,8 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
         now = 0;
         rdl__mutex_unlock(&lane->mu);
         wake_all(&wake, self);
-        n = out_pending(lane)
-                ? rdl__sock_send(&line->conn.sock, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
-                : 0;
+        n = out_pending(lane) ? rdl__conn_send(&line->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
+                              : 0;
         if (n < 0)
             rdl__sock_shutdown(&line->conn.sock);
         rdl__mutex_lock(&lane->mu);
@@ -225,7 +240,17 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------- */
 
-/* One reply, for the first request that was sent, unless it belongs to one given up. False: nobody asked for it.  @locks mu */
+/* Replies will come that nobody waits for, behind those of the request before `next`.  @locks mu */
+static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t replies)
+{
+    if (next != &lane->sent)
+        rdl__container(next, struct rdl__req, link)->skip += replies;
+    else
+        lane->tail_skip += replies;
+}
+
+/* One reply, for the first request that was sent, unless it belongs to one given up. False: the connection is of no use, for
+ * nobody asked for it, or because the reply says so.  @locks mu */
 static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int64_t now, struct rdl__link *wake)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
@@ -244,7 +269,13 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
         req->skip--;
         return true;
     }
+    if (lane->node->finder != NULL && rdl__reply_is_error(reply, "READONLY")) { /* a replica by now: look for the master */
+        lane->line->refused = true;
+        return false;
+    }
+    req->owed--;
     if (!req->eval && rdl__reply_is_error(reply, "NOSCRIPT")) { /* proves that it did not run: send it with its text */
+        pass_over(lane, l->next, req->owed);
         req->eval = true;
         req->state = RDL__REQ_QUEUED;
         rdl__list_remove(l);
@@ -252,7 +283,8 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
         return true;
     }
     req->ops->decode(req, reply, now);
-    settle(lane, req, RDL_OK, wake);
+    if (req->owed == 0)
+        settle(lane, req, RDL_OK, wake);
     return true;
 }
 
@@ -272,10 +304,10 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     if (at == end)
         return NULL;
     if (rdl__reader_feed(reader, at, (size_t)(end - at)) < 0)
-        return "out of memory, or not the Redis protocol";
+        return rdl__unreadable;
     for (;;) {
         if (rdl__reader_next(reader, &reply) < 0)
-            return "out of memory, or not the Redis protocol";
+            return rdl__unreadable;
         if (reply == NULL)
             return NULL;
         if (!hand_out(lane, reply, now, wake))
@@ -311,6 +343,7 @@ static void drop_kills(struct rdl__lane *lane, struct rdl__link *list)
 static void sever(struct rdl__lane *lane, const char *why)
 {
     struct line *line = lane->line;
+    char server[sizeof lane->node->place];
 
     rdl__sock_shutdown(&line->conn.sock);
     line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
@@ -333,9 +366,10 @@ static void sever(struct rdl__lane *lane, const char *why)
     }
     lane->role = ROLE_LOOP;
     lane->leader = NULL;
+    rdl__node_server(lane->node, server, sizeof server);
     rdl__mutex_lock(&lane->node->mu);
-    (void)rdl__err_set(&lane->node->last_error, RDL_ECONN, "%s: connection lost: %s", lane->node->label, why);
-    rdl__err_where(&lane->node->last_error, lane->node->label, NULL, 0);
+    (void)rdl__err_set(&lane->node->last_error, RDL_ECONN, "%s: connection lost: %s", server, why);
+    rdl__err_where(&lane->node->last_error, server, NULL, 0);
     rdl__mutex_unlock(&lane->node->mu);
     rdl__loop_post(lane->node->loop, &lane->attend);
 }
@@ -371,11 +405,6 @@ static void pass_role(struct rdl__lane *lane)
     }
 }
 
-static const char *broken_how(ssize_t n)
-{
-    return n == -EPIPE ? "the server closed it" : strerror((int)-n);
-}
-
 /* May its sender look for the answer? Nobody else waits for anything here, nor another thread for anything of this node.
  * @locks mu */
 static bool may_look(const struct rdl__lane *lane, const struct rdl__req *self)
@@ -395,7 +424,7 @@ static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busyp
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    n = rdl__sock_poll(&line->conn.sock, lane->recv, RECV_SIZE, &now, most, &idle);
+    n = rdl__conn_poll(&line->conn, lane->recv, RECV_SIZE, &now, most, &idle);
     if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
         rdl__busypoll_wasted(account, now - began);
     else
@@ -452,7 +481,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         else if (looks)
             n = look(lane, line, &lane->node->caller_poll, now, deadline);
         if (n == 0)
-            n = rdl__sock_recv(&line->conn.sock, lane->recv, RECV_SIZE, now, full ? now : deadline);
+            n = rdl__conn_recv(&line->conn, lane->recv, RECV_SIZE, now, full ? now : deadline);
         now = rdl__now();
         if (lone && !looks && n > 0)
             note_sleep(lane, now - began);
@@ -461,13 +490,14 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (n > 0)
             wrong = take_bytes(lane, (size_t)n, now, &wake);
         else if (n < 0)
-            wrong = broken_how(n);
+            wrong = rdl__conn_why(&line->conn, n);
         if (wrong != NULL)
             sever(lane, wrong);
         else if (self->state == RDL__REQ_SETTLED)
             pass_role(lane);
         if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: nobody else's answer came */
-            wake_all(&wake, self);
+            rdl__list_remove(&self->link);
+            rdl__parker_mark(&self->park, RDL__POST_SETTLED);
         } else if (!rdl__list_empty(&wake)) {
             rdl__mutex_unlock(&lane->mu);
             wake_all(&wake, self);
@@ -477,7 +507,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 }
 
 /* @locks mu */
-static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
                                  enum rdl__heir_mode mode)
 {
     bool on_wire = req->state == RDL__REQ_SENT;
@@ -488,33 +518,28 @@ static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, s
         return RDL__ANSWERED;
     if (!blocking(req))
         lane->loop_owed--;
-    if (in_place) {
-        heir->skip = req->skip;
-        heir->sent_at = req->sent_at;
-        heir->resent = req->resent;
-        heir->state = req->state;
-        rdl__list_replace(&req->link, &heir->link);
-        lane->loop_owed++;
-    } else {
-        if (on_wire) {
-            struct rdl__link *next = req->link.next;
-
-            if (next != &lane->sent)
-                rdl__container(next, struct rdl__req, link)->skip += req->skip + 1;
-            else
-                lane->tail_skip += req->skip + 1;
-        }
+    if (!in_place) {
+        if (on_wire)
+            pass_over(lane, req->link.next, req->skip + req->owed);
         rdl__list_remove(&req->link);
-        if (heir != NULL && unsure)
-            enqueue(lane, heir);
+        req->state = RDL__REQ_IDLE;
+        req->skip = 0;
     }
-    req->state = RDL__REQ_IDLE;
-    req->skip = 0;
+    if (in_place || (heir != NULL && unsure)) {
+        req->ops = heir;
+        req->eval = false;
+    }
+    if (in_place) {
+        lane->loop_owed++;
+    } else if (heir != NULL && unsure) {
+        req->asking = false; /* the server will say where it is to go */
+        enqueue(lane, req);
+    }
     return unsure ? RDL__UNSURE : RDL__UNSENT;
 }
 
-static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
-                                       enum rdl__heir_mode mode)
+static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
+                                       const struct rdl__req_ops *heir, enum rdl__heir_mode mode)
 {
     enum rdl__outcome outcome = RDL__ANSWERED;
 
@@ -534,12 +559,15 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             lane->leader = req;
             lead(lane, req, deadline);
         } else {
+            uint32_t bits;
+
             rdl__parker_unmark(&req->park, RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
             if (lane->role == ROLE_LOOP || lane->reading)
                 flush(lane, req, rdl__now()); /* the reader is not about to write: do it oneself */
             rdl__mutex_unlock(&lane->mu);
-            if (rdl__park(&req->park, deadline) & RDL__POST_SETTLED)
-                return RDL__ANSWERED;
+            bits = rdl__park(&req->park, deadline);
+            if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)
+                return RDL__ANSWERED; /* with the role of leader one does not leave: it is passed on below */
             rdl__mutex_lock(&lane->mu);
         }
         if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
@@ -557,8 +585,8 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
     return outcome;
 }
 
-enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
-                                 enum rdl__heir_mode mode)
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
+                                 const struct rdl__req_ops *heir, enum rdl__heir_mode mode)
 {
     enum rdl__outcome outcome;
 
@@ -578,8 +606,8 @@ static void line_free(struct line *line)
     rdl__free(mem, line, sizeof *line);
 }
 
-/* Close what broke; remember those whose requests may still run.  @locks mu */
-static void close_broken(struct rdl__lane *lane)
+/* Close what broke; remember those whose requests may still run.  @thread loop  @locks mu */
+static void close_broken(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__link *l;
 
@@ -589,6 +617,8 @@ static void close_broken(struct rdl__lane *lane)
         struct line *line = rdl__container(l, struct line, link);
 
         rdl__conn_close(&line->conn);
+        if (!lane->closed)
+            rdl__node_broke(lane->node, line->conn.up_at, line->refused, now);
         if (!line->owed) {
             line_free(line);
             continue;
@@ -636,14 +666,14 @@ static void watch_stall(struct rdl__lane *lane)
 }
 
 /* Tell the owner, once, that the connection is gone.  @thread loop  @locks none */
-static void report_down(struct rdl__lane *lane, bool closed, int64_t now)
+static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
 {
     rdl_err_t why;
 
     if (!lane->told_up)
         return;
     lane->told_up = false;
-    if (!closed && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
+    if (!wanted && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
         rdl__log(lane->node->sinks, RDL_LOG_WARN, "%s", why.message);
     if (lane->on_news != NULL)
         lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
@@ -652,7 +682,7 @@ static void report_down(struct rdl__lane *lane, bool closed, int64_t now)
 /* What the loop has received. n as of rdl__sock_recv, and not 0.  @locks mu */
 static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
 {
-    const char *wrong = n > 0 ? take_bytes(lane, (size_t)n, now, wake) : broken_how(n);
+    const char *wrong = n > 0 ? take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->line->conn, n);
 
     if (wrong == NULL)
         return;
@@ -689,10 +719,11 @@ static void look_on_loop(struct rdl__lane *lane)
 /* Everything that the loop owes this lane, whatever has changed.  @thread loop  @locks none */
 static void attend(struct rdl__lane *lane, int64_t now)
 {
-    bool down, closed;
+    bool down, closed, rests;
 
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
+    rests = lane->rests;
     if (lane->role == ROLE_NONE && lane->loop_owed > 0)
         lane->role = ROLE_LOOP;
     if (lane->role == ROLE_LOOP && lane->line != NULL) {
@@ -703,16 +734,18 @@ static void attend(struct rdl__lane *lane, int64_t now)
         look_on_loop(lane);
         if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
             pass_role(lane);
+    } else if (lane->line != NULL && lane->reading) { /* its leader is in recv: what the loop has submitted goes out now */
+        flush(lane, NULL, now);
     }
     down = lane->line == NULL;
-    close_broken(lane);
+    close_broken(lane, now);
     watch_line(lane);
     watch_stall(lane);
-    if (down && lane->making == NULL && !closed && (lane->kept_up || !rdl__list_empty(&lane->queued)))
+    if (down && lane->making == NULL && !closed && ((lane->kept_up && !rests) || !rdl__list_empty(&lane->queued)))
         start_line(lane, now);
     rdl__mutex_unlock(&lane->mu);
     if (down)
-        report_down(lane, closed, now);
+        report_down(lane, closed || rests, now);
     run_settled(lane, now);
 }
 
@@ -757,7 +790,7 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     if (lane->line == line && lane->role == ROLE_LOOP && (events & RDL__READABLE)) {
-        ssize_t n = rdl__sock_recv(&conn->sock, lane->recv, RECV_SIZE, now, now);
+        ssize_t n = rdl__conn_recv(conn, lane->recv, RECV_SIZE, now, now);
 
         if (n != 0)
             loop_received(lane, n, now, &wake);
@@ -880,10 +913,21 @@ static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
     }
 }
 
+/* Is it another run of a server than the last one? One that does not tell is taken for another only where the node may be
+ * another server at any time. */
+static bool up_anew(struct rdl__lane *lane, const struct rdl__conn *conn)
+{
+    bool same = conn->run_id[0] == '\0' ? lane->node->finder == NULL : strcmp(conn->run_id, lane->run_id) == 0;
+
+    memcpy(lane->run_id, conn->run_id, sizeof lane->run_id);
+    return lane->connected_once && !same;
+}
+
 static void on_conn_up(struct rdl__conn *conn, int64_t now)
 {
     struct line *line = rdl__container(conn, struct line, conn);
     struct rdl__lane *lane = line->lane;
+    bool anew = up_anew(lane, conn);
 
     lane->making = NULL;
     if (lane->connected_once)
@@ -898,7 +942,7 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
     lane->told_up = true;
     if (lane->on_news != NULL)
-        lane->on_news(lane->on_news_arg, RDL__LANE_UP, now);
+        lane->on_news(lane->on_news_arg, anew ? RDL__LANE_UP_ANEW : RDL__LANE_UP, now);
     attend(lane, now);
 }
 
@@ -915,7 +959,25 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
     attend(lane, now);
 }
 
-static const struct rdl__conn_ops conn_ops = {.up = on_conn_up, .failed = on_conn_failed, .ready = on_conn_ready};
+/* What is unanswered goes to the new place. A leader who sleeps in recv is woken to find the connection broken. */
+static void on_conn_moved(struct rdl__conn *conn, int64_t now)
+{
+    struct line *line = rdl__container(conn, struct line, conn);
+    struct rdl__lane *lane = line->lane;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->line == line && lane->role == ROLE_CALLER) {
+        rdl__sock_shutdown(&conn->sock);
+    } else if (lane->line == line) {
+        rdl__conn_watch(conn, 0);
+        sever(lane, "another server has taken over");
+    }
+    rdl__mutex_unlock(&lane->mu);
+    attend(lane, now);
+}
+
+static const struct rdl__conn_ops conn_ops = {
+    .up = on_conn_up, .failed = on_conn_failed, .ready = on_conn_ready, .moved = on_conn_moved};
 
 /* ---- lane.h -------------------------------------------------------------------------------------------------------------- */
 
@@ -954,6 +1016,25 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane
 
 void rdl__lane_open(struct rdl__lane *lane, int64_t now)
 {
+    attend(lane, now);
+}
+
+void rdl__lane_rest(struct rdl__lane *lane, bool rests, int64_t now)
+{
+    bool unused;
+
+    rdl__mutex_lock(&lane->mu);
+    lane->rests = rests;
+    unused = rests && idle(lane);
+    if (unused && lane->line != NULL && lane->role != ROLE_CALLER && !lane->writing) {
+        rdl__conn_watch(&lane->line->conn, 0);
+        sever(lane, "it was not used");
+    }
+    rdl__mutex_unlock(&lane->mu);
+    if (unused && lane->making != NULL) {
+        line_free(lane->making);
+        lane->making = NULL;
+    }
     attend(lane, now);
 }
 
@@ -1036,7 +1117,7 @@ void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
     rdl__loop_later(lane->node->loop, &lane->flush_later);
 }
 
-enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
                                     enum rdl__heir_mode mode)
 {
     enum rdl__outcome outcome;

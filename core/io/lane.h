@@ -7,8 +7,8 @@
  * Rules of PROTOCOL.md, 3 that live here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind a
  *     CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
- *   - A request that is given up leaves its reply to be passed over, and may leave an heir: a request of the loop's that
- *     follows on the same connection (an undo), or that takes the very place of the one given up (a release goes on).
+ *   - A request that is given up leaves its reply to be passed over, and may go on as another one, its heir: a request of the
+ *     loop's that follows on the same connection (an undo), or that takes the very place of the one given up (a release goes on).
  * So every request must bear repeating, and arriving late.
  */
 #ifndef REDLATCH_IO_LANE_H
@@ -25,11 +25,13 @@ struct rdl__lane;
 struct rdl__req;
 
 struct rdl__req_ops {
-    /* Append exactly one command. `eval`: with the script's text instead of its digest. Called once for each sending; the
-     * repeat of a request (req->resent) must do no more than the first did.  @locks under the lane's */
+    /* Append exactly one command, and `more` behind it. `eval`: with the script's text instead of its digest. Called once for
+     * each sending; the repeat of a request (req->resent) must do no more than the first did.  @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
+    unsigned char more;
 
-    /* Keep what the reply says; it is gone afterwards.  @thread any  @locks under the lane's */
+    /* Keep what the reply says; it is gone afterwards. Called for each of the replies, the last when req->owed is 0.
+     * @thread any  @locks under the lane's */
     void (*decode)(struct rdl__req *req, const struct rdl__reply *reply, int64_t now);
 
     /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
@@ -50,8 +52,10 @@ struct rdl__req {
     int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED */
     uint32_t skip;   /* replies to requests given up that come before this one's */
     unsigned char state;
-    bool resent; /* was sent before on a connection that broke */
-    bool eval;   /* the server did not know the script: sent again with its text */
+    unsigned char owed; /* replies that are to come, once sent */
+    bool resent;        /* was sent before on a connection that broke */
+    bool eval;          /* the server did not know the script: sent again with its text */
+    bool asking;        /* behind an ASKING: the server takes it although the slot is not its own yet */
     struct rdl__parker park;
 };
 
@@ -63,8 +67,10 @@ static inline void rdl__req_init(struct rdl__req *req, const struct rdl__req_ops
     req->rc = 0;
     req->skip = 0;
     req->state = RDL__REQ_IDLE;
+    req->owed = 0;
     req->resent = false;
     req->eval = false;
+    req->asking = false;
     rdl__parker_init(&req->park);
 }
 
@@ -76,7 +82,7 @@ enum rdl__outcome {
 };
 
 enum rdl__heir_mode {
-    RDL__HEIR_FOLLOWS,  /* only if the request was sent: goes behind it */
+    RDL__HEIR_FOLLOWS,  /* only if the request was sent: goes behind what is left of it */
     RDL__HEIR_REPLACES, /* always: takes its place */
 };
 
@@ -84,7 +90,12 @@ enum rdl__heir_mode {
  * NULL: no memory. */
 struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up);
 
-enum rdl__lane_news { RDL__LANE_UP, RDL__LANE_DOWN, RDL__LANE_FAILED /* an attempt to connect has failed */ };
+enum rdl__lane_news {
+    RDL__LANE_UP,
+    RDL__LANE_UP_ANEW, /* at another server than before, or at one that was started anew: it may know less */
+    RDL__LANE_DOWN,
+    RDL__LANE_FAILED, /* an attempt to connect has failed */
+};
 
 /* Be told on the loop. Set before the lane is used. */
 void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_news news, int64_t now), void *arg);
@@ -92,21 +103,26 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__l
 /* Connect now rather than at the first request.  @thread loop */
 void rdl__lane_open(struct rdl__lane *lane, int64_t now);
 
+/* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request; or
+ * again as ever. What could not be closed wants to be told once more.  @thread loop */
+void rdl__lane_rest(struct rdl__lane *lane, bool rests, int64_t now);
+
 /* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
 void rdl__lane_close(struct rdl__lane *lane, int64_t now);
 bool rdl__lane_quiet(struct rdl__lane *lane);             /* closed, and no caller is inside any more.  @thread any */
 struct rdl__lane *rdl__lane_free(struct rdl__lane *lane); /* quiet, and the loop stopped. NULL is fine; returns NULL */
 
-/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. heir (may be
- * NULL) takes over when the wait ends without a reply.  @thread any but the loop */
-enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline, struct rdl__req *heir,
-                                 enum rdl__heir_mode mode);
+/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. When the wait ends
+ * without a reply, the request is its own heir: it goes on as the loop's, with these ops (NULL: it does not), and is the
+ * loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
+                                 const struct rdl__req_ops *heir, enum rdl__heir_mode mode);
 
-/* Send a request; ops->done will run.  @thread loop */
+/* Send a request; ops->done will run. On a lane of callers, too.  @thread loop */
 void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
 
-/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run.  @thread loop */
-enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, struct rdl__req *heir,
+/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run, but its heir's may.  @thread loop */
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
                                     enum rdl__heir_mode mode);
 
 bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */

@@ -1,9 +1,13 @@
 #include "core/io/node.h"
 
 #include "core/base/err.h"
+#include "core/base/table.h"
+#include "core/io/conn.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define BRIEF (100 * RDL__MS) /* a connection that breaks sooner was for nothing */
 
 int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                    struct rdl__loop *loop, const struct rdl__node_config *config, struct rdl__uri *uri)
@@ -11,6 +15,7 @@ int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const str
     memset(node, 0, sizeof *node);
     if (rdl__mutex_init(&node->mu) < 0)
         return RDL_ENOMEM;
+    atomic_init(&node->run, 0);
     atomic_init(&node->born_at, INT64_MIN);
     node->mem = mem;
     node->sinks = sinks;
@@ -19,6 +24,7 @@ int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const str
     node->uri = *uri;
     *uri = (struct rdl__uri){0};
     rdl__uri_node(&node->uri, node->label, sizeof node->label);
+    rdl__list_init(&node->conns);
     rdl__buf_init(&node->welcome, mem);
     rdl__busypoll_init(&node->caller_poll);
     rdl__busypoll_init(&node->loop_poll);
@@ -36,23 +42,40 @@ void rdl__node_done(struct rdl__node *node)
     node->mem = NULL;
 }
 
-/* The pause is a twentieth of the outage so far, so a short one is noticed quickly and a long one costs the returning server
- * little: with jitter of a factor of two, a fleet's attempts spread evenly. */
-void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
+/* An attempt was in vain, like all for `outage`. The pause is a twentieth of that, so a short outage is noticed quickly and a
+ * long one costs the returning server little: with jitter of a factor of two, a fleet's attempts spread evenly. */
+static void missed(struct rdl__node *node, int64_t outage, int64_t now)
 {
-    int64_t pause;
+    int64_t pause = outage / 20;
 
-    rdl__mutex_lock(&node->mu);
-    node->last_error = *why;
-    rdl__mutex_unlock(&node->mu);
-    if (node->outage_began == 0)
-        node->outage_began = now;
-    pause = (now - node->outage_began) / 20;
     if (pause < node->config.reconnect_min_ms * RDL__MS)
         pause = node->config.reconnect_min_ms * RDL__MS;
     if (pause > node->config.reconnect_max_ms * RDL__MS)
         pause = node->config.reconnect_max_ms * RDL__MS;
     node->next_attempt = now + pause / 2 + (int64_t)rdl__rand_below(&node->rand, (uint64_t)(pause / 2 + 1));
+    if (node->finder != NULL)
+        node->finder->missed(node->finder);
+}
+
+void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
+{
+    rdl__mutex_lock(&node->mu);
+    node->last_error = *why;
+    rdl__mutex_unlock(&node->mu);
+    if (node->outage_began == 0)
+        node->outage_began = now;
+    missed(node, now - node->outage_began, now);
+}
+
+/* Attempts that are in vain one after another are further apart than the longest pause only where somebody else held them up. */
+void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now)
+{
+    if ((!refused && now - up_at >= BRIEF) || node->placed_at > up_at)
+        return;
+    if (node->vain_since == 0 || now - node->vain_at > 2 * node->config.reconnect_max_ms * RDL__MS)
+        node->vain_since = now;
+    node->vain_at = now;
+    missed(node, now - node->vain_since, now);
 }
 
 void rdl__node_connected(struct rdl__node *node, int64_t now)
@@ -79,6 +102,77 @@ void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now)
         atomic_store(&node->born_at, born_at);
 }
 
+void rdl__node_run(struct rdl__node *node, const char *run_id)
+{
+    atomic_store(&node->run, run_id[0] == '\0' ? 0 : rdl__hash(run_id, strlen(run_id)) | 1);
+}
+
+/* Tell each connection that the node has now. They may go, and come anew, while that is done. */
+static void tell_conns(struct rdl__node *node, void (*tell)(struct rdl__conn *conn, const rdl_err_t *why, int64_t now),
+                       const rdl_err_t *why, int64_t now)
+{
+    struct rdl__link told, *l;
+
+    rdl__list_init(&told);
+    rdl__list_splice_front(&told, &node->conns);
+    while ((l = rdl__list_pop(&told)) != NULL) {
+        rdl__list_push_back(&node->conns, l);
+        tell(rdl__container(l, struct rdl__conn, link), why, now);
+    }
+}
+
+static void note_place(struct rdl__node *node)
+{
+    struct rdl__uri at = {.scheme = RDL__SCHEME_TCP, .host = node->uri.host, .port = node->uri.port};
+
+    if (node->uri.scheme != RDL__SCHEME_CLUSTER)
+        return;
+    rdl__mutex_lock(&node->mu);
+    rdl__uri_node(&at, node->place, sizeof node->place);
+    rdl__mutex_unlock(&node->mu);
+}
+
+bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t now)
+{
+    bool first = node->uri.host == NULL;
+    char where[sizeof node->label];
+
+    if (!first && strcmp(node->uri.host, host) == 0 && node->uri.port == port)
+        return true;
+    if (!rdl__uri_place(&node->uri, host, port))
+        return false;
+    note_place(node);
+    if (!first) /* it may know less than the one before it did */
+        atomic_store(&node->born_at, now);
+    node->placed_at = now;
+    node->next_attempt = 0;
+    rdl__node_where(node, where, sizeof where);
+    rdl__log(node->sinks, RDL_LOG_INFO, "%s", where);
+    tell_conns(node, rdl__conn_moved, NULL, now);
+    return true;
+}
+
+void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now)
+{
+    tell_conns(node, rdl__conn_lost_its_way, why, now);
+}
+
+void rdl__node_server(struct rdl__node *node, char *to, size_t cap)
+{
+    rdl__mutex_lock(&node->mu);
+    (void)rdl__line(to, cap, "%s", node->place[0] != '\0' ? node->place : node->label);
+    rdl__mutex_unlock(&node->mu);
+}
+
+void rdl__node_where(const struct rdl__node *node, char *to, size_t cap)
+{
+    if (node->finder == NULL || node->uri.host == NULL)
+        (void)rdl__line(to, cap, "%s", node->label);
+    else
+        (void)rdl__line(to, cap, strchr(node->uri.host, ':') != NULL ? "%s at [%s]:%d" : "%s at %s:%d", node->label,
+                        node->uri.host, node->uri.port);
+}
+
 int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
 {
     rdl_err_t why;
@@ -86,8 +180,8 @@ int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
     rdl__mutex_lock(&node->mu);
     why = node->last_error;
     rdl__mutex_unlock(&node->mu);
-    if (why.code == RDL_ESERVER)
-        code = RDL_ESERVER;
+    if (why.code == RDL_ESERVER || why.code == RDL_EAUTH)
+        code = why.code;
     (void)rdl__err_set(err, code, "%s", why.message[0] != '\0' ? why.message : "it could not be sent in time");
     rdl__err_where(err, node->label, NULL, 0);
     return code;

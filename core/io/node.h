@@ -1,6 +1,10 @@
 /* node.h - one server: where it is, how to greet it, how its connections come back.
  *
- * A node is what lanes and the subscriber have in common. It knows no lock. A topology is a set of nodes; today there is one.
+ * A node is what lanes and the subscriber have in common. It knows no lock.
+ *
+ * A node is a part to be played rather than a machine. Where it has a finder, that one says where the part is played now, and
+ * says so again when another server takes over. Then every connection to the former place is dropped, whatever it is
+ * waiting for, and made again at the new one; what was unanswered follows (lane.h). Nobody above notices more than an outage.
  */
 #ifndef REDLATCH_IO_NODE_H
 #define REDLATCH_IO_NODE_H
@@ -11,6 +15,7 @@
 #include "core/base/sink.h"
 #include "core/base/sync.h"
 #include "core/io/loop.h"
+#include "core/io/tls.h"
 #include "core/wire/buf.h"
 #include "core/wire/uri.h"
 
@@ -25,10 +30,20 @@ struct rdl__node_config {
     int64_t ping_interval_ms;
     int64_t poll_ns; /* a lone caller may look that long for its answer before it sleeps; 0: never */
     const char *client_name;
+    struct rdl__tls *tls;           /* NULL: plain connections */
+    rdl_credentials_fn credentials; /* asked for each connection; NULL: the URI's */
+    void *credentials_arg;
+};
+
+/* Whoever knows where a node is that its URI does not place. Set before the node is used. */
+struct rdl__finder {
+    /* An attempt to connect has failed, or the server there does not play the part: look again. It must do no more than take
+     * a note of that.  @thread loop */
+    void (*missed)(struct rdl__finder *finder);
 };
 
 struct rdl__node {
-    /* immutable after rdl__node_init */
+    /* immutable after rdl__node_init, except the place in `uri`, which is the loop's */
     const struct rdl__mem *mem;
     const struct rdl__sinks *sinks;
     struct rdl__loop *loop;
@@ -37,22 +52,29 @@ struct rdl__node {
     char label[128];         /* the server, for people */
     struct rdl__buf welcome; /* commands (SCRIPT LOAD) sent when a connection is made, their answers not looked at */
     unsigned welcome_count;
+    struct rdl__finder *finder; /* NULL: the node is where its URI says */
 
     /* loop thread only */
+    struct rdl__link conns; /* all of the node's connections */
     struct rdl__rand rand;
     bool resp2;           /* the server knows no HELLO */
     int64_t outage_began; /* 0: the last attempt to connect succeeded */
     int64_t next_attempt; /* not before */
+    int64_t placed_at;    /* the finder has moved it */
+    int64_t vain_since;   /* connections break as soon as they are made; 0: they do not */
+    int64_t vain_at;      /* the last one did */
 
     /* any thread */
-    _Atomic int64_t born_at;   /* the server cannot have started later than that, by our clock */
+    _Atomic uint64_t run;    /* of which server, the last one that was greeted: the same number means the same; 0: unknown */
+    _Atomic int64_t born_at; /* the server cannot have started later than that, by our clock */
     _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
     _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
     _Atomic unsigned callers;  /* threads that wait for an answer */
     struct rdl__busypoll caller_poll;
     struct rdl__busypoll loop_poll;
     struct rdl__mutex mu;
-    rdl_err_t last_error; /* under mu: why the last attempt to connect failed */
+    rdl_err_t last_error; /* under mu, like the next: why the last attempt to connect failed */
+    char place[128];      /* of one of many, for people, once it is found; "" */
 };
 
 /* Takes over `uri`. The pointers must outlive the node. RDL_OK or RDL_ENOMEM. */
@@ -64,9 +86,29 @@ void rdl__node_done(struct rdl__node *node);
 void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 void rdl__node_connected(struct rdl__node *node, int64_t now);
 
+/* A connection that was up since up_at is of no use any more. If it was for nothing, because it broke at once or the server
+ * refused to play the part, that counts as an attempt that has failed: the next one waits, and the finder looks.  @thread loop */
+void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now);
+
 /* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may have
  * started just now). Of several connections' words the latest moment counts.  @thread loop */
 void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
+
+/* A greeting's INFO says which run of which server it is ("": it does not say).  @thread loop */
+void rdl__node_run(struct rdl__node *node, const char *run_id);
+
+/* The finder knows: the server is there. Connections to anywhere else are dropped. False: no memory.  @thread loop */
+bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t now);
+
+/* The finder has asked everybody, and nobody knows.  @thread loop */
+void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now);
+
+/* The server for people: the label, which all of a cluster have in common; of one of those its place by now.  @thread any
+ * @locks takes mu */
+void rdl__node_server(struct rdl__node *node, char *to, size_t cap);
+
+/* Where its connections go now, for people.  @thread loop */
+void rdl__node_where(const struct rdl__node *node, char *to, size_t cap);
 
 /* Copy the reason for the last failure into err, with `code` unless the reason has a better one. Returns the code.
  * @thread any */

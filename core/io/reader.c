@@ -176,6 +176,7 @@ struct rdl__reader *rdl__reader_new(const struct rdl__mem *mem)
     if (r == NULL)
         return NULL;
     r->mem = mem;
+    r->integer.type = RDL__REPLY_INT;
     r->first = r->last = chunk_new(mem, CHUNK_SIZE);
     r->hiredis = redisReaderCreateWithFunctions(&functions);
     if (r->first == NULL || r->hiredis == NULL)
@@ -224,7 +225,7 @@ bool rdl__reader_integer(struct rdl__reader *r, const char **at, const char *end
         value = value * 10 + (*p - '0');
     if (digits == 0 || end - p < 2 || p[0] != '\r' || p[1] != '\n')
         return false;
-    r->integer = (struct rdl__reply){.type = RDL__REPLY_INT, .integer = negative ? -value : value};
+    r->integer.integer = negative ? -value : value;
     *ret = &r->integer;
     *at = p + 2;
     return true;

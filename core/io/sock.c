@@ -9,8 +9,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define LONGEST_LOOK (15 * RDL__US) /* a system call that takes longer was interrupted by somebody else's work */
-
 /* A dead peer must show within seconds: keepalive for a silent connection, a bound on unacknowledged data for a busy one. */
 static void tune_tcp(int fd)
 {
@@ -99,21 +97,16 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
     return received(recv(s->fd, to, cap, flags));
 }
 
+static ssize_t take(void *arg, void *to, size_t cap)
+{
+    const struct rdl__sock *s = arg;
+
+    return received(recv(s->fd, to, cap, MSG_DONTWAIT));
+}
+
 ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
-    const int64_t end = *now + for_ns;
-    ssize_t n;
-
-    *ret_idle = 0;
-    do {
-        int64_t before = *now;
-
-        n = received(recv(s->fd, to, cap, MSG_DONTWAIT));
-        *now = rdl__now();
-        if (*now - before > LONGEST_LOOK)
-            *ret_idle += *now - before;
-    } while (n == 0 && *now < end);
-    return n;
+    return rdl__sock_look(take, s, to, cap, now, for_ns, ret_idle);
 }
 
 void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)

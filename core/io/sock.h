@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#define RDL__SOCK_LONGEST_LOOK (15 * RDL__US) /* a look that takes longer was interrupted by somebody else's work */
 #define RDL__SOCK_SLICE_MS 250 /* a blocked receive returns at least that often, so that its caller can look around */
 
 struct rdl__addr {
@@ -35,6 +36,26 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len);
 /* Bytes received; 0 when `until` or a slice of RDL__SOCK_SLICE_MS has passed; -errno, -EPIPE at the end of the stream.
  * until <= now: never blocks.  @thread any one at a time */
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until);
+
+/* What rdl__sock_poll does, over any way of receiving that does not block: `take` answers as rdl__sock_recv. Inline, so that a
+ * known `take` is called straight. */
+static inline ssize_t rdl__sock_look(ssize_t (*take)(void *arg, void *to, size_t cap), void *arg, void *to, size_t cap,
+                                     int64_t *now, int64_t for_ns, int64_t *ret_idle)
+{
+    const int64_t end = *now + for_ns;
+    ssize_t n;
+
+    *ret_idle = 0;
+    do {
+        int64_t before = *now;
+
+        n = take(arg, to, cap);
+        *now = rdl__now();
+        if (*now - before > RDL__SOCK_LONGEST_LOOK)
+            *ret_idle += *now - before;
+    } while (n == 0 && *now < end);
+    return n;
+}
 
 /* Receive without sleeping: look again and again for up to for_ns after *now, which moves to the present. *ret_idle is how
  * long the thread did not run meanwhile, because somebody else had its core.  @thread any one at a time */

@@ -5,18 +5,26 @@
  * topic, and the newer one follows; since every acknowledgement makes sleepers try (PROTOCOL.md, 5), the window between them
  * loses nothing.
  *
+ * A server that refuses a channel, because a script runs for too long or an ACL forbids it, is asked again after a pause that
+ * grows to some seconds, for one channel a command.
+ *
+ * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer. Neither says
+ * where it is; the finder will know, and then topics move to another subscriber, or are tried again here.
+ *
  * A connection that has been silent for ping_interval_ms is asked for a sign of life; one that gives none within
  * command_timeout_ms is given up.
  */
 #include "core/io/subscriber.h"
 
 #include "core/io/conn.h"
+#include "core/wire/cluster.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define CHANNELS_A_COMMAND 100
-#define RECV_SIZE ((size_t)16 * 1024)
+#define AGAIN_MIN_MS 20
+#define AGAIN_MAX_MS 5000
 
 struct rdl__subscriber {
     struct rdl__node *node;
@@ -27,10 +35,13 @@ struct rdl__subscriber {
     size_t out_sent;
     struct rdl__task write_later;
     struct rdl__timer alive;
+    struct rdl__timer again; /* a server that has refused a channel is asked again */
+    int64_t again_ms;        /* after that pause; 0: it has refused none */
     int64_t heard_at;
+    bool sharded;
+    bool refused; /* some topics have no subscription, and none is on its way */
     bool pinged;
     bool connected_once;
-    char recv[RECV_SIZE];
 };
 
 static const struct rdl__conn_ops conn_ops;
@@ -49,9 +60,13 @@ static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
 
     rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: subscriptions lost: %s", sub->node->label, why);
     rdl__conn_close(&sub->conn);
+    rdl__node_broke(sub->node, sub->conn.up_at, false, now);
     rdl__loop_timer_off(sub->node->loop, &sub->alive);
+    rdl__loop_timer_off(sub->node->loop, &sub->again);
     rdl__buf_cut(&sub->out, 0);
     sub->out_sent = 0;
+    sub->refused = false;
+    sub->again_ms = 0;
     while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
         struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
 
@@ -66,12 +81,13 @@ static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
 
 static void encode_subscribe(struct rdl__subscriber *sub)
 {
-    size_t n = 0;
+    /* sharded: all would have to be in one slot; refused: one must not take others along */
+    size_t n = 0, most = sub->sharded || sub->again_ms > 0 ? 1 : CHANNELS_A_COMMAND;
 
-    for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < CHANNELS_A_COMMAND; l = l->next)
+    for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < most; l = l->next)
         n++;
     rdl__cmd_begin(&sub->out, n + 1);
-    rdl__cmd_str(&sub->out, "SUBSCRIBE");
+    rdl__cmd_str(&sub->out, sub->sharded ? "SSUBSCRIBE" : "SUBSCRIBE");
     while (n-- > 0) {
         struct rdl__topic *topic = rdl__container(rdl__list_pop(&sub->unsent), struct rdl__topic, unsent);
 
@@ -81,6 +97,8 @@ static void encode_subscribe(struct rdl__subscriber *sub)
 
 static void send_out(struct rdl__subscriber *sub, int64_t now)
 {
+    const char *wrong;
+
     if (sub->conn.state != RDL__CONN_UP)
         return;
     while (!rdl__list_empty(&sub->unsent))
@@ -89,22 +107,8 @@ static void send_out(struct rdl__subscriber *sub, int64_t now)
         lose(sub, "out of memory", now);
         return;
     }
-    while (sub->out_sent < sub->out.len) {
-        ssize_t n = rdl__sock_send(&sub->conn.sock, sub->out.data + sub->out_sent, sub->out.len - sub->out_sent);
-
-        if (n < 0) {
-            lose(sub, strerror((int)-n), now);
-            return;
-        }
-        if (n == 0)
-            break;
-        sub->out_sent += (size_t)n;
-    }
-    if (sub->out_sent == sub->out.len) {
-        rdl__buf_cut(&sub->out, 0);
-        sub->out_sent = 0;
-    }
-    rdl__conn_watch(&sub->conn, RDL__READABLE | (sub->out.len > 0 ? RDL__WRITABLE : 0));
+    if ((wrong = rdl__conn_send_out(&sub->conn, &sub->out, &sub->out_sent)) != NULL)
+        lose(sub, wrong, now);
 }
 
 static void on_write_later(struct rdl__task *task, int64_t now)
@@ -124,6 +128,44 @@ static bool says(const struct rdl__reply *r, const char *word)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
+/* The server has not, or no longer, what was asked of it. */
+static void ask_around(struct rdl__subscriber *sub)
+{
+    sub->refused = true;
+    if (sub->node->finder != NULL)
+        sub->node->finder->missed(sub->node->finder);
+}
+
+/* It will not have it now, because a script runs for too long, say. Nothing tells when it would. */
+static void ask_again(struct rdl__subscriber *sub, int64_t now)
+{
+    sub->refused = true;
+    if (sub->again_ms == 0) {
+        sub->again_ms = AGAIN_MIN_MS;
+        rdl__loop_timer(sub->node->loop, &sub->again, rdl__after_ms(now, sub->again_ms));
+    }
+}
+
+/* Until a pause has passed in which nothing was refused. */
+static void on_again(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(timer, struct rdl__subscriber, again);
+
+    if (!sub->refused) {
+        sub->again_ms = 0;
+        return;
+    }
+    rdl__subscriber_retry(sub);
+    sub->again_ms = sub->again_ms < AGAIN_MAX_MS / 2 ? 2 * sub->again_ms : AGAIN_MAX_MS;
+    rdl__loop_timer(sub->node->loop, &sub->again, rdl__after_ms(now, sub->again_ms));
+}
+
+/* The word in lower case, as it begins with `s` where channels are sharded. */
+static const char *word(const struct rdl__subscriber *sub, const char *sharded)
+{
+    return sub->sharded ? sharded : sharded + 1;
+}
+
 static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *reply, int64_t now)
 {
     const struct rdl__reply *kind = rdl__reply_at(reply, 0), *channel = rdl__reply_at(reply, 1);
@@ -132,7 +174,12 @@ static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *rep
     struct rdl__topic *topic;
 
     if (reply->type == RDL__REPLY_ERROR) {
+        if (sub->sharded && rdl__redirect_of(reply).what != RDL__DETOUR_NONE) {
+            ask_around(sub);
+            return;
+        }
         rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: cannot subscribe: %s", sub->node->label, reply->str);
+        ask_again(sub, now);
         return;
     }
     if (channel == NULL || channel->type != RDL__REPLY_STRING)
@@ -140,10 +187,13 @@ static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *rep
     if ((n = rdl__table_find(&sub->topics, channel->str, channel->len)) == NULL)
         return; /* dropped meanwhile */
     topic = rdl__container(n, struct rdl__topic, node);
-    if (says(kind, "subscribe")) {
+    if (says(kind, word(sub, "ssubscribe"))) {
         topic->confirmed = true;
         topic->ops->subscribed(topic, now);
-    } else if (says(kind, "message") && payload != NULL && payload->type == RDL__REPLY_STRING) {
+    } else if (says(kind, "sunsubscribe") && topic->confirmed) { /* unasked, or of an earlier topic of that name */
+        topic->confirmed = false;
+        ask_around(sub);
+    } else if (says(kind, word(sub, "smessage")) && payload != NULL && payload->type == RDL__REPLY_STRING) {
         topic->ops->message(topic, payload->str, payload->len, now);
     }
 }
@@ -152,22 +202,22 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
 {
     struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
     const struct rdl__reply *reply;
-    ssize_t n;
+    const char *wrong;
 
     if (events & RDL__WRITABLE)
         write_later(sub);
     if (!(events & RDL__READABLE))
         return;
-    n = rdl__sock_recv(&conn->sock, sub->recv, RECV_SIZE, now, now);
-    if (n < 0 || (n > 0 && rdl__reader_feed(conn->reader, sub->recv, (size_t)n) < 0)) {
-        lose(sub, n == -EPIPE || n > 0 ? "the server closed the connection" : strerror((int)-n), now);
+    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
+        lose(sub, wrong, now);
         return;
     }
+    now = rdl__now(); /* after the bytes came: what was sent later cannot be among them (waiters.c) */
     sub->heard_at = now;
     sub->pinged = false;
     for (;;) {
         if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(sub, "out of memory, or not the Redis protocol", now);
+            lose(sub, rdl__unreadable, now);
             return;
         }
         if (reply == NULL)
@@ -218,7 +268,12 @@ static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
     want_connection(sub, now);
 }
 
-static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+static void on_moved(struct rdl__conn *conn, int64_t now)
+{
+    lose(rdl__container(conn, struct rdl__subscriber, conn), "another server has taken over", now);
+}
+
+static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready, .moved = on_moved};
 
 /* ---- subscriber.h -------------------------------------------------------------------------------------------------------- */
 
@@ -238,13 +293,26 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
     rdl__buf_init(&sub->out, node->mem);
     rdl__task_init(&sub->write_later, on_write_later);
     rdl__timer_init(&sub->alive, on_alive);
+    rdl__timer_init(&sub->again, on_again);
     return sub;
+}
+
+void rdl__subscriber_rest(struct rdl__subscriber *sub)
+{
+    if (sub->topics.count > 0)
+        return;
+    rdl__subscriber_close(sub);
+    rdl__buf_cut(&sub->out, 0);
+    sub->out_sent = 0;
+    sub->refused = false;
+    sub->again_ms = 0;
 }
 
 void rdl__subscriber_close(struct rdl__subscriber *sub)
 {
     rdl__conn_close(&sub->conn);
     rdl__loop_timer_off(sub->node->loop, &sub->alive);
+    rdl__loop_timer_off(sub->node->loop, &sub->again);
     rdl__loop_not_later(sub->node->loop, &sub->write_later);
 }
 
@@ -252,6 +320,7 @@ struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub)
 {
     if (sub == NULL)
         return NULL;
+    rdl__conn_done(&sub->conn);
     rdl__buf_done(&sub->out);
     rdl__table_done(&sub->topics);
     rdl__free(sub->node->mem, sub, sizeof *sub);
@@ -278,7 +347,29 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
     if (sub->conn.state != RDL__CONN_UP)
         return;
     rdl__cmd_begin(&sub->out, 2);
-    rdl__cmd_str(&sub->out, "UNSUBSCRIBE");
+    rdl__cmd_str(&sub->out, sub->sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE");
     rdl__cmd_arg(&sub->out, topic->node.key, topic->node.key_len);
+    write_later(sub);
+}
+
+void rdl__subscriber_shard(struct rdl__subscriber *sub)
+{
+    sub->sharded = true;
+}
+
+void rdl__subscriber_retry(struct rdl__subscriber *sub)
+{
+    struct rdl__table_node *n = NULL;
+
+    if (!sub->refused)
+        return;
+    sub->refused = false;
+    while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
+        struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
+
+        if (topic->confirmed || rdl__link_on(&topic->unsent))
+            continue;
+        rdl__list_push_back(&sub->unsent, &topic->unsent);
+    }
     write_later(sub);
 }

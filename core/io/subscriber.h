@@ -19,10 +19,16 @@ struct rdl__topic {
     struct rdl__table_node node;
     struct rdl__link unsent; /* waiting for its SUBSCRIBE to be written */
     const struct rdl__topic_ops *ops;
-    bool confirmed; /* the present connection has acknowledged it */
+    bool confirmed; /* the present connection has acknowledged it, and the server has not taken it back */
 };
 
+/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots go, and
+ * refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again that have not moved. */
+void rdl__subscriber_shard(struct rdl__subscriber *sub); /* before there is a topic */
+void rdl__subscriber_retry(struct rdl__subscriber *sub);
+
 struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node); /* NULL: no memory. Connects when there is a topic */
+void rdl__subscriber_rest(struct rdl__subscriber *sub); /* no connection before there is a topic again, if there is none */
 void rdl__subscriber_close(struct rdl__subscriber *sub);
 struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL */
 

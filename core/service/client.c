@@ -1,15 +1,14 @@
 /* client.c - putting a client together, and taking it apart in order.
  *
- * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands get close_timeout_ms to be
- * answered; then lanes and subscriber close, the last callers leave, the loop stops. Holds are left to their leases. What
- * remains, a struct without a thread, goes with its last reference.
+ * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay what one
+ * of those owes (a composite lock's give-backs), get close_timeout_ms to be answered; then lanes and subscriber close, the last
+ * callers leave, the loop stops. Holds are left to their leases. What remains, a struct without a thread, goes with its last reference.
  */
 #include "core/service/client.h"
 
 #include "core/base/entropy.h"
 #include "core/base/err.h"
 #include "core/service/owner.h"
-#include "core/service/scripts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,8 @@
 #define POST_CONNECTED 1u
 #define POST_FAILED 2u
 #define POST_CLOSED 4u
+
+#define VERDICT_MS 100 /* the first attempt's own bound may end a moment after that of opening */
 
 /* ---- options ------------------------------------------------------------------------------------------------------------- */
 
@@ -88,42 +89,56 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
         return rdl__err_set(err, RDL_EINVAL, "client option dispatch is %d", (int)o->dispatch);
     if (o->reconnect_max_ms < o->reconnect_min_ms)
         return rdl__err_set(err, RDL_EINVAL, "client option reconnect_max_ms is less than reconnect_min_ms");
+    if (o->credentials != NULL && (o->username != NULL || o->password != NULL))
+        return rdl__err_set(err, RDL_EINVAL, "client option credentials is given beside username or password");
     if (o->allocator != NULL && (o->allocator->alloc == NULL || o->allocator->free == NULL))
         return rdl__err_set(err, RDL_EINVAL, "client option allocator lacks a function");
     return RDL_OK;
 }
 
-/* The options' credentials in place of the URI's. */
-static int override_credentials(const struct rdl__mem *mem, const rdl_client_options_t *o, struct rdl__uri *uri)
-{
-    char *username = NULL, *password = NULL;
-
-    if (o->username != NULL && (username = rdl__memdup(mem, o->username, strlen(o->username))) == NULL)
-        return RDL_ENOMEM;
-    if (o->password != NULL && (password = rdl__memdup(mem, o->password, strlen(o->password))) == NULL) {
-        rdl__free(mem, username, username == NULL ? 0 : strlen(username) + 1);
-        return RDL_ENOMEM;
-    }
-    rdl__uri_credentials(uri, username, password);
-    return RDL_OK;
-}
-
 /* ---- opening ------------------------------------------------------------------------------------------------------------- */
+
+/* Is there no use in waiting longer for the first connection? A master that was found, and that cannot be reached, may be about to
+ * be replaced. */
+static bool is_final(rdl_client_t *client)
+{
+    bool found = (client->sentinels != NULL && rdl__sentinels_found(client->sentinels)) ||
+                 (client->cluster != NULL && rdl__cluster_found(client->cluster));
+
+    return !found || rdl__node_error(&client->home.node, RDL_ECONN, NULL) != RDL_ECONN;
+}
 
 static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
 {
-    rdl_client_t *client = arg;
+    struct rdl__shard *shard = arg;
+    rdl_client_t *client = shard->client;
 
-    (void)now;
-    if (news == RDL__LANE_UP)
+    if (news == RDL__LANE_UP_ANEW) {
+        rdl__watchdog_examine(client->watchdog, shard->renewer);
+        if (shard->past != NULL)
+            rdl__past_repeat(shard->past, now);
+    }
+    if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW)
         rdl__parker_post(&client->parker, POST_CONNECTED);
-    else if (news == RDL__LANE_FAILED)
+    else if (news == RDL__LANE_FAILED && is_final(client))
         rdl__parker_post(&client->parker, POST_FAILED);
 }
 
 static void on_open(struct rdl__task *task, int64_t now)
 {
-    rdl__lane_open(rdl__container(task, rdl_client_t, open_task)->loop_lane, now);
+    rdl_client_t *client = rdl__container(task, rdl_client_t, open_task);
+
+    if (client->sentinels != NULL)
+        rdl__sentinels_open(client->sentinels, now);
+    if (client->cluster != NULL)
+        rdl__cluster_open(client->cluster, now);
+    rdl__lane_open(client->home.loop_lane, now);
+}
+
+static void on_sweep(struct rdl__task *task, int64_t now)
+{
+    (void)now;
+    rdl__waiters_sweep(&rdl__container(task, rdl_client_t, sweep_task)->waiters);
 }
 
 static void on_close(struct rdl__task *task, int64_t now);
@@ -146,7 +161,6 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
     client->close_timeout_ms = o->close_timeout_ms;
-    client->lane_count = (unsigned)o->connections;
     client->dispatch.fd = -1;
     atomic_init(&client->refs, 1);
     atomic_init(&client->next_n, 1);
@@ -155,6 +169,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     rdl__task_init(&client->open_task, on_open);
     rdl__task_init(&client->close_task, on_close);
     rdl__task_init(&client->idle_task, on_idle);
+    rdl__task_init(&client->sweep_task, on_sweep);
     rdl__timer_init(&client->close_timer, on_close_timer);
     if (rdl__mutex_init(&client->close_mu) < 0)
         goto no_close_mu;
@@ -188,22 +203,225 @@ static int make_identity(rdl_client_t *client)
     return RDL_OK;
 }
 
-static int make_lanes(rdl_client_t *client)
+/* A shard of the client's, whose node the URI is for.  `replaced`: other servers may take its part. */
+static int make_shard(rdl_client_t *client, struct rdl__shard *shard, const struct rdl__node_config *config,
+                      unsigned lane_count, struct rdl__uri *uri)
 {
-    if ((client->loop_lane = rdl__lane_new(&client->node, true)) == NULL)
-        return RDL_ENOMEM;
-    rdl__lane_on_news(client->loop_lane, on_news, client);
-    for (unsigned i = 0; i < client->lane_count; i++)
-        if ((client->lanes[i] = rdl__lane_new(&client->node, false)) == NULL)
-            return RDL_ENOMEM;
+    int rc = rdl__shard_init(shard, client, config, lane_count, uri);
+
+    if (rc < 0)
+        return rc;
+    rdl__lane_on_news(shard->loop_lane, on_news, shard);
     return RDL_OK;
+}
+
+/* What TLS needs, if the URI asks for it. Who gave options for it and the wrong URI must not believe himself safe. */
+static int make_tls(rdl_client_t *client, const rdl_client_options_t *o, const struct rdl__uri *uri, rdl_err_t *err)
+{
+    bool sentinels = uri->tls && uri->scheme == RDL__SCHEME_SENTINEL;
+    int rc;
+
+    if (o->tls != NULL && !uri->tls)
+        return rdl__err_set(err, RDL_EINVAL, "client option tls is given, and the URI is not rediss://");
+    if (o->sentinel_tls != NULL && !sentinels)
+        return rdl__err_set(err, RDL_EINVAL, "client option sentinel_tls is given, and the URI is not sentinels://");
+    if ((o->tls != NULL && o->tls->insecure) || (o->sentinel_tls != NULL && o->sentinel_tls->insecure))
+        rdl__log(&client->sinks, RDL_LOG_WARN, "TLS without verification: whoever answers is believed");
+    if (!uri->tls)
+        return RDL_OK;
+    rc = rdl__tls_new(&client->mem, o->tls, &client->tls, err);
+    if (rc < 0 || !sentinels)
+        return rc;
+    return rdl__tls_new(&client->mem, o->sentinel_tls != NULL ? o->sentinel_tls : o->tls, &client->sentinel_tls, err);
+}
+
+/* What a server needs that may be replaced by another. */
+static bool make_sentinels(rdl_client_t *client, const rdl_client_options_t *o)
+{
+    client->sentinels =
+        rdl__sentinels_new(&client->home.node, client->sentinel_tls, o->sentinel_username, o->sentinel_password);
+    client->home.past = rdl__past_new(&client->mem, client->home.loop_lane);
+    return client->sentinels != NULL && client->home.past != NULL;
+}
+
+/* ---- the shards of a cluster --------------------------------------------------------------------------------------------- */
+
+/* Shard i; NULL: there are no more. */
+static struct rdl__shard *shard_at(rdl_client_t *client, unsigned i)
+{
+    if (i == 0)
+        return &client->home;
+    return client->shards == NULL || i == RDL__PARTS_MAX ? NULL
+                                                         : atomic_load_explicit(&client->shards[i], memory_order_acquire);
+}
+
+static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now);
+
+/* The parts of a further shard. */
+static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
+{
+    const struct rdl__uri *first = &client->home.node.uri;
+    struct rdl__uri uri = {.mem = &client->mem, .scheme = RDL__SCHEME_CLUSTER, .tls = first->tls};
+    struct rdl__lane *acked;
+    bool made = rdl__uri_credentials(&uri, first->username, first->password) &&
+                make_shard(client, shard, &client->shard_config, client->home.lane_count, &uri) == RDL_OK;
+
+    rdl__uri_done(&uri);
+    if (!made || (shard->past = rdl__past_new(&client->mem, shard->loop_lane)) == NULL ||
+        (acked = rdl__lane_new(&shard->node, false)) == NULL)
+        return false;
+    rdl__lane_on_news(acked, on_acked_news, client);
+    atomic_store_explicit(&shard->acked_lane, acked, memory_order_release);
+    if (rdl__client_sharded(client))
+        rdl__subscriber_shard(shard->sub);
+    memcpy(shard->node.label, client->home.node.label, sizeof shard->node.label);
+    shard->node.finder = rdl__cluster_finder(client->cluster);
+    return (shard->renewer = rdl__renewer_new(client->watchdog, shard->loop_lane)) != NULL;
+}
+
+static struct rdl__node *on_part(void *arg, unsigned part, int64_t now)
+{
+    rdl_client_t *client = arg;
+    struct rdl__shard *shard = rdl__zalloc(&client->mem, sizeof *shard);
+
+    if (shard == NULL)
+        return NULL;
+    if (!equip_shard(client, shard)) {
+        rdl__shard_done(shard);
+        rdl__free(&client->mem, shard, sizeof *shard);
+        return NULL;
+    }
+    atomic_store_explicit(&client->shards[part], shard, memory_order_release);
+    rdl__lane_open(shard->loop_lane, now);
+    return &shard->node;
+}
+
+static void on_remapped(void *arg, int64_t now)
+{
+    rdl_client_t *client = arg;
+
+    rdl__watchdog_reroute(client->watchdog);
+    rdl__waiters_reroute(&client->waiters, now);
+}
+
+static void on_decided(void *arg)
+{
+    rdl_client_t *client = arg;
+
+    if (rdl__client_sharded(client))
+        rdl__subscriber_shard(client->home.sub);
+}
+
+static void on_confirmed(void *arg, int64_t now)
+{
+    rdl_client_t *client = arg;
+
+    for (unsigned i = 0; shard_at(client, i) != NULL; i++) {
+        rdl__subscriber_retry(shard_at(client, i)->sub);
+        rdl__shard_used(shard_at(client, i), rdl__cluster_plays(client->cluster, i), now);
+    }
+}
+
+static struct rdl__shard *shard_of_slot(rdl_client_t *client, unsigned slot)
+{
+    return shard_at(client, rdl__map_part(client->map, slot));
+}
+
+static struct rdl__renewer *renewer_of_slot(void *arg, unsigned slot)
+{
+    return shard_of_slot(arg, slot)->renewer;
+}
+
+static struct rdl__subscriber *subscriber_of(void *arg, const char *channel, size_t len)
+{
+    return shard_of_slot(arg, rdl__slot(channel, len))->sub;
+}
+
+enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask)
+{
+    unsigned part = 0;
+    enum rdl__detour what = rdl__cluster_detour(client->cluster, error, &part);
+
+    if (what == RDL__DETOUR_ASK)
+        *ret_ask = shard_at(client, part);
+    return what;
+}
+
+static bool renewal_detoured(void *arg, const struct rdl__reply *error, struct rdl__lane **ret_ask)
+{
+    struct rdl__shard *ask = NULL;
+    enum rdl__detour what = rdl__client_detour(arg, error, &ask);
+
+    *ret_ask = ask == NULL ? NULL : ask->loop_lane;
+    return what != RDL__DETOUR_NONE;
+}
+
+static const struct rdl__cluster_ops cluster_ops = {
+    .decided = on_decided, .make_part = on_part, .changed = on_remapped, .confirmed = on_confirmed};
+
+static bool make_cluster(rdl_client_t *client, const struct rdl__node_config *config)
+{
+    client->shard_config = *config;
+    client->routes = (struct rdl__routes){client, renewer_of_slot, renewal_detoured};
+    client->home.past = rdl__past_new(&client->mem, client->home.loop_lane);
+    client->cluster = rdl__cluster_new(&client->home.node, &cluster_ops, client);
+    client->shards = rdl__zalloc(&client->mem, RDL__PARTS_MAX * sizeof *client->shards);
+    if (client->home.past == NULL || client->cluster == NULL || client->shards == NULL)
+        return false;
+    client->map = rdl__cluster_map(client->cluster);
+    atomic_init(&client->shards[0], &client->home);
+    return true;
+}
+
+static void free_cluster(rdl_client_t *client)
+{
+    client->cluster = rdl__cluster_free(client->cluster);
+    client->map = NULL;
+    for (unsigned i = 1; shard_at(client, i) != NULL; i++) {
+        rdl__shard_done(client->shards[i]);
+        rdl__free(&client->mem, client->shards[i], sizeof(struct rdl__shard));
+    }
+    if (client->shards != NULL)
+        rdl__free(&client->mem, (void *)client->shards, RDL__PARTS_MAX * sizeof *client->shards);
+    client->shards = NULL;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------------------------- */
+
+/* Another server may be more willing. */
+static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now)
+{
+    (void)now;
+    if (news != RDL__LANE_DOWN)
+        atomic_store(&((rdl_client_t *)arg)->wait_refused, false);
+}
+
+int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
+{
+    struct rdl__lane *lane;
+    int rc = RDL_OK;
+
+    rdl__mutex_lock(&client->names_mu);
+    if (client->acks_closed) {
+        rc = RDL_ECLOSED;
+    } else if (rdl__shard_acked_lane(&client->home) == NULL) {
+        if ((lane = rdl__lane_new(&client->home.node, false)) == NULL) {
+            rc = RDL_ENOMEM;
+        } else {
+            rdl__lane_on_news(lane, on_acked_news, client);
+            atomic_store_explicit(&client->home.acked_lane, lane, memory_order_release);
+        }
+    }
+    rdl__mutex_unlock(&client->names_mu);
+    return rc < 0 ? rdl__err_set(err, rc, NULL) : RDL_OK;
 }
 
 /* Everything with threads and connections, in the order in which it is needed. The loop runs from the start, but nothing is
  * posted to it before all is there. */
 static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struct rdl__uri *uri, rdl_err_t *err)
 {
-    const struct rdl__watchdog_config watchdog = {.drift_ppm = o->drift_ppm, .drift_ms = o->drift_ms};
+    struct rdl__watchdog_config watchdog = {
+        .drift_ppm = o->drift_ppm, .drift_ms = o->drift_ms, .lease_ms = o->watchdog_lease_ms};
     struct rdl__node_config node = {
         .connect_timeout_ms = o->connect_timeout_ms,
         .command_timeout_ms = o->command_timeout_ms,
@@ -211,6 +429,8 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
         .reconnect_max_ms = o->reconnect_max_ms,
         .ping_interval_ms = o->ping_interval_ms,
         .poll_ns = o->poll_us < 0 ? 0 : o->poll_us * RDL__US,
+        .credentials = o->credentials,
+        .credentials_arg = o->credentials_arg,
     };
     int rc;
 
@@ -218,19 +438,27 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
     if ((client->client_name = rdl__memdup(&client->mem, o->client_name, client->client_name_size - 1)) == NULL)
         return RDL_ENOMEM;
     node.client_name = client->client_name;
+    if ((rc = make_tls(client, o, uri, err)) < 0)
+        return rc;
+    node.tls = client->tls;
     if ((rc = make_identity(client)) < 0 || (rc = rdl__loop_start(&client->mem, &client->loop, err)) < 0 ||
-        (rc = rdl__node_init(&client->node, &client->mem, &client->sinks, client->loop, &node, uri)) < 0 ||
-        (rc = make_lanes(client)) < 0)
+        (rc = make_shard(client, &client->home, &node, (unsigned)o->connections, uri)) < 0)
         return rc;
-    client->node.welcome_count = rdl__scripts_load(&client->node.welcome);
-    if (rdl__buf_failed(&client->node.welcome))
+    if (client->home.node.uri.scheme == RDL__SCHEME_SENTINEL && !make_sentinels(client, o))
         return RDL_ENOMEM;
-    client->watchdog = rdl__watchdog_new(&client->mem, &client->sinks, client->loop, client->loop_lane, &watchdog);
-    client->sub = rdl__subscriber_new(&client->node);
-    if (client->watchdog == NULL || client->sub == NULL)
+    if (client->home.node.uri.scheme == RDL__SCHEME_CLUSTER) {
+        if (!make_cluster(client, &node))
+            return RDL_ENOMEM;
+        watchdog.routes = &client->routes;
+    }
+    client->watchdog = rdl__watchdog_new(&client->mem, &client->sinks, client->loop, client->home.loop_lane, &watchdog);
+    if (client->watchdog == NULL)
         return RDL_ENOMEM;
-    if ((rc = rdl__waiters_init(&client->waiters, &client->mem, client->loop, client->sub)) < 0)
+    client->home.renewer = rdl__watchdog_home(client->watchdog);
+    if ((rc = rdl__waiters_init(&client->waiters, &client->mem, client->loop, client->home.sub)) < 0)
         return rc;
+    if (client->cluster != NULL)
+        rdl__waiters_spread(&client->waiters, subscriber_of, client);
     return rdl__dispatch_init(&client->dispatch, client->loop, o->dispatch == RDL_DISPATCH_FD, err);
 }
 
@@ -241,26 +469,28 @@ static void free_parts(rdl_client_t *client)
         rdl__dispatch_done(&client->dispatch);
     rdl__waiters_done(&client->waiters);
     client->watchdog = rdl__watchdog_free(client->watchdog);
-    client->sub = rdl__subscriber_free(client->sub);
-    for (unsigned i = 0; i < client->lane_count; i++)
-        client->lanes[i] = rdl__lane_free(client->lanes[i]);
-    client->loop_lane = rdl__lane_free(client->loop_lane);
-    rdl__node_done(&client->node);
+    client->sentinels = rdl__sentinels_free(client->sentinels);
+    free_cluster(client);
+    rdl__shard_done(&client->home);
+    client->tls = rdl__tls_free(client->tls);
+    client->sentinel_tls = rdl__tls_free(client->sentinel_tls);
     rdl__free(&client->mem, client->client_name, client->client_name_size);
 }
 
 /* Wait for the first connection. A refusal is final here: a daemon that would rather wait tries again. */
 static int await_connection(rdl_client_t *client, rdl_err_t *err)
 {
-    int64_t deadline = rdl__after_ms(rdl__now(), client->connect_timeout_ms);
+    int64_t deadline = rdl__after_ms(rdl__now(), client->connect_timeout_ms + VERDICT_MS);
     uint32_t posted = rdl__park(&client->parker, deadline);
+    rdl_err_t why;
 
     if (posted & POST_CONNECTED)
         return RDL_OK;
-    if (posted == 0)
-        return rdl__err_set(err, RDL_ECONN, "%s: no connection within %lld ms", client->node.label,
-                            (long long)client->connect_timeout_ms);
-    return rdl__node_error(&client->node, RDL_ECONN, err);
+    if (posted != 0)
+        return rdl__node_error(&client->home.node, RDL_ECONN, err);
+    (void)rdl__node_error(&client->home.node, RDL_ECONN, &why);
+    return rdl__err_set(err, RDL_ECONN, "%s: no connection within %lld ms (%s)", client->home.node.label,
+                        (long long)client->connect_timeout_ms, why.message);
 }
 
 int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err)
@@ -279,7 +509,8 @@ int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_cl
         return rdl__err_set(err, rc, NULL);
     if ((rc = rdl__uri_parse(&client->mem, uri, &parsed, err)) < 0)
         goto fail_unmade;
-    if ((rc = override_credentials(&client->mem, &o, &parsed)) < 0 || (rc = make_parts(client, &o, &parsed, &why)) < 0) {
+    rc = rdl__uri_credentials(&parsed, o.username, o.password) ? make_parts(client, &o, &parsed, &why) : RDL_ENOMEM;
+    if (rc < 0) {
         rc = rdl__err_set(err, rc, "%s", why.code == rc ? why.message : rdl_strerror(rc));
         goto fail_unmade;
     }
@@ -300,36 +531,49 @@ fail_unmade:
 
 /* ---- closing ------------------------------------------------------------------------------------------------------------- */
 
-static bool lanes_quiet(rdl_client_t *client)
+static bool shards_quiet(rdl_client_t *client)
 {
-    if (!rdl__lane_quiet(client->loop_lane))
-        return false;
-    for (unsigned i = 0; i < client->lane_count; i++)
-        if (!rdl__lane_quiet(client->lanes[i]))
+    for (unsigned i = 0; shard_at(client, i) != NULL; i++)
+        if (!rdl__shard_quiet(shard_at(client, i)))
             return false;
     return true;
 }
 
+/* No debt is taken on any more: now, or, unless `late`, if none is left. False: some are.  @thread loop */
+static bool shut(rdl_client_t *client, bool late)
+{
+    bool shuts;
+
+    rdl__mutex_lock(&client->close_mu);
+    shuts = late || atomic_load(&client->calls) == 0;
+    client->lanes_closed = shuts;
+    rdl__mutex_unlock(&client->close_mu);
+    return shuts;
+}
+
 static void close_lanes(rdl_client_t *client, int64_t now)
 {
-    client->lanes_closed = true;
     rdl__watchdog_close(client->watchdog);
-    rdl__lane_close(client->loop_lane, now);
-    for (unsigned i = 0; i < client->lane_count; i++)
-        rdl__lane_close(client->lanes[i], now);
-    rdl__subscriber_close(client->sub);
+    rdl__mutex_lock(&client->names_mu);
+    client->acks_closed = true;
+    rdl__mutex_unlock(&client->names_mu);
+    rdl__waiters_close(&client->waiters);
+    for (unsigned i = 0; shard_at(client, i) != NULL; i++)
+        rdl__shard_close(shard_at(client, i), now);
+    rdl__sentinels_close(client->sentinels);
+    rdl__cluster_close(client->cluster);
 }
 
 /* A step further, if it is time.  @thread loop */
 static void close_further(rdl_client_t *client, int64_t now)
 {
-    if (!client->lanes_closed && atomic_load(&client->calls) == 0)
+    if (!client->lanes_closed && shut(client, false))
         close_lanes(client, now);
-    if (client->lanes_closed && atomic_load(&client->calls) == 0 && lanes_quiet(client)) {
-        rdl__loop_timer_off(client->node.loop, &client->close_timer);
+    if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
+        rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
         rdl__parker_post(&client->parker, POST_CLOSED);
     } else if (client->lanes_closed) { /* a caller is on its way out */
-        rdl__loop_timer(client->node.loop, &client->close_timer, now + RDL__MS);
+        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
     }
 }
 
@@ -337,7 +581,7 @@ static void on_close(struct rdl__task *task, int64_t now)
 {
     rdl_client_t *client = rdl__container(task, rdl_client_t, close_task);
 
-    rdl__loop_timer(client->node.loop, &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
+    rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
     close_further(client, now);
 }
 
@@ -350,7 +594,7 @@ static void on_close_timer(struct rdl__timer *timer, int64_t now)
 {
     rdl_client_t *client = rdl__container(timer, rdl_client_t, close_timer);
 
-    if (!client->lanes_closed)
+    if (!client->lanes_closed && shut(client, true))
         close_lanes(client, now);
     close_further(client, now);
 }

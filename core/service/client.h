@@ -10,20 +10,19 @@
 #include "core/base/sink.h"
 #include "core/base/sync.h"
 #include "core/base/table.h"
-#include "core/io/lane.h"
+#include "core/io/cluster.h"
 #include "core/io/loop.h"
-#include "core/io/node.h"
-#include "core/io/subscriber.h"
+#include "core/io/sentinel.h"
 #include "core/service/dispatch.h"
+#include "core/service/shard.h"
 #include "core/service/waiters.h"
 #include "core/service/watchdog.h"
 #include "core/wire/ident.h"
+#include "core/wire/names.h"
 
 #include <redlatch/client.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-#define RDL__LANES_MAX 64
 
 struct rdl_client {
     /* immutable once open */
@@ -39,12 +38,16 @@ struct rdl_client {
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
     int64_t close_timeout_ms;
-    struct rdl__loop *loop; /* NULL once closed, under close_mu for those who are not its thread */
-    struct rdl__node node;
-    struct rdl__lane *lanes[RDL__LANES_MAX]; /* for callers that block */
-    unsigned lane_count;
-    struct rdl__lane *loop_lane; /* for everything else */
-    struct rdl__subscriber *sub;
+    struct rdl__loop *loop;           /* NULL once closed, under close_mu for those who are not its thread */
+    struct rdl__tls *tls;             /* NULL: plain connections */
+    struct rdl__shard home;           /* the first; the only one, unless there are several masters */
+    struct rdl__tls *sentinel_tls;    /* NULL: they speak plainly */
+    struct rdl__sentinels *sentinels; /* who find its node; NULL: it is where its URI says, or there is a cluster */
+    struct rdl__cluster *cluster;     /* who finds the nodes of all shards; NULL: there are no others, nor the next two */
+    const struct rdl__slot_map *map;
+    struct rdl__shard *_Atomic *shards; /* RDL__PARTS_MAX of them; made by the loop, the first is `home` */
+    struct rdl__node_config shard_config;
+    struct rdl__routes routes;
     struct rdl__watchdog *watchdog;
     struct rdl__dispatch dispatch;
 
@@ -53,17 +56,20 @@ struct rdl_client {
     struct rdl__task open_task;
     struct rdl__task close_task;
     struct rdl__task idle_task;
+    struct rdl__task sweep_task;
     struct rdl__timer close_timer;
-    bool lanes_closed;
 
     /* any thread */
     _Atomic unsigned refs;
     _Atomic bool closing;
+    _Atomic bool wait_refused; /* the server would not wait for replicas, since its lane was connected */
     _Atomic unsigned calls;    /* under way, undo commands among them */
     _Atomic int64_t next_n;    /* the n of the next U:n */
     struct rdl__parker parker; /* whoever opens or closes */
 
     struct rdl__mutex close_mu;
+    bool lanes_closed; /* by the loop; others look under close_mu */
+    bool acks_closed;  /* under names_mu: no acked_lane is made any more */
 
     struct rdl__mutex names_mu;
     struct rdl__table names; /* of locks, by whoever makes them; under names_mu */
@@ -88,8 +94,15 @@ int rdl__client_check(const rdl_client_t *client, rdl_err_t *err);
 int rdl__client_call_begins(rdl_client_t *client);
 void rdl__client_call_ends(rdl_client_t *client);
 
+/* The same for a call that pays what an earlier one owes: it may begin while the client closes, for as long as there are
+ * connections. RDL_ECLOSED: there are none any more. It ends as any call.  @locks close_mu */
+int rdl__client_debt_begins(rdl_client_t *client);
+
 /* Take a hold out of the watchdog of a client that is closing, if that still runs. */
 void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold);
+
+/* No channel lingers any more (waiters.h): what they were kept for may be gone.  @thread any */
+void rdl__client_sweep(rdl_client_t *client);
 
 /* A number never used before in this client (PROTOCOL.md, 1). */
 static inline int64_t rdl__client_number(rdl_client_t *client)
@@ -97,9 +110,37 @@ static inline int64_t rdl__client_number(rdl_client_t *client)
     return atomic_fetch_add_explicit(&client->next_n, 1, memory_order_relaxed);
 }
 
-static inline struct rdl__lane *rdl__client_lane(const rdl_client_t *client, unsigned index)
+/* There will be locks that want the confirmation of replicas: see that there is a lane for them. RDL_OK or RDL_ENOMEM. */
+int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err);
+
+/* What stays the client's own after it was closed. */
+static inline struct rdl__loop *rdl__client_loop(const rdl_client_t *client)
 {
-    return client->lanes[index % client->lane_count];
+    return client->home.node.loop;
 }
+
+/* The server, or servers, for people. */
+static inline const char *rdl__client_label(const rdl_client_t *client)
+{
+    return client->home.node.label;
+}
+
+/* Where the key is: the shard may be another one the next time.  @thread any */
+static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, const char *key, size_t len)
+{
+    return client->map == NULL ? &client->home
+                               : atomic_load_explicit(&client->shards[rdl__map_part(client->map, rdl__slot(key, len))],
+                                                      memory_order_acquire);
+}
+
+/* Do messages go by sharded channels? Known before any request is answered, and for good.  @thread any */
+static inline bool rdl__client_sharded(const rdl_client_t *client)
+{
+    return client->map != NULL && rdl__cluster_sharded(client->cluster);
+}
+
+/* Does the server's error send a request elsewhere? RDL__DETOUR_MOVED: the map knows it by now. RDL__DETOUR_ASK: to *ret_ask, this
+ * once.  @thread any  @locks any but the cluster's */
+enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask);
 
 #endif

@@ -56,6 +56,26 @@ void rdl__client_call_ends(rdl_client_t *client)
     rdl__mutex_unlock(&client->close_mu);
 }
 
+int rdl__client_debt_begins(rdl_client_t *client)
+{
+    bool closed;
+
+    rdl__mutex_lock(&client->close_mu);
+    closed = client->lanes_closed;
+    if (!closed)
+        atomic_fetch_add(&client->calls, 1);
+    rdl__mutex_unlock(&client->close_mu);
+    return closed ? RDL_ECLOSED : RDL_OK;
+}
+
+void rdl__client_sweep(rdl_client_t *client)
+{
+    if (rdl__client_call_begins(client) < 0)
+        return; /* the loop is about to see to that */
+    rdl__loop_post(client->loop, &client->sweep_task);
+    rdl__client_call_ends(client);
+}
+
 void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold)
 {
     rdl__mutex_lock(&client->close_mu);

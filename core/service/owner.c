@@ -224,10 +224,13 @@ bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie)
     return tied;
 }
 
+/* A client that closes asks all calls to end, once: whoever comes too late for that sees that it is closing. */
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call)
 {
     rdl__mutex_lock(&owner->mu);
     rdl__list_push_back(&owner->calls, &call->link);
+    if (atomic_load(&owner->client->closing))
+        call->cancel(call, RDL_ECLOSED);
     rdl__mutex_unlock(&owner->mu);
 }
 

@@ -2,6 +2,8 @@
 
 #include "scripts/scripts.h"
 
+#include <string.h>
+
 #define CALL_LEN (sizeof "$7\r\nEVALSHA\r\n$40\r\n" - 1 + 40 + 2)
 
 void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args)
@@ -16,6 +18,17 @@ void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, 
         rdl__buf_put(to, s->call, CALL_LEN);
     }
     rdl__cmd_int(to, (int64_t)keys);
+}
+
+void rdl__script_with_text(struct rdl__buf *to, int script, const char *call, size_t len)
+{
+    const struct rdl__script *s = &rdl__scripts[script];
+    size_t head = (size_t)((const char *)memchr(call, '\n', len) + 1 - call); /* how many words it has */
+
+    rdl__buf_put(to, call, head);
+    rdl__cmd_arg(to, "EVAL", 4);
+    rdl__cmd_arg(to, s->body, s->body_len);
+    rdl__buf_put(to, call + head + CALL_LEN, len - head - CALL_LEN);
 }
 
 unsigned rdl__scripts_load(struct rdl__buf *to)

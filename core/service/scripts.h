@@ -8,6 +8,9 @@
  * arguments, which the caller appends. */
 void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args);
 
+/* Append the same request with the text in place of the hash; `call` is a whole one that was begun with EVALSHA. */
+void rdl__script_with_text(struct rdl__buf *to, int script, const char *call, size_t len);
+
 /* Append SCRIPT LOAD for every script of the greeting. Returns their number. */
 unsigned rdl__scripts_load(struct rdl__buf *to);
 

@@ -6,13 +6,21 @@
  * wake-up on. A refusal that a message has overtaken is no refusal: the epoch tells.
  *
  * So one who joins a confirmed channel on which others wait may go straight to sleep, without a try: whatever wakes the
- * others reaches it in turn. One who finds the channel confirmed and empty cannot happen: the last to leave unsubscribes.
+ * others reaches it in turn.
+ *
+ * A channel of a waiter's own lingers when it has left. Who comes again and finds it confirmed goes to sleep if nothing was
+ * heard there since its refused try was sent: the subscription was in force all that time, so a message after the refusal
+ * is yet to come. Otherwise it looks again, be it at the message, which was kept (rdl__waiter_said), or at the server.
  *
  * Where wishes differ, that is not enough: a message may have passed over the sleepers, because none of their wishes fitted,
  * just before somebody with a smaller wish joins. So who joins such a channel when it is confirmed tries once more. What is
  * known to be free, from a message or from the answer to a try, less what those who are trying may take of it, is offered to
  * the sleepers in order (offer). What is known may be older than a grant whose answer is on its way: that costs a try in
  * vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first place wakes the next.
+ *
+ * A listener wakes nobody and is passed over by what wakes others: nothing of the above rests on it. So one who joins listeners
+ * only is the first to wait, and tries once more when the channel is confirmed, because nobody was there to be woken by a
+ * message after its refusal.
  *
  * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows which of
  * them may come in. Who shares and is let in wakes all others who share.
@@ -28,17 +36,24 @@ struct rdl__channel {
     struct rdl__waiters *ws;
     struct rdl__table_node node;
     struct rdl__topic topic;
+    struct rdl__subscriber *sub; /* while subscribed */
     bool subscribed;
     struct rdl__link sleepers;
     struct rdl__link sharers; /* sleepers who share */
-    struct rdl__timer hint;
-    enum rdl__news news; /* of those who wait here */
-    unsigned waiters;    /* asleep and trying */
+    struct rdl__link listeners;
+    struct rdl__link lingers; /* on the list of those without waiters */
+    struct rdl__timer hint;   /* or the end of its lingering */
+    enum rdl__news news;      /* of those who wait here */
+    unsigned waiters;         /* asleep and trying, and listeners */
+    unsigned listening;
     uint32_t next_place; /* of who joins */
-    uint64_t epoch;      /* raised by every message */
+    uint32_t epoch;      /* raised by every message */
     int64_t known;       /* free, as far as is known; UNKNOWN */
     int64_t trying;      /* wishes of those who were woken */
+    int64_t heard_at;    /* the last message, or acknowledgement */
     size_t size;
+    size_t said_len;
+    char said[RDL__SAID_MAX]; /* RDL__NEWS_OWN: by the last message */
     char name[];
 };
 
@@ -50,6 +65,8 @@ static void channel_free(struct rdl__channel *c);
 
 static struct rdl__link *list_of(struct rdl__channel *c, const struct rdl__waiter *w)
 {
+    if (w->listens)
+        return &c->listeners;
     return w->shares ? &c->sharers : &c->sleepers;
 }
 
@@ -80,10 +97,31 @@ static void wake_first_in(struct rdl__link *sleepers, int64_t now)
         wake(w, now);
 }
 
-/* One that waited, or woke others, does so no more. */
-static void release(struct rdl__channel *c)
+static void end_lingering(struct rdl__channel *c)
 {
-    if (--c->waiters == 0)
+    rdl__list_remove(&c->lingers);
+    c->ws->lingering_count--;
+    rdl__loop_timer_off(c->ws->loop, &c->hint);
+}
+
+static void linger(struct rdl__channel *c, int64_t now)
+{
+    struct rdl__waiters *ws = c->ws;
+
+    rdl__list_push_back(&ws->lingering, &c->lingers);
+    rdl__loop_timer(ws->loop, &c->hint, rdl__after_ms(now, RDL__LINGER_MS));
+    if (++ws->lingering_count > RDL__LINGER_MAX)
+        channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
+}
+
+/* One that waited, or woke others, does so no more. */
+static void release(struct rdl__channel *c, int64_t now)
+{
+    if (--c->waiters > 0)
+        return;
+    if (c->news == RDL__NEWS_OWN && !c->ws->closed)
+        linger(c, now);
+    else
         channel_free(c);
 }
 
@@ -93,7 +131,7 @@ static void wake_first(struct rdl__channel *c, int64_t now)
     c->waiters++; /* so that the channel stays */
     wake_first_in(&c->sleepers, now);
     wake_first_in(&c->sharers, now);
-    release(c);
+    release(c, now);
 }
 
 /* The first sleeper whom the offer may reach and who fits into what is known to be free; NULL: none. */
@@ -123,7 +161,7 @@ static void offer(struct rdl__channel *c, int64_t now)
     c->waiters++; /* so that the channel stays */
     while ((w = who_fits(c)) != NULL)
         wake(w, now);
-    release(c);
+    release(c, now);
 }
 
 /* Everyone asleep now. */
@@ -142,13 +180,19 @@ static void wake_all(struct rdl__link *sleepers, int64_t now)
     }
 }
 
+/* Whatever is heard is for all who wait here. */
+static bool wakes_all(const struct rdl__channel *c)
+{
+    return c->news == RDL__NEWS_ALL || c->news == RDL__NEWS_OWN;
+}
+
 /* Somebody should look, although nothing is known. */
 static void wake_somebody(struct rdl__channel *c, int64_t now)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
 
     c->known = UNKNOWN;
-    if (c->news == RDL__NEWS_ALL)
+    if (wakes_all(c))
         wake_all(&c->sleepers, now);
     else if (w == NULL || !w->in_order || c->trying == 0)
         wake_first(c, now);
@@ -178,6 +222,10 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__channel *c = rdl__container(timer, struct rdl__channel, hint);
 
+    if (c->waiters == 0) {
+        channel_free(c);
+        return;
+    }
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try says better */
     wake_somebody(c, now);
 }
@@ -187,7 +235,13 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
     struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
 
     c->epoch++;
+    c->heard_at = now;
+    if (c->waiters == 0) /* it lingers */
+        return;
+    c->waiters++; /* so that the channel stays */
     wake_somebody(c, now);
+    wake_all(&c->listeners, now);
+    release(c, now);
 }
 
 /* `0` and `1` on a channel where they are commands. */
@@ -218,13 +272,17 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len, in
     offer(c, now);
 }
 
-static void on_message(struct rdl__topic *topic, const char *payload, size_t len, int64_t now)
+static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
 {
-    struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
+    c->said_len = len < RDL__SAID_MAX ? len : RDL__SAID_MAX;
+    memcpy(c->said, payload, c->said_len);
+}
 
+static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+{
     if (c->news == RDL__NEWS_WAKE) {
         on_command(c, payload, len, now);
-    } else if (c->news == RDL__NEWS_ALL) {
+    } else if (wakes_all(c)) {
         c->epoch++;
         wake_all(&c->sleepers, now);
     } else if (c->news == RDL__NEWS_SIDES) {
@@ -235,7 +293,35 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
     }
 }
 
+static void on_message(struct rdl__topic *topic, const char *payload, size_t len, int64_t now)
+{
+    struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
+
+    c->heard_at = now;
+    if (c->news == RDL__NEWS_OWN)
+        keep_words(c, payload, len);
+    if (c->waiters == 0) /* it lingers */
+        return;
+    c->waiters++; /* so that the channel stays */
+    wake_by(c, payload, len, now);
+    wake_all(&c->listeners, now);
+    release(c, now);
+}
+
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
+
+static struct rdl__subscriber *subscriber_of(const struct rdl__channel *c)
+{
+    const struct rdl__waiters *ws = c->ws;
+
+    return ws->sub_of == NULL ? ws->sub : ws->sub_of(ws->sub_of_arg, c->name, c->node.key_len);
+}
+
+static void subscribe(struct rdl__channel *c, int64_t now)
+{
+    c->sub = subscriber_of(c);
+    rdl__subscriber_add(c->sub, &c->topic, now);
+}
 
 static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news news, const char *name, size_t len,
                                         bool subscribed, int64_t now)
@@ -255,19 +341,23 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     c->topic.ops = &topic_ops;
     rdl__list_init(&c->sleepers);
     rdl__list_init(&c->sharers);
+    rdl__list_init(&c->listeners);
+    rdl__list_init(&c->lingers);
     rdl__timer_init(&c->hint, on_hint);
     rdl__table_add(&ws->channels, &c->node);
     c->subscribed = subscribed;
     if (subscribed)
-        rdl__subscriber_add(ws->sub, &c->topic, now);
+        subscribe(c, now);
     return c;
 }
 
 static void channel_free(struct rdl__channel *c)
 {
+    if (rdl__link_on(&c->lingers))
+        end_lingering(c);
     rdl__loop_timer_off(c->ws->loop, &c->hint);
     if (c->subscribed)
-        rdl__subscriber_drop(c->ws->sub, &c->topic);
+        rdl__subscriber_drop(c->sub, &c->topic);
     rdl__table_remove(&c->ws->channels, &c->node);
     rdl__free(c->ws->mem, c, c->size);
 }
@@ -278,7 +368,42 @@ int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struc
     ws->mem = mem;
     ws->loop = loop;
     ws->sub = sub;
+    rdl__list_init(&ws->lingering);
     return rdl__table_init(&ws->channels, mem);
+}
+
+void rdl__waiters_spread(struct rdl__waiters *ws, struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len),
+                         void *arg)
+{
+    ws->sub_of = of;
+    ws->sub_of_arg = arg;
+}
+
+/* The acknowledgement from the other server makes sleepers try, so that nothing said in between is missed. */
+void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now)
+{
+    struct rdl__table_node *n = NULL;
+
+    while ((n = rdl__table_next(&ws->channels, n)) != NULL) {
+        struct rdl__channel *c = rdl__container(n, struct rdl__channel, node);
+
+        if (!c->subscribed || subscriber_of(c) == c->sub)
+            continue;
+        rdl__subscriber_drop(c->sub, &c->topic);
+        subscribe(c, now);
+    }
+}
+
+void rdl__waiters_sweep(struct rdl__waiters *ws)
+{
+    while (!rdl__list_empty(&ws->lingering))
+        channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
+}
+
+void rdl__waiters_close(struct rdl__waiters *ws)
+{
+    ws->closed = true;
+    rdl__waiters_sweep(ws);
 }
 
 void rdl__waiters_done(struct rdl__waiters *ws)
@@ -286,14 +411,21 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
-/* May a message have passed over the sleepers, or let others in who share, between the waiter's refusal and its joining? */
+/* May a message have passed over the sleepers, let others in who share, or found nobody here, between the waiter's refusal and
+ * its joining? */
 static bool may_have_missed(const struct rdl__waiter *w)
 {
+    bool first = w->channel->waiters - w->channel->listening <= 1;
+
+    if (w->listens)
+        return true;
     switch ((enum rdl__news)w->news) {
     case RDL__NEWS_WAKE:
-        return false;
+        return first && w->channel->listening > 0;
+    case RDL__NEWS_OWN:
+        return w->channel->heard_at >= w->tried_at;
     case RDL__NEWS_SIDES:
-        return w->shares;
+        return w->shares || (first && w->channel->listening > 0);
     default:
         return !w->in_order;
     }
@@ -308,9 +440,12 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
 
     if (c == NULL)
         return RDL_ENOMEM;
+    if (rdl__link_on(&c->lingers))
+        end_lingering(c);
     w->channel = c;
     w->place = c->next_place++;
     c->waiters++;
+    c->listening += w->listens;
     arm_sooner(c, hint_ms, now);
     if (c->topic.confirmed && may_have_missed(w)) {
         set_woken(w, true);
@@ -324,6 +459,12 @@ void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
 {
     if (w->channel != NULL && w->epoch == w->channel->epoch)
         w->channel->known = total;
+}
+
+const char *rdl__waiter_said(const struct rdl__waiter *w, size_t *ret_len)
+{
+    *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
+    return w->channel == NULL ? NULL : w->channel->said;
 }
 
 /* Back among the sleepers, to where it came. */
@@ -355,6 +496,8 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
         return false;
     set_woken(w, false);
     sleep_again(list_of(c, w), w);
+    if (w->listens)
+        return true;
     arm(c, hint_ms, now);
     if (wishes_differ(c))
         offer(c, now);
@@ -377,6 +520,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     rdl__list_remove(&w->link);
     set_woken(w, false);
     w->channel = NULL;
+    c->listening -= w->listens;
     if (w->in_order)
         c->known = UNKNOWN; /* whoever is first now has not tried yet */
     if (used && w->shares)
@@ -385,5 +529,5 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
         offer(c, now);
     else if (was_woken && !used)
         wake_first(c, now);
-    release(c);
+    release(c, now);
 }

@@ -6,6 +6,12 @@
  *
  * What a message says, and so whom it wakes, differs by channel (enum rdl__news). Where several may be let in at once, each
  * waiter has a wish, how much it wants, and each answer to a try tells how much there is (rdl__waiter_told).
+ *
+ * Beside the waiters there may be listeners, who want to know when somebody else might be let in, and take nobody's turn: they
+ * are told of every message and of every acknowledged subscription, and are no reason for others to wait.
+ *
+ * A channel of a waiter's own stays subscribed for a while after it has left (it lingers): who comes again has no need to
+ * subscribe. A channel that many share does not, because then each release would wake every process that ever waited.
  */
 #ifndef REDLATCH_SERVICE_WAITERS_H
 #define REDLATCH_SERVICE_WAITERS_H
@@ -16,6 +22,9 @@
 #include "core/io/subscriber.h"
 
 #define RDL__HINT_MAX_MS 5000 /* nobody sleeps longer without looking */
+#define RDL__LINGER_MS 5000   /* a channel of its own is kept so long for who may come again, */
+#define RDL__LINGER_MAX 64    /* and no more of them than this; the oldest goes */
+#define RDL__SAID_MAX 64      /* words of a message that are kept */
 
 struct rdl__channel;
 struct rdl__waiter;
@@ -30,6 +39,7 @@ enum rdl__news {
     RDL__NEWS_TOTAL, /* a number above 0: so much is free. It wakes, in order, all whose wishes fit */
     RDL__NEWS_SOME,  /* a number above 0: something is free; the answer to the first one's try tells how much */
     RDL__NEWS_ALL,   /* whatever it says, it wakes all */
+    RDL__NEWS_OWN, /* whatever it says, it is for the one waiter whose channel this is, who may read it (rdl__waiter_said) */
     RDL__NEWS_SIDES, /* whatever it says, it wakes the first of those who want to be alone and the first of those who share */
 };
 
@@ -37,25 +47,40 @@ struct rdl__waiter {
     struct rdl__link link;        /* among the sleepers, in order */
     struct rdl__channel *channel; /* NULL: has not joined */
     const struct rdl__waiter_ops *ops;
-    uint64_t epoch; /* the channel's when the try was sent */
-    uint32_t place; /* in the order of joining */
-    uint32_t wish;  /* how much it wants; set before it joins, like the next three */
+    int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
+    uint32_t epoch;   /* the channel's when the try was sent */
+    uint32_t place;   /* in the order of joining */
+    uint32_t wish;    /* how much it wants; set before it joins, like the next three */
     unsigned char news;
-    bool in_order; /* nobody passes one who came before, whatever it wishes */
-    bool shares;   /* RDL__NEWS_SIDES: which side */
-    bool woken;    /* and no try of its was answered since */
+    bool in_order : 1; /* nobody passes one who came before, whatever it wishes */
+    bool shares : 1;   /* RDL__NEWS_SIDES: which side */
+    bool listens : 1;  /* ops->go tells it that there is something to know: it goes back to sleep, or leaves */
+    bool woken : 1;    /* and no try of its was answered since */
 };
 
 struct rdl__waiters {
     const struct rdl__mem *mem;
     struct rdl__loop *loop;
     struct rdl__subscriber *sub;
+    struct rdl__subscriber *(*sub_of)(void *arg, const char *channel, size_t len); /* NULL: `sub` is all channels' */
+    void *sub_of_arg;
     struct rdl__table channels;
+    struct rdl__link lingering; /* channels without waiters, the oldest first */
+    unsigned lingering_count;
+    bool closed;
 };
 
 int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop,
                       struct rdl__subscriber *sub);
-void rdl__waiters_done(struct rdl__waiters *ws); /* nobody waits any more; a zeroed one is fine */
+/* Channels are spread over several subscribers; `of` says which is whose, until rdl__waiters_reroute says that this has
+ * changed. Set before anybody waits. */
+void rdl__waiters_spread(struct rdl__waiters *ws, struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len),
+                         void *arg);
+void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now);
+void rdl__waiters_sweep(struct rdl__waiters *ws); /* no channel lingers any more */
+void rdl__waiters_close(struct rdl__waiters *ws); /* and none will */
+void rdl__waiters_done(
+    struct rdl__waiters *ws); /* nobody waits any more; closed, or nobody ever waited; a zeroed one is fine */
 
 static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__waiter_ops *ops)
 {
@@ -63,11 +88,13 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->channel = NULL;
     w->ops = ops;
     w->epoch = 0;
+    w->tried_at = 0;
     w->place = 0;
     w->wish = 1;
     w->news = RDL__NEWS_WAKE;
     w->in_order = false;
     w->shares = false;
+    w->listens = false;
     w->woken = false;
 }
 
@@ -88,6 +115,10 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
 /* The answer to the try says how much is free; to be called before rdl__waiter_refused, or rdl__waiter_leave. Fine for one that
  * has not joined. */
 void rdl__waiter_told(struct rdl__waiter *w, int64_t total);
+
+/* RDL__NEWS_OWN: what the last message said, cut at RDL__SAID_MAX bytes and not NUL-terminated; it may be about an earlier
+ * wait. *ret_len is 0: nothing yet, or it has not joined. */
+const char *rdl__waiter_said(const struct rdl__waiter *w, size_t *ret_len);
 
 /* Whoever waits here should look again in hint_ms (below 0: no opinion), if not sooner. Fine for one that has not joined. */
 void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now);

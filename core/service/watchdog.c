@@ -1,12 +1,20 @@
-/* watchdog.c - one heap of holds, one clock, renewals in batches.
+/* watchdog.c - one heap of holds, one clock, renewals in batches, which go by server.
  *
  * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end. A
- * renewal that is due moves the hold to the `due` list, from which batches are made, at most IN_FLIGHT at a time so that
- * other commands slip in between; meanwhile the heap still knows when the hold would be at risk or lost. So a server that
- * does not answer delays renewals, never the report of a loss.
+ * renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most IN_FLIGHT at
+ * a time so that other commands slip in between; meanwhile the heap still knows when the hold would be at risk or lost. So a
+ * server that does not answer delays its own renewals, never those of others nor the report of a loss.
+ *
+ * Where there are several servers, the hold's slot says which renewer it is due at; it is looked up anew each time, so a hold
+ * need not be moved when its slot is. A script cannot have keys of several slots, so then a batch has one slot. As most have
+ * one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot no further than
+ * LOOK_AHEAD.
  *
  * Renewal every third of the lease, the first one somewhat earlier by chance, so that holds taken together are not renewed
  * together for ever. AT_RISK when less than a third of the lease is left: two renewals in a row went unanswered.
+ *
+ * Where replicas must confirm (PROTOCOL.md, 8) a WAIT follows the script, on another lane, and the answers count when that was
+ * enough: else the hold stands as if nothing had been heard, unless it is gone. One such batch is under way at a time.
  *
  * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another connection
  * is encoded again, without the holds that were released meanwhile.
@@ -16,23 +24,55 @@
 #include "core/base/err.h"
 #include "core/service/scripts.h"
 #include "core/wire/ident.h"
+#include "core/wire/names.h"
+
+#include <limits.h>
 
 #define IN_FLIGHT 2
+#define IN_FLIGHT_SPREAD 32
+#define LOOK_AHEAD 64
+#define DETOUR_MS 20 /* until a renewal that was sent elsewhere is sent again */
 #define GONE (-14)
 
 struct rdl__batch {
     struct rdl__req req;
     struct rdl__watchdog *wd;
+    struct rdl__renewer *at;
     struct rdl__link free;
     int script;
+    unsigned hash_slot; /* of its holds */
+    struct rdl__acks acks;
+    bool acked;                         /* as many replicas as were wanted have it */
     unsigned count;                     /* slots filled */
     unsigned encoded;                   /* slots in the command as it was sent last */
     unsigned char slots[RDL__BATCH];    /* which ones, in the command's order */
     struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
     int64_t due_end[RDL__BATCH];        /* when its lease was to end, as it was sent; in the command's order */
     int64_t ttl[RDL__BATCH];            /* answers, in the command's order */
+    bool detoured;                      /* the slot is elsewhere, or will be */
+    struct rdl__lane *ask;              /* then: it is to be asked there, this time; NULL: by the map, again */
     char refusal[128];                  /* the server's error; empty: none */
     int64_t server_us;                  /* the server's clock in the answer; 0: no usable answer */
+};
+
+/* What is due at one server. */
+struct rdl__renewer {
+    /* immutable */
+    struct rdl__lane *lane;
+
+    /* loop thread only */
+    struct rdl__link link; /* on the watchdog's list */
+    int64_t clock_offset;  /* the server's clock minus ours, microseconds, at the last renewal; 0: none yet */
+    int64_t clock_at;
+    int64_t clock_error; /* how much later than the server's word it was heard, at most */
+
+    /* any thread, under the watchdog's mu */
+    struct rdl__link due;
+    struct rdl__link due_acked; /* those that want replicas' confirmation, and must not hold up the others */
+    struct rdl__link free;      /* batches */
+    bool acks_under_way;        /* a batch that waits for replicas */
+    unsigned count;             /* of batches */
+    struct rdl__batch batches[];
 };
 
 struct rdl__watchdog {
@@ -40,27 +80,23 @@ struct rdl__watchdog {
     const struct rdl__mem *mem;
     const struct rdl__sinks *sinks;
     struct rdl__loop *loop;
-    struct rdl__lane *lane;
     struct rdl__watchdog_config config;
+    struct rdl__renewer *home;
 
     /* loop thread only */
     struct rdl__timer timer;
-    struct rdl__task look; /* something may be due earlier than the timer */
-    int64_t clock_offset;  /* the server's clock minus ours, microseconds, at the last renewal; 0: none yet */
-    int64_t clock_at;
+    struct rdl__task look;     /* something may be due earlier than the timer */
+    struct rdl__link renewers; /* home among them */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__heap heap;
-    struct rdl__link due;
-    struct rdl__link free; /* batches */
-    int64_t armed;         /* when the timer will go off */
+    int64_t armed; /* when the timer will go off */
     bool closed;
     struct rdl__rand rand;
-    struct rdl__batch batches[IN_FLIGHT];
 };
 
-static const struct rdl__req_ops renew_ops;
+static const struct rdl__req_ops renew_ops, acked_renew_ops;
 
 /* ---- time ---------------------------------------------------------------------------------------------------------------- */
 
@@ -89,7 +125,7 @@ static int64_t next_due(const struct rdl__hold *hold)
 
     if (may_be_at_risk(hold) && risk_at(hold) < at)
         at = risk_at(hold);
-    if (hold->renewed && hold->renew_at < at)
+    if (hold->renew_at < at)
         at = hold->renew_at;
     return at;
 }
@@ -112,10 +148,12 @@ static int64_t trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
 }
 
 /* What a renewal asks for: no more than is left of the lease.  @locks mu */
-static int64_t renewal_ms(const struct rdl__hold *hold, int64_t now)
+static int64_t renewal_ms(const struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now)
 {
     int64_t left = hold->ends_at == RDL__NEVER ? hold->lease_ms : (hold->ends_at - now) / RDL__MS + 1;
 
+    if (hold->brief)
+        return trust_ms(hold, wd->config.lease_ms);
     return left < 1 ? 1 : left < hold->lease_ms ? left : hold->lease_ms;
 }
 
@@ -127,11 +165,16 @@ static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *ho
     return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
 }
 
+/* Is it being renewed or examined, or about to be? Whatever comes of that sets renew_at.  @locks mu */
+static bool under_way(const struct rdl__hold *hold)
+{
+    return hold->batch != NULL || rdl__link_on(&hold->due);
+}
+
 /* It was confirmed to its end, and now has a later one that nothing is on its way to confirm.  @locks mu */
 static bool rests(const struct rdl__hold *hold)
 {
-    return hold->renewed && hold->renew_at == RDL__NEVER && hold->batch == NULL && !rdl__link_on(&hold->due) &&
-           hold->deadline < hold->ends_at;
+    return hold->renewed && hold->renew_at == RDL__NEVER && !under_way(hold) && hold->deadline < hold->ends_at;
 }
 
 /* ---- leaving ------------------------------------------------------------------------------------------------------------- */
@@ -146,63 +189,118 @@ static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
     hold->batch = NULL;
 }
 
-/* Decide a loss; whoever calls runs `changed` afterwards.  @locks mu */
-static void lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
+/* Decide a loss, of which hold; whoever calls runs `changed` afterwards.  @locks mu */
+static struct rdl__hold_id lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     detach(wd, hold);
     hold->state = RDL_LOST;
-    hold->ops->pin(hold);
+    return hold->ops->pin(hold);
 }
 
 /* @locks none */
-static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason,
-                   int64_t now)
+static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                   rdl_loss_reason_t reason, int64_t now)
 {
     rdl__metric(wd->sinks, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
-    hold->ops->changed(hold, state, reason, now);
+    hold->ops->changed(hold, id, state, reason, now);
 }
 
 /* ---- renewing ------------------------------------------------------------------------------------------------------------ */
 
-/* @locks mu */
-static void fill(struct rdl__batch *batch)
+static struct rdl__renewer *renewer_of(const struct rdl__watchdog *wd, const struct rdl__hold *hold)
 {
-    struct rdl__watchdog *wd = batch->wd;
+    const struct rdl__routes *routes = wd->config.routes;
+
+    return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->hash_slot);
+}
+
+static struct rdl__acks acks_of(const struct rdl__hold *hold)
+{
+    return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
+}
+
+/* Where it waits for a batch.  @locks mu */
+static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
+{
+    return acks_of(hold).replicas > 0 ? &at->due_acked : &at->due;
+}
+
+/* May it go with those that are in the batch already?  @locks mu */
+static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
+{
+    struct rdl__acks acks = acks_of(hold);
+
+    return !hold->alone && !batch->hold[0]->alone && hold->hash_slot == batch->hash_slot &&
+           hold->ops->script(hold) == batch->script && acks.replicas == batch->acks.replicas &&
+           acks.timeout_ms == batch->acks.timeout_ms && acks.if_able == batch->acks.if_able;
+}
+
+/* With the first that is due there, and what may go along.  @locks mu */
+static void fill(struct rdl__batch *batch, const struct rdl__link *due)
+{
+    unsigned left = batch->wd->config.routes == NULL ? UINT_MAX : LOOK_AHEAD;
     struct rdl__link *next;
 
     batch->count = 0;
-    for (struct rdl__link *l = wd->due.next; l != &wd->due && batch->count < RDL__BATCH; l = next) {
+    for (struct rdl__link *l = due->next; l != due && batch->count < RDL__BATCH && left-- > 0; l = next) {
         struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
 
         next = l->next;
-        if (batch->count == 0)
-            batch->script = hold->ops->script(hold);
-        else if (hold->ops->script(hold) != batch->script)
+        if (batch->count > 0 && !fits(batch, hold))
             continue;
+        if (batch->count == 0) {
+            batch->script = hold->ops->script(hold);
+            batch->hash_slot = hold->hash_slot;
+            batch->acks = acks_of(hold);
+        }
         rdl__list_remove(l);
         hold->batch = batch;
         hold->slot = (unsigned char)batch->count;
         batch->hold[batch->count++] = hold;
     }
+    batch->at->acks_under_way |= batch->acks.replicas > 0;
 }
 
-/* Make batches of what is due, as many as may be under way.  @thread loop  @locks none */
-static void pump(struct rdl__watchdog *wd)
+static void submit(struct rdl__batch *batch)
+{
+    bool acked = batch->acks.replicas > 0;
+
+    rdl__req_init(&batch->req, acked ? &acked_renew_ops : &renew_ops);
+    rdl__lane_submit(acked ? batch->acks.lane : batch->at->lane, &batch->req);
+}
+
+/* What may go now; NULL: nothing. One batch at a time waits for replicas, so the others are never without one.  @locks mu */
+static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
+{
+    if (!rdl__list_empty(&at->due_acked) && !at->acks_under_way)
+        return &at->due_acked;
+    return rdl__list_empty(&at->due) ? NULL : &at->due;
+}
+
+/* Make batches of what is due there, as many as may be under way.  @thread loop  @locks none */
+static void pump(struct rdl__watchdog *wd, struct rdl__renewer *at)
 {
     for (;;) {
         struct rdl__batch *batch = NULL;
+        const struct rdl__link *due;
 
         rdl__mutex_lock(&wd->mu);
-        if (!rdl__list_empty(&wd->due) && !rdl__list_empty(&wd->free) && !wd->closed) {
-            batch = rdl__container(rdl__list_pop(&wd->free), struct rdl__batch, free);
-            fill(batch);
+        due = next_due_list(at);
+        if (due != NULL && !rdl__list_empty(&at->free) && !wd->closed) {
+            batch = rdl__container(rdl__list_pop(&at->free), struct rdl__batch, free);
+            fill(batch, due);
         }
         rdl__mutex_unlock(&wd->mu);
         if (batch == NULL)
             return;
-        rdl__req_init(&batch->req, &renew_ops);
-        rdl__lane_submit(wd->lane, &batch->req);
+        submit(batch);
     }
+}
+
+static void pump_all(struct rdl__watchdog *wd)
+{
+    for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next)
+        pump(wd, rdl__container(l, struct rdl__renewer, link));
 }
 
 static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
@@ -234,10 +332,31 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
             const struct rdl__hold *hold = batch->hold[batch->slots[i]];
 
             rdl__cmd_arg(to, field, hold->ops->field(hold, field));
-            rdl__cmd_int(to, renewal_ms(hold, now));
+            rdl__cmd_int(to, renewal_ms(batch->wd, hold, now));
         }
     }
     rdl__mutex_unlock(&batch->wd->mu);
+    if (req->ops->more > 0)
+        rdl__cmd_wait(to, batch->acks.replicas, batch->acks.timeout_ms);
+}
+
+/* What the replicas have to say. */
+static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply)
+{
+    int64_t acks;
+
+    batch->acked = reply->type == RDL__REPLY_ERROR ? batch->acks.if_able
+                                                   : rdl__reply_integer(reply, &acks) && acks >= batch->acks.replicas;
+    if (reply->type == RDL__REPLY_ERROR && !batch->acks.if_able)
+        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
+}
+
+/* Was the batch sent elsewhere?  @locks the lane's */
+static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
+{
+    const struct rdl__routes *routes = batch->wd->config.routes;
+
+    return routes != NULL && reply->type == RDL__REPLY_ERROR && routes->detoured(routes->arg, reply, &batch->ask);
 }
 
 static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -246,9 +365,16 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
     int64_t s, us;
 
     (void)now;
+    if (req->ops->more > 0 && req->owed == 0) {
+        decode_acks(batch, reply);
+        return;
+    }
+    batch->acked = batch->acks.replicas == 0;
     batch->server_us = 0;
     batch->refusal[0] = '\0';
-    if (reply->type == RDL__REPLY_ERROR)
+    batch->ask = NULL;
+    batch->detoured = detoured(batch, reply);
+    if (reply->type == RDL__REPLY_ERROR && !batch->detoured)
         (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
     if (reply->type != RDL__REPLY_ARRAY || reply->len != batch->encoded + 2 ||
         !rdl__reply_integer(rdl__reply_at(reply, 0), &s) || !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
@@ -260,17 +386,19 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
 }
 
 /* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (PROTOCOL.md, 4). */
-static void judge_clock(struct rdl__watchdog *wd, int64_t server_us, int64_t sent_at, int64_t now)
+static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64_t server_us, int64_t sent_at, int64_t now)
 {
-    int64_t offset = server_us - now / RDL__US, since = now - wd->clock_at;
+    int64_t offset = server_us - now / RDL__US, since = now - at->clock_at;
+    int64_t error = now - sent_at;
     int64_t allowed =
-        (now - sent_at) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 + wd->config.drift_ms * 1000;
+        (error + at->clock_error) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 + wd->config.drift_ms * 1000;
 
-    if (wd->clock_at != 0 && (offset - wd->clock_offset > allowed || wd->clock_offset - offset > allowed))
+    if (at->clock_at != 0 && (offset - at->clock_offset > allowed || at->clock_offset - offset > allowed))
         rdl__log(wd->sinks, RDL_LOG_WARN, "the server's clock jumped by %+lld ms: leases end by that clock",
-                 (long long)((offset - wd->clock_offset) / 1000));
-    wd->clock_offset = offset;
-    wd->clock_at = now;
+                 (long long)((offset - at->clock_offset) / 1000));
+    at->clock_offset = offset;
+    at->clock_at = now;
+    at->clock_error = error;
 }
 
 /* Does the server's lease run out before it should? Then somebody has meddled with it.  @locks mu */
@@ -279,19 +407,25 @@ static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* One answer. RDL_LOSS_*: the hold is lost, and the caller reports; 0: it goes on. What comes after the deadline revives
- * nothing.  @locks mu */
-static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now)
+/* One answer. RDL_LOSS_*: the hold *ret_id is lost, and the caller reports; 0: it goes on. What comes after the deadline
+ * revives nothing.  @locks mu */
+static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now,
+                 struct rdl__hold_id *ret_id)
 {
-    int64_t deadline = rdl__watchdog_validity(wd, batch->req.sent_at, hold->lease_ms);
+    int64_t deadline;
 
     hold->batch = NULL;
+    hold->alone = false;
     if (hold->deadline <= now || ttl == GONE) {
         int reason = ttl == GONE ? RDL_LOSS_GONE : RDL_LOSS_LEASE;
 
-        lose(wd, hold);
+        *ret_id = lose(wd, hold);
         return reason;
     }
+    if (hold->brief)
+        hold->lease_ms = trust_ms(hold, wd->config.lease_ms);
+    hold->brief = false;
+    deadline = rdl__watchdog_validity(wd, batch->req.sent_at, hold->lease_ms);
     if (deadline > hold->ends_at)
         deadline = hold->ends_at;
     if (deadline > hold->deadline)
@@ -303,10 +437,15 @@ static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct 
     return 0;
 }
 
-static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
+/* Soon, if it was only sent elsewhere; and alone, because of keys that are on their way one by one no server has all.
+ * @locks mu */
+static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, int64_t now)
 {
+    int64_t pause = hold->lease_ms * RDL__MS / 20;
+
     hold->batch = NULL;
-    hold->renew_at = now + hold->lease_ms * RDL__MS / 20;
+    hold->alone = soon;
+    hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
     reschedule(wd, hold);
 }
 
@@ -317,25 +456,32 @@ static void done_renew(struct rdl__req *req, int64_t now)
     bool answered = req->rc == RDL_OK && batch->server_us != 0;
     int64_t renewed = 0, meddled = 0;
 
+    if (req->rc == RDL_OK && batch->detoured && batch->ask != NULL) {
+        rdl__req_init(req, req->ops);
+        req->asking = true;
+        rdl__lane_submit(batch->ask, req);
+        return;
+    }
     if (answered)
-        judge_clock(wd, batch->server_us, req->sent_at, now);
+        judge_clock(wd, batch->at, batch->server_us, req->sent_at, now);
     for (unsigned i = 0; i < batch->encoded || (!answered && i < batch->count); i++) {
         unsigned slot = answered ? batch->slots[i] : i;
         struct rdl__hold *hold;
+        struct rdl__hold_id id;
         int lost = 0;
 
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
             batch->hold[slot] = NULL;
             meddled += answered && shortened(batch, i, now) ? 1 : 0;
-            if (!answered)
-                retry_later(wd, hold, now);
-            else if ((lost = apply(wd, hold, batch, batch->ttl[i], now)) == 0)
+            if (!answered || (!batch->acked && batch->ttl[i] != GONE))
+                retry_later(wd, hold, req->rc == RDL_OK && batch->detoured, now);
+            else if ((lost = apply(wd, hold, batch, batch->ttl[i], now, &id)) == 0)
                 renewed++;
         }
         rdl__mutex_unlock(&wd->mu);
         if (lost != 0)
-            report(wd, hold, RDL_LOST, (rdl_loss_reason_t)lost, now);
+            report(wd, hold, &id, RDL_LOST, (rdl_loss_reason_t)lost, now);
     }
     if (req->rc == RDL_OK && batch->refusal[0] != '\0')
         rdl__log(wd->sinks, RDL_LOG_WARN, "%u renewals were refused: %s", batch->encoded, batch->refusal);
@@ -345,12 +491,16 @@ static void done_renew(struct rdl__req *req, int64_t now)
     if (renewed > 0)
         rdl__metric(wd->sinks, RDL_M_RENEWED, renewed);
     rdl__mutex_lock(&wd->mu);
-    rdl__list_push_back(&wd->free, &batch->free);
+    if (batch->acks.replicas > 0)
+        batch->at->acks_under_way = false;
+    rdl__list_push_back(&batch->at->free, &batch->free);
     rdl__mutex_unlock(&wd->mu);
-    pump(wd);
+    pump(wd, batch->at);
 }
 
 static const struct rdl__req_ops renew_ops = {.encode = encode_renew, .decode = decode_renew, .done = done_renew};
+static const struct rdl__req_ops acked_renew_ops = {
+    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .more = 1};
 
 /* ---- what is due --------------------------------------------------------------------------------------------------------- */
 
@@ -358,6 +508,7 @@ static const struct rdl__req_ops renew_ops = {.encode = encode_renew, .decode = 
 static bool step(struct rdl__watchdog *wd, int64_t now)
 {
     rdl_hold_state_t news = RDL_NOT_HELD;
+    struct rdl__hold_id id = {0};
     struct rdl__heap_node *first;
     struct rdl__hold *hold;
 
@@ -370,18 +521,18 @@ static bool step(struct rdl__watchdog *wd, int64_t now)
     }
     hold = rdl__container(first, struct rdl__hold, node);
     if (hold->deadline <= now) {
-        lose(wd, hold);
+        id = lose(wd, hold);
         news = RDL_LOST;
     } else {
-        if (hold->renewed && hold->renew_at <= now) {
+        if (hold->renew_at <= now) {
             hold->renew_at = RDL__NEVER;
-            rdl__list_push_back(&wd->due, &hold->due);
+            rdl__list_push_back(due_list(renewer_of(wd, hold), hold), &hold->due);
         }
         if (may_be_at_risk(hold) && risk_at(hold) <= now) {
             hold->state = RDL_AT_RISK;
             if (!hold->told_risk) {
                 hold->told_risk = true;
-                hold->ops->pin(hold);
+                id = hold->ops->pin(hold);
                 news = RDL_AT_RISK;
             }
         }
@@ -389,7 +540,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now)
     }
     rdl__mutex_unlock(&wd->mu);
     if (news != RDL_NOT_HELD)
-        report(wd, hold, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
+        report(wd, hold, &id, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
     return true;
 }
 
@@ -399,7 +550,7 @@ static void tick(struct rdl__watchdog *wd, int64_t now)
 
     while (step(wd, now))
         ;
-    pump(wd);
+    pump_all(wd);
     rdl__mutex_lock(&wd->mu);
     armed = wd->closed ? RDL__NEVER : wd->armed;
     rdl__mutex_unlock(&wd->mu);
@@ -431,6 +582,27 @@ static void on_look(struct rdl__task *task, int64_t now)
 
 /* ---- watchdog.h ---------------------------------------------------------------------------------------------------------- */
 
+struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane)
+{
+    unsigned count = wd->config.routes == NULL ? IN_FLIGHT : IN_FLIGHT_SPREAD;
+    struct rdl__renewer *at = rdl__zalloc(wd->mem, sizeof *at + count * sizeof at->batches[0]);
+
+    if (at == NULL)
+        return NULL;
+    at->lane = lane;
+    at->count = count;
+    rdl__list_init(&at->due);
+    rdl__list_init(&at->due_acked);
+    rdl__list_init(&at->free);
+    for (unsigned i = 0; i < count; i++) {
+        at->batches[i].wd = wd;
+        at->batches[i].at = at;
+        rdl__list_push_back(&at->free, &at->batches[i].free);
+    }
+    rdl__list_push_back(&wd->renewers, &at->link);
+    return at;
+}
+
 struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
                                         struct rdl__lane *lane, const struct rdl__watchdog_config *config)
 {
@@ -445,19 +617,19 @@ struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct
     wd->mem = mem;
     wd->sinks = sinks;
     wd->loop = loop;
-    wd->lane = lane;
     wd->config = *config;
     wd->armed = RDL__NEVER;
     (void)rdl__entropy(&wd->rand.state, sizeof wd->rand.state);
     rdl__timer_init(&wd->timer, on_timer);
     rdl__task_init(&wd->look, on_look);
-    rdl__list_init(&wd->due);
-    rdl__list_init(&wd->free);
-    for (int i = 0; i < IN_FLIGHT; i++) {
-        wd->batches[i].wd = wd;
-        rdl__list_push_back(&wd->free, &wd->batches[i].free);
-    }
-    return wd;
+    rdl__list_init(&wd->renewers);
+    wd->home = rdl__renewer_new(wd, lane);
+    return wd->home != NULL ? wd : rdl__watchdog_free(wd);
+}
+
+struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd)
+{
+    return wd->home;
 }
 
 void rdl__watchdog_close(struct rdl__watchdog *wd)
@@ -470,11 +642,27 @@ void rdl__watchdog_close(struct rdl__watchdog *wd)
 
 struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd)
 {
+    struct rdl__link *l;
+
     if (wd == NULL)
         return NULL;
+    while ((l = rdl__list_pop(&wd->renewers)) != NULL) {
+        struct rdl__renewer *at = rdl__container(l, struct rdl__renewer, link);
+
+        rdl__free(wd->mem, at, sizeof *at + at->count * sizeof at->batches[0]);
+    }
     rdl__mutex_done(&wd->mu);
     rdl__free(wd->mem, wd, sizeof *wd);
     return NULL;
+}
+
+static uint16_t slot_of(const struct rdl__hold *hold)
+{
+    const char *key;
+    size_t len;
+
+    hold->ops->key(hold, &key, &len);
+    return (uint16_t)rdl__slot(key, len);
 }
 
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
@@ -485,12 +673,15 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->batch = NULL;
+    hold->hash_slot = wd->config.routes == NULL ? 0 : slot_of(hold);
     hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     hold->ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
     hold->lease_ms = trusted_ms;
     hold->renewed = renewed || trusted_ms < lease_ms;
     hold->state = RDL_HELD;
     hold->told_risk = false;
+    hold->alone = false;
+    hold->brief = renewed && lease_ms < wd->config.lease_ms;
     hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
     reschedule(wd, hold);
     rdl__mutex_unlock(&wd->mu);
@@ -501,19 +692,21 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
 {
     int64_t trusted_ms = trust_ms(hold, lease_ms), deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     int64_t ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
-    bool alive;
+    bool alive, for_good;
 
     rdl__mutex_lock(&wd->mu);
     alive = hold->state != RDL_LOST && hold->deadline > now;
     if (alive) {
+        for_good = renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
         if (deadline > hold->deadline)
             hold->deadline = deadline;
         if (ends_at > hold->ends_at)
             hold->ends_at = ends_at;
-        if ((renewed || trusted_ms < lease_ms) && !hold->renewed) {
-            hold->renewed = true;
+        if (for_good || (trusted_ms < lease_ms && !hold->renewed)) {
             hold->lease_ms = trusted_ms;
-            hold->renew_at = next_renewal(wd, hold, sent_at);
+            hold->renewed = true;
+            if (!under_way(hold))
+                hold->renew_at = next_renewal(wd, hold, sent_at);
         }
         if (rests(hold))
             hold->renew_at = next_renewal(wd, hold, sent_at);
@@ -527,19 +720,20 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
 
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
 {
+    struct rdl__hold_id id = {0};
     rdl_hold_state_t state;
     bool unnoticed;
 
     rdl__mutex_lock(&wd->mu);
     unnoticed = hold->state != RDL_LOST && hold->deadline <= now;
     if (unnoticed)
-        lose(wd, hold);
+        id = lose(wd, hold);
     else
         detach(wd, hold);
     state = (rdl_hold_state_t)hold->state;
     rdl__mutex_unlock(&wd->mu);
     if (unnoticed)
-        report(wd, hold, RDL_LOST, RDL_LOSS_LEASE, now);
+        report(wd, hold, &id, RDL_LOST, RDL_LOSS_LEASE, now);
     return state;
 }
 
@@ -552,17 +746,18 @@ void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
 
 static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_loss_reason_t reason)
 {
+    struct rdl__hold_id id = {0};
     bool news = false;
     int64_t now = rdl__now();
 
     rdl__mutex_lock(&wd->mu);
     if (hold->state == RDL_HELD || hold->state == RDL_AT_RISK) {
-        lose(wd, hold);
+        id = lose(wd, hold);
         news = true;
     }
     rdl__mutex_unlock(&wd->mu);
     if (news)
-        report(wd, hold, RDL_LOST, reason, now);
+        report(wd, hold, &id, RDL_LOST, reason, now);
 }
 
 void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold)
@@ -573,6 +768,51 @@ void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold)
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     lose_now(wd, hold, RDL_LOSS_THREAD_EXIT);
+}
+
+/* Holds of a batch that is under way are asked about when that is repeated. */
+void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
+{
+    rdl__mutex_lock(&wd->mu);
+    for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
+        struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
+
+        if (!under_way(hold) && renewer_of(wd, hold) == at) {
+            hold->renew_at = RDL__NEVER;
+            rdl__list_push_back(due_list(at, hold), &hold->due);
+        }
+    }
+    rdl__mutex_unlock(&wd->mu);
+    pump(wd, at);
+}
+
+/* Move on what is due at one whose it is no more.  @locks mu */
+static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, const struct rdl__link *due)
+{
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = due->next; l != due; l = next) {
+        struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
+
+        next = l->next;
+        if (renewer_of(wd, hold) == at)
+            continue;
+        rdl__list_remove(l);
+        rdl__list_push_back(due_list(renewer_of(wd, hold), hold), l);
+    }
+}
+
+void rdl__watchdog_reroute(struct rdl__watchdog *wd)
+{
+    rdl__mutex_lock(&wd->mu);
+    for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next) {
+        const struct rdl__renewer *at = rdl__container(l, struct rdl__renewer, link);
+
+        reroute(wd, at, &at->due);
+        reroute(wd, at, &at->due_acked);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    pump_all(wd);
 }
 
 rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
@@ -588,4 +828,12 @@ rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl_
     if (ret_left_ns != NULL)
         *ret_left_ns = state == RDL_LOST ? 0 : left;
     return state;
+}
+
+/* What was taken off for the clocks is added here. */
+int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at, int64_t lease_ms)
+{
+    int64_t end = rdl__after_ms(granted_at, lease_ms);
+
+    return end + (end - rdl__watchdog_validity(wd, granted_at, lease_ms));
 }

@@ -22,6 +22,19 @@
 struct rdl__hold;
 struct rdl__batch;
 
+/* How many replicas must have confirmed it before a renewal counts. */
+struct rdl__acks {
+    uint32_t replicas; /* 0: none */
+    uint32_t timeout_ms;
+    bool if_able; /* or the server does not let us ask */
+    struct rdl__lane *lane;
+};
+
+/* Which hold news is about: by the time it is told, the struct may serve the owner's next one. */
+struct rdl__hold_id {
+    int64_t n, token;
+};
+
 struct rdl__hold_ops {
     /* The script: KEYS the locks, ARGV field and lease of each; answers {seconds, microseconds, ttl or -14 ...}. */
     int (*script)(const struct rdl__hold *hold);
@@ -30,9 +43,12 @@ struct rdl__hold_ops {
     /* How long after a confirmation for lease_ms the hold is believed in; NULL: lease_ms. One that is believed in for less
      * than its lease is confirmed again until that lease ends. */
     int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
-    void (*pin)(struct rdl__hold *hold); /* keep it in memory until `changed` has run.  @locks watchdog's */
+    struct rdl__acks (*acks)(const struct rdl__hold *hold); /* NULL: none */
+    /* Keep it in memory until `changed` has run, and say which it is.  @locks watchdog's */
+    struct rdl__hold_id (*pin)(struct rdl__hold *hold);
     /* The hold is at risk, or lost.  @thread any  @locks none */
-    void (*changed)(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
+    void (*changed)(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state, rdl_loss_reason_t reason,
+                    int64_t now);
 };
 
 /* Embedded in what is held; all fields but ops under the watchdog's mutex. */
@@ -45,27 +61,49 @@ struct rdl__hold {
     int64_t ends_at;            /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
     int64_t renew_at;           /* RDL__NEVER: not renewed, or under way */
     int64_t lease_ms;           /* of one renewal */
+    uint16_t hash_slot;         /* of its key, where holds are spread over servers by that; else 0 */
     unsigned char slot;         /* in the batch */
     unsigned char state;        /* rdl_hold_state_t */
     bool renewed;
     bool told_risk; /* RDL_AT_RISK is reported once a hold */
+    bool brief;     /* granted for less than renewals ask for */
+    bool alone;     /* its next renewal is a batch of its own */
+};
+
+struct rdl__renewer;
+
+/* Where holds are spread over several servers by the slots of their keys. */
+struct rdl__routes {
+    void *arg;
+    struct rdl__renewer *(*renewer)(void *arg, unsigned slot); /* where it is now.  @locks any */
+    /* Does the server's error send the renewal elsewhere? *ret_ask: this once, there; NULL: soon again, by the map.
+     * @locks the lane's */
+    bool (*detoured)(void *arg, const struct rdl__reply *error, struct rdl__lane **ret_ask);
 };
 
 struct rdl__watchdog_config {
     int32_t drift_ppm;
     int64_t drift_ms;
+    int64_t lease_ms;                 /* of what is renewed: a hold that was granted for less is renewed for this */
+    const struct rdl__routes *routes; /* NULL: all are at one server */
 };
 
 struct rdl__watchdog;
 
-/* Renewals travel on `lane`. NULL: no memory. */
+/* Renewals at the first server travel on `lane`, but for those that want replicas' confirmation. NULL: no memory. */
 struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
                                         struct rdl__lane *lane, const struct rdl__watchdog_config *config);
+struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd); /* of the first server */
+/* Of a further one, whose renewals travel on `lane`. It goes with the watchdog. NULL: no memory.  @thread loop */
+struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane);
 void rdl__watchdog_close(struct rdl__watchdog *wd); /* nothing is renewed or reported any more.  @thread loop */
 struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd);
 
 /* Until when a lease granted or raised by a request sent at `sent_at` may be believed in. */
 int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, int64_t lease_ms);
+
+/* By when a lease that the server granted at `granted_at` or before is over there as well. */
+int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at, int64_t lease_ms);
 
 /* A hold begins, granted by a request sent at `sent_at` with a lease of lease_ms; renewed if `renewed`.  @thread any */
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
@@ -87,6 +125,12 @@ void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* Its owner is gone: lost, and no longer renewed.  @thread any */
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
+/* The server may have forgotten holds: ask it about each of its now.  @thread loop */
+void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at);
+
+/* Some slots are elsewhere now: so is what is due.  @thread loop */
+void rdl__watchdog_reroute(struct rdl__watchdog *wd);
 
 /* State and time left at `now`. A hold whose time is over is LOST although nobody has reported it yet.  @thread any */
 rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,

@@ -119,22 +119,21 @@ size_t rdl__itoa(char *to, int64_t value)
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
-static char *put_crlf(char *at)
+static inline char *put_crlf(char *at)
 {
-    at[0] = '\r';
-    at[1] = '\n';
+    memcpy(at, "\r\n", 2);
     return at + 2;
 }
 
 /* Nearly every count and length has one digit or two. */
-static char *put_header(char *at, char mark, size_t count)
+static inline char *put_header(char *at, char mark, size_t count)
 {
     *at++ = mark;
-    if (count < 10) {
-        *at++ = (char)('0' + count);
-    } else if (count < 100) {
+    if (count - 10 < 90) {
         memcpy(at, digit_pairs + count * 2, 2);
         at += 2;
+    } else if (count < 10) {
+        *at++ = (char)('0' + count);
     } else {
         at += put_unsigned(at, count);
     }
@@ -160,7 +159,7 @@ void rdl__cmd_begin(struct rdl__buf *b, size_t argc)
         put_end(b, put_header(at, '*', argc));
 }
 
-char *rdl__cmd_room(struct rdl__buf *b, size_t len)
+static inline char *put_room(struct rdl__buf *b, size_t len)
 {
     size_t around = HEADER_MAX_LEN + 2;
     char *at = put_begin(b, len < SIZE_MAX - around ? len + around : SIZE_MAX);
@@ -172,9 +171,14 @@ char *rdl__cmd_room(struct rdl__buf *b, size_t len)
     return at;
 }
 
+char *rdl__cmd_room(struct rdl__buf *b, size_t len)
+{
+    return put_room(b, len);
+}
+
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len)
 {
-    char *at = rdl__cmd_room(b, len);
+    char *at = put_room(b, len);
 
     if (at != NULL && len != 0)
         memcpy(at, bytes, len);
@@ -185,15 +189,32 @@ void rdl__cmd_str(struct rdl__buf *b, const char *string)
     rdl__cmd_arg(b, string, strlen(string));
 }
 
-void rdl__cmd_int(struct rdl__buf *b, int64_t value)
+/* Out of line, where its array does no harm to the usual case. */
+static __attribute__((noinline)) void put_long_int(struct rdl__buf *b, int64_t value)
 {
     char digits[INT_MAX_LEN];
 
-    if (value >= 0 && value < 10) {
-        char digit[] = {'$', '1', '\r', '\n', (char)('0' + value), '\r', '\n'};
-
-        rdl__buf_put(b, digit, sizeof digit);
-        return;
-    }
     rdl__cmd_arg(b, digits, rdl__itoa(digits, value));
+}
+
+void rdl__cmd_int(struct rdl__buf *b, int64_t value)
+{
+    static const char one_digit[8] = "$1\r\n0\r\n";
+    char *at;
+
+    if (value < 0 || value > 9) {
+        put_long_int(b, value);
+    } else if ((at = put_begin(b, sizeof one_digit)) != NULL) {
+        memcpy(at, one_digit, sizeof one_digit); /* one byte too many, which costs less than to leave it out */
+        at[4] = (char)('0' + value);
+        put_end(b, at + sizeof one_digit - 1);
+    }
+}
+
+void rdl__cmd_wait(struct rdl__buf *b, uint32_t replicas, uint32_t timeout_ms)
+{
+    rdl__cmd_begin(b, 3);
+    rdl__cmd_arg(b, "WAIT", 4);
+    rdl__cmd_int(b, replicas);
+    rdl__cmd_int(b, timeout_ms);
 }

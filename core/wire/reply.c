@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-bool rdl__reply_is_error(const struct rdl__reply *r, const char *word)
+bool rdl__reply_error_says(const struct rdl__reply *r, const char *word)
 {
     size_t len = strlen(word);
 
-    if (r == NULL || r->type != RDL__REPLY_ERROR || r->len < len || memcmp(r->str, word, len) != 0)
+    if (r->len < len || memcmp(r->str, word, len) != 0)
         return false;
     return r->len == len || r->str[len] == ' ';
 }

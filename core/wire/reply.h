@@ -23,8 +23,13 @@ struct rdl__reply {
     struct rdl__reply **elem;
 };
 
+bool rdl__reply_error_says(const struct rdl__reply *r, const char *word);
+
 /* Does an error reply begin with this word ("NOSCRIPT")? */
-bool rdl__reply_is_error(const struct rdl__reply *r, const char *word);
+static inline bool rdl__reply_is_error(const struct rdl__reply *r, const char *word)
+{
+    return r != NULL && r->type == RDL__REPLY_ERROR && rdl__reply_error_says(r, word);
+}
 
 /* The reply as an integer: an integer, or a string that is one, as a whole, in decimal. */
 bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret);

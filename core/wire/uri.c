@@ -15,13 +15,16 @@
 #include <strings.h>
 #include <sys/un.h>
 
-enum { DEFAULT_PORT = 6379, PATH_MAX_LEN = sizeof((struct sockaddr_un){0}.sun_path) - 1 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, PATH_MAX_LEN = sizeof((struct sockaddr_un){0}.sun_path) - 1 };
 
 struct cursor {
     const char *text; /* the whole URI */
     const char *at;
     rdl_err_t *err;
     struct rdl__uri *uri;
+    const char *host_ends; /* what may follow a host: its port first, */
+    const char *port_ends; /* and a port */
+    int default_port;
 };
 
 /* A stretch of the text. */
@@ -160,19 +163,29 @@ static int number(struct span span, int max)
 
 static int parse_scheme(struct cursor *c)
 {
-    static const char *const later[] = {"rediss", "sentinel", "cluster"};
+    static const struct {
+        const char *word;
+        enum rdl__scheme scheme;
+        bool tls;
+    } schemes[] = {
+        {"redis", RDL__SCHEME_TCP, false},         {"rediss", RDL__SCHEME_TCP, true},
+        {"unix", RDL__SCHEME_UNIX, false},         {"sentinel", RDL__SCHEME_SENTINEL, false},
+        {"sentinels", RDL__SCHEME_SENTINEL, true}, {"cluster", RDL__SCHEME_CLUSTER, false},
+        {"clusters", RDL__SCHEME_CLUSTER, true},
+    };
     struct span scheme = take_until(c, ":");
 
     if (!take_char(c, ':'))
-        return bad(c, c->text, "neither redis://host nor unix:/path");
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        if (is_word(scheme, later[i]))
-            return bad(c, c->text, "a scheme that is not supported yet");
+        return bad(c, c->text, "none of redis://host, rediss://host, unix:/path");
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (is_word(scheme, schemes[i].word)) {
+            c->uri->scheme = schemes[i].scheme;
+            c->uri->tls = schemes[i].tls;
+            return RDL_OK;
+        }
     }
-    c->uri->scheme = is_word(scheme, "unix") ? RDL__SCHEME_UNIX : RDL__SCHEME_TCP;
-    if (c->uri->scheme == RDL__SCHEME_TCP && !is_word(scheme, "redis"))
-        return bad(c, c->text, "neither redis://host nor unix:/path");
-    return RDL_OK;
+    return bad(c, c->text,
+               "none of redis://host, rediss://host, unix:/path, sentinel[s]://hosts/master, cluster[s]://hosts");
 }
 
 /* `user:password@`, either of them possibly absent: a password may hold an '@', so the last one of the authority counts. */
@@ -231,14 +244,14 @@ static int parse_bracketed_host(struct cursor *c)
         return bad(c, c->at, "no ] after the IPv6 address");
     if ((rc = check_ipv6(c, inner)) < 0)
         return rc;
-    if (strchr(":/?", *c->at) == NULL) /* which finds the end of the text as well */
+    if (strchr(c->host_ends, *c->at) == NULL) /* which finds the end of the text as well */
         return bad(c, c->at, "something else than a port after the IPv6 address");
     return (c->uri->host = decode(c->uri->mem, inner)) != NULL ? RDL_OK : no_memory(c);
 }
 
 static int parse_named_host(struct cursor *c)
 {
-    struct span name = take_until(c, ":/?");
+    struct span name = take_until(c, c->host_ends);
 
     if (name.len == 0)
         return bad(c, name.at, "no host");
@@ -253,10 +266,10 @@ static int parse_port(struct cursor *c)
 {
     struct span port;
 
-    c->uri->port = DEFAULT_PORT;
+    c->uri->port = c->default_port;
     if (!take_char(c, ':'))
         return RDL_OK;
-    port = take_until(c, "/?");
+    port = take_until(c, c->port_ends);
     if (port.len != 0 && memchr(port.at, ':', port.len) != NULL)
         return bad(c, port.at, "a second colon (an IPv6 address is written in brackets)");
     if ((c->uri->port = number(port, 65535)) < 1)
@@ -271,23 +284,93 @@ static int parse_db(struct cursor *c, struct span db)
     return RDL_OK;
 }
 
-/* `//[user:password@]host[:port][/[db]]` */
-static int parse_tcp(struct cursor *c)
+/* `//[user:password@]` */
+static int parse_slashes_and_userinfo(struct cursor *c)
+{
+    if (!take_char(c, '/') || !take_char(c, '/'))
+        return bad(c, c->at, "no // after the scheme");
+    return parse_userinfo(c);
+}
+
+static int parse_host_and_port(struct cursor *c)
+{
+    int rc = take_char(c, '[') ? parse_bracketed_host(c) : parse_named_host(c);
+
+    return rc < 0 ? rc : parse_port(c);
+}
+
+/* `[/[db]]`, and then the end */
+static int parse_rest(struct cursor *c)
 {
     struct span db;
     int rc;
 
-    if (!take_char(c, '/') || !take_char(c, '/'))
-        return bad(c, c->at, "no // after the scheme");
-    if ((rc = parse_userinfo(c)) < 0)
-        return rc;
-    if ((rc = take_char(c, '[') ? parse_bracketed_host(c) : parse_named_host(c)) < 0)
-        return rc;
-    if ((rc = parse_port(c)) < 0)
-        return rc;
     if (take_char(c, '/') && (db = take_until(c, "?")).len != 0 && (rc = parse_db(c, db)) < 0)
         return rc;
     return *c->at == '\0' ? RDL_OK : bad(c, c->at, "a query");
+}
+
+/* `//[user:password@]host[:port][/[db]]` */
+static int parse_tcp(struct cursor *c)
+{
+    int rc;
+
+    if ((rc = parse_slashes_and_userinfo(c)) < 0 || (rc = parse_host_and_port(c)) < 0)
+        return rc;
+    return parse_rest(c);
+}
+
+/* `host[:port],host[:port]...`, into the seeds */
+static int parse_seeds(struct cursor *c)
+{
+    struct rdl__uri *uri = c->uri;
+    int rc;
+
+    if ((uri->seeds = rdl__zalloc(uri->mem, RDL__SEEDS_MAX * sizeof *uri->seeds)) == NULL)
+        return no_memory(c);
+    do {
+        if (uri->seed_count == RDL__SEEDS_MAX)
+            return bad(c, c->at, "one host too many");
+        if ((rc = parse_host_and_port(c)) < 0)
+            return rc;
+        uri->seeds[uri->seed_count++] = (struct rdl__seed){.host = uri->host, .port = uri->port};
+        uri->host = NULL;
+    } while (take_char(c, ','));
+    return RDL_OK;
+}
+
+/* `//[user:password@]host[:port],host[:port].../master[/[db]]` */
+static int parse_sentinel(struct cursor *c)
+{
+    struct span master;
+    int rc;
+
+    c->host_ends = ":,/?";
+    c->port_ends = ",/?";
+    c->default_port = SENTINEL_PORT;
+    if ((rc = parse_slashes_and_userinfo(c)) < 0 || (rc = parse_seeds(c)) < 0)
+        return rc;
+    if (!take_char(c, '/') || (master = take_until(c, "/?")).len == 0)
+        return bad(c, c->at, "no name of a master");
+    if ((c->uri->master = decode(c->uri->mem, master)) == NULL)
+        return no_memory(c);
+    return parse_rest(c);
+}
+
+/* `//[user:password@]host[:port],host[:port]...[/[0]]` */
+static int parse_cluster(struct cursor *c)
+{
+    const char *db;
+    int rc;
+
+    c->host_ends = ":,/?";
+    c->port_ends = ",/?";
+    if ((rc = parse_slashes_and_userinfo(c)) < 0 || (rc = parse_seeds(c)) < 0)
+        return rc;
+    db = c->at + 1;
+    if ((rc = parse_rest(c)) < 0)
+        return rc;
+    return c->uri->db == 0 ? RDL_OK : bad(c, db, "a database that a cluster does not have (it has 0 alone)");
 }
 
 static int parse_path(struct cursor *c)
@@ -341,13 +424,30 @@ static int parse(struct cursor *c)
         return rc;
     if ((rc = parse_scheme(c)) < 0)
         return rc;
-    return c->uri->scheme == RDL__SCHEME_UNIX ? parse_unix(c) : parse_tcp(c);
+    switch (c->uri->scheme) {
+    case RDL__SCHEME_UNIX:
+        return parse_unix(c);
+    case RDL__SCHEME_SENTINEL:
+        return parse_sentinel(c);
+    case RDL__SCHEME_CLUSTER:
+        return parse_cluster(c);
+    default:
+        return parse_tcp(c);
+    }
 }
 
 int rdl__uri_parse(const struct rdl__mem *mem, const char *text, struct rdl__uri *ret_uri, rdl_err_t *err)
 {
     struct rdl__uri uri = {.mem = mem};
-    struct cursor c = {.text = text, .at = text, .err = err, .uri = &uri};
+    struct cursor c = {
+        .text = text,
+        .at = text,
+        .err = err,
+        .uri = &uri,
+        .host_ends = ":/?",
+        .port_ends = "/?",
+        .default_port = DEFAULT_PORT,
+    };
     int rc;
 
     if (text == NULL)
@@ -374,16 +474,31 @@ static void free_secret(const struct rdl__mem *mem, char *secret)
     rdl__free(mem, secret, len + 1);
 }
 
-void rdl__uri_credentials(struct rdl__uri *uri, char *username, char *password)
+static bool copy(const struct rdl__mem *mem, const char *text, char **ret)
 {
-    if (username != NULL) {
+    *ret = text == NULL ? NULL : rdl__memdup(mem, text, strlen(text));
+    return text == NULL || *ret != NULL;
+}
+
+bool rdl__uri_credentials(struct rdl__uri *uri, const char *username, const char *password)
+{
+    char *user, *secret;
+
+    if (!copy(uri->mem, username, &user))
+        return false;
+    if (!copy(uri->mem, password, &secret)) {
+        free_string(uri->mem, user);
+        return false;
+    }
+    if (user != NULL) {
         free_string(uri->mem, uri->username);
-        uri->username = username;
+        uri->username = user;
     }
-    if (password != NULL) {
+    if (secret != NULL) {
         free_secret(uri->mem, uri->password);
-        uri->password = password;
+        uri->password = secret;
     }
+    return true;
 }
 
 void rdl__uri_done(struct rdl__uri *uri)
@@ -391,17 +506,47 @@ void rdl__uri_done(struct rdl__uri *uri)
     free_string(uri->mem, uri->host);
     free_string(uri->mem, uri->username);
     free_secret(uri->mem, uri->password);
+    free_string(uri->mem, uri->master);
+    for (unsigned i = 0; i < uri->seed_count; i++)
+        free_string(uri->mem, uri->seeds[i].host);
+    if (uri->seeds != NULL)
+        rdl__free(uri->mem, uri->seeds, RDL__SEEDS_MAX * sizeof *uri->seeds);
     *uri = (struct rdl__uri){0};
+}
+
+bool rdl__uri_place(struct rdl__uri *uri, const char *host, int port)
+{
+    char *copy = rdl__memdup(uri->mem, host, strlen(host));
+
+    if (copy == NULL)
+        return false;
+    free_string(uri->mem, uri->host);
+    uri->host = copy;
+    uri->port = port;
+    return true;
+}
+
+static void put_place(char *to, size_t cap, const char *host, int port)
+{
+    (void)rdl__line(to, cap, strchr(host, ':') != NULL ? "[%s]:%d" : "%s:%d", host, port);
 }
 
 void rdl__uri_node(const struct rdl__uri *uri, char *to, size_t cap)
 {
+    static const char cluster[] = "cluster ";
     char path[4 * PATH_MAX_LEN + 1];
 
     if (uri->scheme == RDL__SCHEME_UNIX) {
         (void)rdl__printable(path, sizeof path, uri->host, strlen(uri->host));
         (void)rdl__line(to, cap, "unix:%s", path);
+    } else if (uri->scheme == RDL__SCHEME_SENTINEL) {
+        (void)rdl__printable(path, sizeof path, uri->master, strlen(uri->master));
+        (void)rdl__line(to, cap, "master %s", path);
+    } else if (uri->scheme == RDL__SCHEME_CLUSTER) {
+        (void)rdl__line(to, cap, cluster);
+        if (uri->seed_count > 0 && cap > sizeof cluster)
+            put_place(to + sizeof cluster - 1, cap - sizeof cluster + 1, uri->seeds[0].host, uri->seeds[0].port);
     } else {
-        (void)rdl__line(to, cap, strchr(uri->host, ':') != NULL ? "[%s]:%d" : "%s:%d", uri->host, uri->port);
+        put_place(to, cap, uri->host, uri->port);
     }
 }

@@ -19,7 +19,8 @@ extern "C" {
 typedef struct rdl_client rdl_client_t;
 
 /* Memory for the client and everything made from it (the C library's when absent). `size` on freeing is what was asked for.
- * Called from any thread; must not call back into the library. hiredis, libev and the C library allocate for themselves. */
+ * Called from any thread; must not call back into the library. hiredis, libev, OpenSSL and the C library allocate for
+ * themselves. */
 typedef struct rdl_allocator {
     void *(*alloc)(size_t size, void *arg);            /* NULL when there is none */
     void (*free)(void *block, size_t size, void *arg); /* block is never NULL */
@@ -32,14 +33,54 @@ typedef enum rdl_dispatch {
     RDL_DISPATCH_FD = 1,   /* in rdl_client_dispatch, on whatever thread calls it when rdl_client_fd is readable */
 } rdl_dispatch_t;
 
+/* Who a connection is to be. It comes zeroed; both are NUL-terminated when it is given back, and wiped once they are sent. */
+typedef struct rdl_credentials {
+    char username[256]; /* "": the default user */
+    char password[8192];
+} rdl_credentials_t;
+
+/* Say who the next connection is to be: asked each time one is made, the first and all later ones, so a password that has been
+ * changed, or a token that lasts an hour, is in use from then on. Connections that exist are left as they are.
+ *
+ * Returns RDL_OK, or something negative when there are no credentials to be had: the connection is not made, which counts as a
+ * refusal (RDL_EAUTH), and tried again after a pause.
+ *
+ * Runs on the client's loop thread, with RDL_DISPATCH_FD too, and renewals wait for it: it must not block. What takes longer,
+ * such as asking an identity service, belongs on a thread of the program that keeps the result at hand. Must not call the
+ * library. Its last call is over when rdl_client_close returns. */
+typedef int (*rdl_credentials_fn)(rdl_credentials_t *credentials, void *arg);
+
+#define RDL_TLS_OPTIONS_VERSION 1
+
+/* How to speak TLS with a server (rediss://). Initialise with RDL_TLS_OPTIONS_INIT; NULL or 0 always means the default. All
+ * strings are copied. Files are PEM; they are read when the client is opened, and again before a connection when one of them
+ * has changed since, so that a certificate may be replaced under a running client. */
+typedef struct rdl_tls_options {
+    uint32_t version;        /* RDL_TLS_OPTIONS_VERSION */
+    const char *ca_file;     /* certificates of those whose word is taken; default, with ca_dir: the system's */
+    const char *ca_dir;      /* a folder of such, named by their hash (openssl rehash) */
+    const char *cert_file;   /* the client's own certificate, and those between it and its CA; default: none */
+    const char *key_file;    /* its key, without a passphrase; together with cert_file */
+    const char *server_name; /* the name or address that the server's certificate must be for, in place of the URI's host;
+                                a name is told to the server as well (SNI) */
+    bool insecure;           /* believe any server, whatever its certificate: for tests only */
+} rdl_tls_options_t;
+
+#define RDL_TLS_OPTIONS_INIT                                                                                                \
+    {                                                                                                                       \
+        .version = RDL_TLS_OPTIONS_VERSION                                                                                  \
+    }
+
 #define RDL_CLIENT_OPTIONS_VERSION 1
 
 /* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
 typedef struct rdl_client_options {
-    uint32_t version;           /* RDL_CLIENT_OPTIONS_VERSION */
-    rdl_dispatch_t dispatch;    /* where callbacks run; default RDL_DISPATCH_LOOP */
-    const char *username;       /* instead of the URI's; copied */
-    const char *password;       /* instead of the URI's; copied, wiped when the client is freed */
+    uint32_t version;               /* RDL_CLIENT_OPTIONS_VERSION */
+    rdl_dispatch_t dispatch;        /* where callbacks run; default RDL_DISPATCH_LOOP */
+    const char *username;           /* instead of the URI's; copied */
+    const char *password;           /* instead of the URI's; copied, wiped when the client is freed */
+    rdl_credentials_fn credentials; /* asked for each connection, in place of the URI's; not beside the two above */
+    void *credentials_arg;
     const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
     int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
@@ -61,6 +102,10 @@ typedef struct rdl_client_options {
     rdl_metrics_fn metrics;    /* NULL: nothing is measured */
     void *metrics_arg;
     const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
+    const rdl_tls_options_t *tls;     /* for rediss:// and its like only; copied; NULL: the defaults */
+    const char *sentinel_username;    /* for the sentinels themselves; NULL: "default", if there is a password. Copied */
+    const char *sentinel_password;    /* likewise; NULL: none */
+    const rdl_tls_options_t *sentinel_tls; /* for sentinels:// only, where the sentinels want another than `tls`; copied */
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT                                                                                             \
@@ -71,23 +116,41 @@ typedef struct rdl_client_options {
 /* Connect to the server at `uri` and check that locks can work there.
  *
  *   redis://[[user]:password@]host[:port][/db]    redis://user:p%40ss@[::1]:6380/2
+ *   rediss://...                                  the same over TLS: the option `tls`
  *   unix:/path/to/socket[?db=N]                   unix://[[user]:password@]/path[?db=N]
+ *   sentinel://[[user]:password@]host[:port][,host[:port]...]/master[/db]
+ *   sentinels://...                               the same over TLS, sentinels and master
+ *   cluster://[[user]:password@]host[:port][,host[:port]...]
+ *   clusters://...                                the same over TLS
+ *
+ * sentinel: the master that these sentinels (port 26379 if none is given) know under that name, now and after every failover;
+ * list several, so that any of them may be down. Up to eight more that they name are asked as well, so that a client outlives those
+ * that it was given. User, password and db are the master's; the sentinels' own are options. While no sentinel knows a master that
+ * can be reached, it is as if the server were down.
+ *
+ * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of them may be down.
+ * The others are found, and followed through failovers and when slots move. User and password are those of all servers. A lock is
+ * at the master of its name's slot; a name whose keys would lie in several slots is refused with RDL_EINVAL when its handle is made:
+ * the empty one, and those with unmatched or empty braces (`a{b`, `x{}y`, `a}b`); for a latch also those with a hash tag. Over TLS the
+ * certificates must be for the names or addresses that the cluster announces.
  *
  * Percent-encoding is undone in user, password and path. `options` is copied.
- * Blocks for at most connect_timeout_ms.
+ * Blocks for at most connect_timeout_ms, and a moment to learn what took so long.
  *
  * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for that as they
  * do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock has a client for each
  * of its servers while some are down.
  *
- * Errors: RDL_EINVAL (URI, with the place of the mistake; options), RDL_ECONN (not reachable in time, with the reason),
- * RDL_ESERVER (refused: WRONGPASS, NOAUTH, NOPERM, LOADING ...), RDL_ENOMEM. */
+ * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not reachable in
+ * time, or not to be believed, with the reason),
+ * RDL_EAUTH (user or password refused, or none given where one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else
+ * refused: NOPERM, LOADING ...), RDL_ENOMEM. */
 RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err);
 
 /* Close and free. Calls under way on other threads return RDL_ECLOSED, asynchronous ones call back with it (with
- * RDL_DISPATCH_FD: from inside this call). Undo commands still owed are sent, within close_timeout_ms. Holds are *not*
- * released: they are no longer renewed and end with their lease, because somebody may still be working under them. Handles
- * of the client stay valid for freeing and answer RDL_ECLOSED.
+ * RDL_DISPATCH_FD: from inside this call). Undo commands still owed, and what a multi-lock or red lock still gives back to its
+ * members, are sent within close_timeout_ms. Holds are *not* released: they are no longer renewed and end with their lease,
+ * because somebody may still be working under them. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
  *
  * NULL is fine. Returns NULL. Must not be called from a callback (it then does nothing and returns its argument), nor twice. */
 RDL_API rdl_client_t *rdl_client_close(rdl_client_t *client);

@@ -6,7 +6,8 @@
  * Who awaits is woken by a message and then looks: when a latch is set again at once, one who waited may find the new count
  * and go on waiting. Use another name for another round.
  *
- * A count_down whose answer did not come in time (RDL_EUNKNOWN) goes on in the background, exactly once.
+ * A count_down whose answer did not come in time (RDL_EUNKNOWN), or that found no connection (RDL_ECONN), goes on in the
+ * background, exactly once: to call it again would count twice.
  *
  * Errors of all verbs that talk to a server: as in semaphore.h.
  */

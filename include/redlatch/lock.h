@@ -72,8 +72,8 @@ typedef struct rdl_lock_options {
     size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
     rdl_retry_t retry;     /* see above */
     bool nonreentrant;     /* fair lock only: a second take by its owner is RDL_EDEADLK */
-    /* Fair lock only: a waiter that has given no sign of life for so long has lost its place; it gives one every third of that.
-     * 100 to 3600000; 0: 15000. */
+    /* Fair lock, and read-write lock with prefer_writers: a waiter that has given no sign of life for so long has lost its
+     * place, or keeps nobody out any more; it gives one every third of that. 100 to 3600000; 0: 15000. */
     int64_t waiter_life_ms;
     int64_t peer_watchdog_ms; /* read-write locks only: see rdl_read_lock. 1 to 86400000; 0: 30000 */
     /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease; 0: 50. */
@@ -82,6 +82,14 @@ typedef struct rdl_lock_options {
      * own is always seen to). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a restarted server has forgotten
      * nothing (appendfsync always). */
     int64_t min_uptime_ms;
+    bool prefer_writers; /* read-write locks only: see rdl_read_lock */
+    /* Held means that so many replicas have it, too: 0 to 255. What that is worth: docs/replicas.md. Each take, rdl_extend and
+     * renewal asks, in the same round trip, and counts only when as many have confirmed it within replicas_timeout_ms (1 to 1000;
+     * 0: 100), or three quarters of what is left of the call's wait. A take that fewer confirm is RDL_ENOREPLICAS, and undone;
+     * so is one where the server does not let us ask, unless replicas_if_able. Not for fair locks. */
+    int32_t replicas;
+    bool replicas_if_able;
+    int64_t replicas_timeout_ms;
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT                                                                                               \
@@ -125,7 +133,14 @@ RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lo
  * cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is RDL_ELOST.
  * Readers come in whenever no writer holds the lock; a writer that readers overlap without end waits without end. When the
  * last reader or the writer leaves, waiting readers and writers are woken together, and all readers of a process come in with
- * the first. rdl_is_locked tells of this end; rdl_force_unlock of the read end evicts all readers.
+ * the first.
+ *
+ * prefer_writers: a writer that waits for readers keeps new readers out, and so gets in when those of the moment have left.
+ * Then all who wait have their chance again, so that neither side waits without end. Who holds either end comes in as ever,
+ * but code that reads must not wait for another owner that is about to read. A writer that dies while it waits keeps readers
+ * out for waiter_life_ms. Wanted by writers and by readers: readers of programs without the option, and Java's, come in as ever.
+ *
+ * rdl_is_locked tells of this end; rdl_force_unlock of the read end evicts all readers.
  *
  * The watchdog of a Java reader sets the time to live of the whole lock to its own, 30 s unless configured otherwise, whatever
  * others hold, and ends with its process. So a read hold is believed in for at most peer_watchdog_ms after the server has
@@ -142,7 +157,7 @@ RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lo
                             rdl_err_t *err);
 
 /* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a queue in
- * the server, and each unlock wakes the first of it alone. A waiter keeps its place as long as it gives signs of life; giving
+ * the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it gives signs of life; giving
  * up (time-out, cancel) leaves the queue at once; one that has died is passed over after waiter_life_ms. A try with wait_ms 0
  * does not queue, and does not pass those who do. Costs the server a few times a reentrant lock's work, however many
  * wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
@@ -157,7 +172,8 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
  *
  * Who holds it: in each member's client, whoever the calling thread is there, or is bound to; found out at the outermost
  * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one is made to
- * stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has taken.
+ * stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has taken. When
+ * who holds it in the first member's client ends, what was taken elsewhere under an owner who stays is given back.
  * Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the composite is, too.
  *
  * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is what
@@ -170,22 +186,23 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
  *
  * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too
  * many members; a NULL one; a composite; the same lock twice, or both ends of one; of a red lock: a read lock, two of one
- * client; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+ * server; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
 /* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where they
  * are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come before it by
  * name are held, so multi-locks never wait for each other in a circle; and those only for a time that `retry` gives (250 to
  * 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold is valid until the first
  * member's end. No member's time to live is ever above the lease. Lost with the first member that is lost; the others stay
- * held until unlocked. A member's error is the error of the whole, and names that member. rdl_token: RDL_EINVAL, the members
- * have theirs. */
+ * held until unlocked. A member's error is the error of the whole, and names that member. Of several single tries at a time
+ * (wait_ms 0) all may be refused, each by what another one had for a moment. rdl_token: RDL_EINVAL, the members have theirs. */
 RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                            rdl_err_t *err);
 
 /* The RedLock algorithm: one lock on n independent servers, held while a majority, n / 2 + 1, grants it. Members are
  * exclusive locks, usually of one name, each of a client of its own. All servers are asked at once, each for at most
- * node_timeout_ms; without a majority everything is given back, on all of them, and tried again after a pause that `retry`
- * gives (exponential, 25 to 400 ms) until wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have
+ * node_timeout_ms; without a majority everything is given back, on all of them, and tried again when members' releases that
+ * are heard of make a majority possible, after a pause that `retry` gives (exponential, 25 to 400 ms) at the latest, until
+ * wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have
  * answered, or have been up for long enough: min_uptime_ms). The hold is valid until the majority's first end: lease -
  * elapsed - drift. When the majority is lost, the hold is lost for good and the rest is given back; renewal never takes a
  * member anew, a nested acquire may. rdl_token: the largest of the members', which must all be made with RDL_FENCING_TIME
@@ -209,6 +226,7 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
  * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is not
  * re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or the answer came when the lease was over);
  * RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone); RDL_ECONN (never sent);
+ * RDL_ENOREPLICAS (too few replicas have it: the option `replicas`);
  * RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
 
@@ -232,7 +250,8 @@ RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* See that the caller's hold lasts at least lease_ms from now; never shortens it. A hold with an explicit lease keeps one;
  * one of RDL_LEASE_AUTO goes on being renewed.
- * Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ECONN, RDL_ESERVER, RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
+ * Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ENOREPLICAS (held as long as before), RDL_ECONN, RDL_ESERVER,
+ * RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* Ask the server whether anybody holds the lock: 1 or 0. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,

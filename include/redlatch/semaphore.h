@@ -11,11 +11,12 @@
  *
  * Waiters are woken by messages. Without the fair option whoever fits goes first: many who want 1 permit can keep one who
  * wants 10 waiting for ever. With it nobody in this process overtakes, and processes take turns: the first waiter of each
- * that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue holds it up for at
- * most 20 s. Java knows of no such queue, and overtakes.
+ * that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue, or closes its client
+ * there, holds it up for at most 20 s. Java knows of no such queue, and overtakes.
  *
- * A call that ends without an answer (RDL_EUNKNOWN) is seen to: an acquire or drain is undone, a release goes on, all in the
- * background and exactly once. Setting and adding permits is done or not, which only looking will tell.
+ * A call that ends without an answer (RDL_EUNKNOWN) is seen to in the background: an acquire or drain is undone; a release, or
+ * adding permits, goes on, exactly once. These two go on after RDL_ECONN as well: to call them again would count twice. Setting
+ * permits is done or not, which only looking will tell. After RDL_ESERVER nothing was done.
  *
  * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of range),
  * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED; RDL_EDEADLK of a blocking one on the client's loop thread. Others are said with the
@@ -68,7 +69,8 @@ RDL_API rdl_semaphore_t *rdl_semaphore_free(rdl_semaphore_t *semaphore);
 RDL_API const char *rdl_semaphore_name(const rdl_semaphore_t *semaphore, size_t *ret_len);
 
 /* Take `permits` (1 to RDL_PERMITS_MAX) at once, waiting for them at most wait_ms (as rdl_try_lock: 0 asks once,
- * RDL_WAIT_FOREVER has no limit). Also RDL_ETIMEDOUT, RDL_ECANCELED. */
+ * RDL_WAIT_FOREVER has no limit). Also RDL_ETIMEDOUT, RDL_ECANCELED. Of a fair one, 0 is RDL_ETIMEDOUT without asking while others
+ * of this process wait. */
 RDL_API int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permits, int64_t wait_ms, rdl_err_t *err);
 
 /* The same with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
@@ -130,7 +132,8 @@ RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int6
                                          rdl_permit_t *ret_permits, rdl_err_t *err);
 
 /* Give back those `count` permits (1 to RDL_PERMIT_IDS_MAX, no id twice), wherever they were acquired. Also RDL_ELOST: one of
- * them has expired or was released already; then none is released. */
+ * them has expired or was released already; then none is released. A call that goes on in the background, where nobody is told,
+ * gives back those that are still taken. */
 RDL_API int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
                                          rdl_err_t *err);
 

@@ -405,6 +405,28 @@ class TheServer(support.Case):
         self.assert_says(result, 70, "WRONGPASS")
         self.assertNotIn("wr0ng", result.err)
 
+    def test_over_tls_both_sides_show_a_certificate(self):
+        server = support.TlsServer()
+        self.addCleanup(server.stop)
+        mutual = ("--cacert", server.cert, "--cert", server.cert, "--key", server.key)
+        self.assert_result(self.run_lock("--server", server.tls_uri, *mutual, "x", "true"), 0)
+        self.assert_says(self.run_lock("--server", server.tls_uri, "--cacert", server.cert, "-w1", "x", "true"), 69, "certificate")
+
+    def test_over_tls_nobody_is_believed_without_a_reason(self):
+        server = support.TlsServer("--tls-auth-clients", "no")
+        self.addCleanup(server.stop)
+        self.assert_says(self.run_lock("--server", server.tls_uri, "-w1", "x", "true"), 69, "the server's certificate is not accepted")
+        self.assert_result(self.run_lock("--server", server.tls_uri, "--cacert", server.cert, "x", "true"), 0)
+        self.assert_result(self.run_lock("--server", server.tls_uri, "--insecure", "x", "true"), 0)
+        by_address = server.tls_uri.replace("localhost", "127.0.0.1")
+        self.assert_says(self.run_lock("--server", by_address, "--cacert", server.cert, "-w1", "x", "true"), 69, "is not for 127.0.0.1")
+
+    def test_what_is_wrong_with_tls_is_64(self):
+        self.assert_says(self.run_lock("--insecure", "x", "true"), 64, "an option for TLS", "not rediss://")
+        for file in ("/nonexistent/ca", "/dev/null"):
+            result = self.run_lock("--server", "rediss://localhost", "--cacert", file, "x", "true")
+            self.assert_says(result, 64, "an option for TLS", file)
+
     def test_a_password_is_used_and_not_shown_by_ps(self):
         server = support.Server(password=support.PASSWORD)
         self.addCleanup(server.stop)

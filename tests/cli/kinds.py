@@ -4,8 +4,10 @@ servers."""
 
 import os
 import signal
+import struct
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -71,11 +73,22 @@ class Types(Kinds):
             self.events.expect("term")
             self.assert_says(self.result(process), 75, "lost 'x'")
 
-    def test_a_fair_lock_serves_in_the_order_of_arrival(self):
+    def off_by(self, seconds):
+        """An environment in which the time of day is off."""
+        path = os.path.join(self.folder, "off by %d" % seconds)
+        with open(path, "wb") as f:
+            f.write(struct.pack("q", seconds * 1000000))
+        return {"LD_PRELOAD": os.path.join(support.BUILD, "tests", "support", "clockstep.so"), "CLOCKSTEP_FILE": path,
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+    def test_F3_a_fair_lock_serves_in_the_order_of_arrival_whatever_clocks_say(self):
+        theirs = subprocess.check_output(["date", "+%s"], env=dict(os.environ, **self.off_by(600)))
+        self.assertAlmostEqual(int(theirs) - time.time(), 600, delta=60)
         holder = self.hold("x", "--type", "fair")
         waiters = []
-        for i in range(4):
-            waiters.append(self.start("run", "--type", "fair", "x", "--", "sh", "-c", 'echo %d >"$EVENTS"' % i))
+        for i, seconds in enumerate((600, 0, -600, 300)):
+            waiters.append(self.start("run", "--type", "fair", "x", "--", "sh", "-c", 'echo %d >"$EVENTS"' % i,
+                                      env=self.off_by(seconds)))
             support.until(lambda: self.server.redis("LLEN", "redisson_lock_queue:{x}") == i + 1, "%d stand in the queue" % (i + 1))
         self.gate.send()
         for i in range(4):

@@ -151,6 +151,30 @@ class Server:
         return self.redis("KEYS", "*")
 
 
+class TlsServer(Server):
+    """One that listens with TLS on a free port, too, and shows a certificate for localhost: `cert`, signed with `key`."""
+
+    def __init__(self, *arguments):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.keys = tempfile.mkdtemp(prefix="redlatch-cli-")
+        self.cert, self.key = os.path.join(self.keys, "crt"), os.path.join(self.keys, "key")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=test", "-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.cert],
+                       check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        super().__init__("--tls-port", str(self.port), "--tls-cert-file", self.cert, "--tls-key-file", self.key,
+                         "--tls-ca-cert-file", self.cert, *arguments)
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(self.keys)
+
+    @property
+    def tls_uri(self):
+        return "rediss://localhost:%d" % self.port
+
+
 # ---- processes and events ------------------------------------------------------------------------------------------------
 
 class Channel:

@@ -37,6 +37,12 @@ static void claim_node_reads_back(const struct rdl__mem *mem, const struct rdl__
     free(text);
 }
 
+static void claim_address(const char *host, int port)
+{
+    FUZZ_CLAIM(port >= 1 && port <= 65535);
+    FUZZ_CLAIM(host[0] != '\0' && is_line(host) && strpbrk(host, " /?#@[]") == NULL);
+}
+
 static void claim_sound(const struct rdl__uri *uri)
 {
     FUZZ_CLAIM(uri->db >= 0);
@@ -44,8 +50,17 @@ static void claim_sound(const struct rdl__uri *uri)
         FUZZ_CLAIM(uri->host[0] == '/' && strlen(uri->host) <= 107);
         return;
     }
-    FUZZ_CLAIM(uri->port >= 1 && uri->port <= 65535);
-    FUZZ_CLAIM(uri->host[0] != '\0' && is_line(uri->host) && strpbrk(uri->host, " /?#@[]") == NULL);
+    if (uri->scheme == RDL__SCHEME_TCP) {
+        claim_address(uri->host, uri->port);
+        return;
+    }
+    if (uri->scheme == RDL__SCHEME_CLUSTER)
+        FUZZ_CLAIM(uri->master == NULL && uri->db == 0);
+    else
+        FUZZ_CLAIM(uri->master[0] != '\0');
+    FUZZ_CLAIM(uri->host == NULL && uri->seed_count >= 1 && uri->seed_count <= RDL__SEEDS_MAX);
+    for (unsigned i = 0; i < uri->seed_count; i++)
+        claim_address(uri->seeds[i].host, uri->seeds[i].port);
 }
 
 static void claim_place(const rdl_err_t *err, size_t len)

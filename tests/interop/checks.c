@@ -5,6 +5,7 @@
  * after 5 s at the latest, Java's when the lease ends; WOKEN_MS lies below both.
  */
 #include "tests/interop/checks.h"
+#include "tests/interop/mixed.h"
 #include "tests/support/wait.h"
 
 #include <criterion/criterion.h>
@@ -20,6 +21,7 @@
 #define PATIENT_MS 20000 /* a wait that is not to end before its event */
 #define EVENT_BOUND_MS 10000
 #define ROUNDS_BOUND_MS 240000
+#define MIXED_LEASE_MS 10000 /* how long a waiter of Java sleeps at most that missed its message (WIRE.md, Messages) */
 
 /* Short, so that renewals come soon; still slack enough for a busy machine: two thirds of it between due and late. */
 #define SHORT_WATCHDOG_MS 2000
@@ -67,14 +69,18 @@ size_t tries_after(struct meeting *m, size_t mark, const struct party *who, cons
 
 static void assert_nothing_left(struct meeting *m)
 {
+    int64_t theirs = m->sentinels != NULL; /* they listen to a channel of their own */
+
     cr_assert(WAIT_UNTIL(probe_keys(m->probe) == probe_int(m->probe, "EXISTS " COUNTER), EVENT_BOUND_MS),
               "keys are left: %s", probe_text(m->probe, "RANDOMKEY"));
-    cr_assert(WAIT_UNTIL(probe_channels(m->probe) == 0, EVENT_BOUND_MS), "a subscription is left");
+    cr_assert(WAIT_UNTIL(probe_channels_of(m->probe, m->cluster != NULL) == theirs, EVENT_BOUND_MS),
+              "a subscription is left");
 }
 
 void wait_asleep(struct meeting *m, size_t mark, const struct party *waiter, const char *name, const char *channel)
 {
-    cr_assert(WAIT_UNTIL(probe_subscribers(m->probe, channel) > 0, EVENT_BOUND_MS), "no subscription to %s", channel);
+    cr_assert(WAIT_UNTIL(probe_subscribers_of(m->probe, m->cluster != NULL, channel) > 0, EVENT_BOUND_MS),
+              "no subscription to %s", channel);
     cr_assert(WAIT_UNTIL(tries_after(m, mark, waiter, name) >= 2, EVENT_BOUND_MS), "no second try for %s", name);
 }
 
@@ -102,7 +108,7 @@ void hand_over(struct meeting *m, struct party *holder, struct party *waiter, co
     cr_assert_eq(party_result(waiter, PATIENT_MS), RDL_OK);
     cr_assert_lt(now_ms() - released, WOKEN_MS);
     cr_assert_eq(tries_after(m, mark, waiter, name), 1);
-    cr_assert_eq(script_calls(m, mark, "\"publish\"|\"0\"", channel), 1);
+    cr_assert_eq(script_calls(m, mark, m->cluster != NULL ? "\"spublish\"|\"0\"" : "\"publish\"|\"0\"", channel), 1);
     cr_assert_eq(party_unlock(waiter), RDL_OK);
 }
 
@@ -259,36 +265,130 @@ void check_death(const char *type, enum party_kind holder_kind, enum party_kind 
     meeting_close(&m);
 }
 
-void check_rounds(const char *type, int64_t goal)
+void check_takeover(const char *type, enum party_kind holder_kind, enum party_kind waiter_kind)
 {
-    static const enum party_kind cast[] = {PARTY_PROCESS, PARTY_THREAD, PARTY_THREAD, PARTY_JAVA, PARTY_JAVA};
-    enum { CAST = sizeof cast / sizeof cast[0] };
-    const struct rounds_plan plan = {.goal = goal, .streak = 5, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
-    struct rounds_done sum = {0};
-    struct party *parties[CAST];
+    enum { LEASE_MS = 3000, SLEEPS_MS = 200 };
     struct meeting m;
+    struct party *holder, *waiter;
+    int64_t began = 0, held, taken;
 
     meeting_open(&m, type, 0);
-    monitor_stop(m.monitor); /* nobody could read that much */
-    m.monitor = NULL;
-    rounds_prepare(m.probe, NAME);
-    for (size_t i = 0; i < CAST; i++)
-        parties[i] = party_on(&m, cast[i], NAME);
-    for (size_t i = 0; i < CAST; i++)
-        party_start_rounds(parties[i], &plan);
-    for (size_t i = 0; i < CAST; i++) {
+    holder = party_on(&m, holder_kind, NAME);
+    waiter = party_on(&m, waiter_kind, NAME);
+    began = now_ms();
+    cr_assert_eq(party_try(holder, 0, LEASE_MS), RDL_OK);
+    held = now_ms();
+    party_start_try(waiter, PATIENT_MS, LONG_MS);
+    cr_assert(!party_finished(waiter, SLEEPS_MS));
+    party_kill(holder);
+    cr_assert_eq(party_result(waiter, PATIENT_MS), RDL_OK);
+    taken = now_ms();
+    cr_assert_geq(taken - began, LEASE_MS, "taken over %ld ms after it was asked for", (long)(taken - began));
+    cr_assert_lt(taken - held, LEASE_MS + WOKEN_MS, "taken over %ld ms after it was had", (long)(taken - held));
+    cr_assert_eq(party_unlock(waiter), RDL_OK);
+    meeting_close(&m);
+}
+
+static const enum party_kind crowd[] = {PARTY_PROCESS, PARTY_THREAD, PARTY_THREAD, PARTY_JAVA, PARTY_JAVA};
+
+#define CROWD (sizeof crowd / sizeof crowd[0])
+
+/* A meeting of so much that nobody could read what its monitor saw. */
+static void open_for_rounds(struct meeting *m, const char *type)
+{
+    meeting_open(m, type, 0);
+    monitor_stop(m->monitor);
+    m->monitor = NULL;
+}
+
+/* All of them take part until the end; what came of it all in all. */
+static struct rounds_done have_rounds(struct party *const *parties, size_t count, const struct rounds_plan *plan,
+                                      void (*start)(struct party *who, const struct rounds_plan *plan))
+{
+    struct rounds_done sum = {0};
+
+    for (size_t i = 0; i < count; i++)
+        start(parties[i], plan);
+    for (size_t i = 0; i < count; i++) {
         struct rounds_done done = party_rounds(parties[i], ROUNDS_BOUND_MS);
 
-        cr_log_info("%s %zu: %ld rounds, %ld crossings", cast[i] == PARTY_JAVA ? "Java" : "C", i, (long)done.rounds,
+        cr_log_info("%zu, of %s: %ld rounds, %ld crossings", i, party_id(parties[i]), (long)done.rounds,
                     (long)done.crossings);
         sum.rounds += done.rounds;
         sum.overlaps += done.overlaps;
         sum.crossings += done.crossings;
     }
     cr_assert_eq(sum.overlaps, 0);
+    return sum;
+}
+
+static void gather_crowd(struct meeting *m, struct party **parties)
+{
+    rounds_prepare(m->probe, NAME);
+    for (size_t i = 0; i < CROWD; i++)
+        parties[i] = party_on(m, crowd[i], NAME);
+}
+
+/* Each side leaves off after five in a row, or a few more by those who had asked already. */
+#define STREAK 5
+#define LEAST_CROSSINGS(rounds) ((rounds) / 20)
+
+void check_rounds(const char *type, int64_t goal)
+{
+    const struct rounds_plan plan = {.goal = goal, .streak = STREAK, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
+    struct meeting m;
+    struct party *parties[CROWD];
+    struct rounds_done sum;
+
+    open_for_rounds(&m, type);
+    gather_crowd(&m, parties);
+    sum = have_rounds(parties, CROWD, &plan, party_start_rounds);
     cr_assert_eq(sum.rounds, goal);
     cr_assert_eq(rounds_count(m.probe, NAME), goal, "updates were lost");
-    /* Each side leaves off after five in a row, or a few more by those who had asked already. */
-    cr_assert_gt(sum.crossings, goal / 20);
+    cr_assert_gt(sum.crossings, LEAST_CROSSINGS(goal));
+    meeting_close(&m);
+}
+
+#define PAIRS 16
+
+void check_rounds_of_pairs(const char *type, int64_t goal)
+{
+    const struct rounds_plan plan = {
+        .goal = goal / PAIRS, .streak = STREAK, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
+    struct meeting m;
+    char *names[PAIRS];
+    struct party *parties[2 * PAIRS];
+    struct rounds_done sum;
+
+    open_for_rounds(&m, type);
+    for (size_t i = 0; i < PAIRS; i++) {
+        names[i] = must_format(NAME "%zu", i);
+        rounds_prepare(m.probe, names[i]);
+        parties[2 * i] = party_on(&m, PARTY_JAVA, names[i]);
+        parties[2 * i + 1] = party_on(&m, PARTY_THREAD, names[i]);
+    }
+    sum = have_rounds(parties, 2 * PAIRS, &plan, party_start_rounds);
+    cr_assert_eq(sum.rounds, PAIRS * plan.goal);
+    cr_assert_gt(sum.crossings, LEAST_CROSSINGS(goal));
+    for (size_t i = 0; i < PAIRS; i++) {
+        cr_assert_eq(rounds_count(m.probe, names[i]), plan.goal, "updates were lost");
+        free(names[i]);
+    }
+    meeting_close(&m);
+}
+
+void check_mixed(const char *type, int64_t goal)
+{
+    const struct rounds_plan plan = {.goal = goal, .streak = 20, .lease_ms = MIXED_LEASE_MS, .bound_ms = PATIENT_MS};
+    struct meeting m;
+    struct party *parties[CROWD];
+    struct rounds_done sum;
+
+    open_for_rounds(&m, type);
+    gather_crowd(&m, parties);
+    sum = have_rounds(parties, CROWD, &plan, party_start_mixed);
+    cr_assert_geq(sum.rounds, goal);
+    cr_assert_gt(mixed_writes(m.probe, NAME), goal / 4, "updates were lost");
+    cr_assert_gt(sum.crossings, LEAST_CROSSINGS(goal));
     meeting_close(&m);
 }

@@ -29,8 +29,19 @@ void check_reentry(const char *type, enum party_kind holder, enum party_kind oth
 /* The holder's process is killed: a waiter takes over when the lease ends, neither sooner nor much later. */
 void check_death(const char *type, enum party_kind holder, enum party_kind waiter);
 
+/* The same with a lease of its own, and nothing but the two: for types that are not one key. */
+void check_takeover(const char *type, enum party_kind holder, enum party_kind waiter);
+
 /* `goal` rounds shared by two Java threads, two C threads and a C process: no overlap, no update lost. */
 void check_rounds(const char *type, int64_t goal);
+
+/* `goal` rounds in all, in pairs of a Java thread and a C thread, each pair under a lock of its own and all at the same time:
+ * for types where those who meet pause. */
+void check_rounds_of_pairs(const char *type, int64_t goal);
+
+/* The same of readers and writers (mixed.h), of a type that is a read end; of the C parties of that type, which may be one that
+ * Java does not know. */
+void check_mixed(const char *type, int64_t goal);
 
 /* A test's step: holder has `name`, waiter sleeps for it, the release hands it over; the waiter releases it as well. The
  * waiter must be subscribed to `channel`. */

@@ -5,6 +5,7 @@
  * have in common; everything else here is written against it.
  */
 #include "tests/interop/party.h"
+#include "tests/interop/mixed.h"
 #include "tests/support/stage.h"
 #include "tests/support/wait.h"
 
@@ -22,21 +23,112 @@
 #include <unistd.h>
 
 #define ANSWER_BOUND_MS 30000
-#define JAVA_CLIENT "client"
+
+static int preferring_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                           rdl_err_t *err)
+{
+    (void)options;
+    return rdl_read_lock(client, name, LOCK_OPTIONS(.prefer_writers = true), ret_lock, err);
+}
+
+static int preferring_write(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                            rdl_err_t *err)
+{
+    (void)options;
+    return rdl_write_lock(client, name, LOCK_OPTIONS(.prefer_writers = true), ret_lock, err);
+}
+
+static int watched_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                        rdl_err_t *err)
+{
+    (void)options;
+    return rdl_read_lock(client, name, LOCK_OPTIONS(.peer_watchdog_ms = BRIEF_WATCHDOG_MS), ret_lock, err);
+}
+
+static int brief_fair(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                      rdl_err_t *err)
+{
+    (void)options;
+    return rdl_fair_lock(client, name, LOCK_OPTIONS(.waiter_life_ms = BRIEF_LIFE_MS), ret_lock, err);
+}
+
+/* Of three names; Java's is of the same, given in another order. It has short pauses, because each time that the two sides
+ * have met costs one. */
+static int multi(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    static const char *const tails[] = {"a", "b", "c"};
+    rdl_lock_t *members[3] = {NULL};
+    int rc = RDL_OK;
+
+    for (int i = 0; i < 3 && rc == RDL_OK; i++) {
+        char *member = must_format("%s:%s", name, tails[i]);
+
+        rc = rdl_reentrant_lock(clients[0], member, NULL, &members[i], err);
+        free(member);
+    }
+    if (rc == RDL_OK)
+        rc = rdl_multi_lock(members, 3, LOCK_OPTIONS(.retry = {RDL_RETRY_RANDOM, 5, 20}), ret_lock, err);
+    for (int i = 0; i < 3; i++)
+        rdl_lock_free(members[i]);
+    return rc;
+}
+
+/* Of the same name at every server; these are as young as the test. */
+static int red_with(rdl_retry_t retry, rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    const rdl_lock_options_t *options =
+        LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 1000, .retry = retry);
+    rdl_lock_t *members[MEETING_SERVERS] = {NULL};
+    int rc = RDL_OK;
+
+    for (int i = 0; i < MEETING_SERVERS && rc == RDL_OK; i++)
+        rc = rdl_reentrant_lock(clients[i], name, NULL, &members[i], err);
+    if (rc == RDL_OK)
+        rc = rdl_red_lock(members, MEETING_SERVERS, options, ret_lock, err);
+    for (int i = 0; i < MEETING_SERVERS; i++)
+        rdl_lock_free(members[i]);
+    return rc;
+}
+
+static int red(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    return red_with((rdl_retry_t){RDL_RETRY_EXPONENTIAL, 5, 80}, clients, name, ret_lock, err);
+}
+
+/* Whose waiters have to be woken. */
+static int unasked_red(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    return red_with((rdl_retry_t){RDL_RETRY_FIXED, LONG_MS, LONG_MS}, clients, name, ret_lock, err);
+}
 
 /* A row a lock type. In Java: Locks.java. */
 static const struct type {
     const char *name;
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
+    /* Or, of several locks. */
+    int (*compose)(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err);
+    size_t more_servers; /* than one */
 } types[] = {
-    {"reentrant", rdl_reentrant_lock}, {"spin", rdl_spin_lock}, {"fenced", rdl_fenced_lock},
-    {"fair", rdl_fair_lock},           {"read", rdl_read_lock}, {"write", rdl_write_lock},
+    {"reentrant", rdl_reentrant_lock},
+    {"spin", rdl_spin_lock},
+    {"fenced", rdl_fenced_lock},
+    {"fair", rdl_fair_lock},
+    {"brief fair", brief_fair}, /* C only */
+    {"read", rdl_read_lock},
+    {"write", rdl_write_lock},
+    {"preferring read", preferring_read},
+    {"preferring write", preferring_write}, /* C only, like the next */
+    {"watched read", watched_read},
+    {.name = "multi", .compose = multi},
+    {.name = "red", .compose = red, .more_servers = MEETING_SERVERS - 1},
+    {.name = "unasked red", .compose = unasked_red, .more_servers = MEETING_SERVERS - 1}, /* C only */
 };
 
 #define TYPES (sizeof types / sizeof types[0])
+#define WRITE_AFTER_READ 1 /* rows between a read end and its write end */
 
-enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS };
+enum verb { TRY_LOCK, UNLOCK, FORCE_UNLOCK, IS_LOCKED, HOLD_COUNT, REMAINING, ROUNDS, MIXED };
 
 struct request {
     enum verb verb;
@@ -64,6 +156,7 @@ struct kind_ops {
 struct party {
     const struct kind_ops *ops;
     struct meeting *meeting;
+    struct java_side *java;  /* NULL: it is C */
     char *name;              /* the lock's */
     const struct type *type; /* that calls concern */
     char *id;
@@ -82,17 +175,24 @@ struct party {
 
 struct c_party {
     int fd;
-    rdl_client_t *client;
+    rdl_client_t *clients[MEETING_SERVERS];
     rdl_lock_t *locks[TYPES]; /* made when they are first asked for */
     const char *name;
-    const struct server *server;
+    const struct server *server; /* where what the lock protects is */
 };
+
+static int make_lock(struct c_party *c, const struct type *type, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    if (type->compose != NULL)
+        return type->compose(c->clients, c->name, ret_lock, err);
+    return type->make(c->clients[0], c->name, NULL, ret_lock, err);
+}
 
 static rdl_lock_t *lock_of(struct c_party *c, size_t type)
 {
     rdl_err_t err;
 
-    if (c->locks[type] == NULL && types[type].make(c->client, c->name, NULL, &c->locks[type], &err) < 0)
+    if (c->locks[type] == NULL && make_lock(c, &types[type], &c->locks[type], &err) < 0)
         die("cannot make the lock %s: %s", c->name, err.message);
     return c->locks[type];
 }
@@ -130,9 +230,11 @@ static struct outcome carry_out(struct c_party *c, const struct request *r)
         out.result = rdl_remaining_ms(lock, NULL);
         break;
     case ROUNDS:
+    case MIXED:
         plan.name = c->name;
         p = probe_open(c->server);
-        out.result = rounds_take_part(lock, p, &plan, &out.done);
+        out.result = r->verb == ROUNDS ? rounds_take_part(lock, p, &plan, &out.done)
+                                       : mixed_take_part(lock, lock_of(c, r->type + WRITE_AFTER_READ), p, &plan, &out.done);
         probe_close(p);
         break;
     }
@@ -160,9 +262,16 @@ static const struct type *type_called(const char *name)
     die("no lock type %s", name);
 }
 
-static rdl_client_t *open_client(const struct meeting *m)
+static void open_clients(const struct meeting *m, rdl_client_t **clients)
 {
-    return client_open(server_uri(m->server), OPTIONS(.watchdog_lease_ms = m->watchdog_ms));
+    for (size_t i = 0; i < m->servers; i++)
+        clients[i] = client_open(m->uri[i], OPTIONS(.watchdog_lease_ms = m->watchdog_ms));
+}
+
+static void close_clients(rdl_client_t *const *clients)
+{
+    for (size_t i = 0; i < MEETING_SERVERS; i++)
+        rdl_client_close(clients[i]);
 }
 
 /* ---- the test's end of a C party -------------------------------------------------------------------------------------- */
@@ -228,16 +337,13 @@ static const struct kind_ops thread_ops = {
 static void make_thread(struct party *who, int fd)
 {
     struct c_party *c = must_alloc(sizeof *c);
+    struct meeting *m = who->meeting;
 
-    if (who->meeting->client == NULL)
-        who->meeting->client = open_client(who->meeting);
-    *c = (struct c_party){
-        .fd = fd,
-        .client = who->meeting->client,
-        .name = who->name,
-        .server = who->meeting->server,
-    };
-    who->id = must_format("%s", rdl_client_id(who->meeting->client));
+    if (m->clients[0] == NULL)
+        open_clients(m, m->clients);
+    *c = (struct c_party){.fd = fd, .name = who->name, .server = m->server[0]};
+    memcpy(c->clients, m->clients, sizeof c->clients);
+    who->id = must_format("%s", rdl_client_id(m->clients[0]));
     if (pthread_create(&who->thread, NULL, run_thread, c) != 0)
         die("cannot start a thread");
 }
@@ -247,18 +353,13 @@ static void make_thread(struct party *who, int fd)
 /* The first thing that it says is its client's id. */
 static _Noreturn void run_process(const struct party *who, int fd)
 {
-    rdl_client_t *client = open_client(who->meeting);
-    struct c_party c = {
-        .fd = fd,
-        .client = client,
-        .name = who->name,
-        .server = who->meeting->server,
-    };
+    struct c_party c = {.fd = fd, .name = who->name, .server = who->meeting->server[0]};
 
-    if (send(fd, rdl_client_id(client), 36, MSG_NOSIGNAL) == 36)
+    open_clients(who->meeting, c.clients);
+    if (send(fd, rdl_client_id(c.clients[0]), 36, MSG_NOSIGNAL) == 36)
         serve(&c);
     free_locks(&c);
-    rdl_client_close(client);
+    close_clients(c.clients);
     _exit(0);
 }
 
@@ -309,9 +410,12 @@ static void make_process(struct party *who, int fd)
 
 /* ---- Java ------------------------------------------------------------------------------------------------------------- */
 
-/* CLIENT TYPE NAME */
-#define JAVA_LOCK JAVA_CLIENT " %s %s"
-#define JAVA_LOCK_OF(who) (who)->type->name, (who)->java_name
+/* CLIENTS TYPE NAME */
+#define JAVA_LOCK "%s %s %s"
+#define JAVA_LOCK_OF(who) java_clients[(who)->type->more_servers], (who)->type->name, (who)->java_name
+
+/* Those that a lock is made with, by the number of its servers beside the first. */
+static const char *const java_clients[MEETING_SERVERS] = {"client0", "client0+client1", "client0+client1+client2"};
 
 static int64_t java_lease(int64_t lease_ms)
 {
@@ -324,8 +428,8 @@ static void java_start(struct party *who, const struct request *r)
         [UNLOCK] = "unlock",        [FORCE_UNLOCK] = "force", [IS_LOCKED] = "islocked",
         [HOLD_COUNT] = "holdcount", [REMAINING] = "ttl",
     };
-    struct peer *peer = who->meeting->peer;
-    long long lease_ms = java_lease(r->verb == ROUNDS ? r->plan.lease_ms : r->lease_ms);
+    struct peer *peer = who->java->peer;
+    long long lease_ms = java_lease(r->verb == ROUNDS || r->verb == MIXED ? r->plan.lease_ms : r->lease_ms);
 
     who->java_verb = r->verb;
     if (r->verb == TRY_LOCK)
@@ -334,13 +438,16 @@ static void java_start(struct party *who, const struct request *r)
     else if (r->verb == ROUNDS)
         who->java_id = peer_send(peer, who->java_thread, "rounds " JAVA_LOCK " %lld %lld %lld %lld", JAVA_LOCK_OF(who),
                                  (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
+    else if (r->verb == MIXED)
+        who->java_id = peer_send(peer, who->java_thread, "mixed %s %s %lld %lld %lld %lld", java_clients[0], who->java_name,
+                                 (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
     else
         who->java_id = peer_send(peer, who->java_thread, "%s " JAVA_LOCK, words[r->verb], JAVA_LOCK_OF(who));
 }
 
 static bool java_finished(struct party *who, int64_t bound_ms)
 {
-    return peer_answered(who->meeting->peer, who->java_id, bound_ms);
+    return peer_answered(who->java->peer, who->java_id, bound_ms);
 }
 
 /* The value of an answer in the library's terms. */
@@ -358,6 +465,7 @@ static int64_t in_our_terms(enum verb verb, const char *value)
         return strcmp(value, "-2") == 0 ? 0 : strtoll(value, NULL, 10);
     case UNLOCK:
     case ROUNDS:
+    case MIXED:
         break;
     }
     return RDL_OK;
@@ -366,7 +474,7 @@ static int64_t in_our_terms(enum verb verb, const char *value)
 static struct outcome java_outcome(struct party *who)
 {
     struct outcome outcome = {0};
-    const char *answer = peer_answer(who->meeting->peer, who->java_id, 0);
+    const char *answer = peer_answer(who->java->peer, who->java_id, 0);
     const char *value = answer + 2 + (answer[2] == ' ');
 
     if (strncmp(answer, "fail IllegalMonitorStateException", 33) == 0)
@@ -375,15 +483,16 @@ static struct outcome java_outcome(struct party *who)
         die("the peer: %s", answer);
     else
         outcome.result = in_our_terms(who->java_verb, value);
-    if (who->java_verb == ROUNDS && sscanf(value, "%" SCNd64 " %" SCNd64 " %" SCNd64, &outcome.done.rounds,
-                                           &outcome.done.overlaps, &outcome.done.crossings) != 3)
+    if ((who->java_verb == ROUNDS || who->java_verb == MIXED) &&
+        sscanf(value, "%" SCNd64 " %" SCNd64 " %" SCNd64, &outcome.done.rounds, &outcome.done.overlaps,
+               &outcome.done.crossings) != 3)
         die("the peer: %s", answer);
     return outcome;
 }
 
 static void java_kill(struct party *who)
 {
-    peer_kill(who->meeting->peer);
+    peer_kill(who->java->peer);
 }
 
 /* The peer ends with the meeting. */
@@ -400,21 +509,25 @@ static const struct kind_ops java_ops = {
     .end = java_end,
 };
 
-static void open_java_client(struct meeting *m)
+static void open_java_clients(const struct meeting *m, struct java_side *side)
 {
-    const char *answer =
-        peer_ask(m->peer, "main", "open " JAVA_CLIENT " %s %lld", server_uri(m->server), (long long)m->watchdog_ms);
+    if (side->peer == NULL)
+        side->peer = peer_start();
+    for (size_t i = m->servers; i-- > 0;) {
+        const char *answer = peer_ask(side->peer, "main", "open client%zu %s %lld", i, m->uri[i], (long long)m->watchdog_ms);
 
-    if (strncmp(answer, "ok ", 3) != 0 || strlen(answer + 3) != sizeof m->java_id - 1)
-        die("the peer cannot open its client: %s", answer);
-    strcpy(m->java_id, answer + 3);
+        if (strncmp(answer, "ok ", 3) != 0 || strlen(answer + 3) != sizeof side->id - 1)
+            die("the peer cannot open its client: %s", answer);
+        strcpy(side->id, answer + 3);
+    }
 }
 
-static void make_java(struct party *who, size_t number)
+static void make_java(struct party *who, enum party_kind kind, size_t number)
 {
-    if (who->meeting->java_id[0] == '\0')
-        open_java_client(who->meeting);
-    who->id = must_format("%s", who->meeting->java_id);
+    who->java = &who->meeting->java[kind - PARTY_JAVA];
+    if (who->java->id[0] == '\0')
+        open_java_clients(who->meeting, who->java);
+    who->id = must_format("%s", who->java->id);
     who->java_thread = must_format("t%zu", number);
     who->java_name = peer_word(who->name);
 }
@@ -450,14 +563,15 @@ struct party *party_on(struct meeting *m, enum party_kind kind, const char *name
         [PARTY_THREAD] = &thread_ops,
         [PARTY_PROCESS] = &process_ops,
         [PARTY_JAVA] = &java_ops,
+        [PARTY_JAVA_2] = &java_ops,
     };
     struct party *who = must_alloc(sizeof *who);
     size_t place = free_place(m);
 
     *who = (struct party){
         .ops = ops[kind], .meeting = m, .name = must_format("%s", name), .type = type_called(m->type), .fd = -1};
-    if (kind == PARTY_JAVA)
-        make_java(who, place);
+    if (kind >= PARTY_JAVA)
+        make_java(who, kind, place);
     else
         make_c(who, kind);
     m->parties[place] = who;
@@ -506,6 +620,11 @@ void party_start_try(struct party *who, int64_t wait_ms, int64_t lease_ms)
 void party_start_rounds(struct party *who, const struct rounds_plan *plan)
 {
     who->ops->start(who, &(struct request){.verb = ROUNDS, .plan = *plan});
+}
+
+void party_start_mixed(struct party *who, const struct rounds_plan *plan)
+{
+    who->ops->start(who, &(struct request){.verb = MIXED, .plan = *plan});
 }
 
 bool party_finished(struct party *who, int64_t bound_ms)
@@ -573,22 +692,82 @@ int64_t party_remaining_ms(struct party *who)
 
 /* ---- the meeting ------------------------------------------------------------------------------------------------------ */
 
+static void start_servers(struct meeting *m)
+{
+    m->servers = 1 + type_called(m->type)->more_servers;
+    for (size_t i = 0; i < m->servers; i++) {
+        m->server[i] = server_start(&(struct server_options){.tcp = true});
+        m->uri[i] = server_uri(m->server[i]);
+    }
+}
+
+static const char *cluster_name_of_meetings;
+
+static void start_cluster(struct meeting *m)
+{
+    m->servers = 1;
+    m->cluster = cluster_start(&(struct cluster_options){.patient = true});
+    m->server[0] = m->cluster->node[cluster_master(m->cluster, cluster_slot(cluster_name_of_meetings))];
+    m->uri[0] = m->cluster->uri;
+}
+
+static void start_sentinels(struct meeting *m)
+{
+    m->servers = 1;
+    m->sentinels = sentinels_start(NULL);
+    m->server[0] = m->sentinels->data[0];
+    m->uri[0] = m->sentinels->uri;
+}
+
+static void (*start_deployment)(struct meeting *m) = start_servers;
+
+void meetings_in_a_cluster(const char *name)
+{
+    cluster_name_of_meetings = name;
+    start_deployment = start_cluster;
+}
+
+void meetings_behind_sentinels(void)
+{
+    start_deployment = start_sentinels;
+}
+
+static void stop_deployment(struct meeting *m)
+{
+    for (size_t i = 0; m->cluster == NULL && m->sentinels == NULL && i < m->servers; i++)
+        server_stop(m->server[i]);
+    cluster_stop(m->cluster);
+    sentinels_stop(m->sentinels);
+}
+
 void meeting_open(struct meeting *m, const char *type, int64_t watchdog_ms)
 {
     *m = (struct meeting){.type = type, .watchdog_ms = watchdog_ms > 0 ? watchdog_ms : 30000};
-    m->peer = peer_start(); /* first: it may skip the test */
-    m->server = server_start(&(struct server_options){.tcp = true});
-    m->probe = probe_open(m->server);
-    m->monitor = monitor_start(m->server);
+    m->java[0].peer = peer_start(); /* first: it may skip the test */
+    start_deployment(m);
+    for (size_t i = 0; i < m->servers; i++)
+        m->probes[i] = probe_open(m->server[i]);
+    m->probe = m->probes[0];
+    m->monitor = monitor_start(m->server[0]);
+}
+
+void meeting_look_at(struct meeting *m, const struct server *server)
+{
+    monitor_stop(m->monitor);
+    probe_close(m->probe);
+    m->probe = m->probes[0] = probe_open(server);
+    m->monitor = monitor_start(server);
 }
 
 void meeting_close(struct meeting *m)
 {
-    rdl_client_close(m->client);                   /* ends the calls that its threads are in */
+    close_clients(m->clients);                     /* ends the calls that its threads are in */
     for (size_t i = MEETING_MAX_PARTIES; i-- > 0;) /* a later process keeps the sockets of earlier ones open */
         party_end(m->parties[i]);
     monitor_stop(m->monitor);
-    probe_close(m->probe);
-    peer_stop(m->peer);
-    server_stop(m->server);
+    for (size_t i = 0; i < MEETING_PEERS; i++)
+        peer_stop(m->java[i].peer);
+    for (size_t i = 0; i < m->servers; i++)
+        probe_close(m->probes[i]);
+    stop_deployment(m);
 }

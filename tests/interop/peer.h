@@ -2,7 +2,7 @@
  *
  * The program is in the folder peer; what it understands is written in peer/src/redlatch/peer: Peer.java for the form of a
  * request, Clients, Locks and Rounds for the verbs. It is expected where $REDLATCH_TEST_PEER says, else in build/interop,
- * built there by peer/build. A JVM of its own for each test costs about a second and leaves nothing to clean up.
+ * built there by peer/build. A JVM of its own for each test costs most of a second and leaves nothing to clean up.
  *
  * Every wait has a bound. What cannot be (no start, no answer in time) aborts the test with the reason. A peer belongs to
  * the test's main thread: the kernel kills the JVM when the thread that started it is gone.

@@ -14,14 +14,14 @@ struct record {
 
 void rounds_prepare(struct probe *p, const char *name)
 {
-    (void)probe_int(p, "DEL '%s:inside'", name);
-    (void)probe_text(p, "SET '%s:record' '0 - 0'", name);
+    (void)probe_int(p, "DEL '{%s}:inside'", name);
+    (void)probe_text(p, "SET '{%s}:record' '0 - 0'", name);
 }
 
 static struct record read_record(struct probe *p, const char *name)
 {
     struct record r = {0};
-    const char *text = probe_text(p, "GET '%s:record'", name);
+    const char *text = probe_text(p, "GET '{%s}:record'", name);
 
     if (text == NULL || sscanf(text, "%" SCNd64 " %c %" SCNd64, &r.count, &r.side, &r.in_a_row) != 3)
         die("no record of rounds: %s", text != NULL ? text : "nil");
@@ -48,16 +48,16 @@ static struct record work(struct probe *p, const struct rounds_plan *plan, struc
     const char *name = plan->name;
     struct record last;
 
-    if (probe_int(p, "INCR '%s:inside'", name) != 1)
+    if (probe_int(p, "INCR '{%s}:inside'", name) != 1)
         done->overlaps++;
     last = read_record(p, name);
     if (last.count < plan->goal) {
         done->crossings += last.side != SIDE;
         done->rounds++;
         last = next_record(&last);
-        (void)probe_text(p, "SET '%s:record' '%" PRId64 " %c %" PRId64 "'", name, last.count, last.side, last.in_a_row);
+        (void)probe_text(p, "SET '{%s}:record' '%" PRId64 " %c %" PRId64 "'", name, last.count, last.side, last.in_a_row);
     }
-    (void)probe_int(p, "DECR '%s:inside'", name);
+    (void)probe_int(p, "DECR '{%s}:inside'", name);
     return last;
 }
 

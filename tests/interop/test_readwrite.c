@@ -216,3 +216,69 @@ Test(readwrite, thousand_rounds_of_writers_shared_with_java_lose_nothing, .timeo
 {
     check_rounds("write", 1000);
 }
+
+/* Readers and writers of both sides, and writers who go on reading. */
+Test(readwrite, thousands_of_rounds_of_readers_and_writers_shared_with_java_see_nothing_half_done, .timeout = 300)
+{
+    check_mixed("read", 5000);
+}
+
+Test(readwrite, java_shares_with_c_that_prefers_writers, .timeout = 300)
+{
+    check_mixed("preferring read", 1000);
+}
+
+/* Java does not look at the marks of writers that wait, and is not woken when one goes. */
+Test(readwrite, java_reader_passes_a_preferred_writer_in_c, .timeout = 60)
+{
+    struct party *second;
+    struct pair p;
+
+    open_pair(&p, PARTY_THREAD, PARTY_JAVA);
+    second = party_on(&p.m, PARTY_THREAD, NAME);
+    cr_assert_eq(take(p.a, "preferring read"), RDL_OK);
+    party_turn_to(second, "preferring write");
+    party_start_try(second, PATIENT_MS, LONG_MS);
+    cr_assert(WAIT_UNTIL(probe_int(p.m.probe, "EXISTS redlatch_rwlock_writers:{" NAME "}") == 1, PATIENT_MS));
+    cr_assert_eq(take(p.b, "read"), RDL_OK);
+    cr_assert_eq(give(p.a, "preferring read"), RDL_OK);
+    cr_assert_eq(take(p.a, "preferring read"), RDL_ETIMEDOUT);
+    cr_assert_eq(give(p.b, "read"), RDL_OK);
+    cr_assert_eq(party_result(second, PATIENT_MS), RDL_OK);
+    cr_assert_eq(party_unlock(second), RDL_OK);
+    close_pair(&p);
+}
+
+/* Q8. Its watchdog sets the time to live of the whole lock to less than is left of ours. */
+Test(readwrite, Q8_long_read_hold_in_c_outlives_a_java_reader_that_dies, .timeout = 60)
+{
+    enum { LEASE_MS = 3 * BRIEF_WATCHDOG_MS };
+    struct party *reader, *java, *writer;
+    struct meeting m;
+    int64_t began, taken;
+    size_t mark;
+
+    meeting_open(&m, "watched read", BRIEF_WATCHDOG_MS);
+    reader = party_on(&m, PARTY_THREAD, NAME);
+    java = party_on(&m, PARTY_JAVA, NAME);
+    writer = party_on(&m, PARTY_PROCESS, NAME);
+    party_turn_to(java, "read");
+    party_turn_to(writer, "write");
+    began = now_ms();
+    cr_assert_eq(party_try(reader, 0, LEASE_MS), RDL_OK);
+    mark = monitor_mark(m.monitor);
+    cr_assert_eq(party_try(java, 0, RDL_LEASE_AUTO), RDL_OK);
+    cr_assert(WAIT_UNTIL(((void)monitor_mark(m.monitor),
+                          monitor_count_lua(m.monitor, mark, "\"pexpire\" \"" NAME "\" \"3000\"") >= 1),
+                         PATIENT_MS),
+              "it is not renewed");
+    party_kill(java);
+    cr_assert_eq(party_try(writer, PATIENT_MS, LONG_MS), RDL_OK);
+    taken = now_ms();
+    /* It is confirmed for no longer than it is believed in: the allowance for drift is 1 % and 2 ms. */
+    cr_assert_geq(taken - began, LEASE_MS - LEASE_MS / 100 - 2, "%ld ms", (long)(taken - began));
+    cr_assert_lt(taken - began, LEASE_MS + WOKEN_MS, "%ld ms", (long)(taken - began));
+    cr_assert_eq(party_unlock(reader), RDL_ELOST);
+    cr_assert_eq(party_unlock(writer), RDL_OK);
+    meeting_close(&m);
+}

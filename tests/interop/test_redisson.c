@@ -18,7 +18,7 @@
 /* The name that Java's thread has on the wire. To be freed. */
 static char *java_field(struct meeting *m, const char *thread)
 {
-    const char *answer = peer_ask(m->peer, thread, "field client");
+    const char *answer = peer_ask(m->java[0].peer, thread, "field client0");
 
     cr_assert(strncmp(answer, "ok ", 3) == 0, "%s", answer);
     return must_format("%s", answer + 3);
@@ -97,7 +97,7 @@ Test(redisson, release_publishes_0_and_leaves_no_key, .timeout = 60)
 
     meeting_open(&m, "reentrant", 0);
     java = party_on(&m, PARTY_JAVA, NAME);
-    subscriber = probe_open(m.server);
+    subscriber = probe_open(m.server[0]);
     (void)probe_ask(subscriber, "SUBSCRIBE " CHANNEL);
 
     cr_assert_eq(party_try(java, 0, LONG_MS), RDL_OK);
@@ -121,7 +121,7 @@ Test(redisson, force_unlock_publishes_0_whoever_held, .timeout = 60)
 
     meeting_open(&m, "reentrant", 0);
     java = party_on(&m, PARTY_JAVA, NAME);
-    subscriber = probe_open(m.server);
+    subscriber = probe_open(m.server[0]);
     (void)probe_ask(subscriber, "SUBSCRIBE " CHANNEL);
 
     hold(&m, "somebody:1");

@@ -1,5 +1,6 @@
-/* test_semaphore.c - semaphores, permits with leases, and latches, shared by C and Java. */
+/* test_semaphore.c - semaphores, permits with leases, and latches, shared by C and Java: at one server, and in a cluster. */
 #include "tests/interop/peer.h"
+#include "tests/support/cluster.h"
 #include "tests/support/notes.h"
 #include "tests/support/stage.h"
 
@@ -14,15 +15,29 @@
 
 /* ---- the two sides ------------------------------------------------------------------------------------------------------- */
 
-static struct stage st;
+static struct stage st;         /* in a cluster: without a server, and the probe is at the name's master */
+static struct cluster *cluster; /* NULL: one server */
 static struct peer *java;
 static rdl_err_t err;
+
+static void introduce_java(const char *uri)
+{
+    cr_assert_eq(strncmp(peer_ask(java, "main", "open c %s 30000", uri), "ok", 2), 0);
+}
 
 static void meet(void)
 {
     java = peer_start();
     stage_open(&st, .server = {.tcp = true});
-    cr_assert_eq(strncmp(peer_ask(java, "main", "open c %s 30000", server_uri(st.server)), "ok", 2), 0);
+    introduce_java(server_uri(st.server));
+}
+
+static void meet_in_a_cluster(void)
+{
+    java = peer_start();
+    cluster = cluster_start(&(struct cluster_options){.patient = true});
+    st = (struct stage){.client = client_open(cluster->uri, NULL), .probe = cluster_probe(cluster, cluster_slot(NAME))};
+    introduce_java(cluster->uri);
 }
 
 static void part(void)
@@ -30,9 +45,26 @@ static void part(void)
     peer_stop(java);
     java = NULL;
     stage_close(&st);
+    cluster_stop(cluster);
+    cluster = NULL;
 }
 
 TestSuite(shared, .fini = part, .timeout = 120);
+TestSuite(shared_in_a_cluster, .fini = part, .timeout = 120);
+
+#define TEST_EACH(what)                                                                                                     \
+    static void what(void);                                                                                                 \
+    Test(shared, what)                                                                                                      \
+    {                                                                                                                       \
+        meet();                                                                                                             \
+        what();                                                                                                             \
+    }                                                                                                                       \
+    Test(shared_in_a_cluster, what)                                                                                         \
+    {                                                                                                                       \
+        meet_in_a_cluster();                                                                                                \
+        what();                                                                                                             \
+    }                                                                                                                       \
+    static void what(void)
 
 /* The call returns `expected`. */
 #define expect(expected, call)                                                                                              \
@@ -50,7 +82,7 @@ TestSuite(shared, .fini = part, .timeout = 120);
 
 static bool subscribed(const char *channel)
 {
-    return WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS);
+    return WAIT_UNTIL(probe_subscribers_of(st.probe, cluster != NULL, channel) == 1, SOON_MS);
 }
 
 /* Both sides at once; each counts how often more than `most` permits were out. */
@@ -121,9 +153,8 @@ static void play_both(void *(*ours)(void *), struct side sides[2], const char *f
 
 /* ---- semaphore ----------------------------------------------------------------------------------------------------------- */
 
-Test(shared, permits_taken_on_one_side_are_missing_on_the_other)
+TEST_EACH(permits_taken_on_one_side_are_missing_on_the_other)
 {
-    meet();
     expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &plain, &err));
     expect(1, rdl_semaphore_try_set_permits(plain, 3, &err));
     says("ok false", "semset c " NAME " 9");
@@ -143,19 +174,18 @@ static void note(rdl_semaphore_t *s, int64_t result, const rdl_err_t *e, void *o
     outcome_note(NULL, result, e, outcome);
 }
 
-Test(shared, waiters_are_woken_both_ways)
+TEST_EACH(waiters_are_woken_both_ways)
 {
     struct outcome o = {0};
     unsigned id;
 
-    meet();
     expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &plain, &err));
     expect(1, rdl_semaphore_try_set_permits(plain, 0, &err));
     expect(RDL_OK, rdl_semaphore_try_acquire_async(plain, NULL, 2, 20000, note, &o, NULL, &err));
     cr_assert(subscribed("redisson_sc:{" NAME "}"));
     says("ok", "semgive c " NAME " 2");
     expect(RDL_OK, outcome_wait(&o, 1000));
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_channels_of(st.probe, cluster != NULL) == 0, SOON_MS));
     id = peer_send(java, "one", "semtake c " NAME " 2 20000");
     cr_assert(subscribed("redisson_sc:{" NAME "}"));
     expect(RDL_OK, rdl_semaphore_release(plain, 2, &err));
@@ -178,12 +208,11 @@ Test(shared, thousands_of_rounds_never_have_more_permits_out_than_there_are)
 
 /* ---- permits with leases ------------------------------------------------------------------------------------------------- */
 
-Test(shared, permits_of_one_side_are_known_to_the_other)
+TEST_EACH(permits_of_one_side_are_known_to_the_other)
 {
     const char *answer;
     rdl_permit_t ours, theirs;
 
-    meet();
     expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &leased, &err));
     says("ok true", "idset c " NAME " 2");
     answer = peer_ask(java, "main", "idtake c " NAME " 0 30000");
@@ -202,11 +231,10 @@ Test(shared, permits_of_one_side_are_known_to_the_other)
     rdl_permit_semaphore_free(leased);
 }
 
-Test(shared, expired_permits_of_one_side_let_the_other_in)
+TEST_EACH(expired_permits_of_one_side_let_the_other_in)
 {
     rdl_permit_t p;
 
-    meet();
     expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &leased, &err));
     says("ok true", "idset c " NAME " 1");
     cr_assert_neq(strcmp(peer_ask(java, "main", "idtake c " NAME " 0 300"), "ok null"), 0);
@@ -237,11 +265,10 @@ static void note_latch(rdl_latch_t *latch, int64_t result, const rdl_err_t *e, v
     outcome_note(NULL, result, e, outcome);
 }
 
-Test(shared, latch_counted_down_by_both_opens_for_both)
+TEST_EACH(latch_counted_down_by_both_opens_for_both)
 {
     rdl_latch_t *latch = NULL;
 
-    meet();
     expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
     for (int round = 0; round < 100; round++) {
         struct outcome o = {0};

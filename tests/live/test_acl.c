@@ -196,22 +196,35 @@ Test(acl, of_the_fair_lock_is_enough_and_no_more)
     close_with_rights_of("Fair lock");
 }
 
-Test(acl, of_the_read_write_lock_is_enough_and_no_more)
+/* A writer downgrades, and another gives up beside the reader that it has become. */
+static void use_both_ends(const rdl_lock_options_t *options)
 {
-    rdl_lock_t *reader, *writer;
+    rdl_lock_t *reader = read_end(st.client, NAME, options), *writer = write_end(st.client, NAME, options);
 
-    open_with_rights_of("Read-write lock");
-    reader = read_end(st.client, NAME, NULL);
-    writer = write_end(st.client, NAME, NULL);
     use(reader);
     use(writer);
     expect(RDL_OK, rdl_try_lock(writer, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(reader, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(writer, &err));
+    actor_try_lock(waiter, writer, 50, LEASE_MS);
+    expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
     expect(RDL_OK, rdl_unlock(reader, &err));
     rdl_lock_free(reader);
     rdl_lock_free(writer);
+}
+
+Test(acl, of_the_read_write_lock_is_enough_and_no_more)
+{
+    open_with_rights_of("Read-write lock");
+    use_both_ends(NULL);
     close_with_rights_of("Read-write lock");
+}
+
+Test(acl, of_the_read_write_lock_that_prefers_writers_is_enough_and_no_more)
+{
+    open_with_rights_of("Read-write lock that prefers writers");
+    use_both_ends(LOCK_OPTIONS(.prefer_writers = true));
+    close_with_rights_of("Read-write lock that prefers writers");
 }
 
 static int64_t wait_for_permit(void *pool, rdl_err_t *why)

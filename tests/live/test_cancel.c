@@ -62,28 +62,36 @@ Test(cancel, thousand_rounds_at_any_moment_leave_nothing)
 {
     enum { ROUNDS = 1000 };
     struct monitor *monitor;
+    rdl_client_t *other;
     rdl_owner_t *owner;
-    rdl_lock_t *lock;
     size_t mark;
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 450));
+    other = client_open(stage_uri(&st), NULL);
     owner = owner_new();
-    lock = reentrant(st.client, NAME, NULL);
-    for (int i = 0; i < ROUNDS; i++) {
-        struct outcome o = {0};
-        rdl_op_t *op = NULL;
-        int64_t when = now_us() + (i * 37 % 5000) / (i % 4 == 0 ? 1 : 20); /* most within the first quarter of a ms */
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *rival = kind->rival(other, NAME, NULL);
 
-        if (i % 2 == 0)
-            foreign_take(st.probe, NAME, LEASE_MS);
-        expect(RDL_OK, rdl_lock_async(lock, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
-        while (now_us() < when)
-            ;
-        rdl_op_cancel(op);
-        settle(&o, owner, lock);
-        rdl_op_free(op);
-        if (i % 2 == 0)
-            cr_assert_neq(foreign_release(st.probe, NAME), -1);
+        for (int i = 0; i < ROUNDS; i++) {
+            struct outcome o = {0};
+            rdl_op_t *op = NULL;
+            int64_t when = now_us() + (i * 37 % 5000) / (i % 4 == 0 ? 1 : 20); /* most within the first quarter of a ms */
+
+            if (i % 2 == 0)
+                expect(RDL_OK, rdl_try_lock(rival, 1000, LEASE_MS, &err)); /* what was canceled is being undone */
+            expect(RDL_OK, rdl_lock_async(lock, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
+            while (now_us() < when)
+                ;
+            rdl_op_cancel(op);
+            settle(&o, owner, lock);
+            rdl_op_free(op);
+            if (i % 2 == 0)
+                expect(RDL_OK, rdl_unlock(rival, &err));
+        }
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, CLEAN_BOUND_MS), "%s", kind->type);
+        rdl_lock_free(rival);
+        lock_over(st.probe, lock);
     }
     cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS));
     monitor = monitor_start(st.server);
@@ -94,7 +102,7 @@ Test(cancel, thousand_rounds_at_any_moment_leave_nothing)
     cr_assert_eq(probe_keys(st.probe), 0);
     monitor_stop(monitor);
     rdl_owner_free(owner);
-    rdl_lock_free(lock);
+    rdl_client_close(other);
 }
 
 /* A4 through a slow line: the request, or its answer, is on its way when the call is cancelled. */
@@ -102,27 +110,31 @@ Test(cancel, acquire_that_is_on_its_way_is_undone)
 {
     enum { ROUNDS = 60 };
     rdl_owner_t *owner;
-    rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true);
     owner = owner_new();
-    lock = reentrant(st.client, NAME, NULL);
     proxy_delay(st.proxy, PROXY_BOTH_WAYS, 4);
-    for (int i = 0; i < ROUNDS; i++) {
-        struct outcome o = {0};
-        rdl_op_t *op = NULL;
-        int64_t when = now_us() + i * 12000 / ROUNDS;
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
 
-        expect(RDL_OK, rdl_try_lock_async(lock, owner, 5000, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
-        while (now_us() < when)
-            ;
-        rdl_op_cancel(op);
-        settle(&o, owner, lock);
-        rdl_op_free(op);
+        for (int i = 0; i < ROUNDS; i++) {
+            struct outcome o = {0};
+            rdl_op_t *op = NULL;
+            int64_t when = now_us() + i * 12000 / ROUNDS;
+
+            expect(RDL_OK, rdl_try_lock_async(lock, owner, 5000, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
+            while (now_us() < when)
+                ;
+            rdl_op_cancel(op);
+            settle(&o, owner, lock);
+            rdl_op_free(op);
+        }
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, CLEAN_BOUND_MS), "%s", kind->type);
+        lock_over(st.probe, lock);
     }
     cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS));
     rdl_owner_free(owner);
-    rdl_lock_free(lock);
 }
 
 static int64_t lock_as_owner(void *arg, rdl_err_t *reterr)

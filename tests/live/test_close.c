@@ -132,6 +132,113 @@ Test(close, undo_that_is_owed_is_sent)
     }
 }
 
+/* What a composite lock still owes its members is sent before the client is gone, whatever moment of the take it is. */
+enum { MEMBERS = 3 };
+
+static rdl_lock_t *member[MEMBERS];
+
+static rdl_lock_t *multi_of_three(rdl_client_t *const *clients)
+{
+    static const char *const names[MEMBERS] = {"a", "b", "c"};
+    rdl_lock_t *multi = NULL;
+
+    for (int i = 0; i < MEMBERS; i++)
+        member[i] = reentrant(clients[i], names[i], NULL);
+    expect(RDL_OK, rdl_multi_lock(member, MEMBERS, NULL, &multi, &err));
+    return multi;
+}
+
+static void free_multi(rdl_lock_t *multi)
+{
+    rdl_lock_free(multi);
+    for (int i = 0; i < MEMBERS; i++)
+        rdl_lock_free(member[i]);
+}
+
+Test(close, give_backs_of_a_failed_multi_take_are_finished)
+{
+    stage_open(&st, .proxied = true);
+    foreign_take(st.probe, "c", 60000);
+    proxy_delay(st.proxy, PROXY_TO_SERVER, 20);
+    for (int round = 0; round < 5; round++) {
+        rdl_client_t *client = client_open(stage_uri(&st), NULL);
+        rdl_lock_t *multi = multi_of_three((rdl_client_t *[]){client, client, client});
+
+        expect(RDL_ETIMEDOUT, rdl_try_lock(multi, round % 2 == 0 ? 0 : 150, RDL_LEASE_AUTO, &err));
+        rdl_client_close(client);
+        cr_assert_eq(probe_keys(st.probe), 1, "round %d leaves %" PRId64 " keys", round, probe_keys(st.probe));
+        free_multi(multi);
+    }
+    (void)foreign_release(st.probe, "c");
+}
+
+Test(close, a_multi_take_that_closing_ends_gives_its_members_back)
+{
+    rdl_client_t *client, *other;
+    struct outcome o = {0};
+    rdl_lock_t *multi;
+
+    stage_open(&st, .proxied = true);
+    foreign_take(st.probe, "c", 60000);
+    client = client_open(stage_uri(&st), NULL);
+    other = client_open(server_uri(st.server), NULL);
+    multi = multi_of_three((rdl_client_t *[]){client, other, client});
+    expect(RDL_OK, rdl_lock_async(multi, NULL, RDL_LEASE_AUTO, outcome_note, &o, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a b") == 2, SOON_MS));
+    proxy_delay(st.proxy, PROXY_TO_SERVER, 20);
+    rdl_client_close(client);
+    rdl_client_close(other);
+    cr_assert_eq(atomic_load(&o.calls), 1);
+    expect(RDL_ECLOSED, o.result);
+    cr_assert_eq(probe_keys(st.probe), 1);
+    free_multi(multi);
+    (void)foreign_release(st.probe, "c");
+}
+
+Test(close, a_multi_lock_that_is_being_released_is_released)
+{
+    struct outcome o = {0};
+    rdl_client_t *client;
+    rdl_lock_t *multi;
+
+    stage_open(&st, .proxied = true);
+    client = client_open(stage_uri(&st), NULL);
+    multi = multi_of_three((rdl_client_t *[]){client, client, client});
+    expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
+    proxy_delay(st.proxy, PROXY_TO_SERVER, 20);
+    expect(RDL_OK, rdl_unlock_async(multi, NULL, outcome_note, &o, NULL, &err));
+    rdl_client_close(client);
+    cr_assert_eq(atomic_load(&o.calls), 1);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    expect(RDL_OK, o.result);
+    free_multi(multi);
+}
+
+Test(close, hanging_server_delays_the_give_backs_by_the_close_time_out_at_most)
+{
+    enum { CLOSE_MS = 200 };
+    struct outcome o = {0};
+    rdl_client_t *client;
+    rdl_lock_t *multi;
+    int64_t start;
+
+    stage_open(&st, .proxied = true);
+    foreign_take(st.probe, "c", 60000);
+    client = client_open(stage_uri(&st), OPTIONS(.close_timeout_ms = CLOSE_MS));
+    multi = multi_of_three((rdl_client_t *[]){client, client, client});
+    expect(RDL_OK, rdl_lock_async(multi, NULL, RDL_LEASE_AUTO, outcome_note, &o, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a b") == 2, SOON_MS));
+    proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
+    start = now_ms();
+    rdl_client_close(client);
+    expect_between(CLOSE_MS, now_ms() - start, CLOSE_MS + SLACK_MS);
+    expect(RDL_ECLOSED, o.result);
+    free_multi(multi);
+    proxy_thaw(st.proxy, PROXY_BOTH_WAYS);
+    (void)foreign_release(st.probe, "c");
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* what was sent goes its way */
+}
+
 Test(close, hanging_server_delays_close_by_its_time_out_at_most)
 {
     enum { CLOSE_MS = 200 };

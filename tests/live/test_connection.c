@@ -72,8 +72,8 @@ Test(connection, with_a_password_in_the_uri_or_in_the_options)
     client = client_open(server_uri(st.server), OPTIONS(.password = "p@ss:w/rd"));
     use(client);
     rdl_client_close(client);
-    expect_open_fails(RDL_ESERVER, server_uri(st.server), NULL, "NOAUTH");
-    expect_open_fails(RDL_ESERVER, server_uri(st.server), OPTIONS(.password = "wrong"), "WRONGPASS");
+    expect_open_fails(RDL_EAUTH, server_uri(st.server), NULL, "NOAUTH");
+    expect_open_fails(RDL_EAUTH, server_uri(st.server), OPTIONS(.password = "wrong"), "WRONGPASS");
     free(uri);
 }
 

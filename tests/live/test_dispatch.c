@@ -2,6 +2,7 @@
 #include "tests/live/live.h"
 
 #include <poll.h>
+#include <stdio.h>
 
 #define NAME "program-loop"
 #define LEASE_MS 10000
@@ -73,6 +74,45 @@ Test(dispatch, losses_are_told_there_as_well)
     cr_assert_geq(rdl_client_dispatch(st.client), 1);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
     expect(RDL_ELOST, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+struct told {
+    unsigned lost;
+    char owner[3][80];
+};
+
+static void note_owner(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    struct told *told = arg;
+
+    (void)lock;
+    if (loss->state == RDL_LOST && told->lost < 3)
+        (void)snprintf(told->owner[told->lost++], sizeof told->owner[0], "%s", loss->owner);
+}
+
+/* The news of one hold is still due when the next one is lost. */
+Test(dispatch, each_of_several_losses_is_told_and_under_its_own_hold)
+{
+    struct told told = {0};
+    rdl_lock_t *lock;
+
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, note_owner, &told, &err));
+    for (int i = 0; i < 3; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        (void)probe_int(st.probe, "DEL " NAME);
+        cr_assert(WAIT_UNTIL(rdl_is_held(lock, &err) == RDL_ELOST, SOON_MS));
+        expect(RDL_ELOST, rdl_unlock(lock, &err));
+    }
+    cr_assert_eq(told.lost, 0);
+    while (readable(0))
+        cr_assert_geq(rdl_client_dispatch(st.client), 1);
+    cr_assert_eq(told.lost, 3);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < i; k++)
+            cr_assert_str_neq(told.owner[i], told.owner[k]);
     rdl_lock_free(lock);
 }
 

@@ -11,11 +11,6 @@
 
 LIVE_SUITE(errors, 60);
 
-static rdl_lock_t *make(int type, const char *name)
-{
-    return type == 0 ? reentrant(st.client, name, NULL) : simple(st.client, name, NULL);
-}
-
 static void expect_refused(int64_t rc, const char *word, const char *name)
 {
     cr_assert_eq(rc, RDL_ESERVER, "%s: %s", code_name(rc), err.message);
@@ -24,25 +19,29 @@ static void expect_refused(int64_t rc, const char *word, const char *name)
     cr_assert_str_eq(err.server, stage_uri(&st));
 }
 
-/* Both types are refused with that word, and work when the reason is gone. */
+/* Every type is refused with that word, and works when the reason is gone. A red lock says what its majority came to. */
 static void expect_acquire_refused(const char *word, void (*cause)(void), void (*mend)(void))
 {
-    for (int type = 0; type < 2; type++) {
-        rdl_lock_t *lock = make(type, NAME);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock;
         struct outcome o = {0};
 
+        if (kind->votes)
+            continue;
+        lock = kind->make(st.client, NAME, NULL);
         cause();
-        expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), word, NAME);
-        expect_refused(rdl_try_lock(lock, 500, LEASE_MS, &err), word, NAME);
+        expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), word, rdl_lock_name(lock, NULL));
+        expect_refused(rdl_try_lock(lock, 500, LEASE_MS, &err), word, rdl_lock_name(lock, NULL));
         expect(RDL_OK, rdl_try_lock_async(lock, NULL, 0, LEASE_MS, outcome_note, &o, NULL, &err));
         expect(RDL_ESERVER, outcome_wait(&o, SOON_MS));
         cr_assert_not_null(strstr(o.err.message, word), "%s", o.err.message);
         expect(0, rdl_is_held(lock, &err));
         mend();
-        cr_assert_eq(probe_keys(st.probe), 0);
+        cr_assert_eq(lock_keys(st.probe, NAME), 0, "%s", kind->type);
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
         expect(RDL_OK, rdl_unlock(lock, &err));
-        rdl_lock_free(lock);
+        lock_over(st.probe, lock);
     }
 }
 
@@ -66,14 +65,35 @@ Test(errors, out_of_memory)
 Test(errors, out_of_memory_does_not_stop_a_release)
 {
     stage_open(&st);
-    for (int type = 0; type < 2; type++) {
-        rdl_lock_t *lock = make(type, NAME);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
 
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
         fill_memory();
         expect(RDL_OK, rdl_unlock(lock, &err));
         free_memory();
-        rdl_lock_free(lock);
+        lock_over(st.probe, lock);
+    }
+}
+
+/* Nor from being renewed. */
+Test(errors, out_of_memory_does_not_stop_renewals)
+{
+    enum { WATCHED_MS = 1000 };
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        fill_memory();
+        let_pass_ms(WATCHED_MS * 6 / 5);
+        cr_expect_eq(rdl_is_held(lock, &err), 1, "%s: %s", kind->type, err.message);
+        free_memory();
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        lock_over(st.probe, lock);
     }
 }
 
@@ -290,6 +310,112 @@ Test(errors, refused_release_says_so_and_is_over)
     (void)probe_int(st.probe, "DEL " NAME);
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* ---- a release that is refused, of a hold that lives for much longer at the server than it did at first -------------------- */
+
+#define BRIEF_MS 1000
+#define RELEASE "{" NAME "}" /* its channel: no other command names it */
+
+static void refuse_writes(void)
+{
+    (void)probe_text(st.probe, "CONFIG SET min-replicas-to-write 1");
+}
+
+static void expect_gone(void)
+{
+    cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, 2 * SOON_MS), "nobody holds it, and its key stays");
+}
+
+/* Undos go at once and 0.1, 0.3, 1, 3 s after one another: with the fourth, which is refused as well, a brief lease is over. */
+#define BRIEF_UNDOS 4
+
+static void expect_refused_release_is_repeated(rdl_lock_t *lock)
+{
+    struct monitor *m = monitor_start(st.server);
+
+    refuse_writes();
+    expect_refused(rdl_unlock(lock, &err), "NOREPLICAS", NAME);
+    cr_assert(monitor_wait(m, 0, RELEASE, 1 + BRIEF_UNDOS, SOON_MS));
+    cr_assert_neq(lock_keys(st.probe, NAME), 0);
+    (void)probe_text(st.probe, "CONFIG SET min-replicas-to-write 0");
+    expect_gone();
+    monitor_stop(m);
+    rdl_lock_free(lock);
+}
+
+Test(errors, refused_release_of_an_extended_hold_is_repeated_as_long_as_that_may_last)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, BRIEF_MS, &err));
+    expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+    expect_refused_release_is_repeated(lock);
+}
+
+Test(errors, refused_release_of_a_hold_that_a_nested_one_prolonged_is_repeated_as_long_as_that_may_last)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, BRIEF_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_refused_release_is_repeated(lock);
+}
+
+/* It is believed in for less than its lease. */
+Test(errors, refused_release_of_a_read_hold_is_repeated_as_long_as_that_may_last)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = read_end(st.client, NAME, LOCK_OPTIONS(.peer_watchdog_ms = BRIEF_MS));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect_refused_release_is_repeated(lock);
+}
+
+/* Nobody heard what became of the extend. */
+Test(errors, refused_release_is_repeated_as_long_as_an_extend_may_have_made_it_last)
+{
+    rdl_lock_t *lock;
+    int late;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = BRIEF_MS, .command_timeout_ms = 300));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    late = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = "20000");
+    expect(RDL_EUNKNOWN, rdl_extend(lock, LEASE_MS, &err));
+    cr_assert_eq(proxy_acted(st.proxy, late), 1);
+    proxy_let_go(st.proxy, late);
+    expect_refused_release_is_repeated(lock);
+}
+
+/* Lost, because it could not be confirmed, and still there. */
+Test(errors, read_hold_that_is_lost_is_given_back_as_long_as_it_may_last)
+{
+    struct losses losses;
+    rdl_lock_t *lock;
+    int given_back;
+
+    losses_init(&losses);
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = BRIEF_MS));
+    lock = read_end(st.client, NAME, LOCK_OPTIONS(.peer_watchdog_ms = BRIEF_MS));
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    given_back = proxy_on(st.proxy, .action = PROXY_ANSWER, .contains = RELEASE, .every = true, .answer = "-MISCONF no\r\n");
+    misconf();
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert(proxy_wait(st.proxy, given_back, BRIEF_UNDOS, SOON_MS));
+    cr_assert_neq(lock_keys(st.probe, NAME), 0);
+    true_again();
+    proxy_let_go(st.proxy, given_back);
+    expect_gone();
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
 }
 

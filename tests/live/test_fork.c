@@ -27,12 +27,9 @@ static void expect_child_succeeds(pid_t child)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %d", status);
 }
 
-/* Everything that a child could call, on handles that it inherited. */
-static void use_inherited(rdl_lock_t *lock, rdl_owner_t *owner, rdl_op_t *op)
+/* Everything that a child could call, on a lock that it inherited. */
+static void use_inherited_lock(rdl_lock_t *lock, rdl_owner_t *owner)
 {
-    rdl_lock_t *made = NULL;
-    rdl_owner_t *new_owner = NULL;
-
     CHECK_IN_CHILD(rdl_try_lock(lock, 1000, 1000, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_lock(lock, 1000, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_unlock(lock, NULL) == RDL_EFORK);
@@ -47,18 +44,27 @@ static void use_inherited(rdl_lock_t *lock, rdl_owner_t *owner, rdl_op_t *op)
     CHECK_IN_CHILD(rdl_on_lost(lock, NULL, NULL, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_try_lock_async(lock, NULL, 0, 1000, NULL, NULL, NULL, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_unlock_async(lock, owner, NULL, NULL, NULL, NULL) == RDL_EFORK);
+    CHECK_IN_CHILD(rdl_owner_hold_state(owner, lock, NULL) == RDL_EFORK);
+    CHECK_IN_CHILD(rdl_lock_free(lock) == NULL);
+}
+
+/* And the rest. */
+static void use_inherited(rdl_lock_t *lock, rdl_owner_t *owner, rdl_op_t *op)
+{
+    rdl_lock_t *made = NULL;
+    rdl_owner_t *new_owner = NULL;
+
+    use_inherited_lock(lock, owner);
     CHECK_IN_CHILD(rdl_reentrant_lock(st.client, "other", NULL, &made, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_simple_lock(st.client, "other", NULL, &made, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_owner_new(st.client, &new_owner, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_owner_bind(owner, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_owner_cancel(owner) == RDL_EFORK);
-    CHECK_IN_CHILD(rdl_owner_hold_state(owner, lock, NULL) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_client_fd(st.client) == RDL_EFORK);
     CHECK_IN_CHILD(rdl_client_dispatch(st.client) == RDL_EFORK);
     rdl_owner_unbind(st.client);
     rdl_op_cancel(op);
     CHECK_IN_CHILD(rdl_op_free(op) == NULL);
-    CHECK_IN_CHILD(rdl_lock_free(lock) == NULL);
     CHECK_IN_CHILD(rdl_owner_free(owner) == NULL);
     CHECK_IN_CHILD(rdl_client_close(st.client) == NULL);
 }
@@ -126,6 +132,46 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
     rdl_owner_free(owner);
     actor_free(waiter);
     rdl_lock_free(lock);
+}
+
+/* All types held at once, each under a name of its own. */
+Test(fork, X4_holds_of_every_type_go_on_whatever_the_child_does_with_them)
+{
+    rdl_lock_t **locks = must_alloc(kind_count * sizeof *locks);
+    rdl_owner_t *owner = NULL;
+    struct losses losses;
+    pid_t child;
+
+    losses_init(&losses);
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = locks[kind - kinds] = kind->make(st.client, kind->type, NULL);
+
+        expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    }
+    if ((child = fork()) == 0) {
+        for (size_t i = 0; i < kind_count; i++)
+            use_inherited_lock(locks[i], owner);
+        CHECK_IN_CHILD(rdl_client_close(st.client) == NULL);
+        _exit(0);
+    }
+    expect_child_succeeds(child);
+    let_pass_ms(2 * LEASE_MS);
+    cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = locks[kind - kinds];
+
+        expect(1, rdl_is_held(lock, &err));
+        expect(1, rdl_is_locked(lock, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        lock_over(st.probe, lock);
+    }
+    free(locks);
+    rdl_owner_free(owner);
 }
 
 static atomic_bool stop_working;

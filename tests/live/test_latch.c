@@ -1,7 +1,7 @@
 /* test_latch.c - the count-down latch: opened once, by the last, for all. */
 #include "tests/live/live.h"
 
-#define NAME "ready"
+#define NAME "doors"
 #define CHANNEL "redisson_countdownlatch__channel__{" NAME "}"
 
 LIVE_SUITE(latch, 60);

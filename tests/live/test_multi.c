@@ -180,6 +180,33 @@ Test(multi, cancel_while_acquiring_releases_every_member)
     close_all();
 }
 
+/* Its home is the other member's client, and there the wait is. */
+Test(multi, owner_of_any_members_client_is_canceled)
+{
+    struct outcome o = {0};
+    rdl_owner_t *owner = NULL;
+    rdl_client_t *other;
+    rdl_lock_t *far, *lock;
+
+    stage_open(&st);
+    open_all();
+    other = client_open(stage_uri(&st), NULL);
+    far = reentrant(other, "e", NULL);
+    lock = make((rdl_lock_t *[]){member[0], far}, 2);
+    expect(RDL_OK, rdl_owner_new(other, &owner, &err));
+    foreign_take(st.probe, "a", LEASE_MS);
+    expect(RDL_OK, rdl_lock_async(lock, owner, RDL_LEASE_AUTO, outcome_note, &o, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    cr_assert_geq(rdl_owner_cancel(owner), 1); /* what is asked of its own member may be another one */
+    expect(RDL_ECANCELED, outcome_wait(&o, SOON_MS));
+    (void)foreign_release(st.probe, "a");
+    rdl_owner_free(owner);
+    rdl_lock_free(lock);
+    rdl_lock_free(far);
+    rdl_client_close(other);
+    close_all();
+}
+
 static struct {
     _Atomic int calls;
     rdl_loss_t loss;
@@ -216,6 +243,28 @@ Test(multi, lost_member_is_named_and_the_rest_is_released)
     expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
     expect(RDL_OK, rdl_unlock(multi, &err));
     close_all();
+}
+
+/* The field of such a hold does not end with its number. */
+Test(multi, lost_write_end_is_heard_of)
+{
+    struct losses losses;
+    rdl_lock_t *ends[2], *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 300));
+    ends[0] = write_end(st.client, "v", NULL);
+    ends[1] = write_end(st.client, "w", NULL);
+    lock = make(ends, 2);
+    losses_init(&losses);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_int(st.probe, "DEL w");
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    rdl_lock_free(lock);
+    rdl_lock_free(ends[0]);
+    rdl_lock_free(ends[1]);
 }
 
 /* Members use their own records: what their owner holds of them besides stays. */
@@ -303,12 +352,12 @@ Test(multi, read_member_is_believed_in_for_a_peers_watchdog)
 
     stage_open(&st);
     open_all();
-    reader = read_end(st.client, "rw", LOCK_OPTIONS(.peer_watchdog_ms = 2000));
+    reader = read_end(st.client, "book", LOCK_OPTIONS(.peer_watchdog_ms = 2000));
     rdl_lock_free(both);
     both = make((rdl_lock_t *[]){member[0], reader}, 2);
     expect(RDL_OK, rdl_try_lock(both, 0, LEASE_MS, &err));
     expect_between(1, rdl_remaining_ms(both, &err), 2000);
-    cr_assert_gt(ttl_of("rw"), LEASE_MS - 1000);
+    cr_assert_gt(ttl_of("book"), LEASE_MS - 1000);
     expect(RDL_OK, rdl_unlock(both, &err));
     rdl_lock_free(reader);
     close_all();

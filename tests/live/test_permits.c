@@ -191,6 +191,24 @@ Test(permits, release_wakes_as_many_as_fit)
     rdl_permit_semaphore_free(s);
 }
 
+/* P5 */
+Test(permits, P5_waiter_for_two_is_woken_by_a_release_of_two)
+{
+    rdl_permit_semaphore_t *s = open_with(2, false, false);
+    rdl_permit_t p[2], q[2];
+    struct outcome o = {0};
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 2, 10000, LEASE_MS, q, note, &o, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
+    cr_assert_eq(outcome_wait(&o, 1000), RDL_OK);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 2, q, &err));
+    cr_assert(is_free(2));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+    rdl_permit_semaphore_free(s);
+}
+
 Test(permits, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
 {
     rdl_permit_semaphore_t *s = open_with(2, false, true);
@@ -231,6 +249,21 @@ Test(permits, verbs_whose_replies_are_lost_count_once)
     rdl_permit_semaphore_free(s);
 }
 
+/* None of those in the list went: a repeat that finds one of them must not take that for its own work. */
+Test(permits, release_that_was_refused_and_whose_reply_was_lost_is_refused_again)
+{
+    rdl_permit_semaphore_t *s = open_with(2, true, false);
+    rdl_permit_t p[2];
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 5000, LEASE_MS, p, &err));
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p, &err));
+    (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_ELOST, rdl_permit_semaphore_release(s, 2, p, &err));
+    cr_assert_eq(taken(), 1);
+    expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p + 1, &err));
+    rdl_permit_semaphore_free(s);
+}
+
 /* A3 */
 Test(permits, take_whose_outcome_is_unknown_is_undone_and_a_release_goes_on)
 {
@@ -263,5 +296,20 @@ Test(permits, grant_whose_reply_is_read_after_its_lease_is_given_back)
     proxy_let_go(st.proxy, held);
     cr_assert_eq(outcome_wait(&o, SOON_MS), RDL_ELOST);
     cr_assert(WAIT_UNTIL(is_free(1), SOON_MS));
+    rdl_permit_semaphore_free(s);
+}
+
+/* A caller who is told gives back the others by himself. Here nobody is told. */
+Test(permits, release_that_goes_on_gives_back_those_that_are_left)
+{
+    rdl_permit_semaphore_t *s = open_with(3, false, false);
+    rdl_permit_t p[2];
+
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, 300, &p[0], &err));
+    expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, RDL_LEASE_NEVER, &p[1], &err));
+    server_pause(st.server);
+    expect(RDL_EUNKNOWN, rdl_permit_semaphore_release(s, 2, p, &err)); /* after command_timeout_ms: the first has expired */
+    server_resume(st.server);
+    cr_assert(WAIT_UNTIL(taken() == 0 && is_free(3), SOON_MS), "%" PRId64 " are taken", taken());
     rdl_permit_semaphore_free(s);
 }

@@ -157,3 +157,93 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
         expect_exit(others[i], 0);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0 && probe_channels(st.probe) == 0, LEASE_MS + CLEAN_BOUND_MS));
 }
+
+/* ---- fair semaphores --------------------------------------------------------------------------------------------------------- */
+
+#define SEATS "seats"
+#define SEAT_COUNT 3
+#define GUESTS 8
+
+/* What each guest has at the moment, and how often it has had something. What a dead one had is taken off when it is known to be
+ * dead; its leases end later, so that is strict. */
+static struct hall {
+    atomic_int seats[GUESTS];
+    atomic_int rounds[GUESTS];
+    atomic_int overbooked;
+} * hall;
+
+static int seats_taken(void)
+{
+    int sum = 0;
+
+    for (int i = 0; i < GUESTS; i++)
+        sum += atomic_load(&hall->seats[i]);
+    return sum;
+}
+
+/* Takes one to three seats, in turn with the others, for as long as it lives. */
+static pid_t start_guest(int guest)
+{
+    rdl_semaphore_options_t options = RDL_SEMAPHORE_OPTIONS_INIT;
+    rdl_permit_semaphore_t *semaphore = NULL;
+    rdl_permit_t permits[SEAT_COUNT];
+    pid_t child = fork();
+    int64_t want = 1 + guest % SEAT_COUNT;
+
+    if (child != 0)
+        return child;
+    options.fair = true;
+    if (rdl_permit_semaphore(client_open(server_uri(st.server), NULL), SEATS, &options, &semaphore, NULL) < 0)
+        _exit(1);
+    for (;;) {
+        if (rdl_permit_semaphore_acquire(semaphore, want, LEASE_MS, permits, NULL) < 0)
+            _exit(2);
+        atomic_store(&hall->seats[guest], (int)want);
+        if (seats_taken() > SEAT_COUNT)
+            atomic_fetch_add(&hall->overbooked, 1);
+        atomic_store(&hall->seats[guest], 0);
+        atomic_fetch_add(&hall->rounds[guest], 1);
+        if (rdl_permit_semaphore_release(semaphore, want, permits, NULL) < 0)
+            _exit(3);
+    }
+}
+
+/* Half of them die at any moment: with seats, in front of the queue, or in it. The others get their turns again when the dead
+ * ones' leases and signs of life are over, which end together and not one after another. */
+Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, .timeout = 90)
+{
+    enum { DYING = GUESTS / 2, LIFE_MS = 20000 };
+    rdl_permit_semaphore_t *semaphore = NULL;
+    int before[GUESTS];
+    pid_t guests[GUESTS];
+
+    hall = mmap(NULL, sizeof *hall, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(hall, MAP_FAILED);
+    left_behind = true; /* a semaphore stays */
+    for (int i = 0; i < GUESTS; i++)
+        guests[i] = start_guest(i);
+    st.client = client_open(server_uri(st.server), NULL);
+    expect(RDL_OK,
+           rdl_permit_semaphore(st.client, SEATS, &(rdl_semaphore_options_t){.version = 1, .fair = true}, &semaphore, &err));
+    expect(1, rdl_permit_semaphore_try_set_permits(semaphore, SEAT_COUNT, &err));
+    for (int i = 0; i < GUESTS; i++)
+        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > 20, SOON_MS), "guest %d", i);
+    for (int i = 0; i < DYING; i++) {
+        let_pass_ms(3 + i * 7);
+        kill(guests[i], SIGKILL);
+        expect_exit(guests[i], SIGKILL);
+        atomic_store(&hall->seats[i], 0);
+    }
+    for (int i = DYING; i < GUESTS; i++)
+        before[i] = atomic_load(&hall->rounds[i]);
+    for (int i = DYING; i < GUESTS; i++)
+        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > before[i] + 20, LIFE_MS + LEASE_MS + SOON_MS), "guest %d", i);
+    cr_assert_eq(atomic_load(&hall->overbooked), 0);
+    for (int i = DYING; i < GUESTS; i++) {
+        kill(guests[i], SIGKILL);
+        expect_exit(guests[i], SIGKILL);
+    }
+    cr_assert(
+        WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, &err) == SEAT_COUNT, LEASE_MS + SLACK_MS)); /* none is lost */
+    rdl_permit_semaphore_free(semaphore);
+}

@@ -22,6 +22,25 @@ static void done_with(struct ends e)
     rdl_lock_free(e.w);
 }
 
+/* The stage, both ends at its client, and both at another one, which is returned. */
+static rdl_client_t *open_two(const rdl_lock_options_t *options, struct ends *e, struct ends *far)
+{
+    rdl_client_t *other;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    *e = both(st.client, options);
+    *far = both(other, options);
+    return other;
+}
+
+static void close_two(rdl_client_t *other, struct ends e, struct ends far)
+{
+    done_with(e);
+    done_with(far);
+    rdl_client_close(other);
+}
+
 static bool mode_is(const char *mode)
 {
     const char *text = probe_text(st.probe, "HGET " NAME " mode");
@@ -86,10 +105,7 @@ Test(readwrite, readers_share_and_a_writer_is_alone)
     struct ends e, far;
     rdl_client_t *client;
 
-    stage_open(&st);
-    client = client_open(stage_uri(&st), NULL);
-    e = both(st.client, NULL);
-    far = both(client, NULL);
+    client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(far.r, 0, LEASE_MS, &err));
     actor_try_lock(other, e.r, 0, LEASE_MS);
@@ -108,9 +124,7 @@ Test(readwrite, readers_share_and_a_writer_is_alone)
     expect(RDL_ENOTOWNER, rdl_unlock(e.w, &err));
     expect(RDL_OK, rdl_unlock(far.w, &err));
     actor_free(other);
-    done_with(e);
-    done_with(far);
-    rdl_client_close(client);
+    close_two(client, e, far);
 }
 
 /* RW8 */
@@ -145,10 +159,7 @@ Test(readwrite, RW1_a_downgrade_lets_a_waiting_reader_in_and_keeps_writers_out)
     rdl_client_t *client;
     struct ends e, far;
 
-    stage_open(&st);
-    client = client_open(stage_uri(&st), NULL);
-    e = both(st.client, NULL);
-    far = both(client, NULL);
+    client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.w, 0, 60000, &err));
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
     actor_try_lock(reader, far.r, 20000, LEASE_MS);
@@ -163,9 +174,7 @@ Test(readwrite, RW1_a_downgrade_lets_a_waiting_reader_in_and_keeps_writers_out)
     actor_unlock(reader, far.r);
     expect_result(RDL_OK, reader, SOON_MS);
     actor_free(reader);
-    done_with(e);
-    done_with(far);
-    rdl_client_close(client);
+    close_two(client, e, far);
 }
 
 /* The other way round: the reader leaves first. PROTOCOL.md, 6: it leaves the writer's time to live alone. */
@@ -211,10 +220,7 @@ Test(readwrite, RW4_a_dead_readers_hold_ends_with_its_own_lease)
     struct ends e, far;
     int64_t start;
 
-    stage_open(&st);
-    client = client_open(stage_uri(&st), NULL);
-    e = both(st.client, NULL);
-    far = both(client, NULL);
+    client = open_two(NULL, &e, &far);
     (void)probe_int(st.probe, "HSET " NAME " mode read dead:1 1");
     (void)probe_ask(st.probe, "SET {" NAME "}:dead:1:rwlock_timeout:1 1 PX 1000");
     (void)probe_int(st.probe, "PEXPIRE " NAME " 1000");
@@ -234,9 +240,7 @@ Test(readwrite, RW4_a_dead_readers_hold_ends_with_its_own_lease)
     expect(RDL_OK, rdl_unlock(e.r, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
     actor_free(writer);
-    done_with(e);
-    done_with(far);
-    rdl_client_close(client);
+    close_two(client, e, far);
 }
 
 /* RW5 */
@@ -273,10 +277,7 @@ Test(readwrite, RW7_a_writer_gets_in_when_the_last_reader_leaves)
     rdl_client_t *client;
     struct ends e, far;
 
-    stage_open(&st);
-    client = client_open(stage_uri(&st), NULL);
-    e = both(st.client, NULL);
-    far = both(client, NULL);
+    client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.r, 0, 60000, &err));
     actor_try_lock(writer, far.w, 30000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
@@ -293,9 +294,7 @@ Test(readwrite, RW7_a_writer_gets_in_when_the_last_reader_leaves)
     expect_result(RDL_OK, writer, SOON_MS);
     actor_free(writer);
     actor_free(reader);
-    done_with(e);
-    done_with(far);
-    rdl_client_close(client);
+    close_two(client, e, far);
 }
 
 /* Q7 */
@@ -307,10 +306,7 @@ Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_th
     struct ends e, far;
     int64_t released;
 
-    stage_open(&st);
-    client = client_open(stage_uri(&st), NULL);
-    e = both(st.client, NULL);
-    far = both(client, NULL);
+    client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(far.w, 0, 60000, &err));
     for (int i = 0; i < READERS; i++) {
         readers[i] = actor_new();
@@ -335,9 +331,49 @@ Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_th
     actor_unlock(writer, e.w);
     expect_result(RDL_OK, writer, SOON_MS);
     actor_free(writer);
-    done_with(e);
-    done_with(far);
-    rdl_client_close(client);
+    close_two(client, e, far);
+}
+
+/* Q7: whoever comes first, and wherever the writer stands among them. */
+Test(readwrite, Q7_five_readers_and_a_writer_that_wait_together_all_get_their_turn)
+{
+    enum { WAITERS = 6 };
+    struct actor *waiters[WAITERS];
+    rdl_client_t *client;
+    struct ends e, far;
+
+    client = open_two(NULL, &e, &far);
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = actor_new();
+    for (int writer = 0; writer < WAITERS; writer++) {
+        bool had[WAITERS] = {false};
+        int64_t released;
+        int turns = 0;
+
+        expect(RDL_OK, rdl_try_lock(far.w, 0, 60000, &err));
+        for (int i = 0; i < WAITERS; i++)
+            actor_try_lock(waiters[i], i == writer ? e.w : e.r, 20000, 60000);
+        cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
+        let_pass_ms(30);
+        released = now_ms();
+        expect(RDL_OK, rdl_unlock(far.w, &err));
+        while (turns < WAITERS) {
+            cr_assert_lt(now_ms() - released, 3000, "after %d turns nobody has one",
+                         turns); /* they look by themselves after 5 s */
+            for (int i = 0; i < WAITERS; i++) {
+                if (had[i] || !actor_idle(waiters[i]))
+                    continue;
+                had[i] = true;
+                turns++;
+                expect_result(RDL_OK, waiters[i], 0);
+                actor_unlock(waiters[i], i == writer ? e.w : e.r);
+                expect_result(RDL_OK, waiters[i], SOON_MS);
+            }
+        }
+    }
+    for (int i = 0; i < WAITERS; i++)
+        actor_free(waiters[i]);
+    close_two(client, e, far);
 }
 
 /* Q8: a peer's watchdog sets the time to live of the whole lock, and dies. Ours is confirmed every third of that. */
@@ -512,5 +548,224 @@ Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
     cr_assert_eq(tally.seen, 0);
     cr_assert_eq(halves[0], THREADS * 15);
     cr_assert_eq(halves[1], THREADS * 15);
+    done_with(e);
+}
+
+/* ---- writers are preferred ------------------------------------------------------------------------------------------------- */
+
+#define MARKS "redlatch_rwlock_writers:{" NAME "}"
+
+/* Two clients with both ends each, a reader of the first, and a writer of the second that waits for it. */
+struct scene {
+    rdl_client_t *client;
+    struct ends e, far;
+    struct actor *writer, *reader;
+};
+
+static struct scene preferring(const rdl_lock_options_t *options, int64_t wait_ms)
+{
+    struct scene s = {.writer = actor_new(), .reader = actor_new()};
+
+    s.client = open_two(options, &s.e, &s.far);
+    expect(RDL_OK, rdl_try_lock(s.e.r, 0, 60000, &err));
+    actor_try_lock(s.writer, s.far.w, wait_ms, 60000);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 1, SOON_MS));
+    return s;
+}
+
+static void scene_over(struct scene *s)
+{
+    cr_assert_eq(probe_keys(st.probe), 0, "%lld keys are left", (long long)probe_keys(st.probe));
+    actor_free(s->writer);
+    actor_free(s->reader);
+    close_two(s->client, s->e, s->far);
+}
+
+/* RW7: however readers overlap, those of the moment are all that a preferred writer waits for. */
+Test(readwrite, RW7_a_preferred_writer_keeps_new_readers_out_and_is_next)
+{
+    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
+
+    actor_try_lock(s.reader, s.e.r, 0, 60000);
+    expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
+    actor_try_lock(s.reader, s.far.r, 30000, 60000);
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
+    let_pass_ms(50); /* its try after the acknowledgement is over: it sleeps */
+    cr_assert_not(actor_idle(s.reader));
+    cr_assert_not(actor_idle(s.writer));
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    expect_result(RDL_OK, s.writer, 2000);
+    cr_assert_not(actor_idle(s.reader));
+    cr_assert_eq(probe_int(st.probe, "EXISTS " MARKS), 0);
+    actor_unlock(s.writer, s.far.w);
+    expect_result(RDL_OK, s.writer, SOON_MS);
+    expect_result(RDL_OK, s.reader, 2000);
+    actor_unlock(s.reader, s.far.r);
+    expect_result(RDL_OK, s.reader, SOON_MS);
+    scene_over(&s);
+}
+
+Test(readwrite, who_holds_an_end_reads_on_beside_a_preferred_writer)
+{
+    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
+
+    expect(RDL_OK, rdl_try_lock(s.e.r, 0, 60000, &err));
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    expect_result(RDL_OK, s.writer, 2000);
+    (void)probe_int(st.probe, "ZADD " MARKS " 9999999999999 another");
+    actor_try_lock(s.writer, s.far.r, 0, 60000); /* reads what it writes */
+    expect_result(RDL_OK, s.writer, SOON_MS);
+    actor_unlock(s.writer, s.far.w);
+    expect_result(RDL_OK, s.writer, SOON_MS);
+    actor_try_lock(s.writer, s.far.r, 0, 60000); /* and goes on reading */
+    expect_result(RDL_OK, s.writer, SOON_MS);
+    for (int i = 0; i < 2; i++) {
+        actor_unlock(s.writer, s.far.r);
+        expect_result(RDL_OK, s.writer, SOON_MS);
+    }
+    (void)probe_int(st.probe, "DEL " MARKS);
+    scene_over(&s);
+}
+
+/* By its time-out or by a cancellation: who was kept out hears of it at once, although no lock was freed. */
+Test(readwrite, preferred_writer_that_gives_up_lets_readers_in)
+{
+    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 3600000), 1000);
+    int64_t start = now_ms();
+
+    actor_try_lock(s.reader, s.far.r, 30000, 60000);
+    expect_result(RDL_ETIMEDOUT, s.writer, 2000);
+    expect_result(RDL_OK, s.reader, 2000);
+    expect_between(800, now_ms() - start, 4000); /* not by itself, after 5 s */
+    cr_assert_eq(probe_int(st.probe, "EXISTS " MARKS), 0);
+    actor_unlock(s.reader, s.far.r);
+    expect_result(RDL_OK, s.reader, SOON_MS);
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    scene_over(&s);
+}
+
+/* The first of two leaves: the other one's mark, or that one when it is woken, goes on keeping readers out. */
+Test(readwrite, second_writer_goes_on_where_the_first_gave_up)
+{
+    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 600);
+    struct actor *second = actor_new();
+
+    actor_try_lock(second, s.e.w, 30000, 60000);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 2, SOON_MS));
+    expect_result(RDL_ETIMEDOUT, s.writer, 2000);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 1, SOON_MS));
+    actor_try_lock(s.reader, s.far.r, 0, 60000);
+    expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    expect_result(RDL_OK, second, 2000);
+    actor_unlock(second, s.e.w);
+    expect_result(RDL_OK, second, SOON_MS);
+    actor_free(second);
+    scene_over(&s);
+}
+
+/* One that has died keeps readers out for a life: the lock is free all the time. */
+Test(readwrite, dead_preferred_writer_costs_readers_one_life)
+{
+    enum { LIFE_MS = 900 };
+    struct actor *reader = actor_new();
+    const struct reply *time;
+    struct ends e;
+    int64_t start;
+
+    stage_open(&st);
+    e = both(st.client, LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = LIFE_MS));
+    start = now_ms();
+    time = probe_ask(st.probe, "TIME");
+    (void)probe_int(st.probe, "ZADD " MARKS " %lld dead", atoll(time->items[0].text) * 1000 + LIFE_MS);
+    actor_try_lock(reader, e.r, 20000, LEASE_MS);
+    expect_result(RDL_OK, reader, LIFE_MS + 1000);
+    cr_assert_lt(now_ms() - start, LIFE_MS + 1000);
+    actor_unlock(reader, e.r);
+    expect_result(RDL_OK, reader, SOON_MS);
+    actor_free(reader);
+    (void)probe_int(st.probe, "DEL " MARKS);
+    done_with(e);
+}
+
+/* A mark lives for as long as its writer waits, and no longer: it is renewed each third of a life. */
+Test(readwrite, waiting_writer_renews_its_mark)
+{
+    enum { LIFE_MS = 600 };
+    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = LIFE_MS), 30000);
+
+    for (int i = 0; i < 4; i++) {
+        let_pass_ms(LIFE_MS / 2);
+        actor_try_lock(s.reader, s.e.r, 0, 60000);
+        expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
+    }
+    expect(RDL_OK, rdl_unlock(s.e.r, &err));
+    expect_result(RDL_OK, s.writer, 2000);
+    actor_unlock(s.writer, s.far.w);
+    expect_result(RDL_OK, s.writer, SOON_MS);
+    scene_over(&s);
+}
+
+static int64_t read_until(void *arg, rdl_err_t *e)
+{
+    const struct ends *end = arg;
+    int64_t rc = RDL_OK, rounds = 0;
+
+    do { /* once at least: the writers may be done before this thread has begun */
+        if ((rc = rdl_try_lock(end->r, 20000, RDL_LEASE_AUTO, e)) == RDL_OK) {
+            let_pass_ms(5);
+            rc = rdl_unlock(end->r, e);
+        }
+        rounds++;
+    } while (!__atomic_load_n(&tally.seen, __ATOMIC_RELAXED) && rc == RDL_OK);
+    return rc < 0 ? rc : rounds;
+}
+
+/* RW7, with readers that overlap without end in two processes' worth of clients. */
+Test(readwrite, RW7_preferred_writers_get_in_among_readers_without_end, .timeout = 60)
+{
+    enum { READERS = 6, WRITES = 20 };
+    const rdl_lock_options_t *options = LOCK_OPTIONS(.prefer_writers = true);
+    struct actor *readers[READERS];
+    rdl_client_t *client;
+    struct ends e, far;
+
+    client = open_two(options, &e, &far);
+    tally.seen = 0;
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = actor_new();
+        actor_call(readers[i], read_until, i % 2 == 0 ? &e : &far);
+    }
+    for (int i = 0; i < WRITES; i++) {
+        expect(RDL_OK, rdl_try_lock(e.w, 10000, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(e.w, &err));
+    }
+    __atomic_store_n(&tally.seen, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < READERS; i++) {
+        cr_assert_geq(actor_result(readers[i], 20000), 1);
+        actor_free(readers[i]);
+    }
+    cr_assert_eq(probe_keys(st.probe), 0);
+    close_two(client, e, far);
+}
+
+Test(readwrite, preference_is_for_read_write_locks_and_for_all_handles_of_a_name)
+{
+    rdl_lock_t *lock = NULL;
+    struct ends e;
+
+    stage_open(&st);
+    e = both(st.client, LOCK_OPTIONS(.prefer_writers = true));
+    expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, NULL, &lock, &err));
+    expect(RDL_EINVAL,
+           rdl_read_lock(st.client, NAME, LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 5000), &lock, &err));
+    expect(RDL_EINVAL, rdl_read_lock(st.client, "x", LOCK_OPTIONS(.waiter_life_ms = 5000), &lock, &err));
+    expect(RDL_EINVAL,
+           rdl_read_lock(st.client, "x", LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 99), &lock, &err));
+    expect(RDL_EINVAL, rdl_fair_lock(st.client, "x", LOCK_OPTIONS(.prefer_writers = true), &lock, &err));
+    cr_assert(strstr(err.message, "prefer_writers") != NULL, "%s", err.message);
+    expect(RDL_EINVAL, rdl_multi_lock(&e.w, 1, LOCK_OPTIONS(.prefer_writers = true), &lock, &err));
+    cr_assert_null(lock);
     done_with(e);
 }

@@ -1,5 +1,6 @@
 /* test_reentrant.c - the reentrant lock by itself: what it leaves at the server, what its verbs answer, and that it excludes.
- * What happens around it has programs of its own: waiters, watchdog, connection, doubt. */
+ * What it has in common with every other type is in
+ * test_types.c; what happens around it has programs of its own: waiters, watchdog, connection, doubt. */
 #include "tests/live/live.h"
 
 #define NAME "orders:42"
@@ -110,45 +111,6 @@ Test(reentrant, takes_the_longest_lease_of_nested_holds)
     rdl_lock_free(lock);
 }
 
-/* T2 */
-Test(reentrant, is_held_by_the_holder_alone)
-{
-    struct actor *rival = actor_new();
-    rdl_client_t *other;
-    rdl_lock_t *lock, *same, *elsewhere;
-
-    stage_open(&st);
-    other = client_open(stage_uri(&st), NULL);
-    lock = reentrant(st.client, NAME, NULL);
-    same = reentrant(st.client, NAME, NULL);
-    elsewhere = reentrant(other, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(rival, same, 0, LEASE_MS);
-    expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
-    expect_err_names(actor_error(rival), RDL_ETIMEDOUT, NAME);
-    actor_unlock(rival, same);
-    expect_result(RDL_ENOTOWNER, rival, SOON_MS);
-    expect(RDL_ETIMEDOUT, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
-    expect(1, rdl_is_held(lock, &err));
-    expect(1, rdl_is_held(same, &err)); /* a handle is a lock: same owner, same hold */
-    expect(0, rdl_is_held(elsewhere, &err));
-    expect(0, rdl_hold_count(elsewhere, &err));
-    expect(RDL_NOT_HELD, rdl_hold_state(elsewhere, &err));
-    expect(RDL_HELD, rdl_hold_state(lock, &err));
-    expect(1, rdl_is_locked(elsewhere, &err));
-    expect_between(LEASE_MS - 1000, rdl_remaining_ms(elsewhere, &err), LEASE_MS);
-    expect(RDL_OK, rdl_unlock(same, &err));
-    expect(0, rdl_is_locked(elsewhere, &err));
-    expect(0, rdl_remaining_ms(elsewhere, &err));
-    expect(RDL_OK, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(elsewhere, &err));
-    actor_free(rival);
-    rdl_lock_free(lock);
-    rdl_lock_free(same);
-    rdl_lock_free(elsewhere);
-    rdl_client_close(other);
-}
-
 Test(reentrant, refuses_the_same_name_under_another_type_or_with_other_options)
 {
     rdl_lock_t *lock, *other = NULL;
@@ -165,92 +127,11 @@ Test(reentrant, refuses_the_same_name_under_another_type_or_with_other_options)
     rdl_lock_free(other);
 }
 
-/* T5 */
-Test(reentrant, tells_not_held_from_no_longer_held_and_forgets_either_way)
+Test(reentrant, refuses_options_out_of_range)
 {
-    rdl_lock_t *lock;
+    rdl_lock_t *other = NULL;
 
     stage_open(&st);
-    lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
-    expect_err_names(&err, RDL_ENOTOWNER, NAME);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    (void)probe_int(st.probe, "DEL " NAME);
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect_err_names(&err, RDL_ELOST, NAME);
-    expect(0, rdl_is_held(lock, &err));
-    expect(0, rdl_hold_count(lock, &err));
-    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
-}
-
-/* T6 */
-Test(reentrant, extends_to_at_least_what_was_asked_and_adds_nothing)
-{
-    rdl_lock_t *lock;
-
-    stage_open(&st);
-    lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 0, 2000, &err));
-    expect(RDL_OK, rdl_extend(lock, 5000, &err));
-    expect_between(4500, probe_int(st.probe, "PTTL " NAME), 5000);
-    expect_between(4400, rdl_remaining_ms(lock, &err), 5000);
-    expect(RDL_OK, rdl_extend(lock, 1000, &err));
-    expect_between(4000, probe_int(st.probe, "PTTL " NAME), 5000);
-    expect_between(4000, rdl_remaining_ms(lock, &err), 5000);
-    expect(RDL_OK, rdl_extend(lock, 5000, &err));
-    expect_between(4500, probe_int(st.probe, "PTTL " NAME), 5000);
-    expect(1, rdl_hold_count(lock, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
-}
-
-/* T6 */
-Test(reentrant, refuses_to_extend_what_is_unlocked_foreign_or_lost_in_different_ways)
-{
-    rdl_lock_t *lock;
-
-    stage_open(&st);
-    lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_ENOTOWNER, rdl_extend(lock, LEASE_MS, &err));
-    foreign_take(st.probe, NAME, LEASE_MS);
-    expect(RDL_ENOTOWNER, rdl_extend(lock, LEASE_MS, &err));
-    foreign_release(st.probe, NAME);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    (void)probe_int(st.probe, "DEL " NAME);
-    expect(RDL_ELOST, rdl_extend(lock, LEASE_MS, &err));
-    expect(RDL_ELOST, rdl_is_held(lock, &err));
-    expect(RDL_LOST, rdl_hold_state(lock, &err));
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    cr_assert_eq(probe_keys(st.probe), 0);
-    rdl_lock_free(lock);
-}
-
-/* Q5, for every verb that takes a number. */
-Test(reentrant, refuses_numbers_out_of_range_and_leaves_no_key)
-{
-    static const int64_t bad_leases[] = {0,         -1,           INT64_C(-30000), RDL_LEASE_MAX_MS + 1, INT64_C(1) << 41,
-                                         INT64_MAX, INT64_MIN + 1};
-    static const int64_t bad_waits[] = {-1, INT64_MIN, -RDL_LEASE_MAX_MS};
-    rdl_lock_t *lock, *other = NULL;
-
-    stage_open(&st);
-    lock = reentrant(st.client, NAME, NULL);
-    for (size_t i = 0; i < sizeof bad_leases / sizeof *bad_leases; i++) {
-        expect(RDL_EINVAL, rdl_try_lock(lock, 0, bad_leases[i], &err));
-        expect(RDL_EINVAL, rdl_lock(lock, bad_leases[i], &err));
-        expect(RDL_EINVAL, rdl_try_lock_async(lock, NULL, 0, bad_leases[i], NULL, NULL, NULL, &err));
-    }
-    for (size_t i = 0; i < sizeof bad_waits / sizeof *bad_waits; i++)
-        expect(RDL_EINVAL, rdl_try_lock(lock, bad_waits[i], LEASE_MS, &err));
-    cr_assert_eq(probe_keys(st.probe), 0);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    for (size_t i = 0; i < sizeof bad_leases / sizeof *bad_leases; i++)
-        expect(RDL_EINVAL, rdl_extend(lock, bad_leases[i], &err));
-    expect_between(LEASE_MS - 1000, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
-    expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.retry = {.min_ms = -1}), &other, &err));
     expect(RDL_EINVAL,
            rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_RANDOM, .min_ms = 50, .max_ms = 10}),
@@ -259,7 +140,6 @@ Test(reentrant, refuses_numbers_out_of_range_and_leaves_no_key)
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.fencing = 77), &other, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", &(rdl_lock_options_t){.version = 99}, &other, &err));
     cr_assert_null(other);
-    rdl_lock_free(lock);
 }
 
 Test(reentrant, accepts_the_longest_and_the_shortest_lease)
@@ -348,50 +228,6 @@ Test(reentrant, has_no_token_when_it_was_made_without_fencing)
     rdl_lock_free(lock);
 }
 
-/* T3: a lease in fractions of a second is a lease. */
-Test(reentrant, lease_of_a_quarter_second_ends_after_a_quarter_second)
-{
-    rdl_client_t *other;
-    rdl_lock_t *lock, *elsewhere;
-    int64_t start;
-
-    stage_open(&st);
-    other = client_open(stage_uri(&st), NULL);
-    lock = reentrant(st.client, NAME, NULL);
-    elsewhere = reentrant(other, NAME, NULL);
-    start = now_ms();
-    expect(RDL_OK, rdl_try_lock(lock, 0, 250, &err));
-    expect(RDL_OK, rdl_try_lock(elsewhere, SOON_MS, LEASE_MS, &err));
-    /* from the local deadline on (2 ms and 1 % earlier), when the lost hold is released in case the server still has it */
-    expect_between(250 - 6, now_ms() - start, 250 + 400);
-    expect(RDL_ELOST, rdl_is_held(lock, &err));
-    expect(RDL_ELOST, rdl_try_lock(lock, 0, LEASE_MS, &err)); /* never a new lock in silence */
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect(0, rdl_is_held(lock, &err));
-    expect(RDL_OK, rdl_unlock(elsewhere, &err));
-    rdl_lock_free(lock);
-    rdl_lock_free(elsewhere);
-    rdl_client_close(other);
-}
-
-/* T8: even when nobody looked before. */
-Test(reentrant, release_of_an_expired_hold_says_lost_for_every_nested_count)
-{
-    rdl_lock_t *lock;
-
-    stage_open(&st);
-    lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 0, 100, &err));
-    expect(RDL_OK, rdl_try_lock(lock, 0, 100, &err));
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
-}
-
 /* ---- exclusion ------------------------------------------------------------------------------------------------------- */
 
 struct contest {
@@ -457,44 +293,6 @@ Test(reentrant, excludes_threads_of_two_clients_and_hands_out_growing_tokens)
     rdl_lock_free(locks[0]);
     rdl_lock_free(locks[1]);
     rdl_client_close(other);
-}
-
-/* T10 */
-Test(reentrant, hundred_concurrent_single_tries_have_one_winner)
-{
-    enum { ACTORS = 100, CLIENTS = 5 };
-    struct actor *actors[ACTORS];
-    rdl_client_t *clients[CLIENTS];
-    rdl_lock_t *locks[CLIENTS];
-    int winners = 0, winner = -1;
-
-    stage_open(&st);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_open(stage_uri(&st), NULL);
-        locks[i] = reentrant(clients[i], NAME, NULL);
-    }
-    for (int i = 0; i < ACTORS; i++)
-        actors[i] = actor_new();
-    for (int i = 0; i < ACTORS; i++)
-        actor_try_lock(actors[i], locks[i % CLIENTS], 0, LEASE_MS);
-    for (int i = 0; i < ACTORS; i++) {
-        int64_t rc = actor_result(actors[i], 20000);
-
-        cr_assert(rc == RDL_OK || rc == RDL_ETIMEDOUT, "%s", code_name(rc));
-        if (rc == RDL_OK) {
-            winners++;
-            winner = i;
-        }
-    }
-    cr_assert_eq(winners, 1);
-    actor_unlock(actors[winner], locks[winner % CLIENTS]);
-    expect_result(RDL_OK, actors[winner], SOON_MS);
-    for (int i = 0; i < ACTORS; i++)
-        actor_free(actors[i]);
-    for (int i = 0; i < CLIENTS; i++) {
-        rdl_lock_free(locks[i]);
-        rdl_client_close(clients[i]);
-    }
 }
 
 /* ---- beside a foreign client ----------------------------------------------------------------------------------------- */

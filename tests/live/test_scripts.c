@@ -56,6 +56,32 @@ Test(scripts, flush_under_a_held_lock_does_not_stop_its_renewal)
     rdl_lock_free(lock);
 }
 
+static void note(rdl_semaphore_t *s, int64_t result, const rdl_err_t *e, void *outcome)
+{
+    (void)s;
+    outcome_note(NULL, result, e, outcome);
+}
+
+/* The loop, which is alone with its request, looks for the answer before it sleeps. What it finds says that the script must be sent
+ * with its text, and nothing comes by any more that would remind it. */
+Test(scripts, script_is_sent_at_once_when_the_loop_itself_looked_for_the_answer)
+{
+    rdl_semaphore_t *s = NULL;
+
+    stage_open(&st, .client = OPTIONS(.poll_us = 1000, .command_timeout_ms = 20000));
+    left_behind = true; /* a semaphore stays */
+    expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &s, &err));
+    expect(1, rdl_semaphore_try_set_permits(s, 1000, &err));
+    for (int i = 0; i < 50; i++) {
+        struct outcome o = {0};
+
+        flush();
+        expect(RDL_OK, rdl_semaphore_try_acquire_async(s, NULL, 1, 0, note, &o, NULL, &err));
+        cr_assert_eq(outcome_wait(&o, 5000), RDL_OK);
+    }
+    rdl_semaphore_free(s);
+}
+
 Test(scripts, flush_while_a_waiter_sleeps_does_not_keep_it_out)
 {
     struct actor *waiter = actor_new();

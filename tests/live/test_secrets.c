@@ -95,12 +95,12 @@ Test(secrets, refused_credentials_are_not_quoted)
 
     open_server();
     uri = must_format("redis://app:" IN_URI "-wrong@127.0.0.1:%d", server_port(st.server));
-    cr_assert_eq(try_open(uri, NULL, NULL), RDL_ESERVER);
+    cr_assert_eq(try_open(uri, NULL, NULL), RDL_EAUTH);
     free(uri);
     uri = must_format("redis://nobody:" IN_URI "@127.0.0.1:%d", server_port(st.server));
-    cr_assert_eq(try_open(uri, NULL, NULL), RDL_ESERVER);
+    cr_assert_eq(try_open(uri, NULL, NULL), RDL_EAUTH);
     free(uri);
-    cr_assert_eq(try_open(server_uri(st.server), PASSWORD "-wrong", NULL), RDL_ESERVER);
+    cr_assert_eq(try_open(server_uri(st.server), PASSWORD "-wrong", NULL), RDL_EAUTH);
 }
 
 /* A life with trouble in it, all of it logged. */

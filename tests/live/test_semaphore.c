@@ -30,6 +30,17 @@ static rdl_semaphore_t *open_with(int64_t permits)
     return s;
 }
 
+static rdl_semaphore_t *open_fair(int64_t permits)
+{
+    rdl_semaphore_t *s;
+
+    stage_open(&st);
+    left_behind = true;
+    s = semaphore(st.client, true);
+    expect(1, rdl_semaphore_try_set_permits(s, permits, &err));
+    return s;
+}
+
 static rdl_semaphore_t *open_proxied(int64_t permits)
 {
     rdl_semaphore_t *s;
@@ -137,6 +148,30 @@ Test(semaphore, what_is_stored_under_the_name_and_is_no_count_is_reported)
     rdl_semaphore_free(s);
 }
 
+/* Nor do those who wait in vain leave guards behind. */
+Test(semaphore, many_takes_in_vain_leave_one_guard)
+{
+    enum { ROUNDS = 20 };
+    rdl_semaphore_t *s = open_fair(1);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct outcome o = {0};
+        rdl_op_t *op = NULL;
+
+        begin(s, 2, RDL_WAIT_FOREVER, &o, &op);
+        cr_assert(sleeps(1));
+        rdl_op_cancel(op);
+        cr_assert_eq(outcome_wait(&o, 1000), RDL_ECANCELED);
+        rdl_op_free(op);
+    }
+    for (int i = 0; i < ROUNDS; i++) { /* each takes one away */
+        expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 5000, &err));
+        expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
+    }
+    cr_assert_leq(probe_keys(st.probe), ROUNDS / 2);
+    rdl_semaphore_free(s);
+}
+
 /* A guard that was read is taken away by the next verb. */
 Test(semaphore, many_rounds_leave_one_guard)
 {
@@ -225,17 +260,6 @@ Test(semaphore, who_joins_sleepers_with_a_smaller_wish_is_let_in_at_once)
 
 /* ---- fair ---------------------------------------------------------------------------------------------------------------- */
 
-static rdl_semaphore_t *open_fair(int64_t permits)
-{
-    rdl_semaphore_t *s;
-
-    stage_open(&st);
-    left_behind = true;
-    s = semaphore(st.client, true);
-    expect(1, rdl_semaphore_try_set_permits(s, permits, &err));
-    return s;
-}
-
 Test(semaphore, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
 {
     rdl_semaphore_t *s = open_fair(0);
@@ -279,6 +303,33 @@ Test(semaphore, fair_processes_do_not_pass_each_other)
     cr_assert_eq(probe_int(st.probe, "ZCARD redlatch_semaphore_queue:{" NAME "}"), 0);
     rdl_semaphore_free(theirs);
     rdl_client_close(other);
+    rdl_semaphore_free(s);
+}
+
+static bool queue_has(int64_t processes)
+{
+    return WAIT_UNTIL(probe_int(st.probe, "ZCARD redlatch_semaphore_queue:{" NAME "}") == processes, SOON_MS);
+}
+
+/* The first to come has tried, and the second never has: the place is left by the last, whichever that is. */
+Test(semaphore, fair_process_of_which_nobody_waits_any_more_has_no_place_in_the_queue)
+{
+    rdl_semaphore_t *s = open_fair(1);
+    struct outcome o[2] = {{0}};
+    rdl_op_t *ops[2] = {NULL};
+
+    for (size_t i = 0; i < 2; i++) {
+        begin(s, 5, RDL_WAIT_FOREVER, &o[i], &ops[i]);
+        cr_assert(sleeps(1) && queue_has(1));
+    }
+    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(s, 1, 0, &err));
+    cr_assert(queue_has(1));
+    for (size_t i = 0; i < 2; i++) {
+        rdl_op_cancel(ops[i]);
+        cr_assert_eq(outcome_wait(&o[i], 1000), RDL_ECANCELED);
+        rdl_op_free(ops[i]);
+    }
+    cr_assert(queue_has(0));
     rdl_semaphore_free(s);
 }
 
@@ -371,6 +422,37 @@ Test(semaphore, release_whose_outcome_is_unknown_goes_on_once)
     proxy_let_go(st.proxy, held);
     cr_assert(WAIT_UNTIL(is_free(2), SOON_MS));
     expect(RDL_OK, rdl_semaphore_try_acquire(s, 2, 0, &err));
+    cr_assert(is_free(0));
+    rdl_semaphore_free(s);
+}
+
+/* The server has refused: a caller that tries again gives back once. What went on in the background would go before the look. */
+Test(semaphore, release_that_the_server_refused_does_not_go_on)
+{
+    rdl_semaphore_t *s = open_proxied(3);
+    struct outcome o = {0};
+
+    (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .command = "EVALSHA", .contains = NAME,
+                   .answer = "-OOM nothing left\r\n");
+    expect(RDL_ESERVER, rdl_semaphore_release(s, 1, &err));
+    expect(RDL_OK, rdl_semaphore_available_async(s, NULL, note, &o, NULL, &err));
+    cr_assert_eq(outcome_wait(&o, SOON_MS), 3);
+    expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
+    cr_assert(is_free(4));
+    rdl_semaphore_free(s);
+}
+
+/* An earlier sending may have run: what the server says to the repeat is not the outcome. */
+Test(semaphore, release_whose_repeat_is_refused_goes_on_once)
+{
+    rdl_semaphore_t *s = open_proxied(3);
+
+    (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .command = "EVALSHA", .contains = NAME, .nth = 2,
+                   .answer = "-OOM nothing left\r\n");
+    expect(RDL_EUNKNOWN, rdl_semaphore_release(s, 1, &err));
+    expect(4, rdl_semaphore_available(s, &err));
+    expect(RDL_OK, rdl_semaphore_try_acquire(s, 4, 0, &err));
     cr_assert(is_free(0));
     rdl_semaphore_free(s);
 }

@@ -28,35 +28,41 @@ static void take_and_end(rdl_lock_t *lock, int count, int64_t lease_ms)
 
 Test(thread_exit, hold_is_reported_once_and_not_renewed)
 {
-    rdl_lock_t *lock;
-
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
-    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
-    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
-    take_and_end(lock, 2, RDL_LEASE_AUTO);
-    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
-    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_THREAD_EXIT);
-    cr_assert_gt(losses_get(&losses, RDL_LOST)->token, 0);
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, LEASE_MS + 500));
-    let_pass_ms(LEASE_MS);
-    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
-    cr_assert_eq(probe_keys(st.probe), 0);
-    rdl_lock_free(lock);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
+
+        losses_init(&losses);
+        expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+        take_and_end(lock, kind->reentrant ? 2 : 1, RDL_LEASE_AUTO);
+        cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS), "%s", kind->type);
+        cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_THREAD_EXIT);
+        cr_assert_eq(losses_get(&losses, RDL_LOST)->token > 0, kind->members < 2, "%s",
+                     kind->type); /* a multi-lock has none */
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, LEASE_MS + 500), "%s", kind->type);
+        let_pass_ms(LEASE_MS);
+        cr_assert_eq(losses_count(&losses, RDL_LOST), 1, "%s", kind->type);
+        cr_assert_eq(lock_keys(st.probe, NAME), 0);
+        lock_over(st.probe, lock);
+    }
 }
 
 Test(thread_exit, lock_is_free_for_others_when_the_lease_has_run_out)
 {
-    rdl_lock_t *lock;
-    int64_t start;
-
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
-    lock = reentrant(st.client, NAME, NULL);
-    start = now_ms();
-    take_and_end(lock, 1, RDL_LEASE_AUTO);
-    expect(RDL_OK, rdl_try_lock(lock, 10000, RDL_LEASE_AUTO, &err));
-    expect_between(LEASE_MS / 2, now_ms() - start, 2 * LEASE_MS + 500);
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *next = kind->rival(st.client, NAME, NULL);
+        int64_t start = now_ms();
+
+        take_and_end(lock, 1, RDL_LEASE_AUTO);
+        expect(RDL_OK, rdl_try_lock(next, 10000, RDL_LEASE_AUTO, &err));
+        expect_between(LEASE_MS / 2, now_ms() - start, 2 * LEASE_MS + 500);
+        expect(RDL_OK, rdl_unlock(next, &err));
+        rdl_lock_free(next);
+        lock_over(st.probe, lock);
+    }
 }
 
 /* A later thread may get the same thread id and even the same stack: it is another owner. */
@@ -131,6 +137,109 @@ Test(thread_exit, hold_of_a_named_owner_outlives_the_thread)
     expect(RDL_OK, outcome_wait(&o, SOON_MS));
     rdl_owner_free(owner);
     rdl_lock_free(lock);
+}
+
+static int64_t unbind_owner(void *client, rdl_err_t *reterr)
+{
+    (void)reterr;
+    rdl_owner_unbind(client);
+    return RDL_OK;
+}
+
+/* A multi-lock of a member here and one in another client. In one of the two clients its thread acts as `owner`. */
+struct two_clients {
+    struct actor *thread;
+    rdl_client_t *other;
+    rdl_owner_t *owner;
+    rdl_lock_t *near, *far, *multi;
+};
+
+static void two_clients_open(struct two_clients *t, bool bound_at_home)
+{
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    t->other = client_open(stage_uri(&st), OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    t->near = reentrant(st.client, "near", NULL);
+    t->far = reentrant(t->other, "far", NULL);
+    expect(RDL_OK, rdl_multi_lock((rdl_lock_t *[]){t->near, t->far}, 2, NULL, &t->multi, &err));
+    expect(RDL_OK, rdl_on_lost(t->multi, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_owner_new(bound_at_home ? st.client : t->other, &t->owner, &err));
+    t->thread = actor_new();
+    actor_call(t->thread, bind_owner, t->owner);
+    expect_result(RDL_OK, t->thread, SOON_MS);
+    for (int i = 0; i < 2; i++) {
+        actor_try_lock(t->thread, t->multi, 0, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, t->thread, SOON_MS);
+    }
+}
+
+/* Of what the composite took nothing is held on for nobody. */
+static void expect_all_let_go(void)
+{
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS far") == 0, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS near") == 0, LEASE_MS + 500));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_THREAD_EXIT);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+}
+
+static void two_clients_close(struct two_clients *t)
+{
+    rdl_lock_free(t->multi);
+    rdl_lock_free(t->near);
+    rdl_lock_free(t->far);
+    rdl_client_close(t->other);
+}
+
+Test(thread_exit, member_that_a_named_owner_took_for_the_thread_is_given_back)
+{
+    struct two_clients t;
+
+    two_clients_open(&t, false);
+    actor_free(t.thread);
+    expect_all_let_go();
+    rdl_owner_free(t.owner);
+    two_clients_close(&t);
+}
+
+Test(thread_exit, member_that_a_thread_took_for_a_freed_owner_is_given_back)
+{
+    struct two_clients t;
+
+    two_clients_open(&t, true);
+    actor_call(t.thread, unbind_owner, st.client);
+    expect_result(RDL_OK, t.thread, SOON_MS);
+    rdl_owner_free(t.owner);
+    expect_all_let_go();
+    actor_free(t.thread);
+    two_clients_close(&t);
+}
+
+/* What both its owners held ends with its lease, and not before: somebody may still be working under it. */
+Test(thread_exit, members_that_the_thread_itself_took_run_out)
+{
+    struct actor *actor = actor_new();
+    rdl_lock_t *near, *far, *multi = NULL;
+    rdl_client_t *other;
+    int64_t start;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    other = client_open(stage_uri(&st), OPTIONS(.watchdog_lease_ms = LEASE_MS));
+    near = write_end(st.client, "near", NULL);
+    far = write_end(other, "far", NULL);
+    expect(RDL_OK, rdl_multi_lock((rdl_lock_t *[]){far, near}, 2, NULL, &multi, &err));
+    expect(RDL_OK, rdl_on_lost(multi, losses_note, &losses, &err));
+    start = now_ms();
+    actor_try_lock(actor, multi, 0, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, actor, SOON_MS);
+    actor_free(actor);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 2 * LEASE_MS + 500));
+    cr_assert_geq(now_ms() - start, LEASE_MS / 2);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert_str_eq(strrchr(losses_get(&losses, RDL_LOST)->owner, ':'), ":write"); /* a member's, as on the wire */
+    rdl_lock_free(multi);
+    rdl_lock_free(near);
+    rdl_lock_free(far);
+    rdl_client_close(other);
 }
 
 /* The client may be gone before the thread ends, and the other way round: neither crashes. */

@@ -414,3 +414,49 @@ Test(waiters, channels_are_counted_and_given_back)
         rdl_lock_free(locks[i]);
     }
 }
+
+/* ---- a subscription that is refused for a while --------------------------------------------------------------------------- */
+
+static struct probe *make_busy(void)
+{
+    struct probe *busy = probe_open(st.server);
+
+    probe_send(busy, "EVAL 'while true do end' 0");
+    cr_assert(WAIT_UNTIL(probe_ask(st.probe, "GET x")->kind == REPLY_ERROR, SOON_MS));
+    return busy;
+}
+
+static void end_busy(struct probe *busy)
+{
+    (void)probe_text(st.probe, "SCRIPT KILL");
+    cr_assert_not_null(probe_next(busy, SOON_MS));
+    probe_close(busy);
+}
+
+/* A server that is busy with somebody's script says so to whoever subscribes, and is not busy for ever. */
+Test(waiters, subscription_that_a_busy_server_refused_is_asked_for_again_soon)
+{
+    struct actor *waiter = actor_new();
+    struct probe *busy;
+    rdl_lock_t *lock;
+    char *channel = channel_of(NAME);
+    int asked, answered;
+
+    stage_open(&st, .proxied = true, .server = {.config = "lua-time-limit 20"});
+    lock = reentrant(st.client, NAME, NULL);
+    foreign_take(st.probe, NAME, 30000);
+    asked = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "SUBSCRIBE");
+    answered = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "SUBSCRIBE");
+    actor_try_lock(waiter, lock, 25000, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, asked, 1, SOON_MS));
+    busy = make_busy();
+    proxy_let_go(st.proxy, asked);
+    cr_assert(proxy_wait(st.proxy, answered, 1, SOON_MS));
+    end_busy(busy);
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, 3000), "nobody asks again");
+    cr_assert_eq(foreign_release(st.probe, NAME), 1);
+    expect_lock_and_unlock(waiter, lock, 1000);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    free(channel);
+}

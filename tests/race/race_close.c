@@ -98,9 +98,10 @@ static void live_once(struct stage *st, unsigned *random, bool dispatching)
     atomic_store(&life.closed, false);
     atomic_store(&life.started, 0);
     atomic_store(&life.called, 0);
-    life.client =
-        client_open(server_uri(st->server), OPTIONS(.watchdog_lease_ms = 60, .close_timeout_ms = 500,
-                                                    .dispatch = dispatching ? RDL_DISPATCH_FD : RDL_DISPATCH_LOOP));
+    life.client = client_open(server_uri(st->server),
+                              OPTIONS(.watchdog_lease_ms = 60, .close_timeout_ms = race_below(random, 2) ? 500 : 1,
+                                      .connections = race_below(random, 2) ? 1 : 4,
+                                      .dispatch = dispatching ? RDL_DISPATCH_FD : RDL_DISPATCH_LOOP));
     life.locks[0] = reentrant(life.client, "closing0", NULL);
     life.locks[1] = simple(life.client, "closing1", NULL);
     life.locks[2] = reentrant(life.client, "closing2", NULL);

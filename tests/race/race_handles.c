@@ -96,15 +96,7 @@ static void *live_shortly(void *arg)
 
 static void *follow_each_other(void *arg)
 {
-    struct race_thread *t = arg;
-
-    while (!atomic_load(&over)) {
-        struct race_thread next = {.number = t->number, .random = (unsigned)rand_r(&t->random)};
-
-        if (pthread_create(&next.id, NULL, live_shortly, &next) != 0)
-            die("cannot start a thread");
-        pthread_join(next.id, NULL);
-    }
+    race_lives(arg, live_shortly, &over);
     return NULL;
 }
 

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #define FAULTS_MAX 2
-#define CONNS (2 + FAULTS_MAX) /* one for renewals, the first, and one more after each fault */
-#define RENEWALS 0             /* the connection for renewals */
+#define RENEWALS 0 /* the connection for renewals; there is one more after each fault */
 #define FIRST_CONN 1
-#define QUEUE_MAX 4
+#define QUEUE_MAX 8      /* requests of an owner that were not run */
 #define RIVAL OWNERS_MAX /* the rival's place among the owners */
 #define RIVAL_LEASE 2
 #define RIVAL_NUMBER 1
@@ -29,16 +28,20 @@ enum request_kind {
     REQUEST_KILL, /* of the connection `number` */
     REQUEST_PEER_RENEW,
     REQUEST_GIVE,
+    REQUEST_DRAIN,
+    REQUEST_SET,
 };
 
 struct request {
     uint8_t kind;
     uint8_t end;
-    uint8_t number; /* n */
-    uint8_t mate;   /* n of the owner's hold of the other end, which lets it in; 0: none */
-    uint8_t count;  /* wanted, or to be left */
-    uint8_t lease;  /* in ticks */
-    uint8_t sent;   /* at which tick */
+    uint8_t conn;    /* that it is sent on */
+    uint8_t number;  /* n */
+    uint8_t mate;    /* n of the owner's hold of the other end, which lets it in; 0: none */
+    uint8_t count;   /* wanted, or to be left */
+    uint8_t lease;   /* in ticks */
+    uint8_t sent;    /* at which tick */
+    uint8_t sending; /* of a take that may wait in a queue: which of its call */
 };
 
 enum {
@@ -66,9 +69,12 @@ struct owner {
     uint8_t drawn;  /* the last n */
     uint8_t end;    /* at which the last lock() is, or was */
     struct end ends[LOCK_ENDS];
+    uint8_t sendings; /* of the call's takes, and the tick of the last */
+    uint8_t last_sent;
+    struct grant told; /* a message that was not read yet; only number and sending */
     struct request wait;
-    uint8_t queued[CONNS];
-    struct request queue[CONNS][QUEUE_MAX];
+    uint8_t queued;
+    struct request queue[QUEUE_MAX]; /* by connection, and in the order of each */
 };
 
 struct state {
@@ -114,16 +120,21 @@ static struct effect run_request(const struct world *w, struct state *s, size_t 
                                                       [REQUEST_RELEASE] = {LOCK_RELEASE, LOCK_READ_RELEASE},
                                                       [REQUEST_RENEW] = {LOCK_RENEW, LOCK_READ_RENEW},
                                                       [REQUEST_PEER_RENEW] = {LOCK_PEER_RENEW, LOCK_PEER_RENEW},
-                                                      [REQUEST_GIVE] = {LOCK_GIVE}};
+                                                      [REQUEST_GIVE] = {LOCK_GIVE},
+                                                      [REQUEST_DRAIN] = {LOCK_DRAIN},
+                                                      [REQUEST_SET] = {LOCK_SET}};
     struct image_command command = {.verb = VERBS[r->kind][r->end],
                                     .holder = (uint8_t)holder,
                                     .number = r->number,
                                     .mate = r->mate,
                                     .count = r->count,
+                                    .sending = r->sending,
                                     .lease = r->lease};
     struct effect effect = image_apply(w->images, image_of(s), &command);
 
     set_image(s, effect.image);
+    if (effect.grant.holder > 0 && effect.grant.holder <= w->owners)
+        s->owners[effect.grant.holder - 1].told = effect.grant;
     if ((w->scenario->checks & CHECK_MODEL) != 0)
         s->unlike_model |= effect.unlike_reference;
     return effect;
@@ -141,37 +152,49 @@ static bool is_waiting(const struct owner *o)
 
 static bool is_take(const struct request *r)
 {
-    return r->kind == REQUEST_TAKE || r->kind == REQUEST_FIRST_TRY;
+    return r->kind == REQUEST_TAKE || r->kind == REQUEST_FIRST_TRY || r->kind == REQUEST_DRAIN;
 }
 
-static void send(struct owner *o, unsigned conn, struct request r)
+static void send(struct owner *o, struct request r)
 {
-    if (o->queued[conn] == QUEUE_MAX)
-        die("enumeration: more than %d requests on one connection", QUEUE_MAX);
-    o->queue[conn][o->queued[conn]++] = r;
+    size_t at = o->queued;
+
+    if (o->queued++ == QUEUE_MAX)
+        die("enumeration: more than %d requests of an owner", QUEUE_MAX);
+    for (; at > 0 && o->queue[at - 1].conn > r.conn; at--)
+        o->queue[at] = o->queue[at - 1];
+    o->queue[at] = r;
 }
 
-static struct request unsend(struct owner *o, unsigned conn)
+static struct request unsend(struct owner *o, size_t at)
 {
-    struct request head = o->queue[conn][0];
+    struct request r = o->queue[at];
 
-    memmove(&o->queue[conn][0], &o->queue[conn][1], (QUEUE_MAX - 1) * sizeof head);
-    o->queue[conn][QUEUE_MAX - 1] = (struct request){0};
-    o->queued[conn]--;
-    return head;
+    o->queued--;
+    memmove(&o->queue[at], &o->queue[at + 1], (o->queued - at) * sizeof r);
+    o->queue[o->queued] = (struct request){0};
+    return r;
 }
 
 static void kill_conn(struct owner *o, unsigned conn)
 {
-    memset(o->queue[conn], 0, sizeof o->queue[conn]);
-    o->queued[conn] = 0;
+    for (size_t i = o->queued; i-- > 0;)
+        if (o->queue[i].conn == conn)
+            (void)unsend(o, i);
     o->killed |= (uint8_t)(1u << conn);
+}
+
+/* Is it the next that the server runs of its connection? */
+static bool is_first(const struct owner *o, size_t at)
+{
+    return at == 0 || o->queue[at - 1].conn != o->queue[at].conn;
 }
 
 /* Wait for the answer to `r`, which goes out on the owner's connection. */
 static void ask(struct owner *o, struct request r)
 {
-    send(o, o->conn, r);
+    r.conn = o->conn;
+    send(o, r);
     o->wait = r;
 }
 
@@ -203,7 +226,8 @@ struct text {
 /* A request, if anybody reads it. */
 static struct text show(const struct world *w, const struct search *search, size_t owner, const struct request *r)
 {
-    static const char *const NAMES[] = {"nothing", "first try", "take", "release", "renew", "kill", "peer's renew", "give"};
+    static const char *const NAMES[] = {"nothing", "first try",    "take", "release", "renew",
+                                        "kill",    "peer's renew", "give", "drain",   "set"};
     struct text text;
     char name[LOCK_OWNER_SIZE];
 
@@ -285,15 +309,15 @@ static uint8_t confirmed_until(const struct world *w, const struct request *r)
 }
 
 static void read_take_reply(const struct world *w, struct owner *o, const struct program *p, const struct request *r,
-                            enum lock_outcome outcome)
+                            const struct effect *effect)
 {
     struct end *end = &o->ends[r->end];
 
-    switch (outcome) {
+    switch (effect->outcome) {
     case LOCK_TAKEN:
     case LOCK_HELD_ALREADY:
         o->flags &= (uint8_t)~IN_CALL;
-        end->count = (uint8_t)(counts(w) ? end->count + r->count : r->count);
+        end->count = (uint8_t)(counts(w) ? end->count + effect->taken : r->count);
         end->deadline = later(r->count > 1 ? end->deadline : 0, confirmed_until(w, r));
         o->pc++;
         break;
@@ -311,7 +335,7 @@ static void read_take_reply(const struct world *w, struct owner *o, const struct
 }
 
 static void read_reply(const struct world *w, struct owner *o, const struct program *p, const struct request *r,
-                       enum lock_outcome outcome)
+                       const struct effect *effect)
 {
     struct end *end = &o->ends[r->end];
 
@@ -319,7 +343,11 @@ static void read_reply(const struct world *w, struct owner *o, const struct prog
     switch (r->kind) {
     case REQUEST_FIRST_TRY:
     case REQUEST_TAKE:
-        read_take_reply(w, o, p, r, outcome);
+    case REQUEST_DRAIN:
+        read_take_reply(w, o, p, r, effect);
+        break;
+    case REQUEST_SET:
+        o->pc++;
         break;
     case REQUEST_RELEASE:
         end->count = r->count;
@@ -332,7 +360,7 @@ static void read_reply(const struct world *w, struct owner *o, const struct prog
         o->pc++;
         break;
     default:
-        end->deadline = outcome == LOCK_RENEWED ? later(end->deadline, confirmed_until(w, r)) : 0;
+        end->deadline = effect->outcome == LOCK_RENEWED ? later(end->deadline, confirmed_until(w, r)) : 0;
         o->pc++;
         break;
     }
@@ -392,8 +420,17 @@ static struct request next_request(const struct world *w, struct owner *o, const
             r.count--;
         if (counts(w)) {
             r.number = draw_number(w, o);
-            r.count = (uint8_t)op->amount;
+            r.count = op->amount > 0 ? (uint8_t)op->amount : end->count;
         }
+        break;
+    case OP_DRAIN:
+        r.kind = REQUEST_DRAIN;
+        r.count = 0;
+        break;
+    case OP_SET:
+        r.kind = REQUEST_SET;
+        r.number = draw_number(w, o);
+        r.count = (uint8_t)op->amount;
         break;
     default:
         r.kind = REQUEST_RENEW;
@@ -407,6 +444,16 @@ static void begin_call(const struct world *w, struct owner *o, uint8_t end)
     o->end = end;
     o->ends[end] = (struct end){.number = draw_number(w, o), .count = counts(w) ? o->ends[end].count : 0};
     o->flags = (o->flags | IN_CALL) & (uint8_t)~IN_DOUBT;
+    o->sendings = o->last_sent = 0;
+}
+
+/* A take that may wait in a queue says which sending it is. */
+static void count_sending(const struct world *w, struct owner *o, struct request *r)
+{
+    if (w->scenario->type->waits == NULL || r->kind != REQUEST_TAKE || r->count > 1)
+        return;
+    r->sending = ++o->sendings;
+    o->last_sent = r->sent;
 }
 
 /* The program's next verb goes out. Nobody waits for a renewal. */
@@ -417,20 +464,32 @@ static void send_next(const struct world *w, struct state *t, size_t i, const st
     unsigned conn = op->kind == OP_RENEW ? RENEWALS : o->conn;
 
     if (op->kind == OP_RENEW) {
-        send(o, conn, r);
+        r.conn = RENEWALS;
+        send(o, r);
         o->pc++;
     } else {
         if (op->kind == OP_UNLOCK && !counts(w) && o->ends[op->end].count == 1)
             o->ends[op->end].deadline = 0; /* given up from now on, whatever is answered */
+        count_sending(w, o, &r);
         ask(o, r);
     }
     search_reach(search, t, "%c sends %s on c%u", (char)('A' + i), show(w, search, i, &r).at, conn);
 }
 
-/* The end whose hold has run out when the operation needs it; LOCK_ENDS: none. A lock() needs what is held of the other. */
+static bool begins_call(const struct op *op)
+{
+    return op->kind == OP_LOCK || op->kind == OP_DRAIN;
+}
+
+static bool needs_hold(const struct op *op)
+{
+    return !begins_call(op) && op->kind != OP_SET && op->kind != OP_END;
+}
+
+/* The end whose hold has run out when the operation needs it; LOCK_ENDS: none. Others need what is held of any. */
 static uint8_t lapsed_end(const struct owner *o, const struct op *op, unsigned now)
 {
-    uint8_t end = op->kind != OP_LOCK ? (uint8_t)op->end : held_end(o);
+    uint8_t end = needs_hold(op) ? (uint8_t)op->end : held_end(o);
 
     return end != LOCK_ENDS && o->ends[end].deadline <= now ? end : LOCK_ENDS;
 }
@@ -464,13 +523,13 @@ static void expand_program(struct world *w, const struct state *s, size_t i, str
     if (o->pc == PC_UNDO) {
         ask(o, last_release(o, p, o->end, now));
         search_reach(search, &t, "%c gives up, undoes its take on c%u", who, o->conn);
-    } else if (op->kind == OP_END || (op->kind != OP_LOCK && o->ends[op->end].count == 0)) {
+    } else if (op->kind == OP_END || (needs_hold(op) && o->ends[op->end].count == 0)) {
         expand_end(w, &t, i, search);
     } else if (lapsed != LOCK_ENDS) {
         ask(o, last_release(o, p, lapsed, now));
         search_reach(search, &t, "%c has lost its hold, tidies up on c%u", who, o->conn);
     } else {
-        if (op->kind == OP_LOCK && (o->flags & IN_CALL) == 0)
+        if (begins_call(op) && (o->flags & IN_CALL) == 0)
             begin_call(w, o, (uint8_t)op->end);
         send_next(w, &t, i, op, search);
     }
@@ -486,13 +545,14 @@ static void read_renewal(const struct world *w, struct owner *o, const struct re
         end->deadline = later(end->deadline, confirmed_until(w, r));
 }
 
-/* The server runs the first request of a connection. */
-static void expand_server(struct world *w, const struct state *s, size_t i, unsigned conn, struct search *search)
+/* The server runs the first request of a connection, the owner's at-th. */
+static void expand_server(struct world *w, const struct state *s, size_t i, size_t at, struct search *search)
 {
     char who = (char)('A' + i);
     struct state t = *s;
     struct owner *o = &t.owners[i];
-    struct request r = unsend(o, conn);
+    struct request r = unsend(o, at);
+    unsigned conn = r.conn;
     struct effect effect;
     bool waited_for;
 
@@ -513,7 +573,7 @@ static void expand_server(struct world *w, const struct state *s, size_t i, unsi
             search_reach(search, &lost, "server: %c's c%u: %s -> %s; the reply is lost", who, conn,
                          show(w, search, i, &r).at, outcome_name(effect.outcome));
         }
-        read_reply(w, o, w->scenario->owners[i], &r, effect.outcome);
+        read_reply(w, o, w->scenario->owners[i], &r, &effect);
     }
     search_reach(search, &t, "server: %c's c%u: %s -> %s%s", who, conn, show(w, search, i, &r).at,
                  outcome_name(effect.outcome), waited_for ? ", read" : "");
@@ -530,7 +590,7 @@ static void reconnect(const struct world *w, struct owner *o)
     if (is_take(&o->wait))
         o->flags |= IN_DOUBT;
     for (unsigned conn = first; conn < o->conn; conn++)
-        send(o, o->conn, (struct request){.kind = REQUEST_KILL, .number = (uint8_t)conn});
+        send(o, (struct request){.kind = REQUEST_KILL, .conn = o->conn, .number = (uint8_t)conn});
 }
 
 /* Give a nested take up: back to the confirmed count, and on with the program after it. */
@@ -572,6 +632,7 @@ static void expand_drop(struct world *w, const struct state *s, size_t i, struct
     again.sent = (uint8_t)now;
     if (again.kind == REQUEST_FIRST_TRY)
         again.kind = REQUEST_TAKE;
+    count_sending(w, o, &again);
     ask(o, again);
     search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(w, search, i, &again).at, o->conn);
 }
@@ -594,15 +655,48 @@ static void expand_late(struct world *w, const struct state *s, size_t i, struct
     }
 }
 
+/* Until when the hold is valid that the message tells of; 0: the message is about something else. */
+static unsigned granted_until(const struct world *w, const struct owner *o, unsigned lease, unsigned now)
+{
+    enum grant_rule rule = w->scenario->rules->grant;
+    unsigned life = (unsigned)w->scenario->type->life;
+    unsigned sure = lease < life || rule == GRANT_FOR_WHOLE_LEASE ? lease : life;
+
+    if (o->told.number != o->ends[o->end].number || (o->told.sending != o->sendings && rule != GRANT_OF_ANY_SENDING))
+        return 0;
+    return (rule == GRANT_FROM_READING ? now : o->last_sent) + sure;
+}
+
+/* The owner reads that it was granted the lock. */
+static void expand_told(struct world *w, const struct state *s, size_t i, struct search *search)
+{
+    struct state t = *s;
+    struct owner *o = &t.owners[i];
+    unsigned now = now_of(w, s), until = 0;
+
+    if ((o->flags & IN_CALL) != 0 && o->pc != PC_UNDO)
+        until = granted_until(w, o, (unsigned)w->scenario->owners[i]->ops[o->pc].lease, now);
+    o->told = (struct grant){0};
+    if (until > now) {
+        o->flags &= (uint8_t)~IN_CALL;
+        o->ends[o->end].count = 1;
+        o->ends[o->end].deadline = (uint8_t)until;
+        o->pc++;
+    }
+    search_reach(search, &t, "%c reads that the lock is its%s", (char)('A' + i), until > now ? "" : ", to no use");
+}
+
 static void expand_owner(struct world *w, const struct state *s, size_t i, struct search *search)
 {
     const struct owner *o = &s->owners[i];
 
     if ((o->flags & DONE) == 0 && !is_waiting(o))
         expand_program(w, s, i, search);
-    for (unsigned conn = 0; conn < CONNS; conn++)
-        if (o->queued[conn] > 0)
-            expand_server(w, s, i, conn, search);
+    if (o->told.number > 0 && !is_waiting(o))
+        expand_told(w, s, i, search);
+    for (size_t at = 0; at < o->queued; at++)
+        if (is_first(o, at))
+            expand_server(w, s, i, at, search);
     if (!is_waiting(o) || s->faults == 0)
         return;
     expand_drop(w, s, i, search);
@@ -688,6 +782,12 @@ static void believe(struct beliefs *b, unsigned owner, enum lock_end end, unsign
     b->alone |= end == LOCK_ONE;
 }
 
+/* Of a lock that counts. */
+static int most(const struct world *w)
+{
+    return w->scenario->type->most > 0 ? w->scenario->type->most : w->scenario->type->stock;
+}
+
 static const char *unsafe(const struct world *w, const struct state *s)
 {
     unsigned now = now_of(w, s);
@@ -702,7 +802,7 @@ static const char *unsafe(const struct world *w, const struct state *s)
     if ((b.holds & ~image_holds(w->images, image_of(s))) != 0)
         return "GONE";
     if (w->scenario->type->stock > 0)
-        return b.count > w->scenario->type->stock ? "OVER" : NULL;
+        return b.count > most(w) ? "OVER" : NULL;
     return b.alone && (b.owners & (b.owners - 1)) != 0 ? "BOTH" : NULL;
 }
 
@@ -714,10 +814,7 @@ static int owned(const struct owner *o)
 
 static bool is_quiet(const struct owner *o)
 {
-    for (unsigned conn = 0; conn < CONNS; conn++)
-        if (o->queued[conn] > 0)
-            return false;
-    return !is_waiting(o) && (o->flags & IN_CALL) == 0 && o->pc != PC_UNDO;
+    return o->queued == 0 && !is_waiting(o) && (o->flags & IN_CALL) == 0 && o->pc != PC_UNDO;
 }
 
 /* Of a lock that counts: what is left, and what the owners have, is what there is. */
@@ -733,6 +830,8 @@ static const char *miscounted(const struct world *w, const struct state *s)
     }
     if ((checks & CHECK_SAFETY) != 0 && sum > w->scenario->type->stock)
         return "OVER";
+    if (w->scenario->type->bare && !image_has_number(w->images, image_of(s)))
+        quiet = false; /* nobody has said yet how many there are */
     return (checks & CHECK_ZOMBIE) != 0 && quiet && sum != w->scenario->type->stock ? "LEAK" : NULL;
 }
 
@@ -754,8 +853,19 @@ static const char *zombie(const struct world *w, const struct state *s)
         for (unsigned end = 0; end < LOCK_ENDS; end++)
             if (accounts_for(&s->owners[i], end))
                 accounted |= hold_bit(i, (enum lock_end)end, s->owners[i].ends[end].number);
-    known = image_holds(w->images, image_of(s)) | image_places(w->images, image_of(s));
+    known = image_holds(w->images, image_of(s)) | (w->scenario->type->turns ? 0 : image_places(w->images, image_of(s)));
     return (known & ~accounted) != 0 ? "ZOMBIE" : NULL;
+}
+
+/* A place that is its owner's, whatever the number. */
+static const char *stray_place(const struct world *w, const struct state *s)
+{
+    uint64_t places = image_places(w->images, image_of(s));
+
+    for (unsigned i = 0; i < w->owners; i++)
+        if ((places & hold_bit(i, LOCK_ONE, 1)) != 0 && is_quiet(&s->owners[i]))
+            return "ZOMBIE";
+    return NULL;
 }
 
 static const char *wrong(void *arg, const void *bytes)
@@ -771,6 +881,8 @@ static const char *wrong(void *arg, const void *bytes)
         verdict = unsafe(w, s);
     if (verdict == NULL && !counts(w) && (checks & CHECK_ZOMBIE) != 0)
         verdict = zombie(w, s);
+    if (verdict == NULL && w->scenario->type->turns && (checks & CHECK_ZOMBIE) != 0)
+        verdict = stray_place(w, s);
     if (verdict == NULL && (checks & CHECK_MODEL) != 0 && s->unlike_model)
         verdict = "MODEL";
     return verdict;

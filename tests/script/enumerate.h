@@ -14,6 +14,8 @@
  *     up a take by releasing it. What was sent on the old one may still run at any later time, unless a CLIENT KILL came
  *     before it. Which connections the new one kills is a rule;
  *     with `gives_up_live`, the owner no longer waits for a take, and releases it on the same connection.
+ *   A message tells an owner that it was granted the lock: it is read at any later time when the owner waits for no reply, or
+ *   never. Other messages need not be: who waits may look whenever it likes.
  *   Time passes in ticks, at any moment. A rival takes the lock and gives it back, at any moment, without faults. One that
  *   reads may be another implementation's, whose watchdog speaks a planted script, and which dies without giving back.
  *   At the end of its program, and when a verb finds its hold lost, an owner gives back all that it still has.
@@ -44,11 +46,20 @@ enum close_rule {
     CLOSE_KILLS_ALL,  /* or all that were left */
 };
 
+/* What an owner makes of the message that the lock is its. */
+enum grant_rule {
+    GRANT_FROM_SENDING,    /* valid from the sending that it rests on, if that is the last, for the lease or a life */
+    GRANT_FROM_READING,    /* from when it is read, */
+    GRANT_OF_ANY_SENDING,  /* or from the last sending, whichever it rests on, */
+    GRANT_FOR_WHOLE_LEASE, /* or for the lease, whatever the life */
+};
+
 struct rules {
     const char *planted[LOCK_VERBS]; /* scripts of tests/script/naive in place of the product's */
     bool same_number;                /* n is 1 for every hold, instead of a new one */
     enum close_rule close;
     bool gives_up_live;
+    enum grant_rule grant;
     int believed; /* how many ticks after its confirmation a hold of LOCK_MANY is believed in; 0: its lease */
 };
 
@@ -59,13 +70,15 @@ enum op_kind {
     OP_UNLOCK, /* its lease is for naive scripts */
     OP_EXTEND,
     OP_RENEW, /* on the connection for renewals */
+    OP_DRAIN, /* of locks that count: take all that are free, */
+    OP_SET,   /* or say how many there are */
 };
 
 struct op {
     enum op_kind kind;
     int lease; /* in ticks */
     enum lock_end end;
-    int amount; /* of locks that count: how many are taken, or given back */
+    int amount; /* of locks that count: how many are taken, given back (0: all) or said to be */
 };
 
 struct program {

@@ -50,6 +50,17 @@ const struct program rw_programs[RW_PROGRAMS] = {
                        {WRITE(5), READ(2), READ_INSIDE(2), UNREAD, UNREAD, UNWRITE}},
 };
 
+#define SET_PERMITS(n)                                                                                                      \
+    {                                                                                                                       \
+        OP_SET, .amount = n                                                                                                 \
+    }
+
+const struct program set_programs[SET_PROGRAMS] = {
+    [SET_TWO_TAKE] = {"say 2, lock 3, unlock", {SET_PERMITS(2), {OP_LOCK, 3}, {OP_UNLOCK, 3}}},
+    [SET_ONE_TAKE] = {"lock 3, say 1, unlock", {{OP_LOCK, 3}, SET_PERMITS(1), {OP_UNLOCK, 3}}},
+    [SET_NONE_AND_ONE] = {"say 0, say 1", {SET_PERMITS(0), SET_PERMITS(1)}},
+};
+
 #define LONG_LEASE 9
 #define ACQUIRE(n)                                                                                                          \
     {                                                                                                                       \
@@ -66,6 +77,9 @@ const struct program count_programs[COUNT_PROGRAMS] = {
     [ACQUIRE_ONE] = {"acquire 1, give it back", {ACQUIRE(1), GIVE(1)}},
     [ACQUIRE_TWO] = {"acquire 2, give them back one by one", {ACQUIRE(2), GIVE(1), GIVE(1)}},
     [ACQUIRE_TWICE] = {"acquire 1, give it back, acquire 2, give them back", {ACQUIRE(1), GIVE(1), ACQUIRE(2), GIVE(2)}},
+    [DRAIN_ALL] = {"drain, give all back", {{OP_DRAIN, LONG_LEASE}, GIVE(0)}},
+    [SET_ACQUIRE] = {"say 2, acquire 1, give it back", {SET_PERMITS(2), ACQUIRE(1), GIVE(1)}},
+    [SET_COUNT] = {"count down, set to 1, count down", {ACQUIRE(1), SET_PERMITS(1), ACQUIRE(1)}},
 };
 
 const struct rules the_rules = {.close = CLOSE_KILLS_ALL};
@@ -130,20 +144,27 @@ void expect_pairs_ok(const struct lock_type *type, unsigned set, int faults, int
     expect_pairs_of_ok(type, programs, set, faults, ticks);
 }
 
-void expect_rw_pairs_ok(unsigned set, int faults, int ticks)
+void expect_set_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks)
 {
-    expect_pairs_of_ok(&readwrite_type, rw_programs, set, faults, ticks);
+    expect_pairs_of_ok(type, set_programs, set, faults, ticks);
+}
+
+void expect_rw_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks)
+{
+    expect_pairs_of_ok(type, rw_programs, set, faults, ticks);
 }
 
 void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b, const struct program *c,
-                     int faults)
+                     int faults, int ticks)
 {
     static const struct rules without_kill = {.close = CLOSE_ONLY, .gives_up_live = true};
-    struct scenario s = {.type = type, .rules = &the_rules_live, .owners = {a, b, c}, .faults = faults, .checks = CHECK_ALL};
+    struct scenario s = {
+        .type = type, .rules = &the_rules_live, .owners = {a, b, c}, .faults = faults, .ticks = ticks, .checks = CHECK_ALL};
 
     expect_ok(&s);
     s.rules = &without_kill;
-    expect_ok(&s);
+    if (faults > 0) /* else there is nothing to kill */
+        expect_ok(&s);
 }
 
 void expect_three_ok(const struct lock_type *type, enum program_id program, int faults, int ticks)
@@ -153,7 +174,8 @@ void expect_three_ok(const struct lock_type *type, enum program_id program, int 
     expect_owners_ok(type, p, p, p, faults, ticks);
 }
 
-void expect_rw_three_ok(enum rw_program_id a, enum rw_program_id b, enum rw_program_id c, int faults, int ticks)
+void expect_rw_three_ok(const struct lock_type *type, enum rw_program_id a, enum rw_program_id b, enum rw_program_id c,
+                        int faults, int ticks)
 {
-    expect_owners_ok(&readwrite_type, &rw_programs[a], &rw_programs[b], &rw_programs[c], faults, ticks);
+    expect_owners_ok(type, &rw_programs[a], &rw_programs[b], &rw_programs[c], faults, ticks);
 }

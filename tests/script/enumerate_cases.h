@@ -17,6 +17,16 @@ enum program_id {
     PROGRAMS,
 };
 
+/* Programs that say how many permits there are, and take one. */
+enum set_program_id {
+    SET_TWO_TAKE,
+    SET_ONE_TAKE,
+    SET_NONE_AND_ONE,
+    SET_PROGRAMS,
+};
+
+extern const struct program set_programs[SET_PROGRAMS];
+
 extern const struct program programs[PROGRAMS];
 
 /* Programs of the read-write lock. */
@@ -42,6 +52,9 @@ enum count_program_id {
     ACQUIRE_ONE,
     ACQUIRE_TWO,
     ACQUIRE_TWICE,
+    DRAIN_ALL,
+    SET_ACQUIRE,
+    SET_COUNT,
     COUNT_PROGRAMS,
 };
 
@@ -63,14 +76,18 @@ void expect_states(const struct scenario *scenario, size_t states);
 
 /* All programs of `set` (a bit each) against all of them, two owners, the rules with all their branches. */
 void expect_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks);
-/* The same with programs of the read-write lock. */
-void expect_rw_pairs_ok(unsigned set, int faults, int ticks);
+/* The same with programs that set, */
+void expect_set_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks);
+/* and with programs of the read-write lock. */
+void expect_rw_pairs_ok(const struct lock_type *type, unsigned set, int faults, int ticks);
 /* Three owners of one program. */
 void expect_three_ok(const struct lock_type *type, enum program_id program, int faults, int ticks);
-/* Two or three owners of a lock that counts, c may be NULL; for which time is nothing. Under the rules, and without CLIENT KILL. */
+/* Two or three owners of a lock that counts, c may be NULL. Under the rules, and without CLIENT KILL. Time is nothing
+ * to it unless there is a queue. */
 void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b, const struct program *c,
-                     int faults);
+                     int faults, int ticks);
 /* Three owners of a read-write lock, each with its own. */
-void expect_rw_three_ok(enum rw_program_id a, enum rw_program_id b, enum rw_program_id c, int faults, int ticks);
+void expect_rw_three_ok(const struct lock_type *type, enum rw_program_id a, enum rw_program_id b, enum rw_program_id c,
+                        int faults, int ticks);
 
 #endif

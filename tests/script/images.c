@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS 1000
 #define START_US INT64_C(1700000000000000)
 #define NO_IMAGE UINT32_MAX
 
@@ -17,6 +16,7 @@ struct image {
     uint64_t holds;
     uint64_t places;
     int left;
+    bool there; /* of locks that count: the number is */
     uint8_t tick;
 };
 
@@ -25,7 +25,9 @@ struct memo {
     uint64_t key; /* image and command; 0: empty slot */
     uint32_t image;
     uint8_t outcome;
+    uint8_t taken;
     bool unlike_reference;
+    struct grant grant;
 };
 
 struct images {
@@ -41,6 +43,11 @@ struct images {
     size_t memo_count, memo_slots;
     unsigned outcomes;
 };
+
+static int64_t tick_ms(const struct images *im)
+{
+    return im->type->tick_ms != 0 ? im->type->tick_ms : 1000;
+}
 
 /* ---- numbering the states of the keyspace ------------------------------------------------------------------------------- */
 
@@ -76,12 +83,13 @@ static uint64_t find_owners(struct images *im, bool (*has)(struct keyspace *ks, 
     return holds;
 }
 
-static int count_left(struct images *im)
+static void count_left(struct images *im, struct image *image)
 {
     struct lock_state state;
 
     (void)im->type->look(im->ks, &state);
-    return (int)state.count;
+    image->left = (int)state.count;
+    image->there = state.held;
 }
 
 static uint32_t *slot_of(const struct images *im, const char *bytes, size_t len)
@@ -119,10 +127,11 @@ static void add_image(struct images *im, const struct bytes *bytes)
         .len = bytes->len,
         .next_tick = NO_IMAGE,
         .holds = im->type->holds != NULL ? find_owners(im, im->type->holds) : 0,
-        .left = im->type->stock > 0 ? count_left(im) : 0,
         .places = im->type->waits != NULL ? find_owners(im, im->type->waits) : 0,
-        .tick = (uint8_t)((ks_time(im->ks) - START_US) / (TICK_MS * 1000)),
+        .tick = (uint8_t)((ks_time(im->ks) - START_US) / (tick_ms(im) * 1000)),
     };
+    if (im->type->stock > 0)
+        count_left(im, &im->all[im->count - 1]);
     bytes_add(&im->bytes, bytes->at, bytes->len);
 }
 
@@ -157,7 +166,7 @@ uint32_t image_after_tick(struct images *im, uint32_t image)
         uint32_t next;
 
         restore(im, image);
-        ks_advance(im->ks, TICK_MS * 1000);
+        ks_advance(im->ks, tick_ms(im) * 1000);
         next = number_now(im);
         im->all[image].next_tick = next;
     }
@@ -184,6 +193,11 @@ int image_left(const struct images *im, uint32_t image)
     return im->all[image].left;
 }
 
+bool image_has_number(const struct images *im, uint32_t image)
+{
+    return im->all[image].there;
+}
+
 unsigned images_outcomes(const struct images *im)
 {
     return im->outcomes;
@@ -196,18 +210,25 @@ static bool same_queue(const struct lock_state *a, const struct lock_state *b)
     bool same = a->waiting == b->waiting;
 
     for (size_t i = 0; same && i < a->waiting; i++)
-        same = strcmp(a->queue[i].owner, b->queue[i].owner) == 0 && a->queue[i].alive_until_ms == b->queue[i].alive_until_ms;
+        same = strcmp(a->queue[i].owner, b->queue[i].owner) == 0 &&
+               a->queue[i].alive_until_ms == b->queue[i].alive_until_ms && a->queue[i].lease_ms == b->queue[i].lease_ms &&
+               a->queue[i].sending == b->queue[i].sending;
+    return same;
+}
+
+static bool same_each(const struct lock_hold *a, const struct lock_hold *b, size_t count)
+{
+    bool same = true;
+
+    for (size_t i = 0; same && i < count; i++)
+        same = strcmp(a[i].owner, b[i].owner) == 0 && a[i].count == b[i].count && a[i].until_ms == b[i].until_ms;
     return same;
 }
 
 static bool same_holds(const struct lock_state *a, const struct lock_state *b)
 {
-    bool same = a->writing == b->writing && a->holders == b->holders;
-
-    for (size_t i = 0; same && i < a->holders; i++)
-        same = strcmp(a->holds[i].owner, b->holds[i].owner) == 0 && a->holds[i].count == b->holds[i].count &&
-               a->holds[i].until_ms == b->holds[i].until_ms;
-    return same;
+    return a->writing == b->writing && a->holders == b->holders && same_each(a->holds, b->holds, a->holders) &&
+           a->guards.count == b->guards.count && same_each(a->guards.at, b->guards.at, a->guards.count);
 }
 
 static bool same_lock_state(const struct lock_state *a, const struct lock_state *b)
@@ -219,7 +240,7 @@ static bool same_lock_state(const struct lock_state *a, const struct lock_state 
     return strcmp(a->owner, b->owner) == 0 && a->count == b->count && a->expire_ms == b->expire_ms;
 }
 
-/* A message on a channel below the lock's names somebody. */
+/* A message on a channel below the lock's names somebody; one on the lock's own is for all. */
 static int64_t note_woken(void *arg, bool sharded, const char *channel, size_t channel_len, const char *payload,
                           size_t payload_len)
 {
@@ -227,20 +248,32 @@ static int64_t note_woken(void *arg, bool sharded, const char *channel, size_t c
     struct lock_answer *answer = arg;
 
     (void)sharded;
-    (void)payload;
-    if (payload_len == 1 && channel_len >= sizeof head && channel_len - sizeof head + 2 <= LOCK_OWNER_SIZE &&
-        memcmp(channel, head, sizeof head - 1) == 0)
+    if (payload_len < LOCK_SAID_SIZE && channel_len == sizeof head - 2 && memcmp(channel, head, channel_len) == 0)
+        memcpy(answer->told, payload, payload_len);
+    else if (payload_len < LOCK_SAID_SIZE && channel_len >= sizeof head &&
+             channel_len - sizeof head + 2 <= LOCK_OWNER_SIZE && memcmp(channel, head, sizeof head - 1) == 0) {
         memcpy(answer->woken, channel + sizeof head - 1, channel_len - sizeof head + 1);
+        memcpy(answer->said, payload, payload_len);
+    }
     return 0;
 }
 
+static struct grant read_grant(const struct lock_answer *said)
+{
+    unsigned number, sending;
+
+    if (sscanf(said->said, "%u:%u:", &number, &sending) != 2)
+        return (struct grant){0};
+    return (struct grant){
+        .holder = (uint8_t)(said->woken[0] - 'A' + 1), .number = (uint8_t)number, .sending = (uint8_t)sending};
+}
+
 /* Run the call on the keyspace as it is, and on the reference; are they alike? */
-static bool run_both(struct images *im, const struct lock_call *call, enum lock_outcome *ret)
+static bool run_both(struct images *im, const struct lock_call *call, struct lock_answer *ret, struct grant *ret_grant)
 {
     struct lock_state expected;
     struct lock_state found;
     struct lock_words words;
-    struct lock_answer answer;
     struct lock_answer said = {0};
     struct lock_answer law;
     struct reply *reply;
@@ -250,13 +283,14 @@ static bool run_both(struct images *im, const struct lock_call *call, enum lock_
     ks_on_publish(im->ks, note_woken, &said);
     reply = ks_command(im->ks, words.count, words.at, NULL);
     ks_on_publish(im->ks, NULL, NULL);
-    answer = im->type->read(call->verb, reply);
+    *ret = im->type->read(call->verb, reply);
     reply_free(reply);
-    *ret = answer.outcome;
+    *ret_grant = read_grant(&said);
     if (!readable || !im->type->look(im->ks, &found))
         return false;
     law = im->type->reference(&expected, call, ks_time(im->ks) / 1000);
-    return answer.outcome == law.outcome && answer.ms == law.ms && strcmp(said.woken, law.woken) == 0 &&
+    return ret->outcome == law.outcome && ret->ms == law.ms && strcmp(said.woken, law.woken) == 0 &&
+           strcmp(said.said, law.said) == 0 && (!im->type->tells || strcmp(said.told, law.told) == 0) &&
            same_lock_state(&expected, &found);
 }
 
@@ -285,28 +319,35 @@ static void grow_memos(struct images *im)
 static struct memo run(struct images *im, uint64_t key, uint32_t image, const struct image_command *command)
 {
     struct lock_call call = {
-        .verb = command->verb, .count = command->count, .lease_ms = (int64_t)command->lease * TICK_MS - 1};
+        .verb = command->verb,
+        .count = command->count,
+        .lease_ms = command->lease * tick_ms(im) - 1,
+        .sending = command->sending,
+    };
     struct memo memo = {.key = key};
-    enum lock_outcome outcome;
+    struct lock_answer answer;
 
     holder_name(call.owner, im->type, command->holder, lock_end(command->verb), command->number);
     if (command->mate != 0)
         holder_name(call.mate, im->type, command->holder, LOCK_ONE, command->mate);
     restore(im, image);
-    memo.unlike_reference = !run_both(im, &call, &outcome);
-    memo.outcome = (uint8_t)outcome;
+    memo.unlike_reference = !run_both(im, &call, &answer, &memo.grant);
+    memo.outcome = (uint8_t)answer.outcome;
+    memo.taken = command->verb == LOCK_DRAIN ? (uint8_t)answer.ms : command->count;
     memo.image = number_now(im);
-    im->outcomes |= 1u << outcome;
+    im->outcomes |= 1u << answer.outcome;
     return memo;
 }
 
 struct effect image_apply(struct images *im, uint32_t image, const struct image_command *command)
 {
     uint64_t key = (uint64_t)image << 32 | (uint64_t)(command->verb + 1) << 28 | (uint64_t)command->holder << 24 |
-                   (uint64_t)command->number << 20 | (uint64_t)command->mate << 16 | (uint64_t)command->count << 8 |
-                   command->lease;
+                   (uint64_t)command->number << 20 | (uint64_t)command->mate << 16 | (uint64_t)command->sending << 12 |
+                   (uint64_t)command->count << 8 | command->lease;
     struct memo memo = *memo_slot(im, key);
 
+    if (command->count > 15 || command->sending > 15)
+        die("enumeration: a count or a sending above 15");
     if (memo.key == 0) {
         memo = run(im, key, image, command);
         *memo_slot(im, key) = memo;
@@ -314,7 +355,12 @@ struct effect image_apply(struct images *im, uint32_t image, const struct image_
             grow_memos(im);
     }
     return (struct effect){
-        .image = memo.image, .outcome = (enum lock_outcome)memo.outcome, .unlike_reference = memo.unlike_reference};
+        .image = memo.image,
+        .outcome = (enum lock_outcome)memo.outcome,
+        .taken = memo.taken,
+        .unlike_reference = memo.unlike_reference,
+        .grant = memo.grant,
+    };
 }
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
@@ -368,7 +414,7 @@ struct images *images_open(const struct lock_type *type, const char *const plant
         else if (type->scripts[verb] != NULL)
             load_product(im, (enum lock_verb)verb, type->scripts[verb]);
     }
-    if (type->stock > 0)
+    if (type->stock > 0 && !type->bare)
         put_stock(im);
     (void)number_now(im);
     return im;

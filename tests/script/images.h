@@ -27,14 +27,24 @@ struct image_command {
     uint8_t holder; /* below HOLDERS_MAX */
     uint8_t number; /* n, below NUMBERS_MAX */
     uint8_t mate;   /* LOCK_READ_TAKE: n of the holder's hold of LOCK_ONE; 0: none */
-    uint8_t count;
+    uint8_t count;  /* at most 15, like the next */
+    uint8_t sending;
     uint8_t lease; /* in ticks */
+};
+
+/* A message told that the lock was granted to a waiter. */
+struct grant {
+    uint8_t holder; /* and one; 0: nobody was told */
+    uint8_t number;
+    uint8_t sending;
 };
 
 struct effect {
     uint32_t image; /* afterwards */
     enum lock_outcome outcome;
-    bool unlike_reference; /* the answer, or the state afterwards */
+    uint8_t taken;         /* of a take: how many */
+    bool unlike_reference; /* the answer, the message, or the state afterwards */
+    struct grant grant;
 };
 
 /* `planted` names scripts of tests/script/naive that stand in for the product's; NULL: the product's. */
@@ -49,8 +59,9 @@ unsigned image_tick(const struct images *im, uint32_t image);
 uint64_t image_holds(const struct images *im, uint32_t image);
 /* The same for places in a queue. */
 uint64_t image_places(const struct images *im, uint32_t image);
-/* Of locks that count: how many are left. */
+/* Of locks that count: how many are left, and whether that is said anywhere. */
 int image_left(const struct images *im, uint32_t image);
+bool image_has_number(const struct images *im, uint32_t image);
 uint64_t hold_bit(unsigned holder, enum lock_end end, unsigned number);
 
 /* A bit for each lock_outcome that occurred. */

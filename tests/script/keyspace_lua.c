@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define ON_ERROR 1
 #define BASE 2
@@ -277,10 +276,13 @@ void lua_close_keyspace(struct keyspace *ks)
 const struct script *script_find(const struct keyspace *ks, const char *sha, size_t len)
 {
     const struct script *s = ks->scripts;
+    char lower[KS_SHA_SIZE - 1];
 
-    if (len != KS_SHA_SIZE - 1)
+    if (len != sizeof lower)
         return NULL;
-    while (s != NULL && strncasecmp(s->sha, sha, len) != 0)
+    for (size_t i = 0; i < len; i++)
+        lower[i] = (char)(sha[i] >= 'A' && sha[i] <= 'Z' ? sha[i] | 0x20 : sha[i]);
+    while (s != NULL && memcmp(s->sha, lower, len) != 0)
         s = s->next;
     return s;
 }

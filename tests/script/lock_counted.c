@@ -1,52 +1,19 @@
 /* lock_counted.c - semaphore and latch, for the enumeration: a number, and a guard for each request that changed it.
  *
  * The reference is PROTOCOL.md, 2: each verb carries the id of its request, which is stored with its answer in the same script.
- * So a request changes the number once, however often it comes, and one that was undone changes it no more. A request's id
- * is an owner's name with a number of its own, "A:1", and here the guard's key as well.
+ * So a request changes the number once, however often it comes, and one that was undone changes it no more. A semaphore may be
+ * taken by turns. Whoever changes what is free says so on the channel; so does who leaves others behind in a queue.
  *
- * In lock_state `held` says that the number is there, `count` is the number, and holds are the guards with their answers.
+ * In lock_state `held` says that the number is there, and `count` is the number.
  */
 #include "tests/script/lock_model.h"
-#include "tests/support/wait.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEEP_MS 3600000
-#define KEEP_TEXT "3600000"
-#define GUARD_OWNERS "ABC"
-#define GUARD_NUMBERS 8
-
 /* ---- the reference -------------------------------------------------------------------------------------------------------- */
-
-static struct lock_hold *find_guard(struct lock_state *s, const char *request)
-{
-    for (size_t i = 0; i < s->holders; i++)
-        if (strcmp(s->holds[i].owner, request) == 0)
-            return &s->holds[i];
-    return NULL;
-}
-
-static void set_guard(struct lock_state *s, const char *request, int64_t answer, int64_t now_ms)
-{
-    struct lock_hold *guard = find_guard(s, request);
-    size_t at = 0;
-
-    if (guard == NULL) {
-        if (s->holders == LOCK_HOLDS_MAX)
-            die("enumeration: more than %d guards", LOCK_HOLDS_MAX);
-        while (at < s->holders && strcmp(s->holds[at].owner, request) < 0)
-            at++;
-        guard = &s->holds[at];
-        memmove(guard + 1, guard, (s->holders - at) * sizeof *guard);
-        s->holders++;
-        memcpy(guard->owner, request, sizeof guard->owner);
-    }
-    guard->count = answer;
-    guard->until_ms = now_ms + KEEP_MS;
-}
 
 static void change(struct lock_state *s, int64_t by)
 {
@@ -55,60 +22,165 @@ static void change(struct lock_state *s, int64_t by)
     s->count += by;
 }
 
+/* Some are free now, and nobody was in front of them, or somebody is left behind. */
+static struct lock_answer semaphore_take(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    struct lock_answer answer = {.outcome = LOCK_TAKEN};
+    struct turn turn = {.mine = true};
+
+    if (guard_of(s, call->owner) != NULL) {
+        answer.ms = s->count;
+        return answer;
+    }
+    if (s->turns)
+        turn = turn_of(s, call->owner, now_ms);
+    if (turn.mine && s->count >= call->count) {
+        change(s, -call->count);
+        guard_set(s, call->owner, call->count, now_ms);
+        answer.ms = s->count;
+        if (s->turns && turn_leave(s, call->owner))
+            tell_free(&answer, s->count);
+        return answer;
+    }
+    answer = (struct lock_answer){.outcome = LOCK_REFUSED, .ms = turn.mine ? s->count : 0};
+    if (s->turns)
+        turn_stand(s, call->owner, now_ms);
+    if (turn.dropped && !turn.mine)
+        tell_free(&answer, s->count);
+    return answer;
+}
+
+/* What was taken goes back, and a take that comes later finds itself carried out. */
+static struct lock_answer semaphore_undo(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    const struct lock_hold *guard = guard_of(s, call->owner);
+    struct lock_answer answer = {.outcome = LOCK_FREED, .ms = guard != NULL ? guard->count : 0};
+    bool news = answer.ms > 0;
+
+    if (s->turns) {
+        news |= turn_of(s, call->owner, now_ms).dropped;
+        news |= turn_leave(s, call->owner);
+    }
+    if (answer.ms > 0)
+        change(s, answer.ms);
+    guard_set(s, call->owner, 0, now_ms);
+    if (news)
+        tell_free(&answer, s->count);
+    return answer;
+}
+
+static struct lock_answer semaphore_drain(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    int64_t taken = s->count > 0 ? s->count : 0;
+
+    if (guard_of(s, call->owner) == NULL) {
+        if (taken > 0)
+            change(s, -taken);
+        guard_set(s, call->owner, taken, now_ms);
+    }
+    return (struct lock_answer){.outcome = LOCK_TAKEN, .ms = guard_of(s, call->owner)->count};
+}
+
+static struct lock_answer semaphore_give(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    struct lock_answer answer = {.outcome = LOCK_FREED};
+
+    if (guard_of(s, call->owner) == NULL) {
+        change(s, call->count);
+        guard_set(s, call->owner, 1, now_ms);
+        tell_free(&answer, s->count);
+    }
+    return answer;
+}
+
+/* Of a semaphore or a latch: said once, by the first. */
+static struct lock_answer set_once(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    struct lock_answer answer = {.outcome = LOCK_TAKEN};
+
+    if (guard_of(s, call->owner) == NULL) {
+        bool first = !s->held;
+
+        if (first)
+            change(s, call->count);
+        guard_set(s, call->owner, first, now_ms);
+        if (first)
+            tell_free(&answer, s->count);
+    }
+    answer.ms = guard_of(s, call->owner)->count;
+    return answer;
+}
+
 static struct lock_answer semaphore_reference(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
 {
-    const struct lock_hold *guard = find_guard(s, call->owner);
-    int64_t back = guard != NULL ? guard->count : 0;
-
     switch (call->verb) {
     case LOCK_TAKE:
-        if (guard == NULL && s->count < call->count)
-            return (struct lock_answer){.outcome = LOCK_REFUSED, .ms = s->count};
-        if (guard == NULL) {
-            change(s, -call->count);
-            set_guard(s, call->owner, call->count, now_ms);
-        }
-        return (struct lock_answer){.outcome = LOCK_TAKEN, .ms = s->count};
-    case LOCK_RELEASE: /* undo: a take that comes later finds itself carried out */
-        if (back > 0)
-            change(s, back);
-        set_guard(s, call->owner, 0, now_ms);
-        return (struct lock_answer){.outcome = LOCK_FREED, .ms = back};
+        return semaphore_take(s, call, now_ms);
+    case LOCK_RELEASE:
+        return semaphore_undo(s, call, now_ms);
+    case LOCK_DRAIN:
+        return semaphore_drain(s, call, now_ms);
+    case LOCK_SET:
+        return set_once(s, call, now_ms);
     default:
-        if (guard == NULL) {
-            change(s, call->count);
-            set_guard(s, call->owner, 1, now_ms);
-        }
-        return (struct lock_answer){.outcome = LOCK_FREED};
+        return semaphore_give(s, call, now_ms);
     }
 }
 
 static struct lock_answer latch_reference(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
 {
-    const struct lock_hold *guard = find_guard(s, call->owner);
+    struct lock_answer answer = {.outcome = LOCK_TAKEN};
 
-    if (guard != NULL)
-        return (struct lock_answer){.outcome = LOCK_TAKEN, .ms = guard->count};
-    if (s->held && --s->count == 0)
-        s->held = false;
-    set_guard(s, call->owner, s->count, now_ms);
-    return (struct lock_answer){.outcome = LOCK_TAKEN, .ms = s->count};
+    if (call->verb == LOCK_SET) {
+        bool open = !s->held;
+
+        answer = set_once(s, call, now_ms);
+        if (open && s->held)
+            memcpy(answer.told, "1", 2); /* not open any more, however much is to be counted */
+        return answer;
+    }
+    if (guard_of(s, call->owner) == NULL) {
+        if (s->held && --s->count == 0) {
+            s->held = false;
+            memcpy(answer.told, "0", 2);
+        }
+        guard_set(s, call->owner, s->count, now_ms);
+    }
+    answer.ms = guard_of(s, call->owner)->count;
+    return answer;
 }
 
 /* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
 
-static void counted_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+static void lay_out(const struct lock_call *call, const char *sha, bool turns, struct lock_words *ret)
 {
     ret->count = 0;
     (void)snprintf(ret->numbers[0], sizeof ret->numbers[0], "%" PRId64, call->count);
     word_add(ret, "EVALSHA");
     word_add(ret, sha);
-    word_add(ret, "3");
+    word_add(ret, turns ? "5" : "3");
     word_add(ret, LOCK_NAME);
     word_add(ret, LOCK_CHANNEL);
     word_add(ret, call->owner);
+    if (turns)
+        turn_keys(call, ret);
     word_add(ret, ret->numbers[0]);
-    word_add(ret, KEEP_TEXT);
+    word_add(ret, guard_keep);
+    if (turns) {
+        word_add(ret, "publish");
+        turn_words(ret);
+    }
+}
+
+static void counted_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+{
+    lay_out(call, sha, false, ret);
+}
+
+/* Only who takes, and who undoes that, knows of turns. */
+static void fair_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+{
+    lay_out(call, sha, call->verb == LOCK_TAKE || call->verb == LOCK_RELEASE, ret);
 }
 
 static struct lock_answer counted_read(enum lock_verb verb, const struct reply *reply)
@@ -117,7 +189,7 @@ static struct lock_answer counted_read(enum lock_verb verb, const struct reply *
 
     if (reply->kind != REPLY_INTEGER)
         return (struct lock_answer){.outcome = LOCK_UNREADABLE};
-    if (verb != LOCK_TAKE)
+    if (verb == LOCK_RELEASE || verb == LOCK_GIVE)
         return (struct lock_answer){.outcome = LOCK_FREED, .ms = n};
     return n >= 0 ? (struct lock_answer){.outcome = LOCK_TAKEN, .ms = n}
                   : (struct lock_answer){.outcome = LOCK_REFUSED, .ms = -1 - n};
@@ -135,54 +207,59 @@ static bool read_number(struct keyspace *ks, const char *key, int64_t *ret)
     return there;
 }
 
-static bool read_guard(struct keyspace *ks, struct lock_state *ret, const char *request)
-{
-    struct reply *r;
-    int64_t answer;
-    bool ends;
-
-    if (!read_number(ks, request, &answer))
-        return true;
-    r = ks_say(ks, "PTTL", request);
-    ends = r->kind == REPLY_INTEGER && r->integer > 0;
-    if (ends)
-        set_guard(ret, request, answer, ks_time(ks) / 1000 + r->integer - KEEP_MS);
-    reply_free(r);
-    return ends;
-}
-
 static bool counted_look(struct keyspace *ks, struct lock_state *ret)
 {
-    bool well = true;
-
-    *ret = (struct lock_state){0};
+    *ret = (struct lock_state){.expire_ms = NEVER};
     ret->held = read_number(ks, LOCK_NAME, &ret->count);
-    ret->expire_ms = NEVER;
-    for (const char *owner = GUARD_OWNERS; *owner != '\0'; owner++) {
-        for (unsigned n = 1; n < GUARD_NUMBERS && well; n++) {
-            char request[LOCK_OWNER_SIZE] = {0};
-
-            (void)snprintf(request, sizeof request, "%c:%u", *owner, n);
-            well = read_guard(ks, ret, request);
-        }
-    }
-    return well;
+    return guards_look(ks, ret);
 }
+
+static bool fair_look(struct keyspace *ks, struct lock_state *ret)
+{
+    return counted_look(ks, ret) && turns_look(ks, ret);
+}
+
+/* What all semaphores have in common. */
+#define SEMAPHORE                                                                                                           \
+    .stock = 2, .tells = true,                                                                                              \
+    .scripts = {[LOCK_TAKE] = "semaphore_take",                                                                             \
+                [LOCK_RELEASE] = "semaphore_undo",                                                                          \
+                [LOCK_GIVE] = "semaphore_add",                                                                              \
+                [LOCK_DRAIN] = "semaphore_drain",                                                                           \
+                [LOCK_SET] = "semaphore_try_set"},                                                                          \
+    .read = counted_read, .reference = semaphore_reference
 
 const struct lock_type semaphore_type = {
     .name = "semaphore",
-    .stock = 2,
-    .scripts = {[LOCK_TAKE] = "semaphore_take", [LOCK_RELEASE] = "semaphore_undo", [LOCK_GIVE] = "semaphore_add"},
+    SEMAPHORE,
     .lay_out = counted_lay_out,
-    .read = counted_read,
     .look = counted_look,
-    .reference = semaphore_reference,
+};
+
+const struct lock_type bare_semaphore_type = {
+    .name = "semaphore that somebody sets",
+    SEMAPHORE,
+    .bare = true,
+    .lay_out = counted_lay_out,
+    .look = counted_look,
+};
+
+/* After two ticks a place is over. */
+const struct lock_type fair_semaphore_type = {
+    .name = "fair semaphore",
+    SEMAPHORE,
+    .tick_ms = 8000,
+    .turns = true,
+    .lay_out = fair_lay_out,
+    .look = fair_look,
+    .waits = turns_waits,
 };
 
 const struct lock_type latch_type = {
     .name = "latch",
     .stock = 3,
-    .scripts = {[LOCK_TAKE] = "latch_count_down"},
+    .tells = true,
+    .scripts = {[LOCK_TAKE] = "latch_count_down", [LOCK_SET] = "latch_try_set"},
     .lay_out = counted_lay_out,
     .read = counted_read,
     .look = counted_look,

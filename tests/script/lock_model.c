@@ -82,6 +82,18 @@ struct lock_answer mutex_reference(struct lock_state *state, const struct lock_c
     }
 }
 
+void place_name(char ret[LOCK_OWNER_SIZE], const char *owner)
+{
+    memset(ret, 0, LOCK_OWNER_SIZE);
+    memcpy(ret, owner, strcspn(owner, ":"));
+}
+
+void tell_free(struct lock_answer *answer, int64_t count)
+{
+    if (count > 0)
+        (void)snprintf(answer->told, sizeof answer->told, "%" PRId64, count);
+}
+
 /* ---- words and answers of mutex scripts --------------------------------------------------------------------------------------- */
 
 void word_add(struct lock_words *w, const char *word)

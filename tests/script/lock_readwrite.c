@@ -5,17 +5,24 @@
  * lowers a time to live: to that of the longest hold left, and not while somebody writes. Of a hold that has outlived its time
  * only the name is left, until the others go.
  *
+ * Where writers are preferred, one that readers keep out leaves a mark for LIFE_MS, as does each further try of its; beside a
+ * living mark nobody begins to read. A writer that is let in takes all marks away, and one that gives up takes its own.
+ *
  * How Redis holds that: a hash with `mode` and a field for each hold, and for each of a reader's counts a key of its own;
  * `look` asks that all of those end at one moment, and that there is none too many.
  */
 #include "tests/script/lock_model.h"
 #include "tests/support/wait.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WRITE ":write"
+#define MARKS "m"
+#define LIFE_MS 2000
+#define LIFE_TEXT "2000"
 
 /* ---- the reference -------------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +114,8 @@ static bool settle(struct lock_state *s, int64_t now_ms)
     for (size_t i = 0; i < s->holders; i++)
         grow(&longest, s->holds[i].until_ms);
     if (longest <= now_ms) {
-        *s = (struct lock_state){0};
+        s->held = s->writing = false;
+        s->holders = 0;
         return false;
     }
     s->writing = false;
@@ -175,6 +183,88 @@ static struct lock_answer readwrite_reference(struct lock_state *state, const st
     }
 }
 
+/* ---- the reference, with marks -------------------------------------------------------------------------------------------- */
+
+static size_t mark_of(const struct lock_state *s, const char *owner)
+{
+    size_t at = 0;
+
+    while (at < s->waiting && strcmp(s->queue[at].owner, owner) != 0)
+        at++;
+    return at;
+}
+
+static void take_mark_away(struct lock_state *s, size_t at)
+{
+    s->waiting--;
+    memmove(&s->queue[at], &s->queue[at + 1], (s->waiting - at) * sizeof s->queue[0]);
+}
+
+/* In the order in which they end. */
+static void put_mark(struct lock_state *s, const char *owner, int64_t alive_until_ms)
+{
+    size_t at = 0;
+
+    if (s->waiting == LOCK_QUEUE_MAX)
+        die("enumeration: more than %d marks", LOCK_QUEUE_MAX);
+    while (at < s->waiting && (s->queue[at].alive_until_ms < alive_until_ms ||
+                               (s->queue[at].alive_until_ms == alive_until_ms && strcmp(s->queue[at].owner, owner) < 0)))
+        at++;
+    memmove(&s->queue[at + 1], &s->queue[at], (s->waiting - at) * sizeof s->queue[0]);
+    s->queue[at].alive_until_ms = alive_until_ms;
+    memcpy(s->queue[at].owner, owner, LOCK_OWNER_SIZE);
+    s->waiting++;
+}
+
+/* A writer's take that readers refuse. */
+static struct lock_answer leave_mark(struct lock_state *s, const struct lock_call *call, struct lock_answer refused,
+                                     int64_t now_ms)
+{
+    size_t at = mark_of(s, call->owner);
+
+    if (at < s->waiting)
+        take_mark_away(s, at);
+    put_mark(s, call->owner, now_ms + LIFE_MS);
+    if (refused.ms > LIFE_MS / 3)
+        refused.ms = LIFE_MS / 3;
+    return refused;
+}
+
+static struct lock_answer write_take(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    bool reading = s->held && !s->writing;
+    struct lock_answer answer = take(s, call, now_ms);
+
+    if (answer.outcome == LOCK_TAKEN)
+        s->waiting = 0;
+    return answer.outcome == LOCK_REFUSED && reading ? leave_mark(s, call, answer, now_ms) : answer;
+}
+
+static struct lock_answer read_take(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    bool begins = find_hold(s, call->owner) == NULL && call->count == 1 && !(s->held && s->writing);
+
+    if (begins && s->waiting > 0)
+        return (struct lock_answer){.outcome = LOCK_REFUSED, .ms = s->queue[s->waiting - 1].alive_until_ms - now_ms};
+    return take(s, call, now_ms);
+}
+
+static struct lock_answer preferring_reference(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
+{
+    struct lock_answer answer;
+    size_t at;
+
+    if (call->verb == LOCK_TAKE)
+        return write_take(s, call, now_ms);
+    if (call->verb == LOCK_READ_TAKE)
+        return read_take(s, call, now_ms);
+    at = mark_of(s, call->owner);
+    answer = readwrite_reference(s, call, now_ms);
+    if (call->verb == LOCK_RELEASE && call->count == 0 && answer.outcome == LOCK_NO_SUCH_HOLD && at < s->waiting)
+        take_mark_away(s, at);
+    return answer;
+}
+
 /* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
 
 static void readwrite_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
@@ -184,6 +274,32 @@ static void readwrite_lay_out(const struct lock_call *call, const char *sha, str
         return;
     word_add(ret, "0"); /* no token */
     word_add(ret, call->mate);
+}
+
+static void insert_word(struct lock_words *w, size_t at, const char *word)
+{
+    word_add(w, "");
+    memmove(&w->at[at + 1], &w->at[at], (w->count - 1 - at) * sizeof w->at[0]);
+    w->at[at] = word;
+}
+
+/* The marks are the last key of take and release; but a writer's take names the channel, too, and how long its mark lives. */
+static void preferring_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
+{
+    enum lock_verb verb = plain(call->verb);
+    size_t at = verb == LOCK_RELEASE ? 5 : 4;
+
+    readwrite_lay_out(call, sha, ret);
+    if (verb == LOCK_RENEW)
+        return;
+    insert_word(ret, at, MARKS);
+    ret->at[2] = verb == LOCK_RELEASE ? "3" : "2";
+    if (call->verb == LOCK_TAKE) {
+        insert_word(ret, at + 1, LOCK_CHANNEL);
+        ret->at[2] = "3";
+        word_add(ret, "0"); /* no token */
+        word_add(ret, LIFE_TEXT);
+    }
 }
 
 static struct lock_answer readwrite_read(enum lock_verb verb, const struct reply *reply)
@@ -247,19 +363,76 @@ static bool readwrite_look(struct keyspace *ks, struct lock_state *ret)
     return ret->holders > 0 && ret->expire_ms != NEVER;
 }
 
+/* Those that live; the dead may still be there. */
+static bool read_marks(struct keyspace *ks, struct lock_state *ret)
+{
+    struct reply *r = ks_say(ks, "ZRANGE", MARKS, "0", "-1", "withscores");
+    int64_t now_ms = ks_time(ks) / 1000;
+    bool well = r->kind == REPLY_ARRAY;
+
+    for (size_t i = 0; well && i + 1 < r->count; i += 2) {
+        char owner[LOCK_OWNER_SIZE] = {0};
+        int64_t until = atoll(r->items[i + 1].text);
+
+        well = r->items[i].len < LOCK_OWNER_SIZE && until <= now_ms + LIFE_MS;
+        if (well && until > now_ms) {
+            memcpy(owner, r->items[i].text, r->items[i].len);
+            put_mark(ret, owner, until);
+        }
+    }
+    reply_free(r);
+    return well;
+}
+
+/* Do the marks end with the last of them? */
+static bool marks_end(struct keyspace *ks, const struct lock_state *s)
+{
+    struct reply *r = ks_say(ks, "PTTL", MARKS);
+    int64_t left = r->kind == REPLY_INTEGER ? r->integer : -1;
+
+    reply_free(r);
+    return s->waiting == 0 ? left != -1 : left == s->queue[s->waiting - 1].alive_until_ms - ks_time(ks) / 1000;
+}
+
+static bool preferring_look(struct keyspace *ks, struct lock_state *ret)
+{
+    return readwrite_look(ks, ret) && read_marks(ks, ret) && marks_end(ks, ret);
+}
+
+static bool preferring_waits(struct keyspace *ks, const char *owner)
+{
+    struct lock_state s = {0};
+
+    return read_marks(ks, &s) && mark_of(&s, owner) < s.waiting;
+}
+
+#define READWRITE_SCRIPTS                                                                                                   \
+    {                                                                                                                       \
+        [LOCK_TAKE] = "write_take", [LOCK_RELEASE] = "write_release", [LOCK_RENEW] = "reentrant_renew",                     \
+        [LOCK_READ_TAKE] = "read_take", [LOCK_READ_RELEASE] = "read_release", [LOCK_READ_RENEW] = "read_renew"              \
+    }
+
 const struct lock_type readwrite_type = {
     .name = "read-write",
     .reentrant = true,
     .ending = WRITE,
-    .scripts = {[LOCK_TAKE] = "write_take",
-                [LOCK_RELEASE] = "write_release",
-                [LOCK_RENEW] = "reentrant_renew",
-                [LOCK_READ_TAKE] = "read_take",
-                [LOCK_READ_RELEASE] = "read_release",
-                [LOCK_READ_RENEW] = "read_renew"},
+    .scripts = READWRITE_SCRIPTS,
     .lay_out = readwrite_lay_out,
     .read = readwrite_read,
     .look = readwrite_look,
     .holds = hash_holds,
     .reference = readwrite_reference,
+};
+
+const struct lock_type preferring_type = {
+    .name = "read-write, writers preferred",
+    .reentrant = true,
+    .ending = WRITE,
+    .scripts = READWRITE_SCRIPTS,
+    .lay_out = preferring_lay_out,
+    .read = readwrite_read,
+    .look = preferring_look,
+    .holds = hash_holds,
+    .waits = preferring_waits,
+    .reference = preferring_reference,
 };

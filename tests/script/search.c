@@ -21,6 +21,16 @@ struct level {
     struct bytes nodes; /* uint32_t each */
 };
 
+/* A state that was reached and is not looked at yet. */
+struct reached {
+    uint64_t print;
+    struct node node;
+    void *state;
+};
+
+/* So many wait, while the memory is fetched in which each will be looked up. */
+#define REACHED_MAX 16
+
 struct search {
     const struct search_model *model;
     size_t limit;
@@ -32,6 +42,9 @@ struct search {
     struct level next;
     uint32_t parent; /* being expanded, */
     uint32_t way;    /* and how many ways it has shown */
+    struct reached reached[REACHED_MAX];
+    size_t reached_first; /* counts on; the next to be looked at, */
+    size_t reached_end;   /* and where the next goes */
     const char *verdict;
 
     /* Walking again: of the state being expanded only the way `wanted` counts. */
@@ -48,9 +61,14 @@ static uint64_t fingerprint(const struct search *s, const void *state)
     return print != 0 ? print : 1;
 }
 
+static size_t home_of(const struct search *s, uint64_t print)
+{
+    return (size_t)(print ^ print >> 32) & (s->slot_count - 1);
+}
+
 static uint64_t *slot_of(const struct search *s, uint64_t print)
 {
-    size_t at = (size_t)(print ^ print >> 32) & (s->slot_count - 1);
+    size_t at = home_of(s, print);
 
     while (s->slots[at] != 0 && s->slots[at] != print)
         at = (at + 1) & (s->slot_count - 1);
@@ -71,40 +89,59 @@ static void grow_slots(struct search *s)
 }
 
 /* False: it has been seen before. */
-static bool note_state(struct search *s, const void *state)
+static bool note_state(struct search *s, const struct reached *reached)
 {
-    uint64_t print = fingerprint(s, state);
-    uint64_t *slot = slot_of(s, print);
+    uint64_t *slot = slot_of(s, reached->print);
 
     if (*slot != 0)
         return false;
-    *slot = print;
+    *slot = reached->print;
     if (s->node_count == s->node_cap) {
         s->node_cap = s->node_cap == 0 ? FIRST_SLOTS : s->node_cap * 2;
         s->nodes = must_realloc(s->nodes, s->node_cap * sizeof *s->nodes);
     }
-    s->nodes[s->node_count++] = (struct node){.parent = s->parent, .way = s->way};
+    s->nodes[s->node_count++] = reached->node;
     if (s->node_count * 3 > s->slot_count * 2)
         grow_slots(s);
     return true;
 }
 
 /* A state not seen before is looked at, and expanded in its turn. */
-static void take_state(struct search *s, const void *state)
+static void look_at_first(struct search *s)
 {
+    const struct reached *reached = &s->reached[s->reached_first++ % REACHED_MAX];
     uint32_t node;
 
-    if (s->verdict != NULL || !note_state(s, state))
+    if (s->verdict != NULL || !note_state(s, reached))
         return;
     node = (uint32_t)(s->node_count - 1);
-    if ((s->verdict = s->model->wrong(s->model->world, state)) != NULL)
+    if ((s->verdict = s->model->wrong(s->model->world, reached->state)) != NULL)
         return;
     if (s->node_count >= s->limit) {
         s->verdict = SEARCH_LIMIT;
         return;
     }
-    bytes_add(&s->next.states, state, s->model->state_size);
+    bytes_add(&s->next.states, reached->state, s->model->state_size);
     bytes_add(&s->next.nodes, &node, sizeof node);
+}
+
+static void look_at_all(struct search *s)
+{
+    while (s->reached_first < s->reached_end)
+        look_at_first(s);
+}
+
+static void take_state(struct search *s, const void *state)
+{
+    struct reached *reached = &s->reached[s->reached_end % REACHED_MAX];
+
+    if (s->reached_end - s->reached_first == REACHED_MAX)
+        look_at_first(s);
+    reached->print = fingerprint(s, state);
+    reached->node = (struct node){.parent = s->parent, .way = s->way};
+    memcpy(reached->state, state, s->model->state_size);
+    __builtin_prefetch(&s->slots[home_of(s, reached->print)]);
+    s->reached_end++;
 }
 
 static void __attribute__((format(printf, 3, 0)))
@@ -150,6 +187,7 @@ static void expand_level(struct search *s, const struct level *level)
         s->way = 0;
         s->model->expand(s->model->world, state, s);
     }
+    look_at_all(s);
     free(state);
 }
 
@@ -201,9 +239,14 @@ struct search_result search_run(const struct search_model *model, size_t limit)
     void *first = must_alloc(model->state_size);
 
     s.slots = must_alloc(s.slot_count * sizeof *s.slots);
+    for (size_t i = 0; i < REACHED_MAX; i++)
+        s.reached[i].state = must_alloc(model->state_size);
     model->first(model->world, first);
     take_state(&s, first);
+    look_at_all(&s);
     search_levels(&s);
+    for (size_t i = 0; i < REACHED_MAX; i++)
+        free(s.reached[i].state);
     result.verdict = s.verdict;
     result.states = s.node_count;
     if (s.verdict != NULL && strcmp(s.verdict, SEARCH_LIMIT) != 0) {

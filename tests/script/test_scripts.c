@@ -867,39 +867,130 @@ Test(scripts, fenced_take_with_a_floor_answers_the_servers_time_or_one_more, .ti
 /* ---- the fair lock ------------------------------------------------------------------------------------------------------------ */
 
 #define FAIR_KEYS "N ch q t w , "
+#define LIFE_MS 15000
 #define LIFE "15000"
+
+/* The owner `who` asks for its hold `who`:n. */
+static int64_t fair_take(struct fixture *f, const char *who, int n, const char *lease_token_life)
+{
+    char *words = must_format(FAIR_KEYS "%s:%d 1 %s %s 1", who, n, lease_token_life, who);
+    int64_t answer = run_integer(f, "fair_take", words);
+
+    free(words);
+    return answer;
+}
+
+static int64_t fair_release(struct fixture *f, const char *who, int n)
+{
+    char *words = must_format(FAIR_KEYS "%s:%d 0 %s", who, n, who);
+    int64_t answer = run_integer(f, "fair_release", words);
+
+    free(words);
+    return answer;
+}
+
+static int64_t fair_has(struct fixture *f, const char *field)
+{
+    return probe_int(f->probe, "HEXISTS N %s", field);
+}
 
 Test(scripts_fair, refused_take_stands_in_the_queue_and_its_keys_end_together)
 {
     struct fixture f = open_fixture();
     int64_t end;
 
-    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE), TAKEN);
+    cr_assert_eq(fair_take(&f, "A", 1, "60000 0 " LIFE), TAKEN);
     cr_assert_eq(probe_keys(f.probe), 1);
-    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 0 " LIFE), 5000);
-    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 0 " LIFE), 5000); /* once, whatever it repeats */
-    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "C 1 60000 0 " LIFE), 5000);
+    cr_assert_eq(fair_take(&f, "B", 1, "60000 0 " LIFE), 5000);
+    cr_assert_eq(fair_take(&f, "B", 1, "60000 0 " LIFE), 5000); /* once, whatever it repeats */
+    cr_assert_eq(fair_take(&f, "C", 1, "60000 0 " LIFE), 5000);
+    cr_assert_gt(fair_take(&f, "D", 1, "60000 0 0"), LIFE_MS); /* a single try does not queue: the holder's time */
     cr_assert_eq(probe_int(f.probe, "LLEN q"), 2);
     cr_assert_eq(probe_int(f.probe, "ZCARD t"), 2);
     cr_assert_eq(probe_int(f.probe, "HLEN w"), 2);
     end = probe_int(f.probe, "PEXPIRETIME q");
-    cr_assert_eq(probe_int(f.probe, "PEXPIRETIME t"), end);
-    cr_assert_eq(probe_int(f.probe, "PEXPIRETIME w"), end);
-    cr_assert_eq(run_integer(&f, "fair_release", FAIR_KEYS "A 0"), 1);
-    cr_assert_geq(run_integer(&f, "fair_take", FAIR_KEYS "C 1 60000 0 " LIFE), 1); /* it is not C's turn */
-    cr_assert_eq(run_integer(&f, "fair_take", FAIR_KEYS "D 1 60000 0 0"), -1);     /* a single try does not queue */
-    cr_assert_gt(run_integer(&f, "fair_take", FAIR_KEYS "B 1 60000 1 " LIFE), INT64_C(1) << 40); /* with a token */
-    cr_assert_eq(run_integer(&f, "fair_release", FAIR_KEYS "C 0"), NO_SUCH_HOLD);                /* leaves the queue */
-    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "A"), 0);
-    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "B"), 1);
+    /* The server's clock goes on between the script's commands. */
+    cr_assert_leq(llabs(probe_int(f.probe, "PEXPIRETIME t") - end), 1000);
+    cr_assert_leq(llabs(probe_int(f.probe, "PEXPIRETIME w") - end), 1000);
+    cr_assert_eq(fair_release(&f, "C", 1), NO_SUCH_HOLD); /* leaves the queue */
+    cr_assert_eq(fair_release(&f, "B", 1), NO_SUCH_HOLD);
+    cr_assert_eq(probe_keys(f.probe), 1);
+    close_fixture(&f);
+}
+
+Test(scripts_fair, who_frees_the_lock_passes_it_on_to_the_first_for_no_longer_than_that_one_counts_as_alive)
+{
+    struct fixture f = open_fixture();
+
+    (void)fair_take(&f, "A", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "B", 1, "60000 1 " LIFE);
+    (void)fair_take(&f, "C", 7, "300 0 " LIFE);
+    (void)fair_take(&f, "D", 1, "60000 0 " LIFE);
+    cr_assert_eq(fair_release(&f, "A", 1), 1);
+    cr_assert_eq(fair_has(&f, "B:1"), 1);
+    cr_assert_eq(probe_int(f.probe, "HLEN N"), 1);
+    cr_assert_leq(probe_int(f.probe, "PTTL N"), LIFE_MS);
+    cr_assert_gt(probe_int(f.probe, "PTTL N"), LIFE_MS / 2);
+    cr_assert_gt(fair_take(&f, "B", 1, "60000 1 " LIFE), INT64_C(1) << 40); /* it finds its hold, which it makes whole */
+    cr_assert_gt(probe_int(f.probe, "PTTL N"), LIFE_MS);
+    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "A:1"), 0);
+    cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "B:1"), 1);
+    cr_assert_eq(fair_has(&f, "C:7"), 1);
+    cr_assert_leq(probe_int(f.probe, "PTTL N"), 300);
+    (void)probe_int(f.probe, "DEL N"); /* as if its time were over: whoever looks passes it on */
+    cr_assert_gt(fair_take(&f, "E", 1, "60000 0 0"), LIFE_MS / 2);
+    cr_assert_eq(fair_has(&f, "D:1"), 1);
+    cr_assert_eq(fair_release(&f, "D", 1), 1);
+    cr_assert_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_fair, head_that_leaves_while_the_lock_is_free_passes_it_on)
+{
+    struct fixture f = open_fixture();
+
+    (void)fair_take(&f, "A", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "B", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "C", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "D", 1, "60000 0 " LIFE);
+    (void)probe_int(f.probe, "DEL N");
+    cr_assert_eq(fair_release(&f, "D", 1), NO_SUCH_HOLD); /* who was not first leaves that to others */
+    cr_assert_eq(probe_int(f.probe, "EXISTS N"), 0);
+    cr_assert_eq(fair_release(&f, "B", 1), NO_SUCH_HOLD);
+    cr_assert_eq(fair_has(&f, "C:1"), 1);
+    cr_assert_eq(fair_release(&f, "C", 1), 1);
+    cr_assert_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_fair, of_two_takes_of_an_owner_the_later_counts_and_waits_anew)
+{
+    struct fixture f = open_fixture();
+
+    (void)fair_take(&f, "A", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "B", 9, "60000 0 " LIFE);
+    (void)fair_take(&f, "C", 1, "60000 0 " LIFE);
+    (void)fair_take(&f, "B", 10, "60000 0 " LIFE); /* behind C */
+    cr_assert_eq(probe_int(f.probe, "LLEN q"), 2);
+    cr_assert_gt(fair_take(&f, "B", 9, "60000 0 " LIFE), LIFE_MS); /* comes late, and does nothing */
+    cr_assert_eq(fair_release(&f, "B", 9), NO_SUCH_HOLD);
+    cr_assert_eq(probe_int(f.probe, "LLEN q"), 2);
+    cr_assert_eq(fair_release(&f, "A", 1), 1);
+    cr_assert_eq(fair_has(&f, "C:1"), 1);
+    cr_assert_eq(fair_release(&f, "C", 1), 1);
+    cr_assert_eq(fair_has(&f, "B:10"), 1);
+    cr_assert_eq(fair_release(&f, "B", 10), 1);
     cr_assert_eq(probe_keys(f.probe), 0);
     close_fixture(&f);
 }
 
 Test(scripts_fair, bad_arguments_and_wrong_types_change_nothing)
 {
-    static const char *const BAD[] = {"A 0 60000 0 15000", "A x 60000 0 15000",  "A 1 0 0 15000",        "A 1 1e3 0 15000",
-                                      "A 1 60000 0 2",     "A 1 60000 0 -15000", "A 1 60000 0 15000 say"};
+    static const char *const BAD[] = {"A 0 60000 0 15000 P 1",  "A x 60000 0 15000 P 1", "A 1 0 0 15000 P 1",
+                                      "A 1 1e3 0 15000 P 1",    "A 1 60000 0 2 P 1",     "A 1 60000 0 -15000 P 1",
+                                      "A 1 60000 0 15000 P",    "A 1 60000 0 15000 P x", "A 1 60000 0 15000 P 1 say",
+                                      "A 1 60000 0 15000 P 1 0"};
+    static const char TAKE[] = FAIR_KEYS "A 1 60000 0 " LIFE " P 1";
     struct fixture f = open_fixture();
 
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
@@ -908,20 +999,24 @@ Test(scripts_fair, bad_arguments_and_wrong_types_change_nothing)
         cr_assert(run_fails(&f, "fair_take", words, "ERR"), "%s", words);
         free(words);
     }
-    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A -1", "ERR"));
-    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A 0 say", "ERR"));
+    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A -1 P", "ERR"));
+    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "A 0 P say", "ERR"));
     cr_assert(run_fails(&f, "fair_force", FAIR_KEYS "A say", "ERR"));
     cr_assert_eq(probe_keys(f.probe), 0);
     for (const char *key = "qw"; *key != '\0'; key++) {
         (void)probe_text(f.probe, "SET %c x", *key);
-        cr_assert(run_fails(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE, "WRONGTYPE"));
+        cr_assert(run_fails(&f, "fair_take", TAKE, "WRONGTYPE"));
         cr_assert_eq(probe_keys(f.probe), 1);
         (void)probe_int(f.probe, "DEL %c", *key);
     }
     (void)probe_int(f.probe, "HSET N B 1");
     (void)probe_text(f.probe, "SET t x");
-    cr_assert(run_fails(&f, "fair_take", FAIR_KEYS "A 1 60000 0 " LIFE, "WRONGTYPE"));
+    cr_assert(run_fails(&f, "fair_take", TAKE, "WRONGTYPE"));
     cr_assert_eq(probe_keys(f.probe), 2);
+    (void)probe_text(f.probe, "SET q x");
+    cr_assert(run_fails(&f, "fair_release", FAIR_KEYS "B 0 P", "WRONGTYPE"));
+    cr_assert(run_fails(&f, "fair_force", FAIR_KEYS "B", "WRONGTYPE"));
+    cr_assert_eq(fair_has(&f, "B"), 1);
     close_fixture(&f);
 }
 
@@ -1048,6 +1143,130 @@ Test(scripts_readwrite, one_that_stops_writing_reads_on_and_tells_both_kinds_of_
     close_fixture(&f);
 }
 
+/* Where the one that leaves was the longest, the next longest is what the lock lives for; else nothing changes. */
+static void check_who_reads_on(int crowd)
+{
+    struct fixture f = open_fixture();
+
+    for (int i = 0; i < crowd; i++) {
+        char words[32];
+
+        (void)snprintf(words, sizeof words, "N , %d 1 20000", i);
+        (void)run_integer(&f, "read_take", words);
+    }
+    (void)run_integer(&f, "read_take", "N , A 1 120000");
+    (void)run_integer(&f, "read_take", "N , B 1 60000");
+    (void)run_integer(&f, "read_take", "N , C 1 30000");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , C 0"), 0);
+    cr_expect(ttl_is_near(&f, LONGER));
+    (void)run_integer(&f, "read_take", "N , C 1 30000");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , A 0"), 0);
+    cr_expect(ttl_is_near(&f, LEASE), "of B, though C came later");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , B 0"), 0);
+    cr_expect(ttl_is_near(&f, SHORTER));
+    (void)probe_ask(f.probe, "DEL {N}:C:rwlock_timeout:1"); /* all are dead */
+    for (int i = 0; i < crowd; i++)
+        (void)probe_ask(f.probe, "DEL {N}:%d:rwlock_timeout:1", i);
+    (void)run_integer(&f, "read_take", "N , D 1 30000");
+    cr_expect_eq(run_integer(&f, "read_release", "N ch , D 0"), 1);
+    cr_expect_eq(probe_keys(f.probe), 0);
+    close_fixture(&f);
+}
+
+Test(scripts_readwrite, lock_lives_as_long_as_the_longest_of_those_who_read_on, .timeout = 60)
+{
+    check_who_reads_on(0);
+}
+
+Test(scripts_readwrite, lock_lives_as_long_as_the_longest_of_a_crowd_that_reads_on, .timeout = 60)
+{
+    check_who_reads_on(12);
+}
+
+Test(scripts_readwrite, force_of_a_writer_tells_both_kinds_of_waiters, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    (void)run_integer(&f, "write_take", "N , A:write 1 60000");
+    cr_expect_eq(run_integer(&f, "readwrite_force", "N ch , A:write"), 1);
+    cr_expect_str_eq(heard(listener), "1");
+    cr_expect_str_eq(heard(listener), "0");
+    cr_expect_eq(probe_keys(f.probe), 0);
+    probe_close(listener);
+    close_fixture(&f);
+}
+
+/* A mark is left by a writer whom readers refuse, and by nobody else; beside it nobody begins to read. */
+Test(scripts_readwrite, writers_mark_keeps_new_readers_out_and_nobody_else, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    cr_expect_eq(run_integer(&f, "read_take", "N m , A 1 60000"), TAKEN);
+    cr_expect(is_near(run_integer(&f, "write_take", "N m ch , B:write 1 60000 0 0"), LEASE), "asked to leave none");
+    cr_expect_eq(probe_int(f.probe, "EXISTS m"), 0);
+    cr_expect_eq(run_integer(&f, "write_take", "N m ch , B:write 1 60000 0 30000"), 10000,
+                 "look again after a third of a life");
+    cr_expect_eq(run_integer(&f, "write_take", "N m ch , B:write 1 60000 0 30000"), 10000);
+    cr_expect(is_near(run_integer(&f, "write_take", "N m ch , C:write 1 60000 0 600000"), LEASE),
+              "or with the readers' lease");
+    cr_expect_eq(probe_int(f.probe, "ZCARD m"), 2);
+    cr_expect(is_near(probe_int(f.probe, "PTTL m"), 600000), "as long as the longest");
+    cr_expect(is_near(run_integer(&f, "read_take", "N m , D 1 60000"), 600000), "a new reader");
+    cr_expect_eq(run_integer(&f, "read_take", "N , D 1 60000"), TAKEN, "one that does not look, as a peer");
+    cr_expect_eq(run_integer(&f, "read_take", "N m , A 2 60000"), HELD_ALREADY, "one that reads");
+    cr_expect(nothing_heard(&f, listener));
+    cr_expect_eq(run_integer(&f, "write_release", "N ch m , C:write 1"), NO_SUCH_HOLD, "gives nothing up");
+    cr_expect_eq(run_integer(&f, "write_release", "N ch m , C:write 0"), NO_SUCH_HOLD);
+    cr_expect(nothing_heard(&f, listener), "another one waits");
+    cr_expect_eq(run_integer(&f, "write_release", "N ch m , B:write 0"), NO_SUCH_HOLD);
+    cr_expect_str_eq(heard(listener), "2");
+    cr_expect_eq(run_integer(&f, "write_release", "N ch m , B:write 0"), NO_SUCH_HOLD);
+    cr_expect(nothing_heard(&f, listener), "a repeat");
+    cr_expect_eq(probe_int(f.probe, "EXISTS m"), 0);
+    probe_close(listener);
+    close_fixture(&f);
+}
+
+Test(scripts_readwrite, marks_go_when_a_writer_gets_in_and_none_is_left_beside_it, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    (void)probe_ask(f.probe, "ZADD m 1 dead 9999999999999 alive");
+    cr_expect_gt(run_integer(&f, "read_take", "N m , A 1 60000"), 60000, "of a free lock, too");
+    cr_expect_eq(probe_int(f.probe, "EXISTS N"), 0);
+    cr_expect_eq(run_integer(&f, "write_take", "N m ch , B:write 1 60000 0 30000"), TAKEN);
+    cr_expect_str_eq(heard(listener), "2"); /* to those whom the marks kept out */
+    cr_expect_eq(probe_keys(f.probe), 1);
+    cr_expect(is_near(run_integer(&f, "write_take", "N m ch , C:write 1 60000 0 30000"), LEASE), "another writer");
+    cr_expect(nothing_heard(&f, listener));
+    cr_expect_eq(probe_keys(f.probe), 1);
+    (void)probe_ask(f.probe, "ZADD m 9999999999999 alive");
+    cr_expect_eq(run_integer(&f, "read_take", "N m , B 1 60000 0 B:write"), TAKEN, "the writer itself");
+    cr_expect_eq(run_integer(&f, "write_release", "N ch m , B:write 0"), 1);
+    (void)probe_ask(f.probe, "ZADD m 1 dead");
+    cr_expect_eq(run_integer(&f, "write_take", "N m ch , C:write 1 60000 0 30000"), 10000);
+    cr_expect_eq(probe_int(f.probe, "ZCARD m"), 2, "the dead go when one leaves a mark");
+    clear(&f);
+    (void)probe_ask(f.probe, "ZADD m 1 dead");
+    cr_expect_eq(run_integer(&f, "read_take", "N m , A 1 60000"), TAKEN, "the dead keep nobody out");
+    clear(&f);
+    for (const char *const *life = (const char *const[]){"2", "-1", "1.5", "x", "''", "1099511627777", NULL}; *life != NULL;
+         life++) {
+        char *line = must_format("N m , A:write 1 60000 0 %s", *life);
+
+        cr_expect(run_fails(&f, "write_take", line, "ERR redlatch: life"), "%s", *life);
+        free(line);
+    }
+    (void)probe_ask(f.probe, "SET m string");
+    cr_expect(run_fails(&f, "read_take", "N m , A 1 60000", "WRONGTYPE "));
+    cr_expect_eq(probe_keys(f.probe), 1);
+    probe_close(listener);
+    close_fixture(&f);
+}
+
 /* ---- semaphores --------------------------------------------------------------------------------------------------------------- */
 
 #define SEMAPHORE "N ch g , "
@@ -1128,6 +1347,7 @@ Test(scripts_semaphore, guard_of_an_answer_that_was_read_goes_with_the_next_requ
 }
 
 #define PERMITS "N t ch , "
+#define PERMITS_GUARDED "N t ch g , "
 #define ID1 "aaaaaaaaaaaaaaaa"
 #define ID2 "bbbbbbbbbbbbbbbb"
 
@@ -1136,15 +1356,16 @@ Test(scripts_permits, bad_arguments_are_refused_before_anything_is_written, .tim
     struct fixture f = open_fixture();
 
     expect_refused(&f, "permit_take", PERMITS "$ publish p 0 " ID1, LEASE_TOO_LONG, 0);
+    expect_refused(&f, "permit_set", PERMITS_GUARDED "publish 1 $", LEASE_TOO_LONG, 0);
     cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 short", "ERR redlatch: the id"));
     cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0", "ERR redlatch: 1 to 1000"));
     cr_expect(run_fails(&f, "permit_undo", PERMITS "0 publish p 0 short", "ERR redlatch: the id"));
     cr_expect(run_fails(&f, "permit_release", PERMITS "publish short", "ERR redlatch: the id"));
     cr_expect(run_fails(&f, "permit_extend", PERMITS "publish -1 " ID1, "ERR redlatch: lease"));
-    cr_expect(run_fails(&f, "permit_set", PERMITS "publish -1", "ERR redlatch: permits"));
-    cr_expect(run_fails(&f, "permit_set", PERMITS "publish 2147483648", "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "permit_set", PERMITS_GUARDED "publish -1 " MINUTE, "ERR redlatch: permits"));
+    cr_expect(run_fails(&f, "permit_set", PERMITS_GUARDED "publish 2147483648 " MINUTE, "ERR redlatch: permits"));
     cr_expect(run_fails(&f, "permit_look", PERMITS "flushall", WAYS_TO_PUBLISH));
-    cr_expect(run_fails(&f, "permit_set", PERMITS "flushall 1", WAYS_TO_PUBLISH));
+    cr_expect(run_fails(&f, "permit_set", PERMITS_GUARDED "flushall 1 " MINUTE, WAYS_TO_PUBLISH));
     cr_expect_eq(probe_keys(f.probe), 0);
     close_fixture(&f);
 }
@@ -1153,8 +1374,12 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
 {
     struct fixture f = open_fixture();
 
-    for (int i = 0; i < 2; i++)
-        cr_expect_eq(run_integer(&f, "permit_set", PERMITS "publish 3"), 0);
+    cr_expect_eq(run_integer(&f, "permit_set", PERMITS_GUARDED "publish 9 " MINUTE), 0);
+    cr_expect_eq(run_integer(&f, "permit_set", "N t ch g2 , publish 3 " MINUTE), 0);
+    cr_expect_eq(run_integer(&f, "permit_set", PERMITS_GUARDED "publish 9 " MINUTE), 0);
+    cr_expect_eq(free_permits(&f), 3, "a repeat does not set again what was set by others since");
+    cr_expect_eq(run_integer(&f, "permit_set", "N t ch g3 g , publish 3 " MINUTE), 0);
+    cr_expect_eq(probe_int(f.probe, "EXISTS g"), 0, "done with");
     for (int i = 0; i < 2; i++)
         cr_expect_eq(run_integer(&f, "permit_take", PERMITS "60000 publish p 0 " ID1 " " ID2), 1);
     cr_expect_eq(probe_int(f.probe, "ZCARD t"), 2);
@@ -1163,7 +1388,7 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
     cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 120000 " ID1), LONGER));
     cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), LONGER), "its end only moves away");
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 1);
-    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), NO_SUCH_HOLD);
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 0);
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1 " " ID2), NO_SUCH_HOLD, "all or none");
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID2 " " ID2), NO_SUCH_HOLD, "none twice");
     cr_expect_eq(free_permits(&f), 2);
@@ -1171,6 +1396,36 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
     cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID1 " " ID2), 0);
     cr_expect_eq(free_permits(&f), 3);
     cr_expect_eq(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), NO_SUCH_HOLD);
+    close_fixture(&f);
+}
+
+/* Of A and B, who wait, A has died. What C does then: a try that queues, a single one, and an undo that leaves nothing. */
+Test(scripts_permits, who_finds_a_dead_place_in_front_of_a_fair_queue_tells_the_next, .timeout = 60)
+{
+    static const struct {
+        const char *script, *words;
+    } FINDS[] = {
+        {"semaphore_take", "N ch g q s , 1 " MINUTE " publish C 1"},
+        {"semaphore_take", "N ch g q s , 1 " MINUTE " publish C 0"},
+        {"semaphore_undo", "N ch g q s , 1 " MINUTE " publish C 0"},
+        {"permit_take", "N t ch q s , 60000 publish C 1 " ID1},
+        {"permit_take", "N t ch q s , 60000 publish C 0 " ID1},
+        {"permit_undo", "N t ch q s , 60000 publish C 0 " ID1},
+    };
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    for (size_t i = 0; i < sizeof FINDS / sizeof FINDS[0]; i++) {
+        (void)probe_ask(f.probe, "DEL q s");
+        (void)probe_ask(f.probe, "SET N 1");
+        (void)probe_ask(f.probe, "ZADD q 1 A 2 B");
+        (void)probe_ask(f.probe, "HSET s A 0 B 9999999999999");
+        (void)run(&f, FINDS[i].script, FINDS[i].words);
+        cr_expect_str_eq(heard(listener), "1", "%s", FINDS[i].words);
+        cr_expect_eq(probe_int(f.probe, "ZRANK q B"), 0);
+    }
+    cr_expect(nothing_heard(&f, listener), "once is enough");
+    probe_close(listener);
     close_fixture(&f);
 }
 

@@ -1,6 +1,7 @@
 /* cast.c - apps, actors, deeds, and what actors believe. */
 #include "tests/sim/cast.h"
 
+#include "core/service/waiters.h"
 #include "locks/record.h"
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
@@ -30,6 +31,7 @@ void cast_begin(void)
         hooks = counting_alloc_init(&memory);
     memset(&cast, 0, sizeof cast);
     rdl__list_init(&cast.deeds);
+    cast.void_at = -1;
     cast.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
     cast.options.connect_timeout_ms = 200;
     cast.options.command_timeout_ms = 60;
@@ -46,6 +48,14 @@ void cast_begin(void)
 void cast_end(void)
 {
     world_on_event(NULL);
+}
+
+int64_t cast_linger_ns(void)
+{
+    for (size_t i = 0; i < cast.name_count; i++)
+        if (cast.names[i].kind->life_ms > 0)
+            return RDL__LINGER_MS * RDL__MS;
+    return 0;
 }
 
 int64_t cast_blocks(void)
@@ -86,25 +96,27 @@ void app_open(struct app *app)
         fibre_sleep(RDL__MS);
     }
     app->client = client;
-    if (client != NULL)
-        say("open as %s", rdl_client_id(client));
+    if (client == NULL)
+        return;
+    (void)snprintf(app->id, sizeof app->id, "%s", rdl_client_id(client));
+    say("open as %s", app->id);
 }
 
 /* The client's own record of a hold; NULL: it has none. */
-static struct rdl__record *record_of(const struct actor *actor, size_t name)
+static struct rdl__record *record_of(const struct actor *actor, size_t end)
 {
-    struct rdl__name *n = actor->locks[name]->name;
+    struct rdl__name *n = actor->locks[end]->name;
     struct rdl__record *rec;
 
     rdl__mutex_lock(&n->mu);
-    rec = rdl__record_find(n, actor->owner, actor->locks[name]->ops);
+    rec = rdl__record_find(n, actor->owner, actor->locks[end]->ops);
     rdl__mutex_unlock(&n->mu);
     return rec;
 }
 
-int64_t hold_deadline(const struct actor *actor, size_t name)
+int64_t hold_deadline(const struct actor *actor, size_t end)
 {
-    const struct rdl__record *rec = record_of(actor, name);
+    const struct rdl__record *rec = record_of(actor, end);
 
     return rec == NULL ? 0 : rec->hold.deadline;
 }
@@ -115,9 +127,9 @@ static void keep_beliefs(struct app *app)
     for (size_t i = 0; i < cast.actor_count; i++) {
         struct actor *actor = &cast.actors[i];
 
-        for (size_t n = 0; actor->app == app && n < cast.name_count; n++)
-            if (believes(actor, n))
-                actor->holds[n].believed_until = hold_deadline(actor, n);
+        for (size_t end = 0; actor->app == app && end < MOST_ENDS; end++)
+            if (believes(actor, end))
+                actor->holds[end].believed_until = hold_deadline(actor, end);
     }
 }
 
@@ -128,6 +140,7 @@ void app_close(struct app *app)
     say("close");
     keep_beliefs(app);
     app->ending = true;
+    app->gone_at = world_now();
     if (rdl_client_close(app->client) != NULL)
         violated("a client can be closed", "rdl_client_close refuses");
     app->client = NULL;
@@ -142,6 +155,7 @@ void app_crash(struct app *app)
         return;
     say("%s crashes", app->process.name);
     app->dead = true;
+    app->gone_at = world_now();
     if (app->process.stopped)
         process_go(&app->process);
     net_bury(&app->process);
@@ -165,29 +179,44 @@ bool app_calm(const struct app *app, int64_t since)
     return !app->dead && !app->ending && !app->process.stopped && app->calm_from <= since;
 }
 
+int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait)
+{
+    const struct process *p = &app->process;
+    int64_t late = process_clock(p) - deadline;
+    int64_t since = world_now() - p->went_on;
+
+    if (p->stopped)
+        return 0;
+    if (p->went_on <= called)
+        return late;
+    if (!own_wait)
+        since -= cast.options.command_timeout_ms * RDL__MS;
+    return late < since ? late : since;
+}
+
 /* ---- what actors believe ------------------------------------------------------------------------------------------------ */
 
-rdl_hold_state_t hold_state(struct actor *actor, size_t name)
+rdl_hold_state_t hold_state(struct actor *actor, size_t end)
 {
     struct process *before = process_here();
     int state;
 
     (void)process_enter(&actor->app->process);
-    state = rdl_owner_hold_state(actor->owner, actor->locks[name], NULL);
+    state = rdl_owner_hold_state(actor->owner, actor->locks[end], NULL);
     (void)process_enter(before);
     return state < 0 ? RDL_NOT_HELD : (rdl_hold_state_t)state;
 }
 
-bool believes(struct actor *actor, size_t name)
+bool believes(struct actor *actor, size_t end)
 {
-    const struct hold *h = &actor->holds[name];
+    const struct hold *h = &actor->holds[end];
     rdl_hold_state_t state;
 
     if (h->count == 0 || actor->app->dead)
         return false;
     if (actor->app->ending)
         return process_clock(&actor->app->process) < h->believed_until;
-    state = hold_state(actor, name);
+    state = hold_state(actor, end);
     return state == RDL_HELD || state == RDL_AT_RISK;
 }
 
@@ -197,16 +226,25 @@ void excuse(struct hold *hold, const char *why)
         hold->excuse = why;
 }
 
+void excuse_both(struct actor *actor, size_t end, const char *why)
+{
+    struct hold *both[] = {&actor->holds[end], &actor->holds[other_end(end)]};
+
+    for (size_t i = 0; i < 2; i++)
+        if (both[i]->granted > 0)
+            excuse(both[i], why);
+}
+
 void excuse_all(const char *why)
 {
+    cast.void_at = world_now();
     for (size_t n = 0; n < cast.name_count; n++) {
-        cast.names[n].void_at = world_now();
-        cast.names[n].foreign_until = 0;
-        if (cast.names[n].kind->counted)
-            cast.names[n].token_best = 0; /* the count begins again */
+        name_at(n)->void_at = world_now();
+        name_at(n)->foreign_until = 0;
+        if (name_at(n)->kind->counted)
+            name_at(n)->token_best = 0; /* the count begins again */
         for (size_t i = 0; i < cast.actor_count; i++)
-            if (cast.actors[i].holds[n].granted > 0)
-                excuse(&cast.actors[i].holds[n], why);
+            excuse_both(&cast.actors[i], n, why);
     }
 }
 
@@ -223,10 +261,10 @@ bool was_forced(const struct name *name, const char *field)
     return false;
 }
 
-static void hold_begins(struct actor *actor, size_t name, const struct deed *deed)
+static void hold_begins(struct actor *actor, size_t end, const struct deed *deed)
 {
-    struct hold *h = &actor->holds[name];
-    const struct rdl__record *rec = record_of(actor, name);
+    struct hold *h = &actor->holds[end];
+    const struct rdl__record *rec = record_of(actor, end);
     int64_t token;
 
     *h = (struct hold){
@@ -238,38 +276,38 @@ static void hold_begins(struct actor *actor, size_t name, const struct deed *dee
     } else {
         excuse(h, "its record is gone");
     }
-    if (cast.names[name].void_at >= deed->called)
+    if (name_at(end)->void_at >= deed->called)
         excuse(h, "the server has lost it");
-    if (was_forced(&cast.names[name], h->field))
+    if (was_forced(name_at(end), h->field))
         excuse(h, "it was evicted");
-    if (cast.names[name].token && (token = rdl_owner_token(actor->owner, actor->locks[name], NULL)) > 0)
+    if (name_at(end)->token && (token = rdl_owner_token(actor->owner, actor->locks[end], NULL)) > 0)
         h->token = token;
     if (h->count > 0)
-        checks_granted(actor, name);
+        checks_granted(actor, end);
 }
 
 /* A take was granted. */
 static void granted(struct deed *deed)
 {
-    struct hold *h = &deed->actor->holds[deed->name];
+    struct hold *h = &deed->actor->holds[deed->end];
     bool unseen = h->count == 0;
 
     if (h->granted == 0)
-        hold_begins(deed->actor, deed->name, deed);
+        hold_begins(deed->actor, deed->end, deed);
     else
         h->granted++;
     recount(h);
     if (unseen)
-        h->deadline = hold_deadline(deed->actor, deed->name);
+        h->deadline = hold_deadline(deed->actor, deed->end);
     h->renewed = h->renewed || deed->lease_ms == RDL_LEASE_AUTO;
 }
 
 /* The hold counts as given up from the moment of the call, whatever comes of it. */
 static void unlock_called(struct deed *d)
 {
-    struct hold *h = &d->actor->holds[d->name];
+    struct hold *h = &d->actor->holds[d->end];
 
-    d->sure = h->count > 0 && believes(d->actor, d->name) && h->excuse == NULL &&
+    d->sure = h->count > 0 && believes(d->actor, d->end) && h->excuse == NULL &&
               h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
     h->leaving++;
     recount(h);
@@ -277,7 +315,7 @@ static void unlock_called(struct deed *d)
 
 static void unlock_answered(struct deed *d)
 {
-    struct hold *h = &d->actor->holds[d->name];
+    struct hold *h = &d->actor->holds[d->end];
 
     if (d->result == RDL_ENOTOWNER && h->granted > 0)
         violated("what is held can be given back", "an unlock of %s answers that it holds nothing", d->actor->name);
@@ -290,28 +328,29 @@ static void unlock_answered(struct deed *d)
 static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 {
     struct actor *actor = arg;
-    size_t name = 0;
+    size_t end = 0;
 
-    while (actor->locks[name] != lock)
-        name++;
+    while (actor->locks[end] != lock)
+        end++;
     say("%s is told of %s: %s", actor->name, loss->owner, loss->state == RDL_LOST ? "lost" : "at risk");
-    checks_told(actor, name, loss);
+    checks_told(actor, end, loss);
 }
 
 /* ---- actors ------------------------------------------------------------------------------------------------------------- */
 
-static rdl_lock_t *make_lock(struct actor *actor, size_t i)
+static rdl_lock_t *make_lock(struct actor *actor, size_t end)
 {
-    const struct name *name = &cast.names[i];
+    const struct name *name = name_at(end);
     rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
     rdl_lock_t *lock = NULL;
     rdl_err_t err = {0};
 
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
-    options.waiter_life_ms = name->kind->life_ms;
+    options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
+    options.prefer_writers = name->kind->mark_ms > 0;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
-    if ((actor->shares[i] ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
-                                                                        &err) < 0)
+    if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock, &err) <
+        0)
         die("sim: %s", err.message);
     (void)rdl_on_lost(lock, on_lost, actor, NULL);
     return lock;
@@ -325,26 +364,28 @@ struct actor *actor_join(struct app *app, bool blocking)
     (void)snprintf(actor->name, sizeof actor->name, "a%zu", cast.actor_count);
     actor->app = app;
     actor->blocking = blocking;
+    actor->canceled_at = -1;
     if (rdl_owner_new(app->client, &actor->owner, &err) < 0)
         die("sim: %s", err.message);
     for (size_t i = 0; i < cast.name_count; i++) {
-        actor->shares[i] = cast.names[i].kind->make_shared != NULL && chance(cast.sharers, 8);
         actor->locks[i] = make_lock(actor, i);
+        if (name_at(i)->kind->make_shared != NULL)
+            actor->locks[other_end(i)] = make_lock(actor, other_end(i));
     }
     return actor;
 }
 
 void actor_leave(struct actor *actor)
 {
-    for (size_t i = 0; i < cast.name_count; i++)
-        actor->locks[i] = rdl_lock_free(actor->locks[i]);
+    for (size_t end = 0; end < MOST_ENDS; end++)
+        actor->locks[end] = rdl_lock_free(actor->locks[end]);
     actor->owner = rdl_owner_free(actor->owner);
 }
 
-void actor_forget(struct actor *actor, size_t name)
+void actor_forget(struct actor *actor, size_t end)
 {
-    struct name *n = &cast.names[name];
-    struct hold *h = &actor->holds[name];
+    struct name *n = name_at(end);
+    struct hold *h = &actor->holds[end];
 
     if (h->count > 0)
         (void)snprintf(n->left[n->left_count++ % 4], FIELD_SIZE, "%s", h->field);
@@ -372,23 +413,23 @@ static int64_t deadline_of(const struct deed *d)
     return rdl__after_ms(now, d->verb == TAKE && d->wait_ms > 0 ? d->wait_ms : cast.options.command_timeout_ms);
 }
 
-static struct deed *deed_new(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+static struct deed *deed_new(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms)
 {
     struct deed *d = must_alloc(sizeof *d);
     char wait[24], lease[24];
 
     d->actor = actor;
-    d->name = name;
+    d->end = end;
     d->verb = verb;
     d->wait_ms = wait_ms;
     d->lease_ms = lease_ms;
     d->called = world_now();
     d->deadline = deadline_of(d);
-    d->queued = actor->under_way[name]++ > 0 || actor->holds[name].doubt;
+    d->queued = actor->under_way[end]++ > 0 || actor->holds[end].doubt;
     d->starting = true;
     rdl__list_push_back(&cast.deeds, &d->link);
     cast.deed_count++;
-    say("%s calls %s %s, wait %s, lease %s", actor->name, verbs[verb], cast.names[name].text,
+    say("%s calls %s %s%s, wait %s, lease %s", actor->name, verbs[verb], name_at(end)->text, shares(end) ? " (shared)" : "",
         lease_text(wait_ms, wait, sizeof wait), lease_text(lease_ms, lease, sizeof lease));
     if (verb == RELEASE)
         unlock_called(d);
@@ -403,7 +444,7 @@ static bool verb_needs_hold(enum verb verb)
 
 static void answered(struct deed *d, int64_t result)
 {
-    struct hold *h = &d->actor->holds[d->name];
+    struct hold *h = &d->actor->holds[d->end];
 
     d->answers++;
     if (d->done) {
@@ -413,9 +454,9 @@ static void answered(struct deed *d, int64_t result)
     }
     d->done = true;
     d->result = result;
-    d->actor->under_way[d->name]--;
+    d->actor->under_way[d->end]--;
     rdl__list_remove(&d->link);
-    say("%s: %s %s answers %s", d->actor->name, verbs[d->verb], cast.names[d->name].text,
+    say("%s: %s %s answers %s", d->actor->name, verbs[d->verb], name_at(d->end)->text,
         result > 0 ? "yes" : rdl_err_name((int)result));
     if (d->verb == TAKE && result == RDL_OK)
         granted(d);
@@ -440,9 +481,25 @@ static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     answered(d, result);
 }
 
-static int64_t call_as_bound(const struct deed *d)
+int64_t act_as(const struct actor *actor, int64_t (*call)(void *what), void *what)
 {
-    rdl_lock_t *lock = d->actor->locks[d->name];
+    rdl_client_t *client = actor->app->client;
+    int64_t result;
+    int rc;
+
+    if (client == NULL)
+        return RDL_ECLOSED;
+    if ((rc = rdl_owner_bind(actor->owner, NULL)) < 0)
+        return rc;
+    result = call(what);
+    rdl_owner_unbind(client); /* one that is being closed is there until its last call has returned */
+    return result;
+}
+
+static int64_t call_as_bound(void *what)
+{
+    const struct deed *d = what;
+    rdl_lock_t *lock = d->actor->locks[d->end];
     rdl_err_t err = {0};
 
     switch (d->verb) {
@@ -464,26 +521,9 @@ static int64_t call_as_bound(const struct deed *d)
     die("sim: no verb");
 }
 
-/* All fibres are one thread to the library, which knows of one binding a thread: so only as long as the call lasts. A client
- * that is being closed is there until its last call has returned. */
-static int64_t call_blocking(const struct deed *d)
-{
-    rdl_client_t *client = d->actor->app->client;
-    int64_t result;
-    int rc;
-
-    if (client == NULL)
-        return RDL_ECLOSED;
-    if ((rc = rdl_owner_bind(d->actor->owner, NULL)) < 0)
-        return rc;
-    result = call_as_bound(d);
-    rdl_owner_unbind(client);
-    return result;
-}
-
 static int call_async(struct deed *d, rdl_err_t *err)
 {
-    rdl_lock_t *lock = d->actor->locks[d->name];
+    rdl_lock_t *lock = d->actor->locks[d->end];
     rdl_owner_t *owner = d->actor->owner;
 
     switch (d->verb) {
@@ -505,9 +545,9 @@ static int call_async(struct deed *d, rdl_err_t *err)
     die("sim: no verb");
 }
 
-struct deed *begin_deed(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+struct deed *begin_deed(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms)
 {
-    struct deed *d = deed_new(actor, name, verb, wait_ms, lease_ms);
+    struct deed *d = deed_new(actor, end, verb, wait_ms, lease_ms);
     rdl_err_t err = {0};
     int rc = call_async(d, &err);
 
@@ -532,15 +572,15 @@ int64_t end_deed(struct deed *d)
     return result;
 }
 
-int64_t act(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+int64_t act(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms)
 {
     struct deed *d;
 
     if (!actor->blocking)
-        return end_deed(begin_deed(actor, name, verb, wait_ms, lease_ms));
-    d = deed_new(actor, name, verb, wait_ms, lease_ms);
+        return end_deed(begin_deed(actor, end, verb, wait_ms, lease_ms));
+    d = deed_new(actor, end, verb, wait_ms, lease_ms);
     d->starting = false;
-    answered(d, call_blocking(d));
+    answered(d, act_as(actor, call_as_bound, d));
     return end_deed(d);
 }
 
@@ -558,6 +598,7 @@ void cancel_actor(struct actor *actor)
     if (actor->owner == NULL || actor->app->client == NULL || actor->app->ending)
         return;
     say("%s is canceled", actor->name);
+    actor->canceled_at = world_now();
     for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         struct deed *d = rdl__container(l, struct deed, link);
 

@@ -11,6 +11,7 @@
 #define TESTS_SIM_CAST_H
 
 #include "tests/sim/kinds.h"
+#include "tests/sim/line.h"
 #include "tests/sim/world.h"
 
 #include <redlatch/redlatch.h>
@@ -18,16 +19,14 @@
 #define MOST_APPS 4
 #define MOST_ACTORS 12
 #define MOST_NAMES 3
-#define FIELD_SIZE 64
-#define MOST_PLACES 256
+#define MOST_ENDS (2 * MOST_NAMES)
 
 /* ---- locks -------------------------------------------------------------------------------------------------------------- */
 
-/* A waiter in a queue at the server, as the commands show it. */
-struct place {
-    char field[FIELD_SIZE];
-    int64_t alive_until_ms; /* by the server's clock */
-    bool vague;             /* it may or may not have been dropped */
+/* May somebody come in? */
+struct vacancy {
+    int64_t since;  /* -1: nobody may */
+    bool announced; /* a message told */
 };
 
 struct name {
@@ -44,16 +43,13 @@ struct name {
     unsigned forced_count;
     char left[4][FIELD_SIZE]; /* holds that nobody gives back: their owner or their last handle went */
     unsigned left_count;
-    int64_t free_since;  /* -1: it is taken */
-    bool announced;      /* a message told that it is free */
-    int64_t stray_since; /* held for nobody; -1: it is not */
+    struct vacancy vacancy[2]; /* for those who want it alone, and for those who share it */
+    int64_t stray_since;       /* held for nobody; -1: it is not */
     int64_t token_best;
     char released[FIELD_SIZE]; /* the hold that was given back last, and when */
     int64_t released_at;
-    int64_t foreign_until; /* a foreign client holds it until then; 0: none does */
-    struct place places[MOST_PLACES];
-    size_t place_count;
-    int64_t places_void_at;        /* void_at, when it was last looked at */
+    int64_t foreign_until;         /* a foreign client holds it until then; 0: none does */
+    struct line line;              /* who waits in a queue */
     char granted_last[FIELD_SIZE]; /* by a script that minds the queue */
 };
 
@@ -62,8 +58,10 @@ struct name {
 struct app {
     struct process process;
     rdl_client_t *client; /* NULL: not open */
+    char id[40];          /* the client's, also when it is gone; "": it was never open */
     bool ending;          /* it is being closed, or is */
     bool dead;            /* it has crashed */
+    int64_t gone_at;      /* when the one or the other began */
     int64_t calm_from;    /* nothing has disturbed it since, or will until then */
 };
 
@@ -71,7 +69,7 @@ struct app {
 
 struct actor;
 
-/* What an actor believes to hold of one name. */
+/* What an actor believes to hold of one end. */
 struct hold {
     int64_t count;   /* what it may believe: takes that were granted, less unlocks that were called; not below 0 */
     int64_t granted; /* by answers alone: takes, less unlocks */
@@ -96,11 +94,11 @@ struct actor {
     struct app *app;
     rdl_owner_t *owner;
     bool blocking;
-    rdl_lock_t *locks[MOST_NAMES];
-    bool shares[MOST_NAMES]; /* it has the end that many hold */
-    struct hold holds[MOST_NAMES];
-    unsigned under_way[MOST_NAMES]; /* deeds */
-    struct fibre *waiter;           /* the fibre that waits for an answer */
+    rdl_lock_t *locks[MOST_ENDS]; /* NULL: there is no such end */
+    struct hold holds[MOST_ENDS];
+    unsigned under_way[MOST_ENDS]; /* deeds */
+    struct fibre *waiter;          /* the fibre that waits for an answer */
+    int64_t canceled_at;           /* by cancel_actor; -1: never */
 };
 
 /* ---- deeds -------------------------------------------------------------------------------------------------------------- */
@@ -110,7 +108,7 @@ enum verb { TAKE, RELEASE, EXTEND, FORCE, IS_LOCKED, REMAINING, VERBS };
 struct deed {
     struct rdl__link link; /* among those under way */
     struct actor *actor;
-    size_t name;
+    size_t end;
     enum verb verb;
     int64_t wait_ms;
     int64_t lease_ms;
@@ -128,7 +126,7 @@ struct deed {
 
 struct cast {
     rdl_client_options_t options;
-    unsigned sharers; /* of eight actors, who want a lock that can be shared to share it */
+    unsigned sharers; /* of eight deeds on a lock with two ends, at the end that many hold */
     struct name names[MOST_NAMES];
     size_t name_count;
     struct app apps[MOST_APPS];
@@ -137,9 +135,26 @@ struct cast {
     size_t actor_count;
     struct rdl__link deeds; /* under way */
     int64_t deed_count;     /* of all times */
+    int64_t void_at;        /* as of names, of all of them; -1: never */
 };
 
 extern struct cast cast;
+
+/* An end of a lock, as actors have it: the name's place among the names, and for the end that many hold MOST_NAMES more. */
+static inline struct name *name_at(size_t end)
+{
+    return &cast.names[end % MOST_NAMES];
+}
+
+static inline bool shares(size_t end)
+{
+    return end >= MOST_NAMES;
+}
+
+static inline size_t other_end(size_t end)
+{
+    return (end + MOST_NAMES) % MOST_ENDS;
+}
 
 void cast_begin(void);
 void cast_end(void);
@@ -156,26 +171,36 @@ void app_disturb(struct app *app, int64_t settle_ns); /* NULL: every one; from n
 
 struct actor *actor_join(struct app *app, bool blocking);
 void actor_leave(struct actor *actor);
-void actor_forget(struct actor *actor, size_t name); /* the actor goes without giving back what it holds */
+void actor_forget(struct actor *actor, size_t end); /* the actor goes without giving back what it holds */
 
 /* Do it and wait for the answer. In a fibre of the actor's app. */
-int64_t act(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms);
+int64_t act(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
 
 /* Begin it, asynchronously. A deed that could not begin is answered at once. */
-struct deed *begin_deed(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms);
+struct deed *begin_deed(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
 int64_t end_deed(struct deed *deed); /* wait for its answer, and free it */
 void cancel_deed(struct deed *deed);
 void cancel_actor(struct actor *actor); /* rdl_owner_cancel */
 
+/* Make a blocking call as the actor: all fibres are one thread to the library, which knows of one binding a thread, so only for
+ * as long as the call lasts. RDL_ECLOSED if its client is gone. */
+int64_t act_as(const struct actor *actor, int64_t (*call)(void *what), void *what);
+
+/* How late a call is, by its app's clock. A process that was stopped meanwhile is given the time from when it went on; a verb
+ * without a wait of its own may have begun only then. */
+int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait);
+
 /* Does the actor believe to hold it, by its own client's judgement? */
-bool believes(struct actor *actor, size_t name);
-rdl_hold_state_t hold_state(struct actor *actor, size_t name);
-int64_t hold_deadline(const struct actor *actor, size_t name); /* by its app's clock */
-bool app_calm(const struct app *app, int64_t since);           /* nothing has disturbed it since then */
+bool believes(struct actor *actor, size_t end);
+rdl_hold_state_t hold_state(struct actor *actor, size_t end);
+int64_t hold_deadline(const struct actor *actor, size_t end); /* by its app's clock */
+bool app_calm(const struct app *app, int64_t since);          /* nothing has disturbed it since then */
 bool was_forced(const struct name *name, const char *field);
 void excuse(struct hold *hold, const char *why);
-void excuse_all(const char *why); /* the server has lost what it knew */
+void excuse_both(struct actor *actor, size_t end, const char *why); /* the holds of both ends of a lock */
+void excuse_all(const char *why);                                   /* the server has lost what it knew */
 
-int64_t cast_blocks(void); /* of memory, that clients have */
+int64_t cast_blocks(void);    /* of memory, that clients have */
+int64_t cast_linger_ns(void); /* how long channels stay when nobody waits any more */
 
 #endif

@@ -15,21 +15,9 @@ static bool has_deadline(const struct deed *d)
     return d->deadline != RDL__NEVER && (!d->queued || (d->verb == TAKE && d->wait_ms > 0));
 }
 
-/* How late it is. A process that was stopped meanwhile is given the time from when it went on; a verb without a wait of its
- * own may have begun only then. */
 static int64_t lateness(const struct deed *d)
 {
-    const struct process *p = &d->actor->app->process;
-    int64_t late = process_clock(p) - d->deadline;
-    int64_t since = world_now() - p->went_on;
-
-    if (p->stopped)
-        return 0;
-    if (p->went_on <= d->called)
-        return late;
-    if (d->verb != TAKE || d->wait_ms == 0)
-        since -= cast.options.command_timeout_ms * RDL__MS;
-    return late < since ? late : since;
+    return how_late(d->actor->app, d->called, d->deadline, d->verb == TAKE && d->wait_ms != 0);
 }
 
 static void in_time(const struct deed *d)
@@ -38,6 +26,12 @@ static void in_time(const struct deed *d)
         return;
     violated("no call outlives its deadline", "a call of %s is %lld us late", d->actor->name,
              (long long)(lateness(d) / RDL__US));
+}
+
+/* It asks for a lock alone that its actor shares already: it would wait for itself. */
+static bool reads_already(const struct deed *d)
+{
+    return d->verb == TAKE && !shares(d->end) && d->actor->holds[other_end(d->end)].granted > 0;
 }
 
 static bool may_answer(const struct deed *d)
@@ -54,7 +48,7 @@ static bool may_answer(const struct deed *d)
     case RDL_ELOST:
         return d->verb == TAKE || d->verb == RELEASE || d->verb == EXTEND || d->verb == REMAINING;
     case RDL_EDEADLK:
-        return d->verb == TAKE && !cast.names[d->name].kind->reentrant;
+        return d->verb == TAKE && (!name_at(d->end)->kind->reentrant || reads_already(d));
     case RDL_ECANCELED:
         return d->verb == TAKE && d->canceled;
     case RDL_ECLOSED:
@@ -70,9 +64,9 @@ static bool may_answer(const struct deed *d)
 /* The server has lost the hold meanwhile, outside of the promise. */
 static bool taken_away(const struct deed *d)
 {
-    const struct name *name = &cast.names[d->name];
+    const struct name *name = name_at(d->end);
 
-    return name->void_at >= d->called || was_forced(name, d->actor->holds[d->name].field);
+    return name->void_at >= d->called || was_forced(name, d->actor->holds[d->end].field);
 }
 
 /* Of calls with all the time in the world, when nothing was disturbed. */
@@ -82,15 +76,23 @@ static void as_it_should(const struct deed *d)
 
     if (!app_calm(d->actor->app, d->called) || d->queued)
         return;
-    if (doubtful && (d->verb != TAKE || d->wait_ms == 0 || d->wait_ms == RDL_WAIT_FOREVER))
+    if (doubtful && (d->verb != TAKE || d->wait_ms == 0 || d->wait_ms == RDL_WAIT_FOREVER) && time_to_connect())
         violated("a server that answers is heard", "a call of %s answers %s", d->actor->name, rdl_err_name((int)d->result));
     if (d->verb == RELEASE && d->sure && d->result != RDL_OK && !taken_away(d))
         violated("what is held can be given back", "an unlock of %s answers %s", d->actor->name,
                  rdl_err_name((int)d->result));
 }
 
+/* The outermost take; a nested one adds nothing. */
+static void never_alone_and_shared(const struct deed *d)
+{
+    if (reads_already(d) && d->result == RDL_OK && d->actor->holds[d->end].granted == 1)
+        violated("who reads is not let in to write", "%s has both ends of %s", d->actor->name, name_at(d->end)->text);
+}
+
 static void deed_answered(const struct deed *d)
 {
+    never_alone_and_shared(d);
     if (!may_answer(d))
         violated("answers make sense", "verb %d of %s answers %lld (%s)", (int)d->verb, d->actor->name, (long long)d->result,
                  d->result < 0 ? rdl_err_name((int)d->result) : "no code");

@@ -11,32 +11,60 @@
 
 #include <string.h>
 
+/* The next end of a lock that there is. */
+static size_t end_after(size_t end)
+{
+    end++;
+    if (end % MOST_NAMES < cast.name_count)
+        return end;
+    return end < MOST_NAMES ? MOST_NAMES : MOST_ENDS;
+}
+
 #define EACH_HOLD(who, n, h)                                                                                                \
     for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                      \
-        for (size_t n = 0; n < cast.name_count; n++)                                                                        \
+        for (size_t n = 0; n < MOST_ENDS; n = end_after(n))                                                                 \
             for (struct hold *h = &who->holds[n]; h != NULL && h->count > 0; h = NULL)
 
 /* ---- one at a time ------------------------------------------------------------------------------------------------------ */
 
-static void alone(void)
+/* Who believes to hold a lock: alone, or with others, of whom two are enough to know. */
+struct believers {
+    const struct actor *alone, *sharing[2];
+};
+
+/* Who cannot believe so as well; NULL: nobody. */
+static const struct actor *rival_of(const struct believers *b, const struct actor *actor, bool shares_it)
 {
-    const struct actor *holder[MOST_NAMES] = {NULL};
-
-    EACH_HOLD(actor, n, h)
-    {
-        const struct name *name = &cast.names[n];
-
-        if (h->excuse != NULL || !believes(actor, n))
-            continue;
-        if (holder[n] != NULL && !(holder[n]->shares[n] && actor->shares[n]))
-            violated("exclusion", "%s and %s both believe to hold %s", holder[n]->name, actor->name, name->text);
-        if (name->foreign_until > world_now())
-            violated("exclusion", "%s believes to hold %s, and so does a foreign client", actor->name, name->text);
-        holder[n] = actor;
-    }
+    if (b->alone != NULL && b->alone != actor)
+        return b->alone;
+    for (size_t i = 0; i < 2 && !shares_it; i++)
+        if (b->sharing[i] != NULL && b->sharing[i] != actor)
+            return b->sharing[i];
+    return NULL;
 }
 
-const struct check check_exclusion = {.event = alone};
+static void join_in(struct believers *b, const struct actor *actor, bool shares_it)
+{
+    if (!shares_it)
+        b->alone = actor;
+    else if (b->sharing[0] == NULL)
+        b->sharing[0] = actor;
+    else if (b->sharing[0] != actor)
+        b->sharing[1] = actor;
+}
+
+/* The actor believes to hold it, and has no excuse for being mistaken. */
+static void alone(struct believers *b, const struct actor *actor, size_t n)
+{
+    const struct name *name = name_at(n);
+    const struct actor *rival = rival_of(b, actor, shares(n));
+
+    if (rival != NULL)
+        violated("exclusion", "%s and %s both believe to hold %s", rival->name, actor->name, name->text);
+    if (name->foreign_until > world_now())
+        violated("exclusion", "%s believes to hold %s, and so does a foreign client", actor->name, name->text);
+    join_in(b, actor, shares(n));
+}
 
 /* ---- truly -------------------------------------------------------------------------------------------------------------- */
 
@@ -44,38 +72,47 @@ static void see_lost(struct actor *actor, size_t n, struct hold *h)
 {
     h->lost_at = world_now();
     if (h->excuse == NULL && h->renewed && app_calm(actor->app, h->called))
-        violated("a hold that is renewed is not lost without a cause", "%s has lost %s", actor->name, cast.names[n].text);
+        violated("a hold that is renewed is not lost without a cause", "%s has lost %s", actor->name, name_at(n)->text);
 }
 
-static void truly(void)
+static void truly(struct actor *actor, size_t n, struct hold *h, bool believed)
 {
+    if (actor->app->ending || actor->app->dead)
+        return;
+    if (believed && h->lost_at >= 0)
+        violated("a lost hold does not come back", "%s has %s again", actor->name, name_at(n)->text);
+    if (believed && h->deadline <= process_clock(&actor->app->process))
+        violated("a late answer revives nothing", "%s still has %s", actor->name, name_at(n)->text);
+    h->deadline = hold_deadline(actor, n);
+    if (!believed && h->lost_at < 0)
+        see_lost(actor, n, h);
+    if (believed && h->excuse == NULL && !shows(name_at(n), h->field))
+        violated("who believes to hold does hold", "%s believes to hold %s as %s, and the server does not know of it",
+                 actor->name, name_at(n)->text, h->field);
+}
+
+static void beliefs(void)
+{
+    struct believers believers[MOST_NAMES] = {{NULL}};
+
     EACH_HOLD(actor, n, h)
     {
         bool believed = believes(actor, n);
 
-        if (actor->app->ending || actor->app->dead)
-            continue;
-        if (believed && h->lost_at >= 0)
-            violated("a lost hold does not come back", "%s has %s again", actor->name, cast.names[n].text);
-        if (believed && h->deadline <= process_clock(&actor->app->process))
-            violated("a late answer revives nothing", "%s still has %s", actor->name, cast.names[n].text);
-        h->deadline = hold_deadline(actor, n);
-        if (!believed && h->lost_at < 0)
-            see_lost(actor, n, h);
-        if (believed && h->excuse == NULL && !shows(&cast.names[n], h->field))
-            violated("who believes to hold does hold", "%s believes to hold %s as %s, and the server does not know of it",
-                     actor->name, cast.names[n].text, h->field);
+        if (believed && h->excuse == NULL)
+            alone(&believers[n % MOST_NAMES], actor, n);
+        truly(actor, n, h, believed);
     }
 }
 
-const struct check check_holds = {.event = truly};
+const struct check check_holds = {.event = beliefs};
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------------- */
 
 /* A register that refuses what is older than the newest token seen: it must never refuse a holder. */
 static void token_granted(struct actor *actor, size_t n)
 {
-    struct name *name = &cast.names[n];
+    struct name *name = name_at(n);
     const struct hold *h = &actor->holds[n];
 
     if (!name->token || server_stepped_back())
@@ -135,7 +172,7 @@ static void losses(void)
 {
     EACH_HOLD(actor, n, h)
     {
-        if (shows(&cast.names[n], h->field))
+        if (shows(name_at(n), h->field))
             h->gone_at = -1;
         else if (h->gone_at < 0)
             h->gone_at = world_now();

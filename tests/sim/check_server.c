@@ -21,10 +21,10 @@ static int64_t latest(int64_t a, int64_t b, int64_t c)
 
 /* ---- nobody waits beside a free lock ------------------------------------------------------------------------------------ */
 
-/* The longest that a waiter looks away when nothing announces that the lock is free. */
-static int64_t looks_away_ns(const struct name *name)
+/* The longest that a waiter looks away when nothing announces that it may come in. */
+static int64_t looks_away_ns(const struct name *name, const struct vacancy *vacancy)
 {
-    if (name->announced && !name->kind->polls)
+    if (vacancy->announced && !name->kind->polls)
         return 0;
     return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
 }
@@ -42,11 +42,11 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
     return 4 * net_round_trip();
 }
 
-static void waits(const struct name *name, const struct deed *d)
+static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
-    int64_t since = latest(name->free_since, d->called, d->actor->app->calm_from);
+    int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
     int64_t bound =
-        looks_away_ns(name) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
+        looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -57,44 +57,64 @@ static void waits(const struct name *name, const struct deed *d)
              name->text, (long long)((world_now() - since) / RDL__US));
 }
 
+static void see_vacancy(struct vacancy *vacancy, bool open)
+{
+    if (!open)
+        *vacancy = (struct vacancy){.since = -1};
+    else if (vacancy->since < 0)
+        vacancy->since = world_now();
+}
+
+static bool admits(const struct name *name)
+{
+    return name->kind->admits != NULL && name->kind->admits(server_keys(), name->text);
+}
+
 static void see_free(struct name *name)
 {
     const char *field;
     size_t len;
 
-    if (shown(name, &field, &len)) {
-        name->free_since = -1;
-        name->announced = false;
-    } else if (name->free_since < 0) {
-        name->free_since = world_now();
-    }
+    see_vacancy(&name->vacancy[0], !shown(name, &field, &len));
+    see_vacancy(&name->vacancy[1], admits(name));
 }
 
 static void wakes(void)
 {
     for (size_t n = 0; n < cast.name_count; n++)
-        see_free(&cast.names[n]);
+        see_free(name_at(n));
     for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         const struct deed *d = rdl__container(l, struct deed, link);
-        const struct name *name = &cast.names[d->name];
+        const struct name *name = name_at(d->end);
+        const struct vacancy *vacancy = &name->vacancy[shares(d->end)];
 
-        if (d->verb == TAKE && name->free_since >= 0 && !d->queued && !d->canceled)
-            waits(name, d);
+        if (d->verb == TAKE && vacancy->since >= 0 && !d->queued && !d->canceled)
+            waits(name, vacancy, d);
     }
 }
 
-/* A release that freed the lock has announced it. */
+static void announced(struct vacancy *vacancy)
+{
+    if (!vacancy->announced)
+        vacancy->since = world_now();
+    vacancy->announced = true;
+}
+
+/* A release that freed the lock has announced it, and so has one that took away what kept sharers out. */
 static void freed(const struct ran *ran)
 {
     struct name *name;
     char *forced;
 
-    if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER || ran->reply->integer != 1 ||
+    if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER ||
         (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_force")))
         return;
     name = ran_name(ran, ran->first_key);
-    name->announced = true;
-    name->free_since = world_now();
+    if (ran->reply->integer == 1 || (name->vacancy[1].since < 0 && admits(name)))
+        announced(&name->vacancy[1]);
+    if (ran->reply->integer != 1)
+        return;
+    announced(&name->vacancy[0]);
     if (!ends_in(ran->script, "_force"))
         return;
     forced = name->forced[name->forced_count++ % (sizeof name->forced / sizeof *name->forced)];
@@ -103,10 +123,10 @@ static void freed(const struct ran *ran)
     if (name->kind->make_shared != NULL)
         name->void_at = world_now(); /* all who share it are evicted */
     for (size_t i = 0; i < cast.actor_count; i++) {
-        struct hold *h = &cast.actors[i].holds[name - cast.names];
+        size_t end = (size_t)(name - cast.names);
 
-        if (h->granted > 0 && (name->kind->make_shared != NULL || strcmp(h->field, forced) == 0))
-            excuse(h, "it was evicted");
+        if (name->kind->make_shared != NULL || strcmp(cast.actors[i].holds[end].field, forced) == 0)
+            excuse_both(&cast.actors[i], end, "it was evicted");
     }
 }
 
@@ -128,10 +148,15 @@ static struct app *app_of(const char *field, size_t len)
 
 static bool was_left(const struct name *name, const char *field, size_t len)
 {
-    for (size_t i = 0; i < sizeof name->left / sizeof name->left[0]; i++)
+    for (size_t i = 0; i < sizeof name->left / sizeof name->left[0] && i < name->left_count; i++)
         if (strlen(name->left[i]) == len && memcmp(name->left[i], field, len) == 0)
             return true;
     return false;
+}
+
+static bool is_field(const struct hold *h, const char *field, size_t len)
+{
+    return h->count > 0 && strlen(h->field) == len && memcmp(h->field, field, len) == 0;
 }
 
 /* Does an actor of the app have, or want, the lock? */
@@ -139,10 +164,10 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
 {
     for (size_t i = 0; i < cast.actor_count; i++) {
         const struct actor *a = &cast.actors[i];
-        const struct hold *h = &a->holds[n];
+        size_t other = other_end(n);
 
-        if (a->app == app &&
-            (a->under_way[n] > 0 || (h->count > 0 && strlen(h->field) == len && memcmp(h->field, field, len) == 0)))
+        if (a->app == app && (a->under_way[n] + a->under_way[other] > 0 || is_field(&a->holds[n], field, len) ||
+                              is_field(&a->holds[other], field, len)))
             return true;
     }
     return false;
@@ -150,7 +175,7 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
 
 static void see_stray(size_t n)
 {
-    struct name *name = &cast.names[n];
+    struct name *name = name_at(n);
     int64_t bound = 6 * net_round_trip() + THREADS_NS + server_undo_pause();
     const char *field;
     const struct app *app;
@@ -184,7 +209,7 @@ static bool being_extended(const struct app *app, const struct name *name)
     for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         const struct deed *d = rdl__container(l, struct deed, link);
 
-        if (d->verb == EXTEND && d->actor->app == app && &cast.names[d->name] == name)
+        if (d->verb == EXTEND && d->actor->app == app && name_at(d->end) == name)
             return true;
     }
     return false;
@@ -235,8 +260,8 @@ static void at_end(void)
     size_t len;
 
     for (size_t n = 0; n < cast.name_count; n++)
-        if (shown(&cast.names[n], &field, &len))
-            violated("nothing is left behind", "%s is held as %.*s when every lease is over", cast.names[n].text, (int)len,
+        if (shown(name_at(n), &field, &len))
+            violated("nothing is left behind", "%s is held as %.*s when every lease is over", name_at(n)->text, (int)len,
                      field);
     if (cast_blocks() != 0)
         violated("nothing is left behind", "%lld blocks of memory", (long long)cast_blocks());

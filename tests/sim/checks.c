@@ -5,13 +5,15 @@
 
 #include <string.h>
 
-static const struct check *const checks[] = {
-    &check_exclusion, &check_holds,  &check_tokens,   &check_losses,    &check_answers,
-    &check_wakes,     &check_strays, &check_renewals, &check_leftovers, &check_order,
+const struct check *const lock_checks[] = {
+    &check_holds,  &check_tokens,   &check_losses,    &check_answers, &check_wakes,
+    &check_strays, &check_renewals, &check_leftovers, &check_order,   NULL,
 };
 
+static const struct check *const *checks; /* of this run */
+
 #define EACH(member, ...)                                                                                                   \
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)                                                           \
+    for (size_t i = 0; checks[i] != NULL; i++)                                                                              \
         if (checks[i]->member != NULL)                                                                                      \
     checks[i]->member(__VA_ARGS__)
 
@@ -25,8 +27,9 @@ static void on_ran(const struct ran *ran)
     EACH(ran, ran);
 }
 
-void checks_begin(void)
+void checks_begin(const struct check *const *list)
 {
+    checks = list;
     world_on_event(on_event);
     server_on_ran(on_ran);
 }
@@ -41,14 +44,14 @@ void checks_answered(const struct deed *deed)
     EACH(answered, deed);
 }
 
-void checks_granted(struct actor *actor, size_t name)
+void checks_granted(struct actor *actor, size_t end)
 {
-    EACH(granted, actor, name);
+    EACH(granted, actor, end);
 }
 
-void checks_told(struct actor *actor, size_t name, const rdl_loss_t *loss)
+void checks_told(struct actor *actor, size_t end, const rdl_loss_t *loss)
 {
-    EACH(told, actor, name, loss);
+    EACH(told, actor, end, loss);
 }
 
 void checks_at_rest(void)
@@ -62,6 +65,11 @@ void checks_at_end(void)
 }
 
 /* Looked up once an event and server command, for it is asked often. */
+bool time_to_connect(void)
+{
+    return cast.options.command_timeout_ms * RDL__MS > net_connect_time() + 8 * net_round_trip();
+}
+
 bool shown(struct name *name, const char **ret_field, size_t *ret_len)
 {
     int64_t version = world_events() + server_commands();

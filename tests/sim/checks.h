@@ -13,25 +13,30 @@ struct check {
     void (*event)(void);                /* after each event */
     void (*ran)(const struct ran *ran); /* after each command of the server's, at the same moment */
     void (*called)(const struct deed *deed);
-    void (*answered)(const struct deed *deed);                              /* before anybody acts on it */
-    void (*granted)(struct actor *actor, size_t name);                      /* a hold begins */
-    void (*told)(struct actor *actor, size_t name, const rdl_loss_t *loss); /* by rdl_on_lost */
+    void (*answered)(const struct deed *deed);                             /* before anybody acts on it */
+    void (*granted)(struct actor *actor, size_t end);                      /* a hold begins */
+    void (*told)(struct actor *actor, size_t end, const rdl_loss_t *loss); /* by rdl_on_lost */
     void (*at_rest)(void); /* every deed is answered, nothing disturbs, and time has passed */
     void (*at_end)(void);  /* clients are closed, leases are over */
 };
 
-extern const struct check check_exclusion, check_holds, check_tokens, check_losses;   /* check_holds.c */
+extern const struct check check_holds, check_tokens, check_losses;                    /* check_holds.c */
 extern const struct check check_answers;                                              /* check_deeds.c */
 extern const struct check check_order;                                                /* check_order.c */
 extern const struct check check_wakes, check_strays, check_renewals, check_leftovers; /* check_server.c */
 
-void checks_begin(void);
+extern const struct check *const lock_checks[]; /* all of them that locks are held to, and NULL */
+
+void checks_begin(const struct check *const *list);
 void checks_called(const struct deed *deed);
 void checks_answered(const struct deed *deed);
-void checks_granted(struct actor *actor, size_t name);
-void checks_told(struct actor *actor, size_t name, const rdl_loss_t *loss);
+void checks_granted(struct actor *actor, size_t end);
+void checks_told(struct actor *actor, size_t end, const rdl_loss_t *loss);
 void checks_at_rest(void);
 void checks_at_end(void);
+
+/* Is a call given the time for a new connection, and for the server to be told its script? */
+bool time_to_connect(void);
 
 /* The field that the keyspace shows for a name; false: nobody holds it. */
 bool shown(struct name *name, const char **ret_field, size_t *ret_len);

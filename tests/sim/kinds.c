@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UUID_LEN 36
+
 static size_t fields(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
 {
     const struct key *key = find_key(ks, name, strlen(name));
@@ -54,6 +56,25 @@ static bool lives(struct keyspace *ks, const char *name, const struct blob *fiel
     return find_key(ks, key, (size_t)len) != NULL;
 }
 
+static bool is_writers(const struct blob *field)
+{
+    return field->len > 6 && memcmp(field->at + field->len - 6, ":write", 6) == 0;
+}
+
+static bool is_mode(const struct blob *field)
+{
+    return field->len == 4 && memcmp(field->at, "mode", 4) == 0;
+}
+
+/* Beside a writer nobody reads but itself: all fields begin with one client's id. */
+static bool has_stranger(const struct key *key, const char *writer)
+{
+    for (size_t i = 0; i < key->items.count; i++)
+        if (!is_mode(key->items.at[i].name) && memcmp(key->items.at[i].name->at, writer, UUID_LEN) != 0)
+            return true;
+    return false;
+}
+
 static size_t ends(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
 {
     const struct key *key = rw_hash(ks, name);
@@ -68,13 +89,35 @@ static size_t ends(struct keyspace *ks, const char *name, const char **ret_field
     for (size_t i = 0; i < key->items.count; i++) {
         const struct blob *field = key->items.at[i].name;
 
-        if (i == mode || (!writes && (count > 0 || !lives(ks, name, field))))
+        if (i == mode || (writes ? !is_writers(field) : count > 0 || !lives(ks, name, field)))
             continue;
         count++;
         *ret_field = field->at;
         *ret_len = field->len;
     }
-    return count;
+    if (writes && count == 0)
+        die("sim: %s is written, and by nobody", name);
+    return count + (writes && has_stranger(key, *ret_field));
+}
+
+static bool is_read_or_free(struct keyspace *ks, const char *name)
+{
+    const struct key *key = rw_hash(ks, name);
+    size_t mode = key == NULL ? ITEM_NONE : item_find(&key->items, "mode", 4);
+
+    return mode == ITEM_NONE || key->items.at[mode].value->len == 4; /* "read" */
+}
+
+/* And no mark of a writer lives. */
+static bool is_not_wanted_alone(struct keyspace *ks, const char *name)
+{
+    char marks[96];
+    bool tagged = strchr(name, '{') != NULL;
+    int len = snprintf(marks, sizeof marks, "redlatch_rwlock_writers:%s%s%s", tagged ? "" : "{", name, tagged ? "" : "}");
+    const struct key *key = find_key(ks, marks, (size_t)len);
+
+    return is_read_or_free(ks, name) &&
+           (key == NULL || (int64_t)key->items.at[key->items.count - 1].score <= ks_time(ks) / 1000);
 }
 
 static bool has_end(struct keyspace *ks, const char *name, const char *field)
@@ -94,9 +137,18 @@ const struct kind kinds[] = {
      .make_shared = rdl_read_lock,
      .reentrant = true,
      .holders = ends,
+     .admits = is_read_or_free,
      .holds = has_end},
     {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
     {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
+    {.name = "read-write, writers preferred",
+     .make = rdl_write_lock,
+     .make_shared = rdl_read_lock,
+     .reentrant = true,
+     .mark_ms = 240,
+     .holders = ends,
+     .admits = is_not_wanted_alone,
+     .holds = has_end},
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 

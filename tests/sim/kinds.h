@@ -18,9 +18,12 @@ struct kind {
     bool polls;       /* its waiters hear nothing of what is announced */
     int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
     int64_t life_ms;  /* its waiters stand in a queue, and live so long after each sign; 0: there is none */
+    int64_t mark_ms;  /* those who wait for it alone keep sharers out so long after each sign; 0: they do not */
     bool counted;     /* its holds have tokens always, counted by a key of their own */
     /* How many hold it by the keyspace, and the field of the first. Those who share are one. */
     size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);
+    /* May one more come in who shares it? With make_shared. */
+    bool (*admits)(struct keyspace *ks, const char *name);
     bool (*holds)(struct keyspace *ks, const char *name, const char *field); /* NULL: who is the first holder does */
 };
 

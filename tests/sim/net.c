@@ -19,6 +19,7 @@
 #include <redlatch/error.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #define MOST_CONNS 4096
 #define MOST_PIECES 256
@@ -48,6 +49,7 @@ enum conn_state { CONNECTING, REFUSED, OPEN };
 
 struct conn {
     struct process *process;
+    unsigned server;
     unsigned serial;
     enum conn_state state;
     struct event connecting;
@@ -304,9 +306,13 @@ static void on_connecting(struct event *e)
 {
     struct conn *c = rdl__container(e, struct conn, connecting);
 
+    unsigned before;
+
     if (c->closed)
         return;
+    before = server_select(c->server);
     c->session = server_accept(c);
+    (void)server_select(before);
     c->state = c->session == NULL ? REFUSED : OPEN;
     news(c);
 }
@@ -325,7 +331,16 @@ static void pipe_begin(struct pipe *p, struct conn *c, void (*arrive)(struct eve
     event_init(&p->arrival, arrive, process);
 }
 
-static struct conn *conn_new(struct process *process)
+static struct process *process_of_server(unsigned n)
+{
+    unsigned before = server_select(n);
+    struct process *process = server_process();
+
+    (void)server_select(before);
+    return process;
+}
+
+static struct conn *conn_new(struct process *process, unsigned server)
 {
     struct conn *c;
 
@@ -334,9 +349,10 @@ static struct conn *conn_new(struct process *process)
     if ((c = net.conns[net.count]) == NULL)
         c = net.conns[net.count] = must_alloc(sizeof *c);
     c->process = process;
+    c->server = server;
     c->serial = (unsigned)net.count++;
     c->state = CONNECTING;
-    pipe_begin(&c->pipe[UP], c, arrive_up, server_process());
+    pipe_begin(&c->pipe[UP], c, arrive_up, process_of_server(server));
     pipe_begin(&c->pipe[DOWN], c, arrive_down, NULL);
     c->session = NULL;
     c->late_turns = 0;
@@ -387,12 +403,20 @@ void net_turn(const struct conn *conn)
 
 /* ---- sock.h ------------------------------------------------------------------------------------------------------------- */
 
+/* "unix:/simulated" is number 0; of others the last digit says it. */
+static unsigned server_at(const struct rdl__addr *addr)
+{
+    const char *path = ((const struct sockaddr_un *)(const void *)&addr->sa)->sun_path;
+    char last = path[strlen(path) - 1];
+
+    return last >= '0' && last <= '9' ? (unsigned)(last - '0') : 0;
+}
+
 int rdl__sock_open(struct rdl__sock *s, const struct rdl__addr *addr)
 {
-    struct conn *c = conn_new(process_here());
+    struct conn *c = conn_new(process_here(), server_at(addr));
     int64_t at = world_now() + 2 * delay();
 
-    (void)addr;
     if (at < cut_off_until(c->process))
         at = cut_off_until(c->process);
     s->fd = (int)c->serial;
@@ -610,12 +634,12 @@ void net_partition(const struct process *process, int64_t until)
                 hold(&net.conns[i]->pipe[d], until);
 }
 
-void net_lose(const struct process *process)
+void net_lose_server(unsigned server)
 {
     for (size_t i = 0; i < net.count; i++) {
         struct conn *c = net.conns[i];
 
-        if ((process != NULL && c->process != process) || c->state != OPEN)
+        if (c->server != server || c->state != OPEN)
             continue;
         empty(&c->pipe[UP]);
         c->pipe[UP].ended = true;

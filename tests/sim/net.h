@@ -1,4 +1,4 @@
-/* net.h - connections: byte streams with delays, from processes to the one server.
+/* net.h - connections: byte streams with delays, from processes to servers.
  *
  * Within one direction of one connection bytes keep their order; nothing else keeps any. A connection that is closed or cut
  * leaves what it carries: the server may still get it, even much later, unless it has been told to forget that connection.
@@ -64,8 +64,8 @@ void net_cut_after(struct conn *conn, enum direction direction, size_t bytes);
 void net_hold(struct conn *conn, enum direction direction, int64_t until);
 /* No connection of the process carries anything, and none is made, before `until`. */
 void net_partition(const struct process *process, int64_t until);
-/* All connections of a process (NULL: of all) break at once, and carry nothing any more. */
-void net_lose(const struct process *process);
+/* All connections to that server break at once, and carry nothing any more. */
+void net_lose_server(unsigned server);
 /* Nobody of this process reaches the server any more. */
 void net_bury(const struct process *process);
 

@@ -4,13 +4,16 @@
  * some hundred milliseconds, so that much happens at once. Nothing goes wrong in a quarter of the runs: there the checkers
  * are strictest. Faults end before the run does; then everybody must come through.
  *
- * To add a fault: a function and a row in `faults`. It says whom it disturbs, and for how long.
+ * What the runs are about is a struct play: the locks' is here. To add a fault: a function and a row in `faults`. It says whom it
+ * disturbs, and for how long.
  */
 #include "tests/sim/plan.h"
 
 #include "tests/sim/cast.h"
 #include "tests/sim/checks.h"
+#include "tests/sim/mishaps.h"
 #include "tests/sim/net.h"
+#include "tests/sim/play.h"
 #include "tests/sim/server.h"
 #include "tests/sim/world.h"
 #include "tests/support/wait.h"
@@ -21,11 +24,6 @@
 #define LONGEST_LEASE_MS 3000
 #define LONGEST_STEP_NS (20 * RDL__SEC)
 #define MOST_FAULTS 6
-
-static int64_t ms(int64_t least, int64_t most)
-{
-    return draw_from(least * RDL__MS, most * RDL__MS);
-}
 
 /* How long after a connection was lost everything is as it was, the server being there. */
 static int64_t settle_ns(void)
@@ -61,22 +59,6 @@ static struct app *app_that_owns(const struct process *process)
 static void on_cut(const struct process *owner)
 {
     app_disturb(app_that_owns(owner), settle_ns());
-}
-
-static void cut(void)
-{
-    struct conn *conn = net_any(NULL);
-
-    if (conn != NULL)
-        net_cut(conn);
-}
-
-static void cut_after(void)
-{
-    struct conn *conn = net_any(NULL);
-
-    if (conn != NULL)
-        net_cut_after(conn, chance(1, 2) ? UP : DOWN, draw(500));
 }
 
 /* And its successor soon after: what the first one owed is still owed. */
@@ -137,7 +119,7 @@ static void cut_and_cancel(void)
 static void hold_up(void)
 {
     struct conn *conn = net_any(NULL);
-    int64_t ns = ms(1, 150);
+    int64_t ns = draw_ms(1, 150);
 
     if (conn == NULL)
         return;
@@ -148,7 +130,7 @@ static void hold_up(void)
 static void cut_off(void)
 {
     struct app *app = any_app();
-    int64_t ns = ms(1, 200);
+    int64_t ns = draw_ms(1, 200);
 
     if (app == NULL)
         return;
@@ -159,7 +141,7 @@ static void cut_off(void)
 static void stop_app(void)
 {
     struct app *app = any_app();
-    int64_t ns = ms(1, 400);
+    int64_t ns = draw_ms(1, 400);
 
     if (app == NULL)
         return;
@@ -194,7 +176,7 @@ static void close_app(void)
 
 static void stop_server(void)
 {
-    int64_t ns = ms(1, 300);
+    int64_t ns = draw_ms(1, 300);
 
     if (!server_up())
         return;
@@ -207,7 +189,7 @@ static void stop_server(void)
 
 static void crash_server(void)
 {
-    int64_t ns = ms(0, 100);
+    int64_t ns = draw_ms(0, 100);
     bool empty = chance(1, 3);
 
     if (!server_up())
@@ -245,71 +227,47 @@ static void nudge_clock(void)
 
 static void step_clock(void)
 {
-    int64_t ns = draw_from(-LONGEST_STEP_NS, LONGEST_STEP_NS) / (chance(1, 2) ? 1 : 1000);
+    int64_t ns = draw_from(-LONGEST_STEP_NS, LONGEST_STEP_NS);
 
-    server_step_clock(ns);
+    server_step_clock(chance(1, 2) ? ns : ns / 1000);
     excuse_all("the server's clock was stepped");
 }
 
-static const struct {
-    void (*happen)(void);
-    unsigned weight;
-} faults[] = {
-    {cut, 6},          {cut_and_cancel, 6}, {cut_after, 12}, {cut_twice, 6},   {hold_up, 6},
-    {cut_off, 4},      {stop_app, 5},       {crash_app, 2},  {close_app, 2},   {stop_server, 4},
-    {crash_server, 4}, {flush_scripts, 2},  {flush_keys, 1}, {nudge_clock, 2}, {step_clock, 1},
+static const struct fault faults[] = {
+    {fault_cut, 6},    {cut_and_cancel, 6}, {fault_cut_after, 12}, {cut_twice, 6},   {hold_up, 6},
+    {cut_off, 4},      {stop_app, 5},       {crash_app, 2},        {close_app, 2},   {stop_server, 4},
+    {crash_server, 4}, {flush_scripts, 2},  {flush_keys, 1},       {nudge_clock, 2}, {step_clock, 1},
 };
-
-static void any_fault(void)
-{
-    unsigned all = 0, at;
-    size_t i = 0;
-
-    for (size_t f = 0; f < sizeof faults / sizeof faults[0]; f++)
-        all += faults[f].weight;
-    for (at = (unsigned)draw(all); at >= faults[i].weight; i++)
-        at -= faults[i].weight;
-    faults[i].happen();
-}
 
 static void one_fault(void *arg)
 {
     (void)arg;
-    fibre_sleep((int64_t)draw((uint64_t)SPAN_NS));
-    any_fault();
+    fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
 /* ---- what actors do ----------------------------------------------------------------------------------------------------- */
 
-static bool goes_on(const struct actor *actor)
+bool goes_on(const struct actor *actor)
 {
     return !actor->app->dead && !actor->app->ending;
 }
 
 /* Who holds one lock does not wait for ever for another: that would be the actors' deadlock, not the library's. */
-static bool holds_another(const struct actor *actor, size_t name)
+static bool holds_another(const struct actor *actor, size_t end)
 {
-    for (size_t n = 0; n < cast.name_count; n++)
-        if (n != name && actor->holds[n].granted > 0)
+    for (size_t n = 0; n < MOST_ENDS; n++)
+        if (name_at(n) != name_at(end) && actor->holds[n].granted > 0)
             return true;
     return false;
 }
 
-static int64_t any_wait(const struct actor *actor, size_t name)
+static int64_t any_wait(const struct actor *actor, size_t end)
 {
-    switch (draw(10)) {
-    case 0:
-    case 1:
-        return 0;
-    case 2:
-        return draw_from(1, 10);
-    case 3:
-    case 4:
-    case 5:
-        return draw_from(20, 200);
-    default:
-        return holds_another(actor, name) ? draw_from(20, 200) : RDL_WAIT_FOREVER;
-    }
+    int64_t wait_ms = draw_wait_ms();
+
+    if (wait_ms >= 0)
+        return wait_ms;
+    return holds_another(actor, end) ? draw_from(20, 200) : RDL_WAIT_FOREVER;
 }
 
 static int64_t any_lease(void)
@@ -333,137 +291,182 @@ static int64_t any_lease(void)
     }
 }
 
-struct cancellation {
-    struct event event;
-    struct actor *actor;
+/* How an actor asks for a lock. */
+struct terms {
+    int64_t lease_ms, wait_ms;
 };
+
+static struct terms any_terms(const struct actor *actor, size_t end)
+{
+    struct terms terms;
+
+    terms.lease_ms = any_lease();
+    terms.wait_ms = any_wait(actor, end);
+    return terms;
+}
+
+static void take(struct actor *actor, size_t end)
+{
+    struct terms terms = any_terms(actor, end);
+
+    (void)act(actor, end, TAKE, terms.wait_ms, terms.lease_ms);
+}
 
 static void on_cancellation(struct event *e)
 {
     cancel_actor(rdl__container(e, struct cancellation, event)->actor);
 }
 
-/* Somebody else cancels whatever the actor has under way. */
-static void take_and_be_canceled(struct actor *actor, size_t name)
+void cancellation_begin(struct cancellation *c, struct actor *actor)
 {
-    struct cancellation c = {.actor = actor};
-
-    event_init(&c.event, on_cancellation, &actor->app->process);
-    event_at(&c.event, world_now() + ms(0, 60));
-    (void)act(actor, name, TAKE, any_wait(actor, name), any_lease());
-    event_off(&c.event);
+    c->actor = actor;
+    event_init(&c->event, on_cancellation, &actor->app->process);
+    event_at(&c->event, world_now() + draw_ms(0, 60));
 }
 
-static void take_and_cancel(struct actor *actor, size_t name)
+void cancellation_end(struct cancellation *c)
 {
-    struct deed *d = begin_deed(actor, name, TAKE, any_wait(actor, name), any_lease());
+    event_off(&c->event);
+}
 
-    fibre_sleep(ms(0, 20));
+/* Somebody else cancels whatever the actor has under way. */
+static void take_and_be_canceled(struct actor *actor, size_t end)
+{
+    struct cancellation c;
+
+    cancellation_begin(&c, actor);
+    take(actor, end);
+    cancellation_end(&c);
+}
+
+static void take_and_cancel(struct actor *actor, size_t end)
+{
+    struct terms terms = any_terms(actor, end);
+    struct deed *d = begin_deed(actor, end, TAKE, terms.wait_ms, terms.lease_ms);
+
+    fibre_sleep(draw_ms(0, 20));
     cancel_deed(d);
     (void)end_deed(d);
 }
 
 /* Several verbs are called before the first is answered. */
-static void do_at_once(struct actor *actor, size_t name)
+static void do_at_once(struct actor *actor, size_t end)
 {
     static const enum verb usual[] = {TAKE, RELEASE, TAKE, EXTEND, RELEASE, RELEASE};
     struct deed *deeds[6];
     size_t count = 2 + draw(5);
 
-    for (size_t i = 0; i < count; i++)
-        deeds[i] = begin_deed(actor, name, usual[i], any_wait(actor, name), usual[i] == EXTEND ? 200 : any_lease());
+    for (size_t i = 0; i < count; i++) {
+        struct terms terms = {.lease_ms = usual[i] == EXTEND ? 200 : any_lease()};
+
+        terms.wait_ms = any_wait(actor, end);
+        deeds[i] = begin_deed(actor, end, usual[i], terms.wait_ms, terms.lease_ms);
+    }
     for (size_t i = 0; i < count; i++)
         (void)end_deed(deeds[i]);
 }
 
-static void take_any_way(struct actor *actor, size_t name)
+static void take_any_way(struct actor *actor, size_t end)
 {
     unsigned way = (unsigned)draw(16);
 
     if (way < 2)
-        take_and_be_canceled(actor, name);
+        take_and_be_canceled(actor, end);
     else if (way < 4)
-        take_and_cancel(actor, name);
+        take_and_cancel(actor, end);
     else if (way < 5)
-        do_at_once(actor, name);
+        do_at_once(actor, end);
     else
-        (void)act(actor, name, TAKE, any_wait(actor, name), any_lease());
+        take(actor, end);
 }
 
-static void without_a_hold(struct actor *actor, size_t name)
+static void without_a_hold(struct actor *actor, size_t end)
 {
     switch (draw(24)) {
     case 0:
-        (void)act(actor, name, IS_LOCKED, 0, 0);
+        (void)act(actor, end, IS_LOCKED, 0, 0);
         break;
     case 1:
-        (void)act(actor, name, REMAINING, 0, 0);
+        (void)act(actor, end, REMAINING, 0, 0);
         break;
     case 2:
-        (void)act(actor, name, RELEASE, 0, 0);
+        (void)act(actor, end, RELEASE, 0, 0);
         break;
     case 3:
         if (chance(1, 4))
-            (void)act(actor, name, FORCE, 0, 0);
+            (void)act(actor, end, FORCE, 0, 0);
         break;
     default:
-        take_any_way(actor, name);
+        take_any_way(actor, end);
         break;
     }
 }
 
-static void with_a_hold(struct actor *actor, size_t name)
+static void with_a_hold(struct actor *actor, size_t end)
 {
-    fibre_sleep(chance(1, 8) ? ms(0, 300) : ms(0, 20));
+    fibre_sleep(chance(1, 8) ? draw_ms(0, 300) : draw_ms(0, 20));
     if (!goes_on(actor))
         return;
     switch (draw(16)) {
     case 0:
     case 1:
-        (void)act(actor, name, EXTEND, 0, draw_from(1, 500));
+        (void)act(actor, end, EXTEND, 0, draw_from(1, 500));
         break;
     case 2:
-        (void)act(actor, name, IS_LOCKED, 0, 0);
+        (void)act(actor, end, IS_LOCKED, 0, 0);
         break;
     case 3:
     case 4:
     case 5:
-        take_any_way(actor, name);
+        take_any_way(actor, end);
         break;
     default:
-        (void)act(actor, name, RELEASE, 0, 0);
+        (void)act(actor, end, RELEASE, 0, 0);
         break;
     }
 }
 
 static void give_all_back(struct actor *actor)
 {
-    for (size_t n = 0; n < cast.name_count; n++) {
-        if (chance(1, 32))
-            actor_forget(actor, n);
-        while (goes_on(actor) && actor->holds[n].count > 0)
-            (void)act(actor, n, RELEASE, 0, 0);
+    for (size_t end = 0; end < MOST_ENDS; end++) {
+        if (actor->locks[end] != NULL && chance(1, 32))
+            actor_forget(actor, end);
+        while (goes_on(actor) && actor->holds[end].count > 0)
+            (void)act(actor, end, RELEASE, 0, 0);
     }
 }
 
-static void play_actor(void *arg)
+static size_t any_end(void)
 {
-    struct actor *actor = arg;
+    size_t end = draw(cast.name_count);
+
+    return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
+}
+
+static void act_on_locks(struct actor *actor)
+{
     size_t steps = 2 + draw(7);
 
     for (size_t i = 0; i < steps && goes_on(actor); i++) {
-        size_t name = draw(cast.name_count);
+        size_t end = any_end();
 
-        fibre_sleep(chance(1, 8) ? ms(0, 100) : ms(0, 8));
+        fibre_sleep(chance(1, 8) ? draw_ms(0, 100) : draw_ms(0, 8));
         if (!goes_on(actor))
             break;
-        if (actor->holds[name].count > 0)
-            with_a_hold(actor, name);
+        if (actor->holds[end].count > 0)
+            with_a_hold(actor, end);
         else
-            without_a_hold(actor, name);
+            without_a_hold(actor, end);
     }
     give_all_back(actor);
     actor_leave(actor);
+}
+
+static const struct play *play; /* the run's */
+
+static void play_actor(void *arg)
+{
+    play->act(arg);
 }
 
 static void play_app(void *arg)
@@ -472,7 +475,7 @@ static void play_app(void *arg)
     struct fibre *fibres[MOST_ACTORS];
     size_t count = 1 + draw(3);
 
-    fibre_sleep(chance(1, 4) ? ms(0, 50) : 0);
+    fibre_sleep(chance(1, 4) ? draw_ms(0, 50) : 0);
     app_open(app);
     if (app->client == NULL || app->ending)
         return;
@@ -490,13 +493,13 @@ static void play_foreigner(void *arg)
     for (size_t i = 0; i < 3; i++) {
         struct reply *reply;
 
-        fibre_sleep(ms(0, 100));
+        fibre_sleep(draw_ms(0, 100));
         if (!server_up())
             continue;
         reply = server_do("SET", name->text, "foreign", "NX", "PX", "60");
         if (reply->kind == REPLY_STATUS) {
             name->foreign_until = world_now() + 58 * RDL__MS;
-            fibre_sleep(ms(0, 50));
+            fibre_sleep(draw_ms(0, 50));
             if (server_up() && shows(name, "foreign"))
                 reply_free(server_do("DEL", name->text));
             name->foreign_until = 0;
@@ -513,16 +516,18 @@ static void draw_world(void)
     int64_t delay_ns = delays_us[draw(4)] * RDL__US;
     struct net_config config = {
         .delay_ns = delay_ns,
-        .jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10),
         .late_of_16 = 6,
         .lost_of_4 = 1,
-        .late_ns = ms(1, 1000),
-        .late_turns = chance(1, 2) ? 4 : 0,
-        .room = delay_ns < RDL__MS && chance(1, 6) ? 300 + draw(1000) : 1 << 20,
         .on_cut = on_cut,
     };
-    struct server_traits traits = {.old = chance(1, 16), .kill_refused = chance(1, 16)};
+    struct server_traits traits;
 
+    config.jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10);
+    config.late_ns = draw_ms(1, 1000);
+    config.late_turns = chance(1, 2) ? 4 : 0;
+    config.room = delay_ns < RDL__MS && chance(1, 6) ? 300 + draw(1000) : 1 << 20;
+    traits.old = chance(1, 16);
+    traits.kill_refused = chance(1, 16);
     nudged_at = -1;
     server_begin(&traits, draw_from(0, 4000));
     net_begin(&config);
@@ -534,17 +539,28 @@ static void draw_world(void)
     cast.sharers = (unsigned)draw(8);
 }
 
-static void draw_cast(void)
+static void draw_locks(void)
 {
     static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
     size_t names = chance(3, 4) ? 1 : 1 + draw(MOST_NAMES);
     size_t apps = 1 + draw(3);
 
-    for (size_t i = 0; i < names; i++)
-        (void)cast_name(texts[i], &kinds[draw(kind_count)], chance(1, 2));
+    for (size_t i = 0; i < names; i++) {
+        bool token = chance(1, 2);
+
+        (void)cast_name(texts[i], &kinds[draw(kind_count)], token);
+    }
     for (size_t i = 0; i < apps; i++)
         (void)cast_app(draw_from(0, 4000));
 }
+
+/* A stranger plays with the first lock, if it is one that strangers know. */
+static struct fibre *start_stranger(void)
+{
+    return cast.names[0].kind->plain && chance(1, 4) ? fibre_start(NULL, play_foreigner, &cast.names[0]) : NULL;
+}
+
+const struct play lock_play = {.checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .act = act_on_locks};
 
 static void join_all(struct fibre **fibres, size_t count)
 {
@@ -578,27 +594,26 @@ static void bury_dead(void)
     }
 }
 
-static void play(void *arg)
+static void play_run(void *arg)
 {
-    struct fibre *app_fibres[MOST_APPS], *fault_fibres[MOST_FAULTS], *foreigner = NULL;
+    struct fibre *app_fibres[MOST_APPS], *fault_fibres[MOST_FAULTS], *stranger;
     size_t fault_count = chance(1, 4) ? 0 : 1 + draw(MOST_FAULTS);
 
     (void)arg;
     draw_world();
-    draw_cast();
-    checks_begin();
-    if (cast.names[0].kind->plain && chance(1, 4))
-        foreigner = fibre_start(NULL, play_foreigner, &cast.names[0]);
+    play->draw();
+    checks_begin(play->checks);
+    stranger = play->stranger != NULL ? play->stranger() : NULL;
     for (size_t i = 0; i < cast.app_count; i++)
         app_fibres[i] = fibre_start(&cast.apps[i].process, play_app, &cast.apps[i]);
     for (size_t i = 0; i < fault_count; i++)
         fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
     join_all(fault_fibres, fault_count);
-    fibre_join(foreigner);
+    fibre_join(stranger);
     for (size_t i = 0; i < cast.app_count; i++)
         if (!cast.apps[i].dead)
             fibre_join(app_fibres[i]);
-    fibre_sleep(find_out_ns());
+    fibre_sleep(find_out_ns() + cast_linger_ns() + (play->counts_undone ? server_undo_pause() : 0));
     checks_at_rest();
     bury_dead();
     for (size_t i = 0; i < cast.app_count; i++)
@@ -609,13 +624,14 @@ static void play(void *arg)
     checks_at_end();
 }
 
-struct outcome plan_run(uint64_t seed)
+static struct outcome run(const struct play *about, uint64_t seed)
 {
     struct outcome outcome;
 
+    play = about;
     world_begin(seed);
     world_limit(600 * RDL__SEC);
-    outcome.over = world_play(play, NULL);
+    outcome.over = world_play(play_run, NULL);
     outcome.broken = world_violation();
     outcome.operations = cast.deed_count;
     outcome.events = world_events();
@@ -624,4 +640,14 @@ struct outcome plan_run(uint64_t seed)
     net_end();
     world_end();
     return outcome;
+}
+
+struct outcome plan_run(uint64_t seed)
+{
+    return run(&lock_play, seed);
+}
+
+struct outcome pools_run(uint64_t seed)
+{
+    return run(&pool_play, seed);
 }

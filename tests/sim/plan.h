@@ -12,6 +12,7 @@ struct outcome {
     int64_t events;
 };
 
-struct outcome plan_run(uint64_t seed);
+struct outcome plan_run(uint64_t seed);  /* of locks, */
+struct outcome pools_run(uint64_t seed); /* of semaphores and latches */
 
 #endif

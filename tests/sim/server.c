@@ -11,6 +11,8 @@
  */
 #include "tests/sim/server.h"
 
+#include "core/base/err.h"
+#include "core/wire/buf.h"
 #include "scripts/scripts.h"
 #include "tests/support/wait.h"
 
@@ -24,9 +26,13 @@
 #define MOST_CHANNELS 16
 #define MOST_WORDS 512
 #define CHANNEL_SIZE 128
+#define OLD_S 100 /* how long it has been up when the world begins */
 #define EPOCH_US INT64_C(1700000000000000)
 
+struct server;
+
 struct session {
+    struct server *of;
     struct conn *conn;
     int64_t id;
     char addr[32];
@@ -47,7 +53,7 @@ struct request {
     size_t len[MOST_WORDS];
 };
 
-static struct {
+static struct server {
     struct keyspace *keys; /* kept from run to run */
     struct server_traits traits;
     struct process process;
@@ -61,78 +67,92 @@ static struct {
     struct session *sessions[MOST_SESSIONS]; /* the first `count` are this run's */
     size_t count;
     void (*on_ran)(const struct ran *ran);
+    int64_t age_s; /* when it started */
+    int64_t started_us;
     struct bytes out;
-} server;
+} servers[MOST_SERVERS], *server = servers; /* the one that is spoken of */
+
+unsigned server_select(unsigned n)
+{
+    unsigned before = (unsigned)(server - servers);
+
+    if (n >= MOST_SERVERS)
+        die("sim: there is no server %u", n);
+    server = &servers[n];
+    return before;
+}
 
 /* ---- time --------------------------------------------------------------------------------------------------------------- */
 
 static int64_t clock_us(void)
 {
-    return EPOCH_US + process_clock(&server.process) / RDL__US;
+    return EPOCH_US + process_clock(&server->process) / RDL__US;
 }
 
 struct keyspace *server_keys(void)
 {
-    ks_set_time(server.keys, clock_us() > server.last_us ? clock_us() : server.last_us);
-    return server.keys;
+    ks_set_time(server->keys, clock_us() > server->last_us ? clock_us() : server->last_us);
+    return server->keys;
 }
 
 int64_t server_commands(void)
 {
-    return server.commands;
+    return server->commands;
 }
 
 static void tick(void)
 {
-    server.commands++;
-    server.last_us = clock_us() > server.last_us ? clock_us() : server.last_us + 1;
-    ks_set_time(server.keys, server.last_us);
+    server->commands++;
+    server->last_us = clock_us() > server->last_us ? clock_us() : server->last_us + 1;
+    ks_set_time(server->keys, server->last_us);
 }
 
 void server_step_clock(int64_t ns)
 {
     say("the server's clock is stepped by %+.3f ms", (double)ns / (double)RDL__MS);
-    server.process.clock_step += ns;
-    server.stepped_back = server.stepped_back || ns < 0;
-    server.last_us = clock_us();
+    server->process.clock_step += ns;
+    server->stepped_back = server->stepped_back || ns < 0;
+    server->last_us = clock_us();
 }
 
 bool server_stepped_back(void)
 {
-    return server.stepped_back;
+    return server->stepped_back;
 }
 
 int64_t server_undo_pause(void)
 {
-    return server.traits.kill_refused ? 12 * RDL__SEC : 0;
+    return server->traits.kill_refused ? 12 * RDL__SEC : 0;
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------------------ */
 
 static void add_text(const char *text)
 {
-    bytes_add(&server.out, text, strlen(text));
+    bytes_add(&server->out, text, strlen(text));
 }
 
 static void add_head(char type, int64_t n)
 {
-    char head[32];
+    char head[32] = {type};
+    size_t len = 1 + rdl__itoa(head + 1, n);
 
-    bytes_add(&server.out, head, (size_t)snprintf(head, sizeof head, "%c%lld\r\n", type, (long long)n));
+    memcpy(head + len, "\r\n", 2);
+    bytes_add(&server->out, head, len + 2);
 }
 
 static void add_bulk(const char *at, size_t len)
 {
     add_head('$', (int64_t)len);
-    bytes_add(&server.out, at, len);
-    bytes_add(&server.out, "\r\n", 2);
+    bytes_add(&server->out, at, len);
+    bytes_add(&server->out, "\r\n", 2);
 }
 
 static void add_line(char type, const char *text)
 {
-    bytes_add(&server.out, &type, 1);
+    bytes_add(&server->out, &type, 1);
     add_text(text);
-    bytes_add(&server.out, "\r\n", 2);
+    bytes_add(&server->out, "\r\n", 2);
 }
 
 static void add_reply(const struct session *s, const struct reply *r)
@@ -165,8 +185,8 @@ static void add_reply(const struct session *s, const struct reply *r)
 static void send_out(struct session *s)
 {
     if (s->live)
-        net_answer(s->conn, server.out.at, server.out.len);
-    server.out.len = 0;
+        net_answer(s->conn, server->out.at, server->out.len);
+    server->out.len = 0;
 }
 
 /* ---- commands of connections -------------------------------------------------------------------------------------------- */
@@ -178,7 +198,7 @@ static bool is(const struct request *r, size_t i, const char *word)
 
 static void run_hello(struct request *r)
 {
-    if (server.traits.old) {
+    if (server->traits.old) {
         add_line('-', "ERR unknown command `HELLO`, with args beginning with: ");
         return;
     }
@@ -203,12 +223,12 @@ static void kill_client(const struct request *r)
 {
     int64_t killed = 0;
 
-    if (server.traits.kill_refused) {
+    if (server->traits.kill_refused) {
         add_line('-', "NOPERM this user has no permissions to run the 'client|kill' command");
         return;
     }
-    for (size_t i = 0; i < server.count; i++) {
-        struct session *s = server.sessions[i];
+    for (size_t i = 0; i < server->count; i++) {
+        struct session *s = server->sessions[i];
         char id[24];
 
         (void)snprintf(id, sizeof id, "%lld", (long long)s->id);
@@ -242,8 +262,9 @@ static void run_client(struct request *r)
 static void run_info(struct request *r)
 {
     char info[128];
-    int len = snprintf(info, sizeof info, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nuptime_in_seconds:100\r\n",
-                       server.generation);
+    int64_t up_s = server->age_s + (server->last_us - server->started_us) / 1000000;
+    int len = snprintf(info, sizeof info, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nuptime_in_seconds:%03lld\r\n",
+                       server->generation + 1000 * (unsigned)(server - servers), (long long)up_s);
 
     (void)r;
     add_bulk(info, (size_t)len);
@@ -328,7 +349,7 @@ static void run_script(struct request *r)
     if (is(r, 1, "load")) {
         int script = script_by_body(r->argv[2], r->len[2]);
 
-        server.known[script] = true;
+        server->known[script] = true;
         add_bulk(rdl__scripts[script].sha, 40);
     } else {
         server_flush_scripts();
@@ -343,11 +364,11 @@ static int script_called(struct request *r)
 
     if (is(r, 0, "evalsha")) {
         script = script_by_sha(r->argv[1], r->len[1]);
-        if (script < 0 || !server.known[script])
+        if (script < 0 || !server->known[script])
             return -2;
     } else if (is(r, 0, "eval")) {
         script = script_by_body(r->argv[1], r->len[1]);
-        server.known[script] = true;
+        server->known[script] = true;
         r->argv[0] = "EVALSHA";
         r->len[0] = 7;
         r->argv[1] = rdl__scripts[script].sha;
@@ -361,14 +382,14 @@ static int script_called(struct request *r)
 static int64_t publish(void *arg, bool sharded, const char *channel, size_t channel_len, const char *payload,
                        size_t payload_len)
 {
-    struct bytes answer = server.out;
+    struct bytes answer = server->out;
     int64_t receivers = 0;
 
     (void)arg;
     (void)sharded;
-    server.out = (struct bytes){0};
-    for (size_t i = 0; i < server.count; i++) {
-        struct session *s = server.sessions[i];
+    server->out = (struct bytes){0};
+    for (size_t i = 0; i < server->count; i++) {
+        struct session *s = server->sessions[i];
 
         if (!s->live || find_channel(s, channel, channel_len) == s->channel_count)
             continue;
@@ -379,8 +400,8 @@ static int64_t publish(void *arg, bool sharded, const char *channel, size_t chan
         send_out(s);
         receivers++;
     }
-    bytes_done(&server.out);
-    server.out = answer;
+    bytes_done(&server->out);
+    server->out = answer;
     say("message %.*s on %.*s to %lld", (int)payload_len, payload, (int)channel_len, channel, (long long)receivers);
     return receivers;
 }
@@ -416,20 +437,22 @@ static void tell(const struct request *r, int script, const struct reply *reply)
         .reply = reply,
     };
 
-    if (server.on_ran != NULL)
-        server.on_ran(&ran);
+    if (server->on_ran != NULL)
+        server->on_ran(&ran);
 }
 
 /* The whole request as a person would read it, keys and arguments of scripts included. */
 static void say_request(const struct request *r, int script, const struct reply *reply)
 {
-    char line[400];
+    char line[400], word[160];
     size_t len = 0;
 
     if (!world_tracing())
         return;
-    for (size_t i = script < 0 ? 0 : 3; i < r->argc && len < sizeof line - 1; i++)
-        len += (size_t)snprintf(line + len, sizeof line - len, " %.*s", (int)r->len[i], r->argv[i]);
+    for (size_t i = script < 0 ? 0 : 3; i < r->argc && len < sizeof line - 1; i++) {
+        (void)rdl__printable(word, sizeof word, r->argv[i], r->len[i]);
+        len += (size_t)snprintf(line + len, sizeof line - len, " %s", word);
+    }
     line[len < sizeof line ? len : sizeof line - 1] = '\0';
     say("conn %d: %s%s -> %s%lld", r->session == NULL ? -1 : (int)net_serial(r->session->conn),
         script < 0 ? "" : rdl__scripts[script].name, line, reply->text != NULL ? reply->text : "",
@@ -443,7 +466,7 @@ static struct reply *run_on_keys(struct request *r)
 
     if (script == -2)
         return NULL;
-    reply = ks_command(server.keys, r->argc, r->argv, r->len);
+    reply = ks_command(server->keys, r->argc, r->argv, r->len);
     say_request(r, script, reply);
     tell(r, script, reply);
     return reply;
@@ -514,8 +537,11 @@ void server_receive(struct session *s, const char *bytes, size_t len)
     size_t done = 0, used;
     bool on_keys;
 
+    struct server *before = server;
+
     if (!s->live)
         return;
+    server = s->of;
     r.session = s;
     bytes_add(&s->in, bytes, len);
     while (s->live && (used = read_request(s->in.at + done, s->in.len - done, &r)) > 0) {
@@ -526,6 +552,7 @@ void server_receive(struct session *s, const char *bytes, size_t len)
             net_turn(s->conn);
     }
     bytes_drop(&s->in, done);
+    server = before;
 }
 
 struct session *server_accept(struct conn *conn)
@@ -533,17 +560,18 @@ struct session *server_accept(struct conn *conn)
     struct session *s;
     struct bytes kept;
 
-    if (!server.listening)
+    if (!server->listening)
         return NULL;
-    if (server.count == MOST_SESSIONS)
+    if (server->count == MOST_SESSIONS)
         die("sim: more than %d sessions", MOST_SESSIONS);
-    if ((s = server.sessions[server.count]) == NULL)
-        s = server.sessions[server.count] = must_alloc(sizeof *s);
-    server.count++;
+    if ((s = server->sessions[server->count]) == NULL)
+        s = server->sessions[server->count] = must_alloc(sizeof *s);
+    server->count++;
     kept = s->in;
     s->in = (struct bytes){kept.at, 0, kept.cap};
+    s->of = server;
     s->conn = conn;
-    s->id = server.next_id++;
+    s->id = server->next_id++;
     s->resp3 = false;
     s->live = true;
     s->channel_count = 0;
@@ -566,36 +594,40 @@ void server_begin(const struct server_traits *traits, int64_t clock_ppm)
 {
     char sha[KS_SHA_SIZE];
 
-    if (server.keys == NULL) {
-        server.keys = ks_new(EPOCH_US);
-        ks_on_publish(server.keys, publish, NULL);
+    if (server->keys == NULL) {
+        server->keys = ks_new(EPOCH_US);
+        ks_on_publish(server->keys, publish, NULL);
         for (int i = 0; i < RDL__SCRIPT_COUNT; i++)
-            ks_load(server.keys, rdl__scripts[i].body, rdl__scripts[i].body_len, sha);
+            ks_load(server->keys, rdl__scripts[i].body, rdl__scripts[i].body_len, sha);
     }
-    server.traits = *traits;
-    process_init(&server.process, "srv", 0, clock_ppm);
-    server.generation = 0;
-    server.last_us = 0;
-    server.stepped_back = false;
-    server.count = 0;
-    server.on_ran = NULL;
+    server->traits = *traits;
+    process_init(&server->process, "srv", 0, clock_ppm);
+    server->generation = 0;
+    server->age_s = OLD_S;
+    server->last_us = 0;
+    server->stepped_back = false;
+    server->count = 0;
+    server->on_ran = NULL;
     server_restart(true);
 }
 
 void server_end(void)
 {
-    server.count = 0;
-    server.on_ran = NULL;
+    for (unsigned n = 0; n < MOST_SERVERS; n++) {
+        servers[n].count = 0;
+        servers[n].on_ran = NULL;
+    }
+    server = servers;
 }
 
 struct process *server_process(void)
 {
-    return &server.process;
+    return &server->process;
 }
 
 void server_on_ran(void (*fn)(const struct ran *ran))
 {
-    server.on_ran = fn;
+    server->on_ran = fn;
 }
 
 /* ---- faults, and foreign clients ---------------------------------------------------------------------------------------- */
@@ -603,39 +635,41 @@ void server_on_ran(void (*fn)(const struct ran *ran))
 void server_crash(void)
 {
     say("the server crashes");
-    server.listening = false;
-    for (size_t i = 0; i < server.count; i++)
-        server.sessions[i]->live = false;
-    net_lose(NULL);
+    server->listening = false;
+    for (size_t i = 0; i < server->count; i++)
+        server->sessions[i]->live = false;
+    server->age_s = 0;
+    net_lose_server((unsigned)(server - servers));
 }
 
 void server_restart(bool empty)
 {
     say("the server starts%s", empty ? ", empty" : "");
-    server.commands++;
+    server->commands++;
     if (empty)
-        reply_free(ks_say(server.keys, "FLUSHALL"));
-    server.listening = true;
-    server.generation++;
-    server.next_id = 3;
+        reply_free(ks_say(server->keys, "FLUSHALL"));
+    server->listening = true;
+    server->generation++;
+    server->next_id = 3;
+    server->started_us = clock_us();
     server_flush_scripts();
 }
 
 bool server_up(void)
 {
-    return server.listening && !server.process.stopped;
+    return server->listening && !server->process.stopped;
 }
 
 void server_flush_scripts(void)
 {
-    memset(server.known, 0, sizeof server.known);
+    memset(server->known, 0, sizeof server->known);
 }
 
 void server_flush_keys(void)
 {
     say("all keys are flushed");
-    server.commands++;
-    reply_free(ks_say(server.keys, "FLUSHALL"));
+    server->commands++;
+    reply_free(ks_say(server->keys, "FLUSHALL"));
 }
 
 struct reply *server_do_(const char *first, ...)
@@ -659,8 +693,8 @@ size_t server_subscriptions(const struct process *client)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < server.count; i++) {
-        const struct session *s = server.sessions[i];
+    for (size_t i = 0; i < server->count; i++) {
+        const struct session *s = server->sessions[i];
 
         if (s->live && net_owner(s->conn) == client && !net_abandoned(s->conn))
             count += s->channel_count;

@@ -1,6 +1,9 @@
-/* server.h - the one server: sessions, scripts, messages, in front of the in-memory keyspace.
+/* server.h - a server: sessions, scripts, messages, in front of the in-memory keyspace.
  *
  * It is a process: stopped, it answers nothing, and what arrives waits. Its clock is what ends leases.
+ *
+ * There may be several; a world has the one with number 0 and those that it begins. The functions without a session are about
+ * the one that was selected last, at first number 0.
  */
 #ifndef TESTS_SIM_SERVER_H
 #define TESTS_SIM_SERVER_H
@@ -8,6 +11,10 @@
 #include "tests/script/keyspace.h"
 #include "tests/sim/net.h"
 #include "tests/sim/world.h"
+
+#define MOST_SERVERS 5
+
+unsigned server_select(unsigned n); /* returns the former */
 
 struct server_traits {
     bool old;          /* knows no HELLO */
@@ -28,7 +35,7 @@ struct ran {
 };
 
 void server_begin(const struct server_traits *traits, int64_t clock_ppm);
-void server_end(void);
+void server_end(void); /* all of them */
 struct process *server_process(void);
 struct keyspace *server_keys(void); /* as of now, by the server's clock */
 int64_t server_commands(void);      /* that may have changed a key, since the program began */

@@ -114,7 +114,7 @@ static void set_up(void)
     (void)cast_name("N", kind_named(scene->kind), !scene->unfenced);
     p = cast_app(0);
     q = cast_app(0);
-    checks_begin();
+    checks_begin(lock_checks);
     fibre_join(fibre_start(&p->process, open_it, p));
     fibre_join(fibre_start(&q->process, open_it, q));
     a = actor_join(p, false);
@@ -127,6 +127,7 @@ static void tear_down(void)
     struct actor *const all[] = {a, b, c};
 
     pass_ms(500);
+    fibre_sleep(cast_linger_ns());
     checks_at_rest();
     for (size_t i = 0; i < 3; i++) {
         while (all[i]->holds[N].granted > 0)

@@ -1,6 +1,7 @@
 /* counting_alloc.c - an allocator that counts, checks and fails.
  *
- * In front of each block stands a tomb: the size asked for and a mark that says whether the block is live. A block given
+ * In front of each block stands a tomb: the size asked for and a mark that says whether the block is live. A new block is full
+ * of what makes no sense, a large one only at its beginning: those are buffers, written before they are read. A block given
  * back is overwritten, so that reading it goes wrong soon, and buried: its memory stays ours until a thousand others have
  * followed, so that the mark can still be read when it is given back again. Under AddressSanitizer nothing is buried: it
  * finds both mistakes itself, and better. */
@@ -25,6 +26,7 @@
 
 #define LIVE UINT64_C(0x11fe11fe11fe11fe)
 #define DEAD UINT64_C(0xdeadb10cdeadb10c)
+#define FILLED_MOST 2048
 
 struct tomb {
     alignas(max_align_t) _Atomic uint64_t mark;
@@ -61,7 +63,7 @@ static void *take(size_t size, void *arg)
         return NULL;
     atomic_init(&t->mark, LIVE);
     t->size = size;
-    memset(t + 1, 0xa5, size);
+    memset(t + 1, 0xa5, size < FILLED_MOST ? size : FILLED_MOST);
     atomic_fetch_add(&a->blocks, 1);
     raise_peak(a, atomic_fetch_add(&a->bytes, (int64_t)size) + (int64_t)size);
     return t + 1;
@@ -88,7 +90,7 @@ static void give_back(void *block, size_t size, void *arg)
         die("a block of %zu bytes given back as one of %zu", t->size, size);
     atomic_fetch_sub(&a->blocks, 1);
     atomic_fetch_sub(&a->bytes, (int64_t)size);
-    memset(block, 0xdb, size);
+    memset(block, 0xdb, size < FILLED_MOST ? size : FILLED_MOST);
     bury(a, t);
 }
 

@@ -263,17 +263,27 @@ int64_t probe_keys(struct probe *p)
     return probe_int(p, "DBSIZE");
 }
 
+int64_t probe_channels_of(struct probe *p, bool sharded)
+{
+    return (int64_t)probe_ask(p, "PUBSUB %s", sharded ? "SHARDCHANNELS" : "CHANNELS")->count;
+}
+
 int64_t probe_channels(struct probe *p)
 {
-    return (int64_t)probe_ask(p, "PUBSUB CHANNELS")->count;
+    return probe_channels_of(p, false);
+}
+
+int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel)
+{
+    const char *const words[] = {"PUBSUB", sharded ? "SHARDNUMSUB" : "NUMSUB", channel};
+    const struct reply *r = probe_ask_argv(p, 3, words, NULL);
+
+    return r->count == 2 ? r->items[1].integer : -1;
 }
 
 int64_t probe_subscribers(struct probe *p, const char *channel)
 {
-    const char *const words[] = {"PUBSUB", "NUMSUB", channel};
-    const struct reply *r = probe_ask_argv(p, 3, words, NULL);
-
-    return r->count == 2 ? r->items[1].integer : -1;
+    return probe_subscribers_of(p, false, channel);
 }
 
 int64_t probe_clients(struct probe *p, const char *name)

@@ -30,6 +30,7 @@
 #define MAX_RULES 64
 #define NO_RULE (-1)
 #define UNLIMITED SIZE_MAX
+#define MAX_BARRED 8
 
 union address {
     struct sockaddr any;
@@ -69,8 +70,9 @@ struct awaited {
 
 struct link {
     struct link *next;
-    int client; /* -1: gone while the server's side stays open */
-    int server; /* -1: the other way round */
+    in_addr_t source; /* of the client, with TCP */
+    int client;       /* -1: gone while the server's side stays open */
+    int server;       /* -1: the other way round */
     struct lane up;
     struct lane down;
     struct awaited *first;
@@ -98,6 +100,7 @@ struct way {
 
 struct proxy {
     /* never changes */
+    bool blind;
     char *uri;
     union address here;
     socklen_t here_len;
@@ -113,6 +116,7 @@ struct proxy {
     struct link *links;
     struct way to_server;
     struct way to_client;
+    in_addr_t barred[MAX_BARRED]; /* 0: a place that is free */
     struct rule rules[MAX_RULES];
     int rule_count;
     unsigned accepted;
@@ -358,6 +362,11 @@ static void take_frames(struct proxy *p, struct link *link, struct lane *lane)
 {
     size_t used = 0;
 
+    if (p->blind) {
+        queue_piece(p, lane, lane->in.at, lane->in.len, NO_RULE, false);
+        bytes_drop(&lane->in, lane->in.len);
+        return;
+    }
     for (;;) {
         ssize_t frame = resp_frame(lane->in.at + used, lane->in.len - used);
 
@@ -383,7 +392,7 @@ static void make_listener(struct proxy *p)
     p->listener = socket(p->here.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->here.any.sa_family == AF_UNIX)
         (void)unlink(p->here.local.sun_path);
-    else
+    else if (p->here.tcp.sin_port != 0) /* its own again; who asks for any must not be given one that others have bound */
         (void)setsockopt(p->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (p->listener < 0 || bind(p->listener, &p->here.any, p->here_len) < 0 || listen(p->listener, 1024) < 0)
         die("proxy: cannot listen: %s", strerror(errno));
@@ -399,9 +408,20 @@ static void prepare(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* refused on a unix socket: fine */
 }
 
+static bool is_barred(const struct proxy *p, in_addr_t source)
+{
+    for (int i = 0; i < MAX_BARRED; i++)
+        if (p->barred[i] != 0 && p->barred[i] == source)
+            return true;
+    return false;
+}
+
 static void accept_one(struct proxy *p)
 {
-    int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+    union address from = {0};
+    socklen_t from_len = sizeof from;
+    int client = accept4(p->listener, &from.any, &from_len, SOCK_CLOEXEC);
+    in_addr_t source = from.any.sa_family == AF_INET ? from.tcp.sin_addr.s_addr : 0;
     int server;
     struct link *link;
 
@@ -409,6 +429,10 @@ static void accept_one(struct proxy *p)
         return;
     p->accepted++;
     pthread_cond_broadcast(&p->happened);
+    if (is_barred(p, source)) {
+        close(client);
+        return;
+    }
     server = socket(p->there.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (server < 0 || connect(server, &p->there.any, p->there_len) < 0) { /* at once: the server is on this machine */
         if (server >= 0)
@@ -419,6 +443,7 @@ static void accept_one(struct proxy *p)
     prepare(client);
     prepare(server);
     link = must_alloc(sizeof *link);
+    link->source = source;
     link->client = client;
     link->server = server;
     link->last = &link->first;
@@ -655,15 +680,20 @@ static void unlock_and_ring(struct proxy *p)
     (void)!write(p->bell, &one, sizeof one);
 }
 
+static void set_ports(struct proxy *p, int port)
+{
+    p->here.tcp = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    p->there = p->here;
+    p->there.tcp.sin_port = htons((uint16_t)port);
+    p->here_len = p->there_len = sizeof p->here.tcp;
+}
+
 static void set_addresses(struct proxy *p, const struct server *s)
 {
     static unsigned number;
 
     if (server_port(s) != 0) {
-        p->here.tcp = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        p->there = p->here;
-        p->there.tcp.sin_port = htons((uint16_t)server_port(s));
-        p->here_len = p->there_len = sizeof p->here.tcp;
+        set_ports(p, server_port(s));
         return;
     }
     p->here.local = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -673,19 +703,43 @@ static void set_addresses(struct proxy *p, const struct server *s)
     p->here_len = p->there_len = sizeof p->here.local;
 }
 
+static char *uri_of(const struct proxy *p, const struct server *s)
+{
+    const char *who = server_login(s);
+
+    return server_port(s) != 0 ? must_format("redis://%s127.0.0.1:%d", who, ntohs(p->here.tcp.sin_port))
+                               : must_format("unix:%s%s%s", who[0] != '\0' ? "//" : "", who, p->here.local.sun_path);
+}
+
+/* Its addresses are set. */
+static void begin(struct proxy *p)
+{
+    p->to_server.cut_after = p->to_client.cut_after = UNLIMITED;
+    pthread_mutex_init(&p->mu, NULL);
+    cond_init(&p->happened);
+    if ((p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || pthread_create(&p->thread, NULL, run, p) != 0)
+        die("proxy: cannot start: %s", strerror(errno));
+}
+
 struct proxy *proxy_start(const struct server *s)
 {
     struct proxy *p = must_alloc(sizeof *p);
 
     set_addresses(p, s);
     make_listener(p);
-    p->uri = server_port(s) != 0 ? must_format("redis://127.0.0.1:%d", ntohs(p->here.tcp.sin_port))
-                                 : must_format("unix:%s", p->here.local.sun_path);
-    p->to_server.cut_after = p->to_client.cut_after = UNLIMITED;
-    pthread_mutex_init(&p->mu, NULL);
-    cond_init(&p->happened);
-    if ((p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || pthread_create(&p->thread, NULL, run, p) != 0)
-        die("proxy: cannot start: %s", strerror(errno));
+    p->uri = uri_of(p, s);
+    begin(p);
+    return p;
+}
+
+struct proxy *proxy_start_blind(int port)
+{
+    struct proxy *p = must_alloc(sizeof *p);
+
+    p->blind = true;
+    set_ports(p, port);
+    make_listener(p);
+    begin(p);
     return p;
 }
 
@@ -717,6 +771,27 @@ void proxy_stop(struct proxy *p)
 const char *proxy_uri(const struct proxy *p)
 {
     return p->uri;
+}
+
+int proxy_port(const struct proxy *p)
+{
+    return ntohs(p->here.tcp.sin_port);
+}
+
+void proxy_bar(struct proxy *p, const char *address, bool on)
+{
+    in_addr_t source = inet_addr(address);
+    int place = 0;
+
+    pthread_mutex_lock(&p->mu);
+    while (place < MAX_BARRED && p->barred[place] != (on ? 0 : source))
+        place++;
+    if (place == MAX_BARRED)
+        die("proxy: %s cannot be %s", address, on ? "barred" : "let in: it is not barred");
+    p->barred[place] = on ? source : 0;
+    for (struct link *link = p->links; link != NULL; link = link->next)
+        link->broken = link->broken || is_barred(p, link->source);
+    unlock_and_ring(p);
 }
 
 static char *copy_of(const char *text)

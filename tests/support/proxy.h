@@ -32,9 +32,14 @@ struct proxy;
 
 /* In front of `s`, on the same kind of socket: a unix socket in its directory, or a free TCP port. Stop the proxy first. */
 struct proxy *proxy_start(const struct server *s);
+/* In front of that port of 127.0.0.1, whatever listens there, or will. It knows no frames, so rules do not act, and what is said
+ * need not be RESP. */
+struct proxy *proxy_start_blind(int port);
+
 void proxy_stop(struct proxy *p); /* NULL is fine */
 
-const char *proxy_uri(const struct proxy *p); /* for rdl_client_open */
+const char *proxy_uri(const struct proxy *p); /* for rdl_client_open; NULL when blind */
+int proxy_port(const struct proxy *p);        /* where it listens; of TCP only */
 
 /* ---- rules ----------------------------------------------------------------------------------------------------------- */
 
@@ -115,6 +120,9 @@ void proxy_cut_after(struct proxy *p, enum proxy_way way, size_t bytes);
 
 /* New connections are refused, as if nothing listened. Present ones go on. */
 void proxy_refuse(struct proxy *p, bool on);
+
+/* Close connections that come from this address (of TCP), present ones and new ones, while `on`. */
+void proxy_bar(struct proxy *p, const char *address, bool on);
 
 /* ---- what has happened ------------------------------------------------------------------------------------------------ */
 

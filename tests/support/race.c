@@ -77,6 +77,18 @@ void race_join(struct race_thread *threads, int n)
         pthread_join(threads[i].id, NULL);
 }
 
+void race_lives(struct race_thread *thread, void *(*fn)(void *thread), const atomic_bool *over)
+{
+    while (!atomic_load(over)) {
+        struct race_thread next = {
+            .number = thread->number, .random = (unsigned)rand_r(&thread->random), .arg = thread->arg};
+
+        if (pthread_create(&next.id, NULL, fn, &next) != 0)
+            die("cannot start a thread");
+        pthread_join(next.id, NULL);
+    }
+}
+
 int race_below(unsigned *random, int n)
 {
     return rand_r(random) % n;

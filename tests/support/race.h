@@ -37,6 +37,9 @@ struct race_thread {
 void race_start(struct race_thread *threads, int n, void *(*fn)(void *thread), void *arg);
 void race_join(struct race_thread *threads, int n);
 
+/* For such a thread: until it is over, have one thread after another live shortly (`fn`), each with a random state of its own. */
+void race_lives(struct race_thread *thread, void *(*fn)(void *thread), const atomic_bool *over);
+
 int race_below(unsigned *random, int n); /* 0..n-1 */
 
 /* A resource that one at a time may use: what a lock guards. */

@@ -4,7 +4,10 @@
  * the client under test has threads of its own.
  */
 #include "tests/support/server.h"
+#include "tests/support/certs.h"
+#include "tests/support/clock.h"
 #include "tests/support/probe.h"
+#include "tests/support/rights.h"
 #include "tests/support/wait.h"
 
 #include <arpa/inet.h>
@@ -28,8 +31,12 @@ struct server {
     char *conf;
     char *log;
     char *uri;
+    char *clock;
     char *password;
     char *config;
+    char *cert_dir; /* of CA and certificate; NULL: no TLS */
+    bool rights;    /* clients are a user with few */
+    bool sentinel;
     int port;
     pid_t pid; /* 0: not running */
     pid_t keeper;
@@ -43,16 +50,27 @@ static const char *binary(void)
     return path != NULL && path[0] != '\0' ? path : "redis-server";
 }
 
-int free_port(void)
+/* Both sides must say SO_REUSEADDR, and servers do; the kernel gives such a port to nobody who asks for any. */
+int reserve_port(int *ret_fd)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0 ||
+        bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0)
         die("no free port: %s", strerror(errno));
-    close(fd);
+    *ret_fd = fd;
     return ntohs(at.sin_port);
+}
+
+int free_port(void)
+{
+    int fd;
+    int port = reserve_port(&fd);
+
+    close(fd);
+    return port;
 }
 
 /* A process that outlives the test by a moment and removes the directory. Its standard input is the pipe. */
@@ -85,20 +103,104 @@ static void make_dir(struct server *s)
     start_keeper(s);
 }
 
+static bool wants_tls(const struct server_options *options)
+{
+    const char *all = getenv("REDLATCH_TEST_TLS");
+
+    return options->tls || (all != NULL && all[0] != '\0');
+}
+
+/* ---- rights -------------------------------------------------------------------------------------------------------------- */
+
+#define NAMES "orders:*" /* of the document */
+#define OURS "[^r{]*"    /* of tests; no key that belongs to a name begins so */
+
+/* Append them, our names for those of the document. */
+static void put_rules(const char *rules, void *arg)
+{
+    FILE *to = arg;
+    const char *at;
+
+    fprintf(to, " ");
+    for (; (at = strstr(rules, NAMES)) != NULL; rules = at + strlen(NAMES))
+        fprintf(to, "%.*s" OURS, (int)(at - rules), rules);
+    fprintf(to, "%s", rules);
+}
+
+/* A user with the rights that the document names, all of them. */
+static void put_user(FILE *to)
+{
+    fprintf(to, "user app");
+    (void)rights_read(NULL, "app", put_rules, to);
+    fprintf(to, "\n");
+}
+
+static bool wants_rights(const struct server_options *options)
+{
+    const char *all = getenv("REDLATCH_TEST_ACL");
+
+    return all != NULL && all[0] != '\0' && options->password == NULL && !options->sentinel;
+}
+
+const char *server_login(const struct server *s)
+{
+    return s->rights ? "app:secret@" : "";
+}
+
+/* Where CA and certificate are; to be freed. */
+static char *make_certificates(const struct server *s, const struct server_options *options)
+{
+    char *ca;
+
+    if (options->cert_of != NULL)
+        return must_format("%s", options->cert_of->cert_dir);
+    ca = must_format("%s/ca.crt", s->dir);
+    certs_make_ca(s->dir, "ca");
+    certs_issue(s->dir, "ca", "server", options->cert_for != NULL ? options->cert_for : "DNS:localhost,IP:127.0.0.1", 2);
+    setenv("SSL_CERT_FILE", ca, 1);
+    free(ca);
+    return must_format("%s", s->dir);
+}
+
 static void write_conf(const struct server *s)
 {
     FILE *f = fopen(s->conf, "we");
 
     if (f == NULL)
         die("%s: %s", s->conf, strerror(errno));
-    fprintf(f, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\n", s->port, s->socket, s->dir);
+    fprintf(f, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\n", s->cert_dir != NULL ? 0 : s->port,
+            s->socket, s->dir);
+    if (s->cert_dir != NULL)
+        fprintf(f,
+                "tls-port %d\ntls-ca-cert-file %s/ca.crt\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\n"
+                "tls-auth-clients no\n",
+                s->port, s->cert_dir, s->cert_dir, s->cert_dir);
     fprintf(f, "save \"\"\nappendonly no\ndaemonize no\n");
     if (s->password != NULL)
         fprintf(f, "requirepass %s\n", s->password);
+    if (s->rights)
+        put_user(f);
     if (s->config != NULL)
         fprintf(f, "%s\n", s->config);
     if (fclose(f) != 0)
         die("%s: %s", s->conf, strerror(errno));
+}
+
+static void write_nodes(const struct server *s, const char *nodes)
+{
+    char *path = must_format("%s/nodes.conf", s->dir);
+    FILE *f = fopen(path, "we");
+
+    if (f == NULL || fputs(nodes, f) < 0 || fclose(f) != 0)
+        die("%s: %s", path, strerror(errno));
+    free(path);
+}
+
+static int port_for(const struct server *s, const struct server_options *options)
+{
+    if (options->port != 0)
+        return options->port;
+    return options->tcp || s->cert_dir != NULL ? free_port() : 0;
 }
 
 static void launch(struct server *s)
@@ -118,12 +220,14 @@ static void launch(struct server *s)
         setpgid(0, 0);
         dup2(log, STDOUT_FILENO);
         dup2(log, STDERR_FILENO);
-        execlp(path, path, s->conf, (char *)NULL);
+        if (s->clock != NULL)
+            clock_preload(s->clock);
+        execlp(path, path, s->conf, s->sentinel ? "--sentinel" : (char *)NULL, (char *)NULL);
         _exit(127);
     }
 }
 
-static void print_log(const struct server *s)
+void server_print_log(const struct server *s)
 {
     char line[512];
     FILE *f = fopen(s->log, "re");
@@ -145,12 +249,22 @@ static bool wait_ready(struct server *s)
             return false;
         }
         if (now_ms() >= end) {
-            print_log(s);
+            server_print_log(s);
             die("%s does not answer after %d ms", binary(), START_BOUND_MS);
         }
         let_pass_ms(1);
     }
     return true;
+}
+
+static char *uri_of(const struct server *s)
+{
+    const char *who = server_login(s);
+
+    if (s->cert_dir != NULL)
+        return must_format("rediss://%slocalhost:%d", who, s->port);
+    return s->port != 0 ? must_format("redis://%s127.0.0.1:%d", who, s->port)
+                        : must_format("unix:%s%s%s", who[0] != '\0' ? "//" : "", who, s->socket);
 }
 
 struct server *server_start(const struct server_options *options)
@@ -160,23 +274,30 @@ struct server *server_start(const struct server_options *options)
 
     options = options != NULL ? options : &defaults;
     make_dir(s);
+    s->rights = wants_rights(options);
+    if (wants_tls(options))
+        s->cert_dir = make_certificates(s, options);
     s->socket = must_format("%s/redis.sock", s->dir);
     s->conf = must_format("%s/redis.conf", s->dir);
     s->log = must_format("%s/log", s->dir);
+    s->sentinel = options->sentinel;
+    s->clock = options->clock != NULL ? must_format("%s", options->clock) : NULL;
     s->password = options->password != NULL ? must_format("%s", options->password) : NULL;
     s->config = options->config != NULL ? must_format("%s", options->config) : NULL;
+    if (options->nodes != NULL)
+        write_nodes(s, options->nodes);
     for (int left = PORT_TRIES;; left--) {
-        s->port = options->tcp ? free_port() : 0;
+        s->port = port_for(s, options);
         write_conf(s);
         launch(s);
         if (wait_ready(s))
             break;
-        if (!options->tcp || left == 1) { /* else somebody may have taken the port since */
-            print_log(s);
+        if (s->port == 0 || left == 1) { /* else somebody may have taken the port since */
+            server_print_log(s);
             die("%s ended at once", binary());
         }
     }
-    s->uri = options->tcp ? must_format("redis://127.0.0.1:%d", s->port) : must_format("unix:%s", s->socket);
+    s->uri = uri_of(s);
     return s;
 }
 
@@ -194,7 +315,7 @@ void server_start_again(struct server *s)
 {
     launch(s);
     if (!wait_ready(s)) {
-        print_log(s);
+        server_print_log(s);
         die("%s did not start again", binary());
     }
 }
@@ -212,8 +333,10 @@ void server_stop(struct server *s)
     free(s->conf);
     free(s->log);
     free(s->uri);
+    free(s->clock);
     free(s->password);
     free(s->config);
+    free(s->cert_dir);
     free(s);
 }
 
@@ -261,4 +384,9 @@ const char *server_password(const struct server *s)
 pid_t server_pid(const struct server *s)
 {
     return s->pid;
+}
+
+bool server_running(const struct server *s)
+{
+    return s->pid != 0;
 }

@@ -34,6 +34,11 @@ void stage_close(struct stage *stage)
     server_stop(stage->server);
 }
 
+int64_t stage_refusals(struct stage *stage)
+{
+    return server_login(stage->server)[0] == '\0' ? 0 : (int64_t)probe_ask(stage->probe, "ACL LOG")->count;
+}
+
 bool stage_is_clean(struct stage *stage, int64_t bound_ms)
 {
     return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
@@ -50,6 +55,38 @@ bool stage_is_clean(struct stage *stage, int64_t bound_ms)
         return lock;                                                                                                        \
     }
 
+/* Members live on in the composite that is made of them. */
+static int multi_of_two(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                        rdl_err_t *err)
+{
+    char *second = must_format("%s~", name);
+    rdl_lock_t *members[2] = {NULL, NULL};
+    int rc = rdl_reentrant_lock(client, name, options, &members[0], err);
+
+    if (rc == RDL_OK)
+        rc = rdl_reentrant_lock(client, second, options, &members[1], err);
+    if (rc == RDL_OK)
+        rc = rdl_multi_lock(members, 2, NULL, ret_lock, err);
+    rdl_lock_free(members[0]);
+    rdl_lock_free(members[1]);
+    free(second);
+    return rc;
+}
+
+/* Servers of tests are young, and slow when the machine is busy. */
+static int red_of_one(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                      rdl_err_t *err)
+{
+    rdl_lock_t *member = NULL;
+    int rc = rdl_reentrant_lock(client, name, options, &member, err);
+
+    if (rc == RDL_OK)
+        rc = rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = SOON_MS), ret_lock,
+                          err);
+    rdl_lock_free(member);
+    return rc;
+}
+
 HANDLE(reentrant, rdl_reentrant_lock)
 HANDLE(nonreentrant, rdl_nonreentrant_lock)
 HANDLE(simple, rdl_simple_lock)
@@ -58,6 +95,60 @@ HANDLE(fenced, rdl_fenced_lock)
 HANDLE(fair, rdl_fair_lock)
 HANDLE(read_end, rdl_read_lock)
 HANDLE(write_end, rdl_write_lock)
+static HANDLE(multi, multi_of_two) static HANDLE(red, red_of_one)
+
+/* ---- every type ---------------------------------------------------------------------------------------------------------- */
+
+#define KIND(of, end, constructor_of, ...)                                                                                  \
+    {                                                                                                                       \
+        .type = of, .constructor = constructor_of, .make = end, __VA_ARGS__                                                 \
+    }
+
+    const struct kind kinds[] = {
+        KIND("reentrant", reentrant, rdl_reentrant_lock, .rival = reentrant, .take = "EVALSHA", .reentrant = true),
+        KIND("nonreentrant", nonreentrant, rdl_nonreentrant_lock, .rival = nonreentrant, .take = "EVALSHA"),
+        KIND("simple", simple, rdl_simple_lock, .rival = simple, .take = "SET"),
+        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true),
+        KIND("fenced", fenced, rdl_fenced_lock, .rival = fenced, .take = "EVALSHA", .reentrant = true),
+        KIND("fair", fair, rdl_fair_lock, .rival = fair, .take = "EVALSHA", .reentrant = true),
+        KIND("read", read_end, rdl_read_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),
+        KIND("write", write_end, rdl_write_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),
+        KIND("multi", multi, multi_of_two, .rival = multi, .take = "EVALSHA", .reentrant = true, .members = 2),
+        KIND("red", red, red_of_one, .rival = red, .take = "EVALSHA", .reentrant = true, .members = 1, .votes = true),
+};
+const size_t kind_count = sizeof kinds / sizeof kinds[0];
+const size_t single_kind_count = sizeof kinds / sizeof kinds[0] - 2;
+
+int unanswered(const struct kind *kind)
+{
+    return kind->votes ? RDL_ENOQUORUM : RDL_EUNKNOWN;
+}
+
+#define COUNTER "redisson_lock_token:{%s}"
+
+int64_t lock_keys(struct probe *p, const char *name)
+{
+    return probe_keys(p) - probe_int(p, "EXISTS " COUNTER, name);
+}
+
+void lock_over(struct probe *p, rdl_lock_t *lock)
+{
+    (void)probe_int(p, "DEL " COUNTER, rdl_lock_name(lock, NULL));
+    rdl_lock_free(lock);
+}
+
+int64_t lock_holds(struct probe *p, const char *name)
+{
+    const struct reply *all = probe_ask(p, "HGETALL %s", name);
+    int64_t holds = 0;
+
+    if (all->kind != REPLY_ARRAY) /* the simple lock's is a string */
+        return probe_int(p, "EXISTS %s", name);
+    for (size_t i = 0; i + 1 < all->count; i += 2)
+        if (strcmp(all->items[i].text, "mode") != 0)
+            holds += strtoll(all->items[i + 1].text, NULL, 10);
+    return holds;
+}
 
 /* ---- foreign client ------------------------------------------------------------------------------------------------------ */
 
@@ -76,13 +167,18 @@ void foreign_take(struct probe *p, const char *name, int64_t lease_ms)
         (void)probe_int(p, "PEXPIRE %s %lld", name, (long long)lease_ms);
 }
 
-int64_t foreign_release(struct probe *p, const char *name)
+int64_t foreign_release_by(struct probe *p, const char *publish, const char *name)
 {
     static const char script[] = "if redis.call(\"del\", KEYS[1]) == 0 then return -1 end "
-                                 "return redis.call(\"publish\", KEYS[2], \"0\")";
+                                 "return redis.call(ARGV[1], KEYS[2], \"0\")";
     char *channel = channel_of(name);
-    int64_t told = probe_int(p, "EVAL '%s' 2 %s %s", script, name, channel);
+    int64_t told = probe_int(p, "EVAL '%s' 2 %s %s %s", script, name, channel, publish);
 
     free(channel);
     return told;
+}
+
+int64_t foreign_release(struct probe *p, const char *name)
+{
+    return foreign_release_by(p, "publish", name);
 }

@@ -38,6 +38,9 @@ void stage_close(struct stage *stage);
 /* The URI by which the stage's client reaches its server. */
 const char *stage_uri(const struct stage *stage);
 
+/* How much the server has refused a user with few rights; 0 where clients may do everything. */
+int64_t stage_refusals(struct stage *stage);
+
 /* Has the server no key and no subscription, or none soon? The key of a compensating release may take a moment. */
 bool stage_is_clean(struct stage *stage, int64_t bound_ms);
 
@@ -54,10 +57,48 @@ rdl_lock_t *spin(rdl_client_t *client, const char *name, const rdl_lock_options_
 rdl_lock_t *fenced(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *fair(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 
+/* ---- every type ----------------------------------------------------------------------------------------------------------
+ * For tests of what all locks have in common. A new type is a row in stage.c. Composites are made of reentrant locks: the
+ * multi-lock of `name` and of a second one, the red lock of `name` at one server, so that whatever befalls that server
+ * befalls its whole majority. */
+
+typedef rdl_lock_t *handle_fn(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+
+struct kind {
+    const char *type;
+    int (*constructor)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                       rdl_err_t *err);
+    handle_fn *make;  /* calls it, or dies */
+    handle_fn *rival; /* a lock of that name that keeps it out: itself, or what excludes the end that many hold */
+    const char *take; /* command of an uncontended first try */
+    bool reentrant;
+    bool polls;  /* its waiters subscribe to nothing */
+    int members; /* of a composite; else 0 */
+    bool votes;  /* a red lock: a server that does not answer has no vote, and while there is time it is asked again */
+};
+
+/* What a take says whose answer does not come in time. */
+int unanswered(const struct kind *kind);
+
+/* Composites come last. */
+extern const struct kind kinds[];
+extern const size_t kind_count, single_kind_count;
+
+#define FOR_EACH_KIND(kind) for (const struct kind *kind = kinds; kind < kinds + kind_count; kind++)
+#define FOR_EACH_SINGLE_KIND(kind) for (const struct kind *kind = kinds; kind < kinds + single_kind_count; kind++)
+
+/* What the server has of a lock and of nobody else: keys but for the counter of a fenced one, which stays. */
+int64_t lock_keys(struct probe *p, const char *name);
+/* How often it is held by all who hold it; 0: it is free. */
+int64_t lock_holds(struct probe *p, const char *name);
+/* The test is over with it: handle and counter go. */
+void lock_over(struct probe *p, rdl_lock_t *lock);
+
 /* ---- a foreign client: what a Redisson process does with a reentrant lock (WIRE.md) ------------------------------------ */
 
-void foreign_take(struct probe *p, const char *name, int64_t lease_ms); /* 0: without a time to live */
-int64_t foreign_release(struct probe *p, const char *name);             /* how many subscribers were told */
-char *channel_of(const char *name);                                     /* of a reentrant lock; to be freed */
+void foreign_take(struct probe *p, const char *name, int64_t lease_ms);             /* 0: without a time to live */
+int64_t foreign_release(struct probe *p, const char *name);                         /* how many subscribers were told */
+int64_t foreign_release_by(struct probe *p, const char *publish, const char *name); /* by that command: "spublish" */
+char *channel_of(const char *name);                                                 /* of a reentrant lock; to be freed */
 
 #endif

@@ -23,13 +23,15 @@ struct timespec until_ms(int64_t ms);
 /* Spend `ms`. Only where time itself is the subject. */
 void let_pass_ms(int64_t ms);
 
-/* Is `condition` true within bound_ms? Looks every millisecond, and once more at the bound. */
-#define WAIT_UNTIL(condition, bound_ms)                                                                                     \
+/* Is `condition` true within bound_ms? Looks every millisecond, and once more at the bound; or less often, where looking
+ * takes long. */
+#define WAIT_UNTIL(condition, bound_ms) WAIT_UNTIL_EVERY(1, condition, bound_ms)
+#define WAIT_UNTIL_EVERY(period_ms, condition, bound_ms)                                                                    \
     __extension__({                                                                                                         \
         int64_t wait_until_end_ = now_ms() + (bound_ms);                                                                    \
         bool wait_until_met_;                                                                                               \
         while (!(wait_until_met_ = (condition)) && now_ms() < wait_until_end_)                                              \
-            let_pass_ms(1);                                                                                                 \
+            let_pass_ms(period_ms);                                                                                         \
         wait_until_met_ || (condition);                                                                                     \
     })
 

@@ -140,3 +140,29 @@ Test(heap, a_hundred_thousand_siblings_need_no_deep_stack)
         rdl__heap_remove(&heap, rdl__heap_min(&heap));
     }
 }
+
+/* Whatever the heap looks like inside, each node comes once. */
+Test(heap, a_walk_meets_every_node_once)
+{
+    enum { SOME = 200 };
+    static struct rdl__heap_node some[SOME];
+    static int met[SOME];
+
+    cr_assert_null(rdl__heap_min(&heap));
+    for (int i = 0; i < SOME; i++)
+        rdl__heap_insert(&heap, &some[i], i * 37 % SOME);
+    for (int left = SOME; left > 0; left -= 3) { /* removing makes deep trees of flat ones */
+        int seen = 0;
+
+        for (struct rdl__heap_node *n = rdl__heap_min(&heap); n != NULL; n = rdl__heap_next(n)) {
+            met[n - some]++;
+            seen++;
+        }
+        cr_assert_eq(seen, left);
+        for (int i = 0; i < SOME; i++)
+            cr_assert_eq(met[i], rdl__heap_has(&some[i]) ? 1 : 0);
+        memset(met, 0, sizeof met);
+        for (int i = 0; i < 3 && rdl__heap_min(&heap) != NULL; i++)
+            rdl__heap_remove(&heap, rdl__heap_min(&heap));
+    }
+}

@@ -147,12 +147,12 @@ Test(plan_red, quorum_is_enough_and_valid_until_its_first_end)
     cr_assert_eq(rdl__plan_until(&plan), AT(100)); /* the longest would let two hold it (PROTOCOL.md, 8) */
 }
 
-Test(plan_red, young_part_does_not_count)
+Test(plan_red, part_that_is_not_to_be_counted_does_not_count)
 {
     start(&rdl__red_ops, 3, 0);
     all_told(RDL__PART_TRY);
     answer_at(1, 0, RDL_OK, 300);
-    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = 1, .young = true, .until = AT(300), .now = AT(1)});
+    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = 1, .uncounted = true, .until = AT(300), .now = AT(1)});
     cr_assert_neq(plan.phase, RDL__PLAN_DONE);
     answer_at(2, 2, RDL_ETIMEDOUT, 0);
     assert_done(RDL_ENOQUORUM);
@@ -178,6 +178,21 @@ Test(plan_red, lost_round_ends_early_pauses_and_begins_anew)
     cr_assert_eq(told(0), RDL__PART_RELEASE);
 }
 
+Test(plan_red, part_that_was_given_up_says_nothing_about_the_next_round)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_ETIMEDOUT, 0);
+    answer_at(2, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(2), RDL__PART_CANCEL);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(30)});
+    cr_assert_eq(plan.phase, RDL__PLAN_ROUND);
+    answer_at(31, 2, RDL_ECANCELED, 0);
+    answer_at(32, 0, RDL_OK, 100);
+    answer_at(33, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
+}
+
 Test(plan_red, majority_that_is_over_already_is_none)
 {
     start(&rdl__red_ops, 3, 0);
@@ -200,4 +215,91 @@ Test(plan_red, says_who_is_to_blame)
     answer_at(1, 0, RDL_EDEADLK, 0);
     answer_at(1, 1, RDL_ETIMEDOUT, 0);
     assert_done(RDL_EDEADLK);
+}
+
+/* ---- red, told of releases ---------------------------------------------------------------------------------------------- */
+
+static void news_at(int64_t ms, unsigned i)
+{
+    on((struct rdl__plan_event){.kind = RDL__PLAN_NEWS, .part = i, .now = AT(ms)});
+}
+
+/* A round of three that begins now and is lost a millisecond later: server 0 grants, the others are somebody's. */
+static void lose_round(int64_t ms)
+{
+    if (plan.phase == RDL__PLAN_PAUSE)
+        on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(ms)});
+    all_told(RDL__PART_TRY);
+    answer_at(ms + 1, 0, RDL_OK, 10000);
+    answer_at(ms + 1, 1, RDL_ETIMEDOUT, 0);
+    answer_at(ms + 1, 2, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
+    cr_assert_eq(told(0), RDL__PART_RELEASE);
+}
+
+Test(plan_red, pause_ends_when_a_majority_may_be_had)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    lose_round(0);
+    cr_assert_eq(plan.wake_at, AT(21));
+    news_at(5, 0); /* of our own release: that one was to be had anyway */
+    cr_assert_eq(plan.wake_at, AT(21));
+    news_at(6, 2);
+    cr_assert_eq(plan.wake_at, AT(6));
+}
+
+Test(plan_red, news_that_overtakes_its_refusal_counts)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    news_at(0, 1);
+    lose_round(0);
+    cr_assert_eq(plan.wake_at, AT(1));
+}
+
+/* The others had refused before it was its turn. */
+Test(plan_red, part_that_was_not_tried_is_as_open_as_before)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    lose_round(0);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(30)});
+    all_told(RDL__PART_TRY);
+    answer_at(31, 1, RDL_ETIMEDOUT, 0);
+    answer_at(31, 2, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(0), RDL__PART_CANCEL);
+    answer_at(32, 0, RDL_ECANCELED, 0);
+    news_at(40, 1);
+    cr_assert_eq(plan.wake_at, AT(40));
+}
+
+/* Nobody refused: it was our own releases. */
+Test(plan_red, young_parts_are_no_news)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    all_told(RDL__PART_TRY);
+    for (unsigned i = 0; i < 3; i++)
+        on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = i, .uncounted = true, .until = AT(300), .now = AT(1)});
+    for (unsigned i = 0; i < 3; i++)
+        news_at(2, i);
+    cr_assert_eq(plan.wake_at, AT(21));
+}
+
+/* Rivals hear the same news. */
+Test(plan_red, rounds_that_news_brought_forward_in_vain_spread)
+{
+    int64_t ms = 0, latest = 0;
+
+    start(&rdl__red_ops, 3, AT(10000));
+    plan.retry = (rdl_retry_t){.kind = RDL_RETRY_FIXED, .min_ms = 50, .max_ms = 50};
+    lose_round(ms);
+    for (unsigned lost = 0; lost < 40; lost++) {
+        news_at(ms + 1, 1);
+        cr_assert_leq(plan.wake_at, AT(ms + 1 + (lost == 0 ? 0 : 1 << (lost < 4 ? lost : 4))));
+        latest = plan.wake_at - AT(ms + 1) > latest ? plan.wake_at - AT(ms + 1) : latest;
+        lose_round(ms += 20);
+    }
+    cr_assert_gt(latest, AT(8));
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(ms += 60)}); /* of a whole pause */
+    lose_round(ms);
+    news_at(ms + 1, 1);
+    cr_assert_eq(plan.wake_at, AT(ms + 1));
 }

@@ -74,6 +74,14 @@ Test(take, sleeps_after_a_refusal_as_long_as_the_holders_lease)
     cr_assert(take.contended);
 }
 
+Test(take, who_is_told_asleep_that_it_has_the_lock_is_done_without_another_try)
+{
+    assert_sends(on(START));
+    assert_waits(on((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = 5, .queued = true}), 5);
+    assert_finishes(on(TAKEN), RDL_OK, false);
+    cr_assert_eq(take.tries, 1);
+}
+
 Test(take, passes_on_that_the_lease_is_unknown)
 {
     assert_sends(on(START));

@@ -280,6 +280,23 @@ Test(tool_options, a_red_lock_has_three_servers_or_more_and_no_two_the_same)
     REFUSE("address 3 is there before", "--redlock", "a,b,a", "name", "true");
 }
 
+Test(tool_options, files_for_tls_have_names_and_a_certificate_its_key)
+{
+    ACCEPT("--cacert", "/ca", "--cert=/crt", "--key", "/key", "name", "true");
+    cr_assert_str_eq(options.ca_file, "/ca");
+    cr_assert_str_eq(options.cert_file, "/crt");
+    cr_assert_str_eq(options.key_file, "/key");
+    cr_assert_not(options.insecure);
+    ACCEPT("--insecure", "name", "true");
+    cr_assert(options.insecure);
+    REFUSE("--cacert: the name of the file is empty", "--cacert", "", "name", "true");
+    REFUSE("--cert: the name of the file is empty", "--cert=", "name", "true");
+    REFUSE("--key: the name of the file is empty", "--key=", "name", "true");
+    REFUSE("--cert and --key go together", "--cert", "/crt", "name", "true");
+    REFUSE("--cert and --key go together", "--key", "/key", "name", "true");
+    REFUSE("--insecure and --cacert exclude each other", "--cacert", "/ca", "--insecure", "name", "true");
+}
+
 Test(tool_options, what_makes_no_sense_together_is_named)
 {
     REFUSE("-s and -x exclude each other", "-s", "-x", "name", "true");

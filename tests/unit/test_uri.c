@@ -25,6 +25,8 @@ static void tear_down(void)
 
 TestSuite(uri, .init = set_up, .fini = tear_down, .timeout = 30);
 
+#define SEEDS_8 "a,a,a,a,a,a,a,a"
+#define SEEDS_64 SEEDS_8 "," SEEDS_8 "," SEEDS_8 "," SEEDS_8 "," SEEDS_8 "," SEEDS_8 "," SEEDS_8 "," SEEDS_8
 #define LONG_20 "abcdefghijklmnopqrst"
 #define LONG_100 LONG_20 LONG_20 LONG_20 LONG_20 LONG_20
 
@@ -37,6 +39,7 @@ static const struct {
     const char *username;
     const char *password;
     const char *node;
+    bool tls;
 } good[] = {
     {.text = "redis://h", .host = "h", .port = 6379, .node = "h:6379"},
     {.text = "redis://h/", .host = "h", .port = 6379, .node = "h:6379"},
@@ -83,6 +86,15 @@ static const struct {
      .password = "\xff\n",
      .node = "h:6379"},
     {.text = "redis://u:a b[c]@h", .host = "h", .port = 6379, .username = "u", .password = "a b[c]", .node = "h:6379"},
+    {.text = "rediss://h", .host = "h", .port = 6379, .node = "h:6379", .tls = true},
+    {.text = "REDISS://u:p@[::1]:6380/2",
+     .host = "::1",
+     .port = 6380,
+     .db = 2,
+     .username = "u",
+     .password = "p",
+     .node = "[::1]:6380",
+     .tls = true},
     {.text = "unix:/run/redis.sock", .scheme = RDL__SCHEME_UNIX, .host = "/run/redis.sock", .node = "unix:/run/redis.sock"},
     {.text = "UNIX:/a?db=0", .scheme = RDL__SCHEME_UNIX, .host = "/a", .node = "unix:/a"},
     {.text = "unix:/a?db=7", .scheme = RDL__SCHEME_UNIX, .host = "/a", .db = 7, .node = "unix:/a"},
@@ -125,6 +137,7 @@ Test(uri, means_what_its_parts_say)
         cr_expect_eq(uri.scheme, good[i].scheme, "%s", good[i].text);
         cr_expect_eq(uri.port, good[i].port, "%s", good[i].text);
         cr_expect_eq(uri.db, good[i].db, "%s", good[i].text);
+        cr_expect_eq(uri.tls, good[i].tls, "%s", good[i].text);
         expect_string(good[i].text, uri.host, good[i].host);
         expect_string(good[i].text, uri.username, good[i].username);
         expect_string(good[i].text, uri.password, good[i].password);
@@ -134,22 +147,123 @@ Test(uri, means_what_its_parts_say)
     }
 }
 
+static void expect_seed(const struct rdl__uri *uri, unsigned i, const char *host, int port)
+{
+    cr_assert_lt(i, uri->seed_count);
+    cr_assert_str_eq(uri->seeds[i].host, host);
+    cr_assert_eq(uri->seeds[i].port, port);
+}
+
+Test(uri, sentinels_are_listed_and_user_password_and_db_are_the_masters)
+{
+    struct rdl__uri uri;
+    char node[40];
+
+    cr_assert_eq(rdl__uri_parse(&mem, "sentinel://u:p,@s@a,[::1]:7,b.c:26380/my%2fmaster/3", &uri, NULL), RDL_OK);
+    cr_assert_eq(uri.scheme, RDL__SCHEME_SENTINEL);
+    cr_assert(!uri.tls);
+    cr_assert_eq(uri.seed_count, 3);
+    expect_seed(&uri, 0, "a", 26379);
+    expect_seed(&uri, 1, "::1", 7);
+    expect_seed(&uri, 2, "b.c", 26380);
+    cr_assert_str_eq(uri.master, "my/master");
+    cr_assert_eq(uri.db, 3);
+    cr_assert_str_eq(uri.username, "u");
+    cr_assert_str_eq(uri.password, "p,@s");
+    cr_assert_null(uri.host, "where the master is nobody has said");
+    rdl__uri_node(&uri, node, sizeof node);
+    cr_assert_str_eq(node, "master my/master");
+    cr_assert(rdl__uri_place(&uri, "10.0.0.1", 6380));
+    cr_assert(rdl__uri_place(&uri, "10.0.0.2", 6381));
+    cr_assert_str_eq(uri.host, "10.0.0.2");
+    cr_assert_eq(uri.port, 6381);
+    counting_alloc_fail_at(&counting, 1);
+    cr_assert(!rdl__uri_place(&uri, "10.0.0.3", 6382));
+    cr_assert_str_eq(uri.host, "10.0.0.2");
+    rdl__uri_done(&uri);
+}
+
+Test(uri, sentinels_in_the_plural_speak_tls)
+{
+    struct rdl__uri uri;
+
+    cr_assert_eq(rdl__uri_parse(&mem, "Sentinels://a,b:7/m", &uri, NULL), RDL_OK);
+    cr_assert_eq(uri.scheme, RDL__SCHEME_SENTINEL);
+    cr_assert(uri.tls);
+    expect_seed(&uri, 0, "a", 26379);
+    expect_seed(&uri, 1, "b", 7);
+    rdl__uri_done(&uri);
+}
+
+Test(uri, servers_of_a_cluster_are_listed)
+{
+    struct rdl__uri uri;
+    char node[40];
+
+    cr_assert_eq(rdl__uri_parse(&mem, "Cluster://u:p@[::1]:7,b/0", &uri, NULL), RDL_OK);
+    cr_assert_eq(uri.scheme, RDL__SCHEME_CLUSTER);
+    cr_assert(!uri.tls);
+    cr_assert_eq(uri.seed_count, 2);
+    expect_seed(&uri, 0, "::1", 7);
+    expect_seed(&uri, 1, "b", 6379);
+    cr_assert_str_eq(uri.username, "u");
+    cr_assert_str_eq(uri.password, "p");
+    cr_assert_null(uri.host);
+    rdl__uri_node(&uri, node, sizeof node);
+    cr_assert_str_eq(node, "cluster [::1]:7");
+    rdl__uri_done(&uri);
+    cr_assert_eq(rdl__uri_parse(&mem, "clusters://a", &uri, NULL), RDL_OK);
+    cr_assert_eq(uri.scheme, RDL__SCHEME_CLUSTER);
+    cr_assert(uri.tls);
+    rdl__uri_done(&uri);
+}
+
+Test(uri, sixty_four_sentinels_may_be_listed)
+{
+    struct rdl__uri uri;
+
+    cr_assert_eq(rdl__uri_parse(&mem, "sentinel://" SEEDS_64 "/m", &uri, NULL), RDL_OK);
+    cr_assert_eq(uri.seed_count, 64);
+    rdl__uri_done(&uri);
+}
+
 /* `at` counts from 1, as a person does. */
 static const struct {
     const char *text;
     size_t at;
     const char *what;
 } faulty[] = {
-    {.text = "", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = "localhost", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = "localhost:6379", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = "http://h", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = ":", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = "redis", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = " redis://h", .at = 1, .what = "neither redis://host nor unix:/path"},
-    {.text = "rediss://h", .at = 1, .what = "not supported yet"},
-    {.text = "Sentinel://h", .at = 1, .what = "not supported yet"},
-    {.text = "cluster://h", .at = 1, .what = "not supported yet"},
+    {.text = "", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "localhost", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "localhost:6379", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "http://h", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = ":", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "redis", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = " redis://h", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "redisss://h", .at = 1, .what = "none of redis://host, rediss://host, unix:/path"},
+    {.text = "cluster:h", .at = 9, .what = "no // after the scheme"},
+    {.text = "cluster://", .at = 11, .what = "no host"},
+    {.text = "cluster://a,", .at = 13, .what = "no host"},
+    {.text = "cluster://a,b:0", .at = 15, .what = "a port that is not 1 to 65535"},
+    {.text = "cluster://a/1", .at = 13, .what = "a database that a cluster does not have"},
+    {.text = "clusters://a,b/x", .at = 16, .what = "a database that is not 0 to 2147483647"},
+    {.text = "cluster://a?x", .at = 12, .what = "a query"},
+    {.text = "sentinel:h/m", .at = 10, .what = "no // after the scheme"},
+    {.text = "sentinel://", .at = 12, .what = "no host"},
+    {.text = "sentinel:///m", .at = 12, .what = "no host"},
+    {.text = "Sentinel://h", .at = 13, .what = "no name of a master"},
+    {.text = "sentinel://h/", .at = 14, .what = "no name of a master"},
+    {.text = "sentinel://h//1", .at = 14, .what = "no name of a master"},
+    {.text = "sentinel://h?m", .at = 13, .what = "no name of a master"},
+    {.text = "sentinel://a,/m", .at = 14, .what = "no host"},
+    {.text = "sentinel://a,,b/m", .at = 14, .what = "no host"},
+    {.text = "sentinel://a, b/m", .at = 14, .what = "a character that a host's name cannot have"},
+    {.text = "sentinel://a:1,b:0/m", .at = 18, .what = "a port that is not 1 to 65535"},
+    {.text = "sentinel://a:1:2,b/m", .at = 14, .what = "a second colon"},
+    {.text = "sentinel://[::1],[::2]x/m", .at = 23, .what = "something else than a port after the IPv6 address"},
+    {.text = "sentinel://a,b/m/x", .at = 18, .what = "a database that is not 0 to 2147483647"},
+    {.text = "sentinel://a,b/m/1?x", .at = 19, .what = "a query"},
+    {.text = "sentinel://" SEEDS_64 ",a/m", .at = 12 + 128, .what = "one host too many"},
     {.text = "redis:", .at = 7, .what = "no // after the scheme"},
     {.text = "redis:h", .at = 7, .what = "no // after the scheme"},
     {.text = "redis:/h", .at = 8, .what = "no // after the scheme"},
@@ -270,18 +384,18 @@ Test(uri, other_credentials_replace_those_of_the_uri_where_they_are_given)
     struct rdl__uri uri;
 
     cr_assert_eq(rdl__uri_parse(&mem, "redis://u:p@h", &uri, NULL), RDL_OK);
-    rdl__uri_credentials(&uri, NULL, NULL);
+    cr_assert(rdl__uri_credentials(&uri, NULL, NULL));
     cr_assert_str_eq(uri.username, "u");
     cr_assert_str_eq(uri.password, "p");
-    rdl__uri_credentials(&uri, NULL, rdl__memdup(&mem, "other", 5));
+    cr_assert(rdl__uri_credentials(&uri, NULL, "other"));
     cr_assert_str_eq(uri.username, "u");
     cr_assert_str_eq(uri.password, "other");
-    rdl__uri_credentials(&uri, rdl__memdup(&mem, "who", 3), rdl__memdup(&mem, "", 0));
+    cr_assert(rdl__uri_credentials(&uri, "who", ""));
     cr_assert_str_eq(uri.username, "who");
     cr_assert_str_eq(uri.password, "");
     rdl__uri_done(&uri);
     cr_assert_eq(rdl__uri_parse(&mem, "redis://h", &uri, NULL), RDL_OK);
-    rdl__uri_credentials(&uri, rdl__memdup(&mem, "who", 3), NULL);
+    cr_assert(rdl__uri_credentials(&uri, "who", NULL));
     cr_assert_str_eq(uri.username, "who");
     cr_assert_null(uri.password);
     rdl__uri_done(&uri);
@@ -289,9 +403,12 @@ Test(uri, other_credentials_replace_those_of_the_uri_where_they_are_given)
 
 Test(uri, shortage_at_every_allocation_is_an_error_and_leaks_nothing)
 {
-    static const char *const texts[] = {"redis://u:p@h:1/2", "redis://u:p@[::1]", "unix://u:p@/a?db=1"};
+    static const struct {
+        const char *text;
+        int64_t blocks;
+    } uris[] = {{"redis://u:p@h:1/2", 3}, {"redis://u:p@[::1]", 3}, {"unix://u:p@/a?db=1", 3}, {"sentinel://u:p@a,b/m", 6}};
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         struct rdl__uri uri;
         rdl_err_t err;
         int64_t k = 0;
@@ -299,11 +416,11 @@ Test(uri, shortage_at_every_allocation_is_an_error_and_leaks_nothing)
 
         do {
             counting_alloc_fail_at(&counting, ++k);
-            rc = rdl__uri_parse(&mem, texts[i], &uri, &err);
+            rc = rdl__uri_parse(&mem, uris[i].text, &uri, &err);
             cr_assert(rc == RDL_OK || (rc == RDL_ENOMEM && err.code == RDL_ENOMEM));
-            cr_assert_eq(counting_alloc_blocks(&counting), rc == RDL_OK ? 3 : 0);
+            cr_assert_eq(counting_alloc_blocks(&counting), rc == RDL_OK ? uris[i].blocks : 0);
         } while (rc != RDL_OK);
-        cr_assert_eq(k, 4);
+        cr_assert_eq(k, uris[i].blocks + 1);
         rdl__uri_done(&uri);
     }
 }

@@ -43,7 +43,7 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
 enum { ACTORS = 8, T0 = 1000000 };
 
 /* What an actor does when it is told to go. */
-enum reaction { TRIES, LEAVES, LEAVES_USED };
+enum reaction { TRIES, LEAVES, LEAVES_USED, LISTENS };
 
 struct actor {
     struct rdl__waiter waiter;
@@ -68,10 +68,13 @@ static void on_go(struct rdl__waiter *waiter, int64_t now)
     strncat(trail, letter, sizeof trail - strlen(trail) - 1);
     a->goes++;
     a->went_at = now;
-    if (a->reaction == TRIES)
-        rdl__waiter_sent(waiter);
-    else
+    if (a->reaction == LEAVES || a->reaction == LEAVES_USED) {
         rdl__waiter_leave(waiter, a->reaction == LEAVES_USED, now);
+        return;
+    }
+    rdl__waiter_sent(waiter);
+    if (a->reaction == LISTENS)
+        cr_assert(rdl__waiter_refused(waiter, -1, now));
 }
 
 static const struct rdl__waiter_ops actor_ops = {.go = on_go};
@@ -92,6 +95,7 @@ static void tear_down(void)
 {
     for (int i = 0; i < ACTORS; i++)
         rdl__waiter_leave(&actors[i].waiter, true, loop.now);
+    rdl__waiters_sweep(&waiters);
     cr_assert_eq(waiters.channels.count, 0);
     cr_assert_eq(sub.count, 0);
     cr_assert_null(rdl__heap_min(&loop.timers));
@@ -1089,4 +1093,203 @@ Test(waiters, nobody_sleeps_beside_permits_that_would_do)
 {
     for (uint64_t seed = 1; seed <= 20000; seed++)
         play_inn(seed);
+}
+
+/* ---- a channel of one's own ------------------------------------------------------------------------------------------ */
+
+/* Come to one's own channel after a try that was sent at `tried_at` and refused. */
+static int come_home(char letter, int64_t tried_at)
+{
+    waiter(letter)->news = RDL__NEWS_OWN;
+    waiter(letter)->tried_at = tried_at;
+    return rdl__waiter_join(&waiters, waiter(letter), "home", 4, true, -1, loop.now);
+}
+
+static void acknowledge_now(void)
+{
+    sub.topics[0]->confirmed = true;
+    acknowledge();
+}
+
+/* It has waited there, and left. */
+static void has_been_home(char letter)
+{
+    cr_assert_eq(come_home(letter, loop.now), RDL_OK);
+    acknowledge_now();
+    rdl__waiter_leave(waiter(letter), true, loop.now);
+    trail[0] = '\0';
+}
+
+static void expect_said(char letter, const char *words)
+{
+    size_t len;
+    const char *said = rdl__waiter_said(waiter(letter), &len);
+
+    cr_assert_eq(len, strlen(words));
+    cr_assert(len == 0 || memcmp(said, words, len) == 0);
+}
+
+Test(waiters, own_channel_stays_subscribed_for_a_while_for_who_comes_again)
+{
+    has_been_home('a');
+    cr_assert_eq(sub.count, 1);
+    fake_loop_run(&loop, T0 + (RDL__LINGER_MS - 1) * RDL__MS);
+    cr_assert_eq(sub.count, 1);
+    fake_loop_run(&loop, T0 + RDL__LINGER_MS * RDL__MS);
+    cr_assert_eq(sub.count, 0);
+    cr_assert_str_eq(trail, "");
+}
+
+Test(waiters, who_comes_again_sleeps_if_nothing_was_heard_since_its_try_and_then_the_channel_stays)
+{
+    has_been_home('a');
+    fake_loop_run(&loop, T0 + 4000 * RDL__MS);
+    cr_assert_eq(come_home('a', T0 + 1), RDL_OK);
+    fake_loop_run(&loop, T0 + RDL__LINGER_MS * RDL__MS);
+    cr_assert_eq(sub.count, 1);
+    cr_assert_str_eq(trail, "");
+    message("7:1:0");
+    cr_assert_str_eq(trail, "a");
+    expect_said('a', "7:1:0");
+}
+
+Test(waiters, who_comes_again_looks_at_once_if_anything_was_heard_since_its_try)
+{
+    has_been_home('a');
+    cr_assert_eq(come_home('a', T0), 1); /* acknowledged at that moment, or after it */
+    rdl__waiter_leave(waiter('a'), true, loop.now);
+    loop.now = T0 + 10;
+    message("7:1:0");
+    cr_assert_eq(come_home('a', T0 + 5), 1);
+    expect_said('a', "7:1:0");
+    rdl__waiter_leave(waiter('a'), true, loop.now);
+    cr_assert_eq(come_home('a', T0 + 11), RDL_OK);
+}
+
+Test(waiters, who_comes_again_without_a_try_looks_at_once)
+{
+    has_been_home('a');
+    cr_assert_eq(come_home('a', 0), 1);
+}
+
+Test(waiters, who_comes_again_to_a_broken_subscription_is_woken_by_its_acknowledgement)
+{
+    has_been_home('a');
+    sub.topics[0]->confirmed = false;
+    cr_assert_eq(come_home('a', T0), RDL_OK);
+    acknowledge_now();
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
+{
+    char many[RDL__SAID_MAX + 2];
+
+    memset(many, 'x', sizeof many - 1);
+    many[sizeof many - 1] = '\0';
+    expect_said('a', "");
+    cr_assert_eq(come_home('a', T0), RDL_OK);
+    expect_said('a', "");
+    message(many);
+    many[RDL__SAID_MAX] = '\0';
+    expect_said('a', many);
+    message("0");
+    expect_said('a', "0");
+}
+
+Test(waiters, no_more_than_so_many_channels_linger_and_the_oldest_go)
+{
+    static struct actor many[RDL__LINGER_MAX + 1];
+    char name[24];
+
+    for (int i = 0; i <= RDL__LINGER_MAX; i++) {
+        (void)snprintf(name, sizeof name, "home:%02d", i);
+        rdl__waiter_init(&many[i].waiter, &actor_ops);
+        many[i].waiter.news = RDL__NEWS_OWN;
+        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, strlen(name), true, -1, T0), RDL_OK);
+    }
+    for (int i = 0; i <= RDL__LINGER_MAX; i++)
+        rdl__waiter_leave(&many[i].waiter, true, T0);
+    cr_assert_eq(sub.count, RDL__LINGER_MAX);
+    for (size_t i = 0; i < sub.count; i++)
+        cr_assert_neq(memcmp(sub.topics[i]->node.key, "home:00", 7), 0);
+    rdl__waiters_sweep(&waiters);
+    cr_assert_eq(sub.count, 0);
+}
+
+Test(waiters, nothing_lingers_when_that_is_closed)
+{
+    has_been_home('a');
+    rdl__waiters_close(&waiters);
+    cr_assert_eq(sub.count, 0);
+    has_been_home('a');
+    cr_assert_eq(sub.count, 0);
+}
+
+/* ---- listeners ------------------------------------------------------------------------------------------------------- */
+
+static void listens(char letter)
+{
+    actors[letter - 'a'].reaction = LISTENS;
+    waiter(letter)->listens = true;
+}
+
+Test(waiters, listeners_hear_every_message_and_acknowledgement_and_take_nobodys_turn)
+{
+    listens('a');
+    listens('d');
+    join("abcd");
+    acknowledge();
+    cr_assert_str_eq(trail, "bad");
+    cr_assert(refused('b'));
+    trail[0] = '\0';
+    message("0");
+    cr_assert_str_eq(trail, "bad");
+    message("0");
+    cr_assert_str_eq(trail, "badcad");
+    message("something else");
+    cr_assert_str_eq(trail, "badcadad");
+}
+
+Test(waiters, listener_hears_nothing_of_the_hint_and_sets_none)
+{
+    listens('a');
+    join("a");
+    join_hint('b', 100);
+    acknowledge();
+    cr_assert(rdl__waiter_refused(waiter('b'), 100, loop.now));
+    message("something else"); /* after which the listener goes back to sleep */
+    trail[0] = '\0';
+    fake_loop_run(&loop, loop.now + 100 * RDL__MS);
+    cr_assert_str_eq(trail, "b");
+}
+
+/* A message that came after its refusal found only the listener. */
+Test(waiters, first_to_join_a_listener_tries_once_more)
+{
+    listens('a');
+    join("a");
+    acknowledge();
+    sub.topics[0]->confirmed = true;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, true, -1, loop.now), 1);
+    rdl__waiter_sent(waiter('b'));
+    cr_assert(refused('b'));
+    join("c"); /* what wakes the other reaches it in turn */
+}
+
+Test(waiters, who_joins_to_listen_to_a_confirmed_channel_is_told_at_once)
+{
+    all_asleep("b");
+    sub.topics[0]->confirmed = true;
+    listens('a');
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, true, -1, loop.now), 1);
+}
+
+Test(waiters, listener_that_leaves_when_told_takes_the_channel_along)
+{
+    listens('a');
+    join("a");
+    actors[0].reaction = LEAVES;
+    acknowledge();
+    cr_assert_eq(sub.count, 0);
 }

@@ -197,16 +197,19 @@ static size_t thing_field(const struct rdl__hold *hold, char *to)
     return rdl__field(to, &uuid, thing_of(hold) - things);
 }
 
-static void thing_pin(struct rdl__hold *hold)
+static struct rdl__hold_id thing_pin(struct rdl__hold *hold)
 {
-    thing_of(hold)->pins++;
+    return (struct rdl__hold_id){.n = ++thing_of(hold)->pins, .token = 1 + (thing_of(hold) - things)};
 }
 
-static void thing_changed(struct rdl__hold *hold, rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+static void thing_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                          rdl_loss_reason_t reason, int64_t now)
 {
     struct thing *t = thing_of(hold);
 
     cr_assert_eq(t->pins, t->at_risk + t->lost + 1); /* pinned before, once for each report */
+    cr_assert_eq(id->n, t->pins);
+    cr_assert_eq(id->token, 1 + (t - things));
     t->at_risk += state == RDL_AT_RISK;
     t->lost += state == RDL_LOST;
     t->reason = reason;
@@ -248,7 +251,7 @@ static void on_log(rdl_log_level_t level, const char *line, void *arg)
 /* Without an allowance for drift times come out round; the tests about drift make another watchdog. */
 static void open_watchdog(int32_t drift_ppm, int64_t drift_ms)
 {
-    const struct rdl__watchdog_config config = {.drift_ppm = drift_ppm, .drift_ms = drift_ms};
+    const struct rdl__watchdog_config config = {.drift_ppm = drift_ppm, .drift_ms = drift_ms, .lease_ms = LEASE_MS};
 
     wd = rdl__watchdog_new(&mem, &sinks, &loop, &wire, &config);
     cr_assert_not_null(wd);
@@ -341,6 +344,16 @@ Test(watchdog, validity_is_the_lease_less_the_allowance_for_drift)
     cr_assert_gt(rdl__watchdog_validity(wd, T0, RDL_LEASE_MAX_MS), T0 + RDL_LEASE_MAX_MS / 100 * 98 * RDL__MS);
 }
 
+/* Whoever believes in a hold stops early; whoever minds what the server still has goes on for longer. */
+Test(watchdog, expiry_is_the_lease_and_the_allowance_for_drift)
+{
+    rdl__watchdog_close(wd);
+    wd = rdl__watchdog_free(wd);
+    open_watchdog(10000, 2);
+    cr_assert_eq(rdl__watchdog_expiry(wd, T0, 30000), T0 + 30000 * RDL__MS + 300 * RDL__MS + 2 * RDL__MS);
+    cr_assert_gt(rdl__watchdog_expiry(wd, T0, RDL_LEASE_MAX_MS), T0 + RDL_LEASE_MAX_MS * RDL__MS);
+}
+
 Test(watchdog, time_left_counts_from_the_sending_and_ends_in_lost)
 {
     int64_t left;
@@ -409,6 +422,32 @@ Test(watchdog, a_confirmation_counts_from_its_sending)
     cr_assert_eq(answer(), 1);
     cr_assert_eq(rdl__watchdog_state(wd, hold(0), loop.now, &left), RDL_HELD);
     cr_assert_eq(loop.now + left, sent_at + LEASE);
+}
+
+Test(watchdog, hold_that_was_granted_for_less_is_renewed_in_time_and_then_for_the_usual_lease)
+{
+    enum { LESS_MS = LEASE_MS / 2 };
+    struct command c;
+    int64_t left;
+
+    rdl__watchdog_add(wd, hold(0), T0, LESS_MS, true);
+    cr_assert_eq(rdl__watchdog_state(wd, hold(0), loop.now, &left), RDL_HELD);
+    cr_assert_eq(left, LESS_MS * RDL__MS);
+    run_until_sent(1);
+    cr_assert_leq(loop.now, T0 + LESS_MS * RDL__MS / 3);
+    cr_assert_eq(things[0].at_risk, 0);
+    read_command(&c);
+    cr_assert_str_eq(c.argv[c.argc - 1], "30000");
+    cr_assert_eq(answer_command(&c, NONE), 1);
+    (void)rdl__watchdog_state(wd, hold(0), loop.now, &left);
+    cr_assert_eq(loop.now + left, wire.last_at + LEASE);
+    run_for(LEASE / 4 - RDL__MS);
+    cr_assert_eq(wire.submitted, 1);
+    run_until_sent(2);
+    read_command(&c);
+    cr_assert_str_eq(c.argv[c.argc - 1], "30000");
+    cr_assert_eq(answer_command(&c, NONE), 1);
+    (void)rdl__watchdog_remove(wd, hold(0), loop.now);
 }
 
 Test(watchdog, holds_taken_together_are_not_renewed_together)
@@ -808,4 +847,73 @@ Test(watchdog, cannot_be_made_without_memory)
     counting_alloc_fail_at(&counting, 1);
     cr_assert_null(rdl__watchdog_new(&mem, &sinks, &loop, &wire, &config));
     cr_assert_null(rdl__watchdog_free(NULL));
+}
+
+/* ---- a server that may have forgotten ------------------------------------------------------------------------------------ */
+
+Test(watchdog, examining_asks_at_once_about_every_hold_renewed_or_not)
+{
+    add(0);
+    rdl__watchdog_add(wd, hold(1), loop.now, LEASE_MS, false);
+    add(2);
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    cr_assert_eq(wire.submitted, 1);
+    cr_assert_eq(answer_but(1), 3);
+    cr_assert_eq(things[1].lost, 1);
+    cr_assert_eq(things[1].reason, RDL_LOSS_GONE);
+    cr_assert_eq(things[0].lost + things[2].lost, 0);
+    cr_assert_eq(wire.count, 0);
+}
+
+Test(watchdog, a_lease_with_an_end_that_stood_the_examination_is_not_renewed_after_it)
+{
+    rdl__watchdog_add(wd, hold(0), T0, LEASE_MS, false);
+    run_for(LEASE / 2);
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    cr_assert_eq(answer(), 1);
+    run_for(LEASE / 2 - 1);
+    cr_assert_eq(wire.submitted, 1);
+    cr_assert_eq(things[0].lost, 0);
+    run_for(1);
+    cr_assert_eq(things[0].lost, 1);
+    cr_assert_eq(things[0].reason, RDL_LOSS_LEASE);
+}
+
+Test(watchdog, an_examination_that_was_not_answered_is_made_again)
+{
+    static const struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = "LOADING", .len = 7};
+
+    rdl__watchdog_add(wd, hold(0), T0, LEASE_MS, false);
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    answer_with(&refusal);
+    run_until_sent(2);
+    cr_assert_leq(loop.now, T0 + LEASE / 10);
+    cr_assert_eq(answer_but(0), 1);
+    cr_assert_eq(things[0].lost, 1);
+}
+
+Test(watchdog, holds_whose_renewal_is_under_way_are_not_asked_about_twice)
+{
+    add_due(0);
+    run_for(0);
+    cr_assert_eq(wire.submitted, 1);
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    cr_assert_eq(wire.submitted, 1);
+    cr_assert_eq(answer(), 1);
+}
+
+/* What lies in a batch, or waits for one, must not be scheduled a second time: a batch would remember a hold that is gone. */
+Test(watchdog, a_lease_that_is_made_to_last_while_it_is_examined_is_not_asked_about_twice)
+{
+    rdl__watchdog_add(wd, hold(0), T0, 4 * LEASE_MS, false);
+    rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
+    cr_assert_eq(wire.submitted, 1);
+    cr_assert(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true, loop.now));
+    run_for(LEASE);
+    cr_assert_eq(wire.submitted, 1);
+    cr_assert_eq(answer(), 1);
+    run_until_sent(2);
+    cr_assert_eq(answer(), 1);
+    cr_assert_eq(things[0].lost, 0);
 }

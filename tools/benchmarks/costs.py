@@ -1,4 +1,4 @@
-"""What a pair costs the client, counted and not timed.
+"""What a pair costs the client, or the server, counted and not timed.
 
 Each figure is the difference between a long and a short run, divided by the pairs that make the difference: what start and
 end cost falls out.
@@ -7,6 +7,7 @@ end cost falls out.
     instructions  all that the process executes, with hiredis' parser and the C library; the kernel's are not seen
     allocations   calls of malloc, calloc, realloc and their like, by anybody
     system_calls  of all threads
+    server_instructions  all that the server executes outside the kernel
 """
 
 import collections
@@ -15,10 +16,11 @@ import re
 import shutil
 import subprocess
 
-from machine import BUILD, TOP, Failed, Unavailable, run
+from machine import BUILD, TOP, Failed, Server, Unavailable, run
 
 SHORT, LONG = 20000, 21000  # by then it is known whether busy polling pays
 SHORT_MANY, LONG_MANY = 40000, 60000  # pairs of all threads; the loop thread wakes at times of its own
+SHORT_SERVER, LONG_SERVER = 200, 1200
 OURS = re.compile(r"(^|/)(core|locks|include/redlatch)/")
 ALLOCATING = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"}
 TOP_FUNCTIONS = 12
@@ -83,6 +85,29 @@ def instructions(stage, options):
     return dict(ours=sum(ours.values()), instructions=sum(more.instructions.values()) / pairs,
                 allocations=sum(more.calls[name] for name in ALLOCATING) / pairs,
                 top=["%s %s %.0f" % (relative(place[0]), place[1], n) for place, n in top])
+
+
+def server_total(stage, options, count, server_options):
+    path = os.path.join(BUILD, "callgrind.server.out")
+    with Server(stage.server.core, ["valgrind", "--quiet", "--tool=callgrind", "--callgrind-out-file=" + path],
+                ["--hz", "1"] + server_options) as server:
+        run(stage.argv("pairs", dict(options, count=count, server="unix:" + server.socket)), stage.core)
+        server.end()
+    with open(path) as f:
+        for line in f:
+            if line.startswith("totals:"):
+                return int(line.split()[1])
+    raise Failed("callgrind did not count")
+
+
+def server_instructions(stage, options):
+    """aof: it writes what it does to a file."""
+    if not shutil.which("valgrind"):
+        raise Unavailable("valgrind is not installed")
+    options = dict(options)
+    server_options = ["--appendonly", "yes", "--appendfsync", "no"] if options.pop("aof", False) else []
+    short, long = (server_total(stage, options, count, server_options) for count in (SHORT_SERVER, LONG_SERVER))
+    return dict(server_instructions=(long - short) / (LONG_SERVER - SHORT_SERVER))
 
 
 def counted_by_perf(argv, core):

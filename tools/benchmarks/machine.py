@@ -19,7 +19,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(TOP, "build", "bench")
 MEASURE = os.path.join(TOP, "build", "release", "bench", "measure")
 BOUND_S = 400
-START_BOUND_S = 10
+START_BOUND_S = 60
 
 
 class Unavailable(Exception):
@@ -60,10 +60,12 @@ def free_port():
 
 
 class Server:
-    """A private redis-server on `core`."""
+    """A private redis-server on `core`. under: words before its command; options: after it."""
 
-    def __init__(self, core):
+    def __init__(self, core, under=(), options=()):
         self.core = core
+        self.under = list(under)
+        self.options = list(options)
         self.dir = tempfile.mkdtemp(prefix="redlatch-bench.")
         self.socket = os.path.join(self.dir, "socket")
         self.port = free_port()
@@ -73,8 +75,8 @@ class Server:
         log = os.path.join(self.dir, "log")
         with open(log, "w") as out:
             self.process = subprocess.Popen(
-                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
-                 "--dir", self.dir, "--save", "", "--appendonly", "no"],
+                self.under + ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
+                              "--dir", self.dir, "--save", "", "--appendonly", "no"] + self.options,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=on_core(self.core))
         end = time.monotonic() + START_BOUND_S
         while not self.answers():
@@ -94,6 +96,14 @@ class Server:
     def cli(self, *words):
         return subprocess.run(["redis-cli", "-s", self.socket, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=START_BOUND_S).stdout
+
+    def end(self):
+        """Its ordinary end, after which what it runs under has said what it has to say."""
+        self.cli("shutdown", "nosave")
+        try:
+            self.process.wait(START_BOUND_S)
+        except subprocess.TimeoutExpired:
+            raise Failed("redis-server does not end") from None
 
     def answers(self):
         return self.cli("ping").strip() == "PONG"

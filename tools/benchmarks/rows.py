@@ -14,6 +14,7 @@ import collections
 
 import costs
 import peers
+import postgres
 
 Contender = collections.namedtuple("Contender", "name run")
 Target = collections.namedtuple("Target", "text value base must aim least")
@@ -22,6 +23,10 @@ Row = collections.namedtuple("Row", "name title where tcp contenders shows targe
 OURS = "redlatch"
 HIREDIS = "hiredis"
 CEILING = "pipelined"
+TEN = "10 waiters"
+SINGLE = "single server"
+IN_CLUSTER = "hiredis in the cluster"
+POSTGRES = "postgresql"
 THREADS_OF_ROWS = (32, 128, 256)
 
 
@@ -50,8 +55,8 @@ def hiredis(measurement, **options):
     return program(HIREDIS, measurement, **{"kind": "reentrant", **options})
 
 
-def ceiling(kind="reentrant", owners=256):
-    return program(CEILING, "pipeline", kind=kind, owners=owners)
+def ceiling(kind="reentrant", owners=256, locks=None, name=None):
+    return program(name or CEILING, "pipeline", kind=kind, owners=owners, locks=locks or owners)
 
 
 def peer(name, mode="pairs", threads=1):
@@ -60,6 +65,13 @@ def peer(name, mode="pairs", threads=1):
 
 def counting(name, count, **options):
     return Contender(name, lambda stage: count(stage, options))
+
+
+def three(contender, *given, **options):
+    """Three locks together, by so many scripts."""
+    return [contender(name, *given, kind=kind, **options)
+            for name, kind in (("three scripts", "three"), ("one script", "three-in-one"),
+                               ("one script for any type", "three-of-any"))]
 
 
 # ---- targets -------------------------------------------------------------------------------------------------------------
@@ -79,6 +91,7 @@ LATENCY = [("p50_us", "us", "p50"), ("p99_us", "us", "p99"), ("client_us", "us",
 THROUGHPUT = [("per_second", "/s", "pairs"), ("p99_us", "us", "p99"), ("client_us", "us", "client's CPU"),
               ("server_us", "us", "server's CPU"), ("commands", "", "commands")]
 SERVER = [("server_us", "us", "server's CPU"), ("script_us", "us", "in scripts"), ("commands", "", "commands")]
+SERVER_COUNTED = [("server_instructions", "", "server's instructions")]
 HANDOFF = [("p50_us", "us", "p50"), ("p99_us", "us", "p99")]
 CHANGES = [("per_second", "/s", "changes of owner"), ("commands", "", "commands each"),
            ("longest_gap_ms", "ms", "longest free"), ("longest_wait_ms", "ms", "longest wait")]
@@ -99,6 +112,30 @@ ROWS = [
         [ours("pairs", busy=True), hiredis("pairs", busy=True)], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
     Row("pair-far", "The same, when the network takes 1 ms each way", "same", False,
         [ours("pairs", far_ms=1), hiredis("pairs", far_ms=1)], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
+] + [
+    Row("pair-%s" % name, "One thread and a %s; server on the same core, TCP" % what, "same", True,
+        [ours("pairs", kind="redlatch-" + name), hiredis("pairs", kind=traffic)], LATENCY,
+        [ratio("p50_us", HIREDIS, 1.05, 1.00)])
+    for name, what, traffic in (("nonreentrant", "non-reentrant lock", "reentrant"), ("simple", "simple lock", "simple"),
+                                ("spin", "spin lock", "reentrant"), ("fenced", "fenced lock", "fenced"),
+                                ("fair", "fair lock that nobody waits for", "fair"), ("read", "read lock", "read"),
+                                ("write", "write lock", "write"), ("semaphore", "semaphore's permit", "semaphore"),
+                                ("permit", "permit with an id and a lease", "permit"))
+] + [
+    Row("multi-far", "A multi-lock of 3 names on one server, when the network takes 5 ms each way", "same", False,
+        [ours("pairs", kind="redlatch-multi", far_ms=5), hiredis("pairs", far_ms=5)],
+        LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00, text="p50, of a round trip each to lock and to unlock")]),
+    Row("red-5", "A red lock on 5 servers, all on one core with the client, unix sockets", "same", False,
+        [ours("pairs", kind="redlatch-red"), hiredis("pairs", kind="red")],
+        LATENCY, [ratio("p50_us", HIREDIS, 1.5, text="p50, of a round trip each of the slowest server in the majority")]),
+    Row("red-5-far", "The same, when the network takes 1 ms each way", "same", False,
+        [ours("pairs", kind="redlatch-red", far_ms=1), hiredis("pairs", kind="red", far_ms=1)],
+        LATENCY, [ratio("p50_us", HIREDIS, 1.5, text="p50, of a round trip each of the slowest server in the majority")]),
+    Row("pair-cluster", "One thread, a cluster of 3 masters; all on one core with the client, TCP", "same", True,
+        [ours("pairs", kind="redlatch-cluster"), program(SINGLE, "pairs", kind="redlatch"),
+         program(IN_CLUSTER, "pairs", kind="cluster"), hiredis("pairs")],
+        LATENCY, [ratio("p50_us", SINGLE, 1.05, 1.00), ratio("p50_us", IN_CLUSTER, 1.05, 1.00)]),
+] + [
     Row("cost", "What a pair costs the client, counted", "same", False,
         [counting(OURS, costs.instructions, kind="redlatch"), counting(HIREDIS, costs.instructions, kind="reentrant")],
         [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
@@ -119,6 +156,9 @@ ROWS = [
         ([ratio("per_second", "rueidislock", 1.0, least=True)] if n == 32 else []))
     for n in THREADS_OF_ROWS
 ] + [
+    Row("readers-32", "32 threads of readers on one name, on one core; server on another, TCP", "other", True,
+        [ours("pairs", kind="redlatch-read", threads=32, locks=1), ceiling("read", locks=1)],
+        THROUGHPUT, [ratio("per_second", CEILING, 0.45, least=True)]),
     Row("async-32", "32 asynchronous owners on one thread, simple lock; server on another core, TCP", "other", True,
         [ours("async", kind="redlatch-simple", owners=32), ceiling("simple", 32), peer("rslock", threads=32)],
         THROUGHPUT, [ratio("per_second", "rslock", 1.0, least=True)]),
@@ -130,8 +170,14 @@ ROWS = [
          Contender("redisson", lambda stage: peers.server_time(stage, "redisson"))],
         SERVER, [ratio("server_us", "redisson-traffic", 0.70, 0.60), ratio("script_us", "redisson-traffic", 0.70, 0.60)]),
     Row("server-time-busy", "The same, the server always busy", "other", True,
-        [ours("async", owners=256), program("redisson-traffic", "pipeline", kind="redisson", owners=256)],
+        [ours("async", owners=256), ceiling("redisson", name="redisson-traffic")],
         SERVER, [ratio("server_us", "redisson-traffic", 0.70, 0.60), ratio("script_us", "redisson-traffic", 0.70, 0.60)]),
+    Row("multi-script", "Three locks at one server taken together and deleted: as many scripts in one write, or one", "same",
+        False, three(counting, costs.server_instructions), SERVER_COUNTED, [], 1),
+    Row("multi-script-kept", "The same, when the server writes what it does to a file", "same", False,
+        three(counting, costs.server_instructions, aof=True), SERVER_COUNTED, [], 1),
+    Row("multi-script-time", "The same, timed; server on another core, unix socket", "other", False,
+        three(program, "pairs"), LATENCY[:2] + SERVER, []),
     Row("handoff", "From one process to another, from before the release; server on another core, TCP", "other", True,
         [ours("handoff"), hiredis("handoff"), peer("redisson", "handoff"), peer("rueidislock", "handoff")],
         HANDOFF, [ratio("p50_us", HIREDIS, 1.10)]),
@@ -151,6 +197,15 @@ ROWS = [
         [ours("processes", processes=16), hiredis("processes", processes=16)], CHANGES,
         [ratio("per_second", HIREDIS, 1.0, least=True, text="changes of owner/s"),
          bound("longest time that it was free, ms", "longest_gap_ms", 100)]),
+    Row("waiters-fair", "1,000 waiters in one process on one fair lock, and 10", "other", True,
+        [ours("waiters", kind="redlatch-fair", owners=1000), program(TEN, "waiters", kind="redlatch-fair", owners=10)],
+        [("per_second", "/s", "changes of owner"), ("server_us", "us", "server's CPU"), ("commands", "", "commands each")],
+        [ratio("server_us", TEN, 2.0, 1.3), bound("commands a hand-off", "commands", 2.2, 2.00)]),
+    Row("processes-fair", "16 processes on one fair lock, nothing done inside", "other", True,
+        [ours("processes", kind="redlatch-fair", processes=16), Contender(POSTGRES, lambda stage: postgres.measure(stage, 16))],
+        CHANGES,
+        [bound("commands a change of owner", "commands", 2.2, 2.00),
+         ratio("per_second", POSTGRES, 0.5, least=True, text="changes of owner/s")]),
     Row("takeover", "Takeover from a killed holder: later than the end of its lease", "other", True,
         [ours("takeover", rounds=scaled(10, 3)), hiredis("takeover", rounds=scaled(10, 3))],
         [("late_p50_us", "us", "p50"), ("late_max_us", "us", "max")],
@@ -159,8 +214,9 @@ ROWS = [
         [ours("renewal", holds=scaled(100000, 2000), lease_ms=scaled(12000, 1200), seconds=scaled(8, 0.8)),
          hiredis("renewal", holds=scaled(100000, 2000), lease_ms=600000)],
         [("server_us", "us", "server's CPU each"), ("script_us", "us", "in scripts each"),
-         ("longest_command_us", "us", "longest command"), ("probe_max_us", "us", "longest PING"),
-         ("idle_probe_max_us", "us", "idle"), ("lock_p99_us", "us", "lock p99"), ("idle_lock_p99_us", "us", "idle")],
+         ("longest_command_us", "us", "longest command"), ("idle_longest_command_us", "us", "idle"),
+         ("probe_max_us", "us", "longest PING"), ("idle_probe_max_us", "us", "idle"),
+         ("lock_p99_us", "us", "lock p99"), ("idle_lock_p99_us", "us", "idle")],
         [ratio("server_us", HIREDIS, 0.20, 0.07),
          Target("longest command, ms", lambda own, _: own["longest_command_us"] / 1000, None, 1.0, None, False),
          Target("lock p99, of idle", lambda own, _: own["lock_p99_us"] / own["idle_lock_p99_us"], None, 1.3, None, False)],
@@ -179,4 +235,8 @@ ROWS = [
         [ours("reconnect", holds=scaled(10000, 1000), owners=scaled(1000, 100), outage_ms=2000)],
         [("subscribed_ms", "ms", "channels"), ("locked_ms", "ms", "a call that waited for it"), ("lost", "", "holds lost")],
         [bound("everything reconnected, ms", "all_ms", 100, 30), bound("holds lost", "lost", 0, 0)]),
+    Row("failover", "Behind sentinels the master is killed: from their word to a waiter's lock", "same", False,
+        [ours("failover", rounds=scaled(5, 1))],
+        [("locked_p50_us", "us", "p50"), ("locked_max_us", "us", "max"), ("named_p50_us", "us", "sentinels' word")],
+        [Target("a waiter holds it, ms, max", lambda own, _: own["locked_max_us"] / 1000, None, 200, None, False)], 3),
 ]

@@ -45,7 +45,8 @@ def names(header):
 def included(path):
     """The files that a script includes."""
     with open(path, encoding="ascii") as f:
-        return [os.path.join(os.path.dirname(path), match[1]) for match in map(INCLUDE.match, f) if match]
+        found = (INCLUDE.match(line.strip()) for line in f)
+        return [os.path.join(os.path.dirname(path), match[1]) for match in found if match]
 
 
 def strip(path, outermost=True):

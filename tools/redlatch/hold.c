@@ -32,7 +32,13 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
 {
     const struct run_options *o = h->options;
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
+    rdl_tls_options_t tls = RDL_TLS_OPTIONS_INIT;
 
+    tls.ca_file = o->ca_file;
+    tls.cert_file = o->cert_file;
+    tls.key_file = o->key_file;
+    tls.insecure = o->insecure;
+    options.tls = (o->given & GIVEN_TLS) != 0 ? &tls : NULL;
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
     options.watchdog_lease_ms = hold_lease_ms(o);

@@ -50,9 +50,6 @@ struct hold {
         rdl_lock_t *lock;
         rdl_lock_t *members[MEMBERS_MAX]; /* of one that is several; none when it is not */
         size_t member_count;
-        size_t settling; /* members whose give-back is still to end */
-        int code;        /* of the take that has failed */
-        rdl_err_t why;
     } locks;
 
     struct hold_permit { /* hold_permit.c; times are those of CLOCK_BOOTTIME */

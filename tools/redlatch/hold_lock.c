@@ -1,9 +1,6 @@
 /* hold_lock.c - what the library calls a lock: one, several as a multi-lock, or one on several servers as a red lock.
  *
- * They differ in how the handle is made; the library renews, and tells losses. And of several, those that were had when another was
- * refused are given back in the background, which closing the client would cut short. So a take that has failed is not told
- * before the members are settled: verbs of one owner on one lock are carried out in order, so that an unlock of a member,
- * which finds nothing to unlock, ends when the give-back before it has. */
+ * They differ in how the handle is made; the library renews, tells losses, and gives back what a failed take of several had. */
 #include "tools/redlatch/hold.h"
 
 #include "tools/redlatch/text.h"
@@ -95,39 +92,12 @@ static int lock_make(struct hold *h, rdl_err_t *err)
 
 /* ---- taking and releasing ------------------------------------------------------------------------------------------------ */
 
-static void on_settled(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg)
-{
-    struct hold *h = arg;
-
-    (void)member;
-    (void)result;
-    (void)err;
-    if (--h->locks.settling == 0)
-        h->events->taken(h->arg, h->locks.code, &h->locks.why);
-}
-
-static void settle(struct hold *h, int code, const rdl_err_t *why)
-{
-    struct hold_locks *l = &h->locks;
-
-    l->code = code;
-    l->why = *why;
-    l->settling = l->member_count + 1; /* one is this function's */
-    for (size_t i = 0; i < l->member_count; i++)
-        if (rdl_unlock_async(l->members[i], NULL, on_settled, h, NULL, NULL) < 0)
-            l->settling--;
-    on_settled(NULL, 0, NULL, h);
-}
-
 static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
     struct hold *h = arg;
 
     (void)lock;
-    if (result < 0)
-        settle(h, (int)result, err);
-    else
-        h->events->taken(h->arg, RDL_OK, NULL);
+    h->events->taken(h->arg, (int)result, err);
 }
 
 static int lock_take(struct hold *h, int64_t wait_ms, rdl_err_t *err)

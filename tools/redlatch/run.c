@@ -23,8 +23,10 @@ static void run_help(FILE *out)
     run_options_print(out);
     fputs("\n"
           "TIME is in seconds, or has a unit: 500ms, 2.5s, 5m, 1h.\n"
-          "URI is redis://[[USER:]PASSWORD@]HOST[:PORT][/DB] or unix:/PATH[?db=DB]. Passwords belong into\n"
-          "REDLATCH_SERVER: ps shows the command line to everybody.\n"
+          "URI is redis://[[USER:]PASSWORD@]HOST[:PORT][/DB], rediss://... for TLS, unix:/PATH[?db=DB],\n"
+          "sentinel://[[USER:]PASSWORD@]HOST[:PORT],HOST[:PORT].../MASTER[/DB] for the master that they name,\n"
+          "cluster://[[USER:]PASSWORD@]HOST[:PORT],HOST[:PORT]... for a cluster, clusters://... with TLS.\n"
+          "Passwords belong into REDLATCH_SERVER: ps shows the command line to everybody.\n"
           "\n"
           "COMMAND finds in its environment REDLATCH_NAME (several NAMEs have a + between them), and\n"
           "REDLATCH_TOKEN, a number that grows whenever the lock changes hands; there is none with\n"

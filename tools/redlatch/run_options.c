@@ -67,6 +67,49 @@ static int apply_server(void *to, const char *text, struct usage_error *why)
     return 0;
 }
 
+/* A file for TLS. */
+static int take_file(const char *option, enum given given, const char *text, struct run_options *o, const char **to,
+                     struct usage_error *why)
+{
+    if (text[0] == '\0')
+        return usage_fail(why, "--%s: the name of the file is empty", option);
+    o->given |= given;
+    *to = text;
+    return 0;
+}
+
+static int apply_cacert(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_file("cacert", GIVEN_CACERT, text, o, &o->ca_file, why);
+}
+
+static int apply_cert(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_file("cert", GIVEN_CERT, text, o, &o->cert_file, why);
+}
+
+static int apply_key(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_file("key", GIVEN_KEY, text, o, &o->key_file, why);
+}
+
+static int apply_insecure(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->given |= GIVEN_INSECURE;
+    o->insecure = true;
+    return 0;
+}
+
 static int apply_type(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
@@ -186,6 +229,11 @@ static const struct option_row rows[] = {
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
     {'\0', "server", "URI", "where the locks are (default: the environment's\nREDLATCH_SERVER, else redis://127.0.0.1:6379)",
      apply_server},
+    {'\0', "cacert", "FILE", "certificates of those who may vouch for a rediss://\nserver (default: the system's)",
+     apply_cacert},
+    {'\0', "cert", "FILE", "our own certificate, for a server that wants one", apply_cert},
+    {'\0', "key", "FILE", "and its key, without a passphrase", apply_key},
+    {'\0', "insecure", NULL, "believe any rediss:// server; for tests only", apply_insecure},
     {'s', "shared", NULL,
      "take the read end of a read-write lock: many may have\nit at once, as long as nobody has the other", apply_shared},
     {'x', "exclusive", NULL, "take the write end of a read-write lock: for one alone", apply_exclusive},
@@ -216,9 +264,10 @@ static const struct {
     enum given given;
     const char *name;
 } called[] = {
-    {GIVEN_NONBLOCK, "-n"},       {GIVEN_WAIT, "-w"},         {GIVEN_SHARED, "-s"},
-    {GIVEN_EXCLUSIVE, "-x"},      {GIVEN_TYPE, "--type"},     {GIVEN_PERMITS, "--permits"},
-    {GIVEN_REDLOCK, "--redlock"}, {GIVEN_SERVER, "--server"}, {GIVEN_NAMES, "several NAMEs"},
+    {GIVEN_NONBLOCK, "-n"},         {GIVEN_WAIT, "-w"},           {GIVEN_SHARED, "-s"},         {GIVEN_EXCLUSIVE, "-x"},
+    {GIVEN_TYPE, "--type"},         {GIVEN_PERMITS, "--permits"}, {GIVEN_REDLOCK, "--redlock"}, {GIVEN_SERVER, "--server"},
+    {GIVEN_NAMES, "several NAMEs"}, {GIVEN_CACERT, "--cacert"},   {GIVEN_CERT, "--cert"},       {GIVEN_KEY, "--key"},
+    {GIVEN_INSECURE, "--insecure"},
 };
 
 static const struct {
@@ -238,6 +287,7 @@ static const struct {
     {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a majority of servers knows no readers to keep out"},
     {GIVEN_REDLOCK, GIVEN_SERVER, ": it names the servers itself"},
     {GIVEN_REDLOCK, GIVEN_NAMES, ": it takes one lock on several servers"},
+    {GIVEN_INSECURE, GIVEN_CACERT, ": any server would be believed"},
 };
 
 static const char *name_of(enum given given)
@@ -255,6 +305,8 @@ static int check_given(unsigned given, struct usage_error *why)
         if ((given & excluded[i].one) != 0 && (given & excluded[i].other) != 0)
             return usage_fail(why, "%s and %s exclude each other%s", name_of(excluded[i].one), name_of(excluded[i].other),
                               excluded[i].because);
+    if (((given & GIVEN_CERT) != 0) != ((given & GIVEN_KEY) != 0))
+        return usage_fail(why, "--cert and --key go together");
     return 0;
 }
 

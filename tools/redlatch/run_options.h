@@ -24,7 +24,7 @@
 /* Most permits of a semaphore that are worth a lease each. */
 #define PERMITS_MAX 1000000
 
-/* Options that make no sense beside some other. */
+/* Options that make no sense beside some other, or mean TLS. */
 enum given {
     GIVEN_NONBLOCK = 1 << 0,
     GIVEN_WAIT = 1 << 1,
@@ -35,6 +35,10 @@ enum given {
     GIVEN_REDLOCK = 1 << 6,
     GIVEN_SERVER = 1 << 7,
     GIVEN_NAMES = 1 << 8, /* more than one */
+    GIVEN_CACERT = 1 << 9,
+    GIVEN_CERT = 1 << 10,
+    GIVEN_KEY = 1 << 11,
+    GIVEN_INSECURE = 1 << 12,
 };
 
 struct run_options {
@@ -45,6 +49,9 @@ struct run_options {
     const char *shell;    /* a line for /bin/sh -c; NULL with `command` */
     char *server;         /* --server; NULL when not given */
     char *redlock;        /* --redlock: REDLOCK_MIN to REDLOCK_MAX addresses with commas between them; NULL when not given */
+    const char *ca_file;  /* --cacert, --cert, --key; NULL when not given */
+    const char *cert_file; /* never without the next */
+    const char *key_file;
     const struct lock_type *type;
     int permits;         /* 0: it is no semaphore */
     int64_t wait_ms;     /* 0: ask once; RDL_WAIT_FOREVER */
@@ -53,8 +60,11 @@ struct run_options {
     int64_t grace_ms;
     int conflict_code;
     unsigned given; /* bits of enum given */
+    bool insecure;  /* --insecure */
     bool verbose;
 };
+
+#define GIVEN_TLS (GIVEN_CACERT | GIVEN_CERT | GIVEN_KEY | GIVEN_INSECURE)
 
 /* Returns 0, or -1 with `why` filled in. argv[0] is the subcommand's name. */
 int run_options_parse(int argc, char *const argv[], struct run_options *ret, struct usage_error *why);

@@ -518,11 +518,13 @@ static void label_servers(struct session *s, const char *const *uris, size_t cou
 static void say_address_wrong(const struct session *s, const rdl_err_t *err)
 {
     const struct run_options *o = s->options;
+    const char *else_wrong = (o->given & GIVEN_TLS) != 0 ? ", or an option for TLS," : "";
 
     if (o->redlock != NULL)
-        text_say("address %zu in --redlock is wrong: %s", s->hold.client_count + 1, reason_of(err));
+        text_say("address %zu in --redlock%s is wrong: %s", s->hold.client_count + 1, else_wrong, reason_of(err));
     else
-        text_say("the address in %s is wrong: %s", o->server != NULL ? "--server" : "REDLATCH_SERVER", reason_of(err));
+        text_say("the address in %s%s is wrong: %s", o->server != NULL ? "--server" : "REDLATCH_SERVER", else_wrong,
+                 reason_of(err));
 }
 
 /* With the clients open, or failed to. */

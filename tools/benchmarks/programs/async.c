@@ -1,6 +1,6 @@
 /* async.c - lock and unlock by N owners on one thread, which is the client's own: callbacks call on.
  *
- * Each owner has a lock of its own and one call under way at any time. Only --kind redlatch and redlatch-simple. */
+ * Each owner has a lock of its own and one call under way at any time. Only kinds of ours. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/ours.h"
 #include "tools/benchmarks/programs/tally.h"
@@ -67,9 +67,9 @@ void measure_async(const struct run *run)
     (void)sem_init(&crowd.gone, 0, 0);
     for (int64_t i = 0; i < run->owners; i++) {
         char *name = format("bench:%lld", (long long)i);
-        bool simple = strcmp(kind->name, "redlatch-simple") == 0;
 
-        members[i] = (struct member){.crowd = &crowd, .owner = ours_owner(client), .lock = ours_lock(client, simple, name)};
+        members[i] =
+            (struct member){.crowd = &crowd, .owner = ours_owner(client), .lock = ours_lock(client, run->kind, name)};
         free(name);
     }
     crowd.phase = phase_from_now(run);

@@ -63,7 +63,7 @@ void measure_bytes(const struct run *run)
     holder = ours_owner(client);
     for (int64_t i = 0; i < WARM; i++) { /* connections, buffers and spare parts exist before anything is counted */
         char *name = format("bench:warm:%lld", (long long)i);
-        rdl_lock_t *lock = ours_lock(client, false, name);
+        rdl_lock_t *lock = ours_lock(client, "redlatch", name);
         rdl_err_t err;
 
         ours_hold_all(&lock, 1, holder, RDL_LEASE_AUTO);
@@ -78,7 +78,7 @@ void measure_bytes(const struct run *run)
     for (int64_t i = 0; i < n; i++) {
         char *name = format("bench:%010lld", (long long)i);
 
-        locks[i] = ours_lock(client, false, name);
+        locks[i] = ours_lock(client, "redlatch", name);
         free(name);
     }
     answer_since("handle", before, n);

@@ -3,8 +3,13 @@
  * What is measured is written once, against this table. A party is one who locks, by itself: a thread or a process; parties
  * of one process have a common part. Whatever fails is the end of the program.
  *
- *   redlatch, redlatch-simple        one client a process, through the public headers
- *   reentrant, simple, redisson      a hiredis connection a party, with that traffic (traffic.h)
+ *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
+ *   redlatch-multi            of three names
+ *   redlatch-red, red         one lock on five servers of the program's own (red.c)
+ *   redlatch-cluster, cluster the reentrant lock, on a cluster of the program's own (cluster.c)
+ *   three                     three locks by as many scripts in one write (three.c)
+ *   three-in-one, three-of-any  by one script
+ *   reentrant and the like    a hiredis connection a party, with that traffic (traffic.h)
  */
 #ifndef TOOLS_BENCHMARKS_KIND_H
 #define TOOLS_BENCHMARKS_KIND_H
@@ -31,5 +36,12 @@ const struct kind *kind_of(const struct run *run);
 
 extern const struct kind_ops ours_ops;
 extern const struct kind_ops plain_ops;
+extern const struct kind_ops semaphore_ops;
+extern const struct kind_ops permit_ops;
+extern const struct kind_ops our_red_ops;
+extern const struct kind_ops our_cluster_ops;
+extern const struct kind_ops plain_red_ops;
+extern const struct kind_ops plain_cluster_ops;
+extern const struct kind_ops three_ops;
 
 #endif

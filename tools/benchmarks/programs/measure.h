@@ -51,6 +51,7 @@ void measure_takeover(const struct run *run);
 void measure_renewal(const struct run *run);
 void measure_bytes(const struct run *run);
 void measure_reconnect(const struct run *run);
+void measure_failover(const struct run *run);
 void measure_nothing(const struct run *run);
 
 /* ---- time ------------------------------------------------------------------------------------------------------------ */

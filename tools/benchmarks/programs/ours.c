@@ -24,13 +24,51 @@ rdl_client_t *ours_open(const char *server, const rdl_client_options_t *options)
     return client;
 }
 
-rdl_lock_t *ours_lock(rdl_client_t *client, bool simple, const char *name)
+/* NAME:a to NAME:c. */
+static int multi(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                 rdl_err_t *err)
 {
+    enum { MEMBERS = 3 };
+    rdl_lock_t *member[MEMBERS];
+    int rc;
+
+    for (int i = 0; i < MEMBERS; i++) {
+        char *one = format("%s:%c", name, 'a' + i);
+
+        ours_check(rdl_reentrant_lock(client, one, options, &member[i], err), err);
+        free(one);
+    }
+    rc = rdl_multi_lock(member, MEMBERS, options, ret_lock, err);
+    for (int i = 0; i < MEMBERS; i++)
+        (void)rdl_lock_free(member[i]);
+    return rc;
+}
+
+rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
+{
+    static const struct {
+        const char *kind;
+        int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                    rdl_err_t *err);
+    } makers[] = {{"redlatch", rdl_reentrant_lock},
+                  {"redlatch-nonreentrant", rdl_nonreentrant_lock},
+                  {"redlatch-simple", rdl_simple_lock},
+                  {"redlatch-spin", rdl_spin_lock},
+                  {"redlatch-fenced", rdl_fenced_lock},
+                  {"redlatch-fair", rdl_fair_lock},
+                  {"redlatch-read", rdl_read_lock},
+                  {"redlatch-write", rdl_write_lock},
+                  {"redlatch-multi", multi}};
     rdl_lock_t *lock = NULL;
     rdl_err_t err;
 
-    ours_check((simple ? rdl_simple_lock : rdl_reentrant_lock)(client, name, NULL, &lock, &err), &err);
-    return lock;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(makers[i].kind, kind) == 0) {
+            ours_check(makers[i].make(client, name, NULL, &lock, &err), &err);
+            return lock;
+        }
+    }
+    fail("no kind of ours: %s", kind);
 }
 
 rdl_owner_t *ours_owner(rdl_client_t *client)
@@ -75,7 +113,7 @@ void ours_hold_all(rdl_lock_t *const *locks, int64_t n, rdl_owner_t *owner, int6
 struct common {
     rdl_client_t *client;
     int64_t lease_ms;
-    bool simple;
+    const char *kind;
 };
 
 struct party {
@@ -87,8 +125,7 @@ static void *start(const struct run *run, const char *server)
 {
     struct common *common = allocate(1, sizeof *common);
 
-    *common = (struct common){
-        .client = ours_open(server, NULL), .lease_ms = ours_lease(run), .simple = strcmp(run->kind, "redlatch-simple") == 0};
+    *common = (struct common){.client = ours_open(server, NULL), .lease_ms = ours_lease(run), .kind = run->kind};
     return common;
 }
 
@@ -105,11 +142,11 @@ static void *join(void *arg, const char *name)
     const struct common *common = arg;
     struct party *party = allocate(1, sizeof *party);
 
-    *party = (struct party){.lock = ours_lock(common->client, common->simple, name), .lease_ms = common->lease_ms};
+    *party = (struct party){.lock = ours_lock(common->client, common->kind, name), .lease_ms = common->lease_ms};
     return party;
 }
 
-static void part(void *arg)
+void ours_part(void *arg)
 {
     struct party *party = arg;
 
@@ -117,7 +154,7 @@ static void part(void *arg)
     free(party);
 }
 
-static void take(void *arg)
+void ours_take(void *arg)
 {
     const struct party *party = arg;
     rdl_err_t err;
@@ -125,7 +162,7 @@ static void take(void *arg)
     ours_check(rdl_lock(party->lock, party->lease_ms, &err), &err);
 }
 
-static void release(void *arg)
+void ours_release(void *arg)
 {
     const struct party *party = arg;
     rdl_err_t err;
@@ -137,7 +174,7 @@ const struct kind_ops ours_ops = {
     .start = start,
     .stop = stop,
     .join = join,
-    .part = part,
-    .take = take,
-    .release = release,
+    .part = ours_part,
+    .take = ours_take,
+    .release = ours_release,
 };

@@ -1,6 +1,6 @@
 /* pipeline.c - the ceiling: what the server can do when one connection never lets it wait.
  *
- * --owners pairs are under way at any time, each on a lock of its own. Requests are laid out once, and of the answers only
+ * --owners pairs are under way at any time, pair i on lock i modulo --locks. Requests are laid out once, and of the answers only
  * the lines are counted: the client costs next to nothing. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/tally.h"
@@ -44,7 +44,7 @@ static void lay_out(struct pipeline *p, const struct run *run)
     p->slots = run->owners;
     p->ends = allocate((size_t)p->slots, sizeof *p->ends);
     for (int64_t i = 0; i < p->slots; i++) {
-        char *name = format("bench:%lld", (long long)i);
+        char *name = format("bench:%lld", (long long)(i % run->locks));
         struct traffic traffic;
 
         traffic_init(&traffic, run, p->c, run->kind, name);

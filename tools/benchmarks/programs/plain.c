@@ -54,12 +54,21 @@ static void part(void *arg)
     free(party);
 }
 
+static void renew(struct party *party, struct request *next)
+{
+    if (party->traffic.renew != NULL)
+        party->traffic.renew(&party->traffic, next);
+}
+
 /* TAKEN, or for how many ms a try is no use unless a message comes. */
 static int64_t try(struct party *party)
 {
-    redisReply *reply = ask(party->commands, &party->traffic.take);
-    int64_t left = party->traffic.left(reply);
+    redisReply *reply;
+    int64_t left;
 
+    renew(party, &party->traffic.take);
+    reply = ask(party->commands, &party->traffic.take);
+    left = party->traffic.left(reply);
     freeReplyObject(reply);
     return left;
 }
@@ -107,6 +116,7 @@ static void release(void *arg)
 {
     struct party *party = arg;
 
+    renew(party, &party->traffic.release);
     tell(party->commands, &party->traffic.release);
     if (party->traffic.after.argc > 0)
         tell(party->commands, &party->traffic.after);

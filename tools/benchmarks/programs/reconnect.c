@@ -25,7 +25,7 @@ static rdl_lock_t **locks_named(rdl_client_t *client, const char *prefix, int64_
     for (int64_t i = 0; i < n; i++) {
         char *name = format("%s:%lld", prefix, (long long)i);
 
-        locks[i] = ours_lock(client, false, name);
+        locks[i] = ours_lock(client, "redlatch", name);
         free(name);
     }
     return locks;
@@ -102,7 +102,7 @@ void measure_reconnect(const struct run *run)
     probe_close(probe);
 
     server_kill(server);
-    caller.lock = ours_lock(client, false, "bench:free");
+    caller.lock = ours_lock(client, "redlatch", "bench:free");
     if (pthread_create(&thread, NULL, lock_once, &caller) != 0)
         fail("cannot start a thread");
     pause_ns(run->outage_ms * MS + 1);

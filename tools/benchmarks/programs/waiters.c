@@ -61,7 +61,7 @@ void measure_waiters(const struct run *run)
 {
     redisContext *second = connect_to(run->server);
     rdl_client_t *client = ours_open(run->server, NULL);
-    rdl_lock_t *lock = ours_lock(client, false, "bench:waited");
+    rdl_lock_t *lock = ours_lock(client, run->kind, "bench:waited");
     struct waiter *waiters = allocate((size_t)run->owners, sizeof *waiters);
     struct phase phase = phase_from_now(run);
     struct crowd crowd = {.lease_ms = ours_lease(run), .end = phase.end};

@@ -1,13 +1,17 @@
 package redlatch.peer;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
+import java.util.stream.Stream;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Everything that Redisson calls an RLock.
+ * Everything that Redisson calls an RLock. CLIENT is the name of a client, or several with a + between them for a type that
+ * spans servers; the first of them sees to what the lock protects.
  *
  * <pre>
  * lock      CLIENT TYPE NAME LEASE_MS            lease -1: renewed by the watchdog
@@ -26,8 +30,13 @@ final class Locks {
         "spin", RedissonClient::getSpinLock,
         "fenced", RedissonClient::getFencedLock,
         "fair", RedissonClient::getFairLock,
+        "multi", (client, name) ->
+            client.getMultiLock(client.getLock(name + ":c"), client.getLock(name + ":a"), client.getLock(name + ":b")),
         "read", (client, name) -> client.getReadWriteLock(name).readLock(),
         "write", (client, name) -> client.getReadWriteLock(name).writeLock());
+
+    /** The same for those that span servers. */
+    private static final Map<String, BiFunction<List<RedissonClient>, String, RLock>> SPANNING = Map.of("red", Locks::red);
 
     /** A lock and what it was made from. */
     record Named(RedissonClient client, String name, RLock lock) {
@@ -49,16 +58,27 @@ final class Locks {
         verbs.put("ttl", a -> Long.toString(lockOf(a).remainTimeToLive()));
     }
 
+    @SuppressWarnings("deprecation")
+    private static RLock red(List<RedissonClient> clients, String name) {
+        return new RedissonRedLock(clients.stream().map(client -> client.getLock(name)).toArray(RLock[]::new));
+    }
+
+    private static RLock make(List<RedissonClient> clients, String type, String name) {
+        if (TYPES.containsKey(type)) {
+            return TYPES.get(type).apply(clients.get(0), name);
+        }
+        if (SPANNING.containsKey(type)) {
+            return SPANNING.get(type).apply(clients, name);
+        }
+        throw new IllegalArgumentException("no lock type " + type);
+    }
+
     /** The lock that the next three arguments name: CLIENT TYPE NAME. */
     Named take(Arguments arguments) {
-        RedissonClient client = clients.get(arguments.text());
+        List<RedissonClient> made = Stream.of(arguments.text().split("\\+")).map(clients::get).toList();
         String type = arguments.text();
-        BiFunction<RedissonClient, String, RLock> make = TYPES.get(type);
-        if (make == null) {
-            throw new IllegalArgumentException("no lock type " + type);
-        }
         String name = arguments.text();
-        return new Named(client, name, make.apply(client, name));
+        return new Named(made.get(0), name, make(made, type, name));
     }
 
     private RLock lockOf(Arguments arguments) {

@@ -36,6 +36,7 @@ public final class Peer {
         Locks locks = new Locks(clients);
         locks.addVerbs(peer.verbs);
         new Rounds(locks).addVerbs(peer.verbs);
+        new Mixed(clients).addVerbs(peer.verbs);
         new Permits(clients).addVerbs(peer.verbs);
         peer.serve();
         Runtime.getRuntime().halt(0);

@@ -1,7 +1,6 @@
 package redlatch.peer;
 
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.redisson.api.RAtomicLong;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
@@ -25,7 +24,7 @@ final class Rounds {
     }
 
     void addVerbs(Map<String, Verb> verbs) {
-        verbs.put("rounds", a -> new Participant(a).run());
+        verbs.put("rounds", a -> new Holder(locks.take(a), a).run());
     }
 
     /** The record of the rounds so far. */
@@ -45,43 +44,30 @@ final class Rounds {
         }
     }
 
-    private final class Participant {
+    private static final class Holder extends Participant {
         private final RLock lock;
         private final RAtomicLong inside;
         private final RBucket<String> record;
-        private final long goal;
-        private final long streak;
-        private final long leaseMs;
-        private final long boundMs;
-        private long rounds;
-        private long overlaps;
-        private long crossings;
 
-        Participant(Arguments a) {
-            Locks.Named named = locks.take(a);
+        Holder(Locks.Named named, Arguments a) {
+            super(a);
             lock = named.lock();
-            inside = named.client().getAtomicLong(named.name() + ":inside");
-            record = named.client().getBucket(named.name() + ":record", StringCodec.INSTANCE);
-            goal = a.number();
-            streak = a.number();
-            leaseMs = a.number();
-            boundMs = a.number();
+            inside = named.client().getAtomicLong("{" + named.name() + "}:inside");
+            record = named.client().getBucket("{" + named.name() + "}:record", StringCodec.INSTANCE);
         }
 
-        String run() throws InterruptedException {
+        @Override
+        void work() throws InterruptedException {
             for (Last last = round(); last.count < goal; last = round()) {
                 if (last.inARow >= streak) {
-                    letOthers();
+                    waitUntil(this::othersHadOne);
                 }
             }
-            return rounds + " " + overlaps + " " + crossings;
         }
 
         /** One round, or none when the goal was reached before; returns the record as it is then. */
         private Last round() throws InterruptedException {
-            if (!lock.tryLock(boundMs, leaseMs, TimeUnit.MILLISECONDS)) {
-                throw new IllegalStateException("no lock within " + boundMs + " ms");
-            }
+            take(lock);
             try {
                 if (inside.incrementAndGet() != 1) {
                     overlaps++;
@@ -100,16 +86,9 @@ final class Rounds {
             }
         }
 
-        private void letOthers() throws InterruptedException {
-            long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(boundMs);
+        private boolean othersHadOne() {
             Last last = Last.parse(record.get());
-            while (last.side.equals(SIDE) && last.count < goal) {
-                if (System.nanoTime() - end > 0) {
-                    throw new IllegalStateException("the other side had no round within " + boundMs + " ms");
-                }
-                Thread.sleep(1);
-                last = Last.parse(record.get());
-            }
+            return !last.side.equals(SIDE) || last.count >= goal;
         }
     }
 }

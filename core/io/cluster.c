@@ -1,0 +1,700 @@
+/* cluster.c - a deployment of several masters, each with a share of the slots.
+ *
+ * Where is the node for a name? Each master is a part, like the one behind Sentinel: a node, which servers play by turns. The
+ * map says which part has a slot; one byte pair a slot, read by any thread without a lock. A failover gives a part's node
+ * another place, and all that follows from that is the node's and the lanes' (node.h, sentinel.c). A slot that moves is another
+ * entry in the map, and whoever goes by slot looks there each time.
+ *
+ * Which part is which? A part is known by the ids of its servers (cast.c). Parts are never taken away, so whoever remembers one
+ * may. One that nobody plays any more, because its master has no slots left or is gone, is left without connections. The places
+ * of all servers are remembered as well: redirections name those.
+ *
+ * Who says so? Scouts: up to SCOUTS connections to servers of the cluster, whichever answer, masters or replicas, at first those
+ * of the URI. One that fails goes on to the next that is known. One of them is asked every POLL_MS; all of them at once when a
+ * node was missed, or when some server sent a request elsewhere, but no more often than every ASK_MS. Nothing is asked on the
+ * connections that locks use.
+ *
+ * Whose word counts? Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so a word with an older one than that
+ * which was followed last comes from a server that was cut off. It is not believed, unless a master was missed and no scout
+ * has a newer one.
+ *
+ * MOVED changes the one slot at once, on the thread that read it, so that nobody waits for the map. It says no more than that:
+ * a master that was demoted says it too, about a server that is known as the replica of the same part; then the answer
+ * of the next scout counts, which tells where the part is played now. ASK may name a server that has no slot yet, and that no
+ * map knows: that becomes a guest, a part without slots.
+ *
+ * Thread: the loop, but for rdl__cluster_detour and the map.
+ */
+#include "core/io/cluster.h"
+
+#include "core/base/err.h"
+#include "core/io/conn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SCOUTS 3
+#define POLL_MS 1000
+#define ASK_MS 100
+#define GUESTS_AT_A_TIME 8
+
+/* What a scout asks, in this order. */
+enum question { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUESTIONS };
+
+struct scout {
+    struct rdl__cluster *all;
+    struct rdl__node node;
+    struct rdl__conn conn;
+    struct rdl__buf out;
+    size_t out_sent;
+    struct rdl__timer overdue;
+    unsigned awaited; /* answers */
+    bool again;       /* to be asked again as soon as it has answered */
+    int64_t epoch;    /* of its last word; -1: it has none */
+    bool sharded;
+};
+
+struct rdl__cluster {
+    struct rdl__slot_map map;
+    struct rdl__finder finder;
+    const struct rdl__mem *mem;
+    struct rdl__loop *loop;
+    const struct rdl__cluster_ops *ops;
+    void *arg;
+
+    /* loop thread only */
+    struct rdl__parts parts;
+    struct rdl__node **nodes; /* of parts; room for RDL__PARTS_MAX */
+    int64_t now;              /* while parts may be made */
+    struct rdl__task look;
+    struct rdl__timer timer; /* to ask one, or all if that is urgent */
+    bool urgent;
+    bool missed;  /* since a word was followed last */
+    bool decided; /* whether channels are sharded */
+    bool found;
+    bool closed;
+    int64_t asked_at; /* all of them */
+    int64_t epoch;    /* of the word that was followed last */
+    rdl_err_t trouble;
+    unsigned failures; /* of scouts, in a row */
+    unsigned cursor;   /* through the servers that may be asked */
+    unsigned turn;     /* of whom is asked next */
+    struct rdl__seed *seeds;
+    unsigned seed_count;
+    unsigned scout_count; /* at work */
+    struct scout scouts[SCOUTS];
+
+    /* any thread */
+    struct rdl__task post; /* to look */
+    _Atomic bool sharded;
+    _Atomic bool remapped; /* by MOVED, and nobody was told yet */
+    struct rdl__mutex mu;
+    struct rdl__cast cast; /* under mu, like the next; only the loop changes it */
+    struct rdl__place guests[GUESTS_AT_A_TIME];
+    unsigned guest_count;
+};
+
+/* ---- following an answer ------------------------------------------------------------------------------------------------- */
+
+static bool more_parts(struct rdl__parts *parts)
+{
+    struct rdl__cluster *c = rdl__container(parts, struct rdl__cluster, parts);
+
+    if ((c->nodes[parts->count] = c->ops->make_part(c->arg, parts->count, c->now)) == NULL)
+        return false;
+    parts->count++;
+    return true;
+}
+
+/* Takes over what is in `fresh`. */
+static void set_cast(struct rdl__cluster *c, struct rdl__cast *fresh)
+{
+    struct rdl__cast old;
+
+    rdl__mutex_lock(&c->mu);
+    old = c->cast;
+    c->cast = *fresh;
+    rdl__mutex_unlock(&c->mu);
+    rdl__cast_init(fresh, c->mem);
+    rdl__cast_done(&old);
+}
+
+/* True: some slot was another part's. */
+static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
+{
+    bool changed = false;
+    struct rdl__slot_range range;
+
+    for (size_t i = 0; i < slots->len; i++) {
+        const struct rdl__player *master;
+
+        if (!rdl__slot_range_at(slots, i, &range) || (master = rdl__cast_by_id(&c->cast, range.master.id)) == NULL)
+            continue;
+        for (unsigned slot = range.first; slot <= range.last; slot++)
+            changed |=
+                atomic_exchange_explicit(&c->map.part[slot], (uint16_t)master->part, memory_order_acq_rel) != master->part;
+    }
+    return changed;
+}
+
+/* Nodes go where their masters are. */
+static void place_parts(struct rdl__cluster *c, int64_t now)
+{
+    for (size_t i = 0; i < c->cast.count; i++) {
+        const struct rdl__player *p = &c->cast.players[i];
+
+        if (p->master)
+            (void)rdl__node_found(c->nodes[p->part], p->at.host, p->at.port, now); /* no memory: the next answer will do */
+    }
+}
+
+static void tell_changes(struct rdl__cluster *c, bool changed, int64_t now)
+{
+    if (atomic_exchange(&c->remapped, false) || changed)
+        c->ops->changed(c->arg, now);
+}
+
+/* Is the scout's word too old? */
+static bool outdated(const struct rdl__cluster *c, const struct scout *s)
+{
+    if (s->epoch >= c->epoch)
+        return false;
+    for (unsigned i = 0; i < c->scout_count; i++)
+        if (!c->missed || c->scouts[i].epoch > s->epoch)
+            return true;
+    return false;
+}
+
+static void start_scouts(struct rdl__cluster *c, unsigned wanted, int64_t now);
+
+static void decide(struct rdl__cluster *c, bool sharded)
+{
+    if (c->decided)
+        return;
+    c->decided = true;
+    atomic_store(&c->sharded, sharded);
+    c->ops->decided(c->arg);
+}
+
+/* The scout says who has which slots. False: it says nothing that could be followed. */
+static bool follow(struct scout *s, const struct rdl__reply *slots, int64_t now)
+{
+    struct rdl__cluster *c = s->all;
+    struct rdl__slot_range range;
+    struct rdl__cast fresh;
+
+    if (!rdl__slot_range_at(slots, 0, &range))
+        return false;
+    decide(c, s->sharded);
+    c->now = now;
+    rdl__cast_init(&fresh, c->mem);
+    if (!rdl__cast_read(&fresh, &c->cast, slots, s->node.uri.host, &c->parts)) {
+        rdl__cast_done(&fresh);
+        return false;
+    }
+    set_cast(c, &fresh);
+    place_parts(c, now);
+    c->found = true;
+    c->missed = false;
+    c->epoch = s->epoch;
+    tell_changes(c, set_map(c, slots), now);
+    c->ops->confirmed(c->arg, now);
+    start_scouts(c, SCOUTS, now);
+    return true;
+}
+
+/* ---- guests -------------------------------------------------------------------------------------------------------------- */
+
+static void welcome(struct rdl__cluster *c, const struct rdl__place *at, int64_t now)
+{
+    const struct rdl__player *known = rdl__cast_at(&c->cast, at->host, at->port);
+    struct rdl__cast fresh;
+    unsigned part;
+
+    if (known != NULL)
+        c->cast.players[known - c->cast.players].unasked = 0;
+    if (!c->found || known != NULL)
+        return;
+    c->now = now;
+    rdl__cast_init(&fresh, c->mem);
+    if (rdl__cast_invite(&fresh, &c->cast, at, &c->parts, &part)) {
+        set_cast(c, &fresh);
+        (void)rdl__node_found(c->nodes[part], at->host, at->port, now);
+    }
+    rdl__cast_done(&fresh);
+}
+
+static void welcome_all(struct rdl__cluster *c, int64_t now)
+{
+    struct rdl__place guests[GUESTS_AT_A_TIME];
+    unsigned count;
+
+    rdl__mutex_lock(&c->mu);
+    count = c->guest_count;
+    memcpy(guests, c->guests, count * sizeof guests[0]);
+    c->guest_count = 0;
+    rdl__mutex_unlock(&c->mu);
+    for (unsigned i = 0; i < count; i++)
+        welcome(c, &guests[i], now);
+}
+
+/* @locks mu */
+static void invite(struct rdl__cluster *c, const struct rdl__redirect *to)
+{
+    struct rdl__place *p;
+
+    for (unsigned i = 0; i < c->guest_count; i++)
+        if (c->guests[i].port == to->port && strcmp(c->guests[i].host, to->host) == 0)
+            return;
+    if (c->guest_count == GUESTS_AT_A_TIME || to->host[0] == '\0')
+        return;
+    p = &c->guests[c->guest_count++];
+    memcpy(p->host, to->host, strlen(to->host) + 1);
+    p->port = to->port;
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------------------------- */
+
+static void lose(struct scout *s, int code, const char *why, int64_t now);
+
+static void send_out(struct scout *s, int64_t now)
+{
+    const char *wrong;
+
+    if (rdl__buf_failed(&s->out))
+        lose(s, RDL_ENOMEM, rdl_strerror(RDL_ENOMEM), now);
+    else if ((wrong = rdl__conn_send_out(&s->conn, &s->out, &s->out_sent)) != NULL)
+        lose(s, RDL_ECONN, wrong, now);
+}
+
+static void put_question(struct rdl__buf *to, const char *command, const char *subcommand)
+{
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_str(to, command);
+    rdl__cmd_str(to, subcommand);
+}
+
+static bool up(const struct scout *s)
+{
+    return s->conn.state == RDL__CONN_UP;
+}
+
+static void ask(struct scout *s, int64_t now)
+{
+    if (!up(s))
+        return;
+    s->again = s->awaited > 0;
+    if (s->again)
+        return;
+    put_question(&s->out, "CLUSTER", "INFO");
+    put_question(&s->out, "PUBSUB", "SHARDNUMSUB");
+    put_question(&s->out, "CLUSTER", "SLOTS");
+    s->awaited = QUESTIONS;
+    rdl__loop_timer(s->node.loop, &s->overdue, rdl__after_ms(now, s->node.config.command_timeout_ms));
+    send_out(s, now);
+}
+
+static void ask_all(struct rdl__cluster *c, int64_t now)
+{
+    c->urgent = false;
+    c->asked_at = now;
+    rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
+    for (unsigned i = 0; i < c->scout_count; i++)
+        ask(&c->scouts[i], now);
+}
+
+static void ask_next(struct rdl__cluster *c, int64_t now)
+{
+    rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
+    for (unsigned i = 0; i < c->scout_count; i++) {
+        struct scout *s = &c->scouts[c->turn++ % c->scout_count];
+
+        if (up(s) && s->awaited == 0) {
+            ask(s, now);
+            return;
+        }
+    }
+}
+
+static void on_poll(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__cluster *c = rdl__container(timer, struct rdl__cluster, timer);
+
+    if (c->urgent)
+        ask_all(c, now);
+    else
+        ask_next(c, now);
+}
+
+/* Something is not as the map says. */
+static void look(struct rdl__cluster *c, int64_t now)
+{
+    if (c->closed)
+        return;
+    welcome_all(c, now);
+    tell_changes(c, false, now);
+    c->urgent = true;
+    if (now >= rdl__after_ms(c->asked_at, ASK_MS))
+        ask_all(c, now);
+    else
+        rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(c->asked_at, ASK_MS));
+}
+
+static void on_look(struct rdl__task *task, int64_t now)
+{
+    look(rdl__container(task, struct rdl__cluster, look), now);
+}
+
+static void on_post(struct rdl__task *task, int64_t now)
+{
+    look(rdl__container(task, struct rdl__cluster, post), now);
+}
+
+void rdl__cluster_doubt(struct rdl__cluster *c)
+{
+    rdl__loop_later(c->loop, &c->look);
+}
+
+/* The loop looks when whoever missed the master is done. */
+static void missed(struct rdl__finder *finder)
+{
+    struct rdl__cluster *c = rdl__container(finder, struct rdl__cluster, finder);
+
+    c->missed = true;
+    rdl__cluster_doubt(c);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+
+/* Of one that does not tell the epoch the word counts least. */
+static void take_info(struct scout *s, const struct rdl__reply *reply)
+{
+    const char *value;
+    long long epoch = 0;
+    size_t len;
+
+    if (rdl__reply_field(reply, "cluster_current_epoch", ':', &value, &len))
+        (void)sscanf(value, "%lld", &epoch);
+    s->epoch = epoch;
+}
+
+static void take_slots(struct scout *s, const struct rdl__reply *reply, int64_t now)
+{
+    struct rdl__cluster *c = s->all;
+
+    rdl__loop_timer_off(s->node.loop, &s->overdue);
+    if (reply->type == RDL__REPLY_ERROR) {
+        lose(s, RDL_ESERVER, reply->str, now);
+        return;
+    }
+    welcome_all(c, now);
+    if (!outdated(c, s) && !follow(s, reply, now)) {
+        lose(s, RDL_ECONN, reply->len == 0 ? "it knows of no slots" : "it knows of no masters", now);
+        return;
+    }
+    c->failures = 0;
+    if (s->again)
+        ask(s, now);
+}
+
+static void take_answer(struct scout *s, const struct rdl__reply *reply, int64_t now)
+{
+    if (s->awaited == 0)
+        return;
+    switch ((enum question)(QUESTIONS - s->awaited--)) {
+    case ASK_INFO:
+        take_info(s, reply);
+        break;
+    case ASK_SHARDED:
+        s->sharded = reply->type != RDL__REPLY_ERROR;
+        break;
+    default:
+        take_slots(s, reply, now);
+        break;
+    }
+}
+
+/* ---- scouts -------------------------------------------------------------------------------------------------------------- */
+
+/* One of the servers that may be asked: those that are known, then those of the URI. */
+static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
+{
+    i %= c->cast.count + c->seed_count;
+    if (i < c->cast.count)
+        return (struct rdl__seed){c->cast.players[i].at.host, c->cast.players[i].at.port};
+    return c->seeds[i - c->cast.count];
+}
+
+static bool scouted(const struct rdl__cluster *c, const struct rdl__seed *at)
+{
+    for (unsigned i = 0; i < c->scout_count; i++)
+        if (c->scouts[i].node.uri.port == at->port && strcmp(c->scouts[i].node.uri.host, at->host) == 0)
+            return true;
+    return false;
+}
+
+/* Go to another server, one where no scout is if there is one, as soon as it is time. */
+static void move_on(struct scout *s, int64_t now)
+{
+    struct rdl__cluster *c = s->all;
+    size_t tries = c->cast.count + c->seed_count;
+    struct rdl__seed at = candidate(c, c->cursor++);
+
+    while (--tries > 0 && scouted(c, &at))
+        at = candidate(c, c->cursor++);
+    if (rdl__uri_place(&s->node.uri, at.host, at.port))
+        rdl__uri_node(&s->node.uri, s->node.label, sizeof s->node.label);
+    rdl__conn_start(&s->conn, now);
+}
+
+static void silent(struct scout *s)
+{
+    rdl__loop_timer_off(s->node.loop, &s->overdue);
+    rdl__buf_cut(&s->out, 0);
+    s->out_sent = 0;
+    s->awaited = 0;
+    s->again = false;
+    s->epoch = -1;
+}
+
+static void nobody_knows(struct rdl__cluster *c, int64_t now)
+{
+    struct rdl__node *first = c->nodes[0];
+    rdl_err_t why;
+
+    (void)rdl__err_set(&why, c->trouble.code, "%s: nobody knows its masters: %s", first->label, c->trouble.message);
+    rdl__err_where(&why, first->label, NULL, 0);
+    rdl__node_not_found(first, &why, now);
+}
+
+/* The scout is of no use where it is, because of the cluster's `trouble`. */
+static void failed(struct scout *s, int64_t now)
+{
+    struct rdl__cluster *c = s->all;
+
+    silent(s);
+    rdl__log(s->node.sinks, RDL_LOG_WARN, "%s", c->trouble.message);
+    move_on(s, now);
+    if (++c->failures >= c->seed_count && !c->found)
+        nobody_knows(c, now);
+}
+
+/* `why` may be part of an answer, which goes with the connection. */
+static void lose(struct scout *s, int code, const char *why, int64_t now)
+{
+    (void)rdl__err_set(&s->all->trouble, code, "%s: %s", s->node.label, why);
+    rdl__conn_close(&s->conn);
+    rdl__node_failed(&s->node, &s->all->trouble, now);
+    failed(s, now);
+}
+
+static void on_up(struct rdl__conn *conn, int64_t now)
+{
+    ask(rdl__container(conn, struct scout, conn), now);
+}
+
+static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    struct scout *s = rdl__container(conn, struct scout, conn);
+
+    s->all->trouble = *why;
+    failed(s, now);
+}
+
+static void on_ready(struct rdl__conn *conn, int events, int64_t now)
+{
+    struct scout *s = rdl__container(conn, struct scout, conn);
+    const struct rdl__reply *reply;
+    const char *wrong;
+
+    if (events & RDL__WRITABLE)
+        send_out(s, now);
+    if (!(events & RDL__READABLE) || !up(s))
+        return;
+    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
+        lose(s, RDL_ECONN, wrong, now);
+        return;
+    }
+    while (up(s)) {
+        if (rdl__reader_next(conn->reader, &reply) < 0) {
+            lose(s, RDL_ECONN, rdl__unreadable, now);
+            return;
+        }
+        if (reply == NULL)
+            return;
+        take_answer(s, reply, now);
+    }
+}
+
+static void on_overdue(struct rdl__timer *timer, int64_t now)
+{
+    lose(rdl__container(timer, struct scout, overdue), RDL_ECONN, "it does not answer", now);
+}
+
+static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+
+static void start_scouts(struct rdl__cluster *c, unsigned wanted, int64_t now)
+{
+    while (c->scout_count < wanted) {
+        struct scout *s = &c->scouts[c->scout_count];
+
+        move_on(s, now); /* before it is counted: nobody is where it is */
+        c->scout_count++;
+    }
+}
+
+/* ---- cluster.h ----------------------------------------------------------------------------------------------------------- */
+
+static bool scout_init(struct scout *s, struct rdl__cluster *c, const struct rdl__node *first)
+{
+    struct rdl__uri uri = {.mem = c->mem, .scheme = RDL__SCHEME_TCP};
+    int rc = RDL_ENOMEM;
+
+    s->all = c;
+    if (rdl__uri_place(&uri, c->seeds[0].host, c->seeds[0].port) &&
+        rdl__uri_credentials(&uri, first->uri.username, first->uri.password))
+        rc = rdl__node_init(&s->node, c->mem, first->sinks, first->loop, &first->config, &uri);
+    rdl__uri_done(&uri);
+    if (rc < 0)
+        return false;
+    rdl__conn_init(&s->conn, &s->node, &conn_ops);
+    rdl__buf_init(&s->out, c->mem);
+    rdl__timer_init(&s->overdue, on_overdue);
+    s->epoch = -1;
+    return true;
+}
+
+struct rdl__cluster *rdl__cluster_new(struct rdl__node *first, const struct rdl__cluster_ops *ops, void *arg)
+{
+    struct rdl__cluster *c = rdl__zalloc(first->mem, sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    if (rdl__mutex_init(&c->mu) < 0) {
+        rdl__free(first->mem, c, sizeof *c);
+        return NULL;
+    }
+    c->finder.missed = missed;
+    c->mem = first->mem;
+    c->loop = first->loop;
+    c->ops = ops;
+    c->arg = arg;
+    c->seeds = first->uri.seeds;
+    c->seed_count = first->uri.seed_count;
+    c->trouble.code = RDL_ECONN;
+    rdl__task_init(&c->look, on_look);
+    rdl__task_init(&c->post, on_post);
+    rdl__timer_init(&c->timer, on_poll);
+    rdl__cast_init(&c->cast, c->mem);
+    if ((c->nodes = rdl__zalloc(c->mem, RDL__PARTS_MAX * sizeof *c->nodes)) == NULL)
+        return rdl__cluster_free(c);
+    c->parts = (struct rdl__parts){.count = 1, .more = more_parts};
+    c->nodes[0] = first;
+    for (unsigned i = 0; i < SCOUTS; i++)
+        if (!scout_init(&c->scouts[i], c, first))
+            return rdl__cluster_free(c);
+    first->finder = &c->finder;
+    return c;
+}
+
+void rdl__cluster_open(struct rdl__cluster *c, int64_t now)
+{
+    c->asked_at = now - ASK_MS * RDL__MS;
+    start_scouts(c, c->seed_count < SCOUTS ? c->seed_count : SCOUTS, now);
+    rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
+}
+
+void rdl__cluster_close(struct rdl__cluster *c)
+{
+    if (c == NULL)
+        return;
+    c->closed = true;
+    rdl__loop_not_later(c->loop, &c->look);
+    rdl__loop_timer_off(c->loop, &c->timer);
+    for (unsigned i = 0; i < SCOUTS; i++) {
+        rdl__conn_close(&c->scouts[i].conn);
+        silent(&c->scouts[i]);
+    }
+}
+
+struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *c)
+{
+    if (c == NULL)
+        return NULL;
+    for (unsigned i = 0; i < SCOUTS && c->scouts[i].all != NULL; i++) {
+        if (c->scouts[i].conn.node != NULL)
+            rdl__conn_done(&c->scouts[i].conn);
+        rdl__buf_done(&c->scouts[i].out);
+        rdl__node_done(&c->scouts[i].node);
+    }
+    if (c->nodes != NULL)
+        rdl__free(c->mem, (void *)c->nodes, RDL__PARTS_MAX * sizeof *c->nodes);
+    rdl__cast_done(&c->cast);
+    rdl__mutex_done(&c->mu);
+    rdl__free(c->mem, c, sizeof *c);
+    return NULL;
+}
+
+struct rdl__finder *rdl__cluster_finder(struct rdl__cluster *c)
+{
+    return &c->finder;
+}
+
+bool rdl__cluster_found(const struct rdl__cluster *c)
+{
+    return c->found;
+}
+
+bool rdl__cluster_sharded(const struct rdl__cluster *c)
+{
+    return atomic_load_explicit(&c->sharded, memory_order_relaxed);
+}
+
+bool rdl__cluster_plays(const struct rdl__cluster *c, unsigned part)
+{
+    for (size_t i = 0; i < c->cast.count; i++)
+        if (c->cast.players[i].master && c->cast.players[i].part == part)
+            return true;
+    return false;
+}
+
+const struct rdl__slot_map *rdl__cluster_map(const struct rdl__cluster *c)
+{
+    return &c->map;
+}
+
+/* @locks mu */
+static enum rdl__detour take_redirect(struct rdl__cluster *c, const struct rdl__redirect *to, unsigned *ret_part)
+{
+    const struct rdl__player *k = rdl__cast_at(&c->cast, to->host, to->port);
+
+    if (k != NULL && k->master && to->what == RDL__DETOUR_MOVED) {
+        if (atomic_exchange_explicit(&c->map.part[to->slot], (uint16_t)k->part, memory_order_acq_rel) != k->part)
+            atomic_store(&c->remapped, true);
+        return RDL__DETOUR_MOVED;
+    }
+    if (to->what == RDL__DETOUR_ASK && (k == NULL || k->id[0] == '\0'))
+        invite(c, to);
+    if (k != NULL && k->master && to->what == RDL__DETOUR_ASK) {
+        *ret_part = k->part;
+        return RDL__DETOUR_ASK;
+    }
+    return RDL__DETOUR_LATER;
+}
+
+enum rdl__detour rdl__cluster_detour(struct rdl__cluster *c, const struct rdl__reply *error, unsigned *ret_part)
+{
+    struct rdl__redirect to = rdl__redirect_of(error);
+    enum rdl__detour what = to.what;
+
+    if (what == RDL__DETOUR_NONE)
+        return what;
+    if (what != RDL__DETOUR_LATER) {
+        rdl__mutex_lock(&c->mu);
+        what = take_redirect(c, &to, ret_part);
+        rdl__mutex_unlock(&c->mu);
+    }
+    if (what != RDL__DETOUR_ASK)
+        rdl__loop_post(c->loop, &c->post);
+    return what;
+}

@@ -1,0 +1,626 @@
+/* sentinel.c - a deployment behind Sentinel: one master, which may be another server at any time.
+ *
+ * Where is "the node for this name"? There is one node, the master, for all names. It is a part that servers play (node.h): a
+ * failover gives it another place and nothing else. So nothing above the connections knows of sentinels:
+ *
+ *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what was
+ *     unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the server
+ *     that issued the id;
+ *   - the subscriber subscribes anew, and each acknowledgement makes sleepers try (PROTOCOL.md, 5.2);
+ *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the releases
+ *     that the new master may not have seen (past.h).
+ *
+ * Who says where the master is? Every sentinel that is known has a connection of its own, all the time. Each is asked as soon as
+ * it is connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an attempt to connect there
+ * failed, or met a replica. All are asked at once rather than in turn, so that a silent one delays nobody; a caller's deadline
+ * bounds its wait, whatever they do.
+ *
+ * Sentinels may disagree: one that was cut off still names the former master. A failover raises the master's configuration
+ * epoch, so the word with the highest epoch counts. An older word than the one that was followed last is not believed, not even
+ * when nobody else is heard, as long as the master can be reached where it is. While a failover goes on, the leader shows the
+ * old address beside the new epoch in SENTINEL MASTER; SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both are asked.
+ *
+ * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when asked for the
+ * others, each until nobody has named it for a while. So a client outlives those that it was given. An announced address
+ * may be out of reach, or belong to somebody else by now, whose master has the same name: such a one is connected to quietly, and
+ * has no say before it has told the id that it was announced with. By that id it is also seen to be one of the URI under
+ * another name. Sentinels that may not be asked for ids or for others just name nobody.
+ *
+ * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while something
+ * is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in between is in the next answers.
+ *
+ * To follow another kind of coordinator: another finder like this one; nodes and connections do not change.
+ */
+#include "core/io/sentinel.h"
+
+#include "core/base/err.h"
+#include "core/io/conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define POLL_MS 1000
+#define OTHERS 8        /* beside those of the URI */
+#define UNNAMED_MOST 30 /* answers in a row that do not name one of them */
+
+/* What a sentinel is asked, in this order; the first as long as it has not told, the last unless it may not be asked. */
+enum question { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
+
+#define ID_SIZE 41 /* 40 digits */
+
+struct sentinel {
+    struct rdl__sentinels *all;
+    bool given;       /* by the URI */
+    unsigned unnamed; /* if not: answers in a row, of others, without it */
+    char id[ID_SIZE]; /* if given, that it has told on this connection, else that it has to tell; "": it is not known */
+    struct rdl__node node;
+    struct rdl__conn conn;
+    struct rdl__buf out;
+    size_t out_sent;
+    struct rdl__timer timer; /* to be asked again, or overdue with an answer */
+    unsigned awaited;        /* answers; the last is to: */
+    enum question last;
+    bool subscribing; /* behind them it has to say whether: */
+    bool subscribed;
+    bool identified; /* this connection was asked for the id */
+    bool alone;      /* and is not asked for others */
+    bool again;      /* to be asked again as soon as it has answered */
+    bool heard;      /* has answered or failed since a place was known last */
+    /* its last word; host empty: it knows of no such master, or is not connected */
+    char host[256];
+    int port;
+    int64_t epoch;
+};
+
+struct rdl__sentinels {
+    struct rdl__finder finder;
+    struct rdl__node *master;
+    struct rdl__tls *tls; /* the sentinels' own */
+    struct rdl__task ask_task;
+    bool missed;       /* since a place was found last */
+    int64_t epoch;     /* of the word that was followed last */
+    rdl_err_t trouble; /* why the last sentinel of the URI did not help */
+    unsigned count;
+    struct sentinel *sentinels[]; /* those of the URI, then the others */
+};
+
+/* ---- judging ------------------------------------------------------------------------------------------------------------- */
+
+/* The sentinel whose word counts; NULL: nobody knows. */
+static const struct sentinel *best(const struct rdl__sentinels *all)
+{
+    const struct sentinel *found = NULL;
+
+    for (unsigned i = 0; i < all->count; i++) {
+        const struct sentinel *s = all->sentinels[i];
+
+        if (s->host[0] != '\0' && (found == NULL || s->epoch > found->epoch))
+            found = s;
+    }
+    return found;
+}
+
+static bool all_heard(const struct rdl__sentinels *all)
+{
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->sentinels[i]->given && !all->sentinels[i]->heard)
+            return false;
+    return true;
+}
+
+static void nobody_knows(struct rdl__sentinels *all, int64_t now)
+{
+    rdl_err_t why;
+
+    (void)rdl__err_set(&why, all->trouble.code, "%s: no sentinel knows where it is: %s", all->master->label,
+                       all->trouble.message);
+    rdl__err_where(&why, all->master->label, NULL, 0);
+    rdl__node_not_found(all->master, &why, now);
+}
+
+/* A sentinel has spoken, or fallen silent. */
+static void judge(struct rdl__sentinels *all, int64_t now)
+{
+    const struct sentinel *s = best(all);
+
+    if (s == NULL) {
+        if (all->master->uri.host == NULL && all_heard(all))
+            nobody_knows(all, now);
+        return;
+    }
+    if (s->epoch < all->epoch && !all->missed)
+        return;
+    if (!rdl__node_found(all->master, s->host, s->port, now))
+        return; /* out of memory: the next answer brings another chance */
+    all->epoch = s->epoch;
+    all->missed = false;
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------------------------- */
+
+static void lose(struct sentinel *s, int code, const char *why, int64_t now);
+
+static void send_out(struct sentinel *s, int64_t now)
+{
+    const char *wrong;
+
+    if (rdl__buf_failed(&s->out))
+        lose(s, RDL_ENOMEM, rdl_strerror(RDL_ENOMEM), now);
+    else if ((wrong = rdl__conn_send_out(&s->conn, &s->out, &s->out_sent)) != NULL)
+        lose(s, RDL_ECONN, wrong, now);
+}
+
+static void put_words(struct rdl__buf *to, const char *const *words, size_t n)
+{
+    rdl__cmd_begin(to, n);
+    for (size_t i = 0; i < n; i++)
+        rdl__cmd_str(to, words[i]);
+}
+
+static void put_question(struct sentinel *s, enum question question)
+{
+    static const char *const verbs[] = {
+        [ASK_ID] = "MYID",
+        [ASK_ADDRESS] = "GET-MASTER-ADDR-BY-NAME",
+        [ASK_EPOCH] = "MASTER",
+        [ASK_OTHERS] = "SENTINELS",
+    };
+
+    put_words(&s->out, (const char *const[]){"SENTINEL", verbs[question], s->all->master->uri.master},
+              question == ASK_ID ? 2 : 3);
+}
+
+static void ask(struct sentinel *s, int64_t now)
+{
+    enum question first = s->identified ? ASK_ADDRESS : ASK_ID, last = s->alone ? ASK_EPOCH : ASK_OTHERS;
+
+    if (s->conn.state != RDL__CONN_UP)
+        return;
+    s->again = s->awaited > 0 || s->subscribing;
+    if (s->again)
+        return;
+    if (s->subscribed) /* what it refuses to stop it would call an error, of which nobody could tell what it is to */
+        put_words(&s->out, (const char *const[]){"UNSUBSCRIBE", "+switch-master"}, 2);
+    for (enum question question = first; question <= last; question++)
+        put_question(s, question);
+    put_words(&s->out, (const char *const[]){"SUBSCRIBE", "+switch-master"}, 2);
+    s->last = last;
+    s->awaited = last - first + 1;
+    s->subscribing = true;
+    rdl__loop_timer(s->node.loop, &s->timer, rdl__after_ms(now, s->node.config.command_timeout_ms));
+    send_out(s, now);
+}
+
+static void ask_all(struct rdl__sentinels *all, int64_t now)
+{
+    for (unsigned i = 0; i < all->count; i++)
+        ask(all->sentinels[i], now);
+}
+
+static void on_ask_task(struct rdl__task *task, int64_t now)
+{
+    ask_all(rdl__container(task, struct rdl__sentinels, ask_task), now);
+}
+
+/* The loop asks when whoever missed the master is done. */
+static void missed(struct rdl__finder *finder)
+{
+    struct rdl__sentinels *all = rdl__container(finder, struct rdl__sentinels, finder);
+
+    all->missed = true;
+    rdl__loop_later(all->master->loop, &all->ask_task);
+}
+
+static void on_timer(struct rdl__timer *timer, int64_t now)
+{
+    struct sentinel *s = rdl__container(timer, struct sentinel, timer);
+
+    if (s->awaited > 0 || s->subscribing)
+        lose(s, RDL_ECONN, "it does not answer", now);
+    else
+        ask(s, now);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+
+static bool says(const struct rdl__reply *r, const char *word)
+{
+    return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
+}
+
+/* Something of a subscription, rather than an answer. */
+static bool is_news(const struct rdl__reply *reply)
+{
+    const struct rdl__reply *kind = rdl__reply_at(reply, 0);
+
+    return reply->push ||
+           (reply->len == 3 && (says(kind, "message") || says(kind, "subscribe") || says(kind, "unsubscribe")));
+}
+
+/* What befalls one that nobody has given is of no interest to a person. */
+static void note_trouble(struct sentinel *s, int code, const char *text)
+{
+    if (s->given)
+        (void)rdl__err_set(&s->all->trouble, code, "sentinel %s: %s", s->node.label, text);
+}
+
+static void take_address(struct sentinel *s, const struct rdl__reply *reply)
+{
+    const struct rdl__reply *host = rdl__reply_at(reply, 0);
+    int64_t port;
+
+    s->host[0] = '\0';
+    if (host == NULL || host->type != RDL__REPLY_STRING || host->len >= sizeof s->host ||
+        !rdl__reply_integer(rdl__reply_at(reply, 1), &port) || port < 1 || port > 65535) {
+        note_trouble(s, RDL_ECONN, reply->type == RDL__REPLY_ERROR ? reply->str : "it knows of no such master");
+        return;
+    }
+    memcpy(s->host, host->str, host->len + 1);
+    s->port = (int)port;
+}
+
+/* A field of what is told of one server, a list of names and values; NULL: there is none. */
+static const struct rdl__reply *field_of(const struct rdl__reply *told, const char *name)
+{
+    for (size_t i = 0; told->type == RDL__REPLY_ARRAY && i + 1 < told->len; i += 2)
+        if (says(rdl__reply_at(told, i), name))
+            return rdl__reply_at(told, i + 1);
+    return NULL;
+}
+
+/* Of one that does not tell the epoch the word counts least. */
+static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+{
+    const struct rdl__reply *epoch = field_of(reply, "config-epoch");
+
+    if (epoch == NULL || !rdl__reply_integer(epoch, &s->epoch))
+        s->epoch = 0;
+    s->heard = true;
+    judge(s->all, now);
+}
+
+/* ---- the others ---------------------------------------------------------------------------------------------------------- */
+
+/* What a sentinel says of another. */
+struct word {
+    const char *id, *host;
+    int port;
+};
+
+static bool read_word(const struct rdl__reply *told, struct word *ret)
+{
+    const struct rdl__reply *id = field_of(told, "runid"), *host = field_of(told, "ip"), *port = field_of(told, "port");
+    int64_t number;
+
+    if (id == NULL || id->type != RDL__REPLY_STRING || id->len == 0 || id->len >= ID_SIZE || host == NULL ||
+        host->type != RDL__REPLY_STRING || host->len == 0 || port == NULL || !rdl__reply_integer(port, &number) ||
+        number < 1 || number > 65535)
+        return false;
+    *ret = (struct word){id->str, host->str, (int)number};
+    return true;
+}
+
+static bool is_at(const struct sentinel *s, const struct word *w)
+{
+    return s->node.uri.port == w->port && strcmp(s->node.uri.host, w->host) == 0;
+}
+
+static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *host, int port, const char *username,
+                                     const char *password);
+static struct sentinel *sentinel_free(struct sentinel *s);
+
+/* Not the one whose answer is being read. */
+static void forget(struct rdl__sentinels *all, unsigned i)
+{
+    rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is not asked any more", all->sentinels[i]->node.label);
+    (void)sentinel_free(all->sentinels[i]);
+    all->sentinels[i] = all->sentinels[--all->count];
+}
+
+/* It is told of for the first time. */
+static void get_to_know(struct rdl__sentinels *all, const struct word *w, int64_t now)
+{
+    const struct rdl__uri *as = &all->sentinels[0]->node.uri;
+    struct sentinel *s;
+
+    if (all->count == all->master->uri.seed_count + OTHERS ||
+        (s = sentinel_new(all, w->host, w->port, as->username, as->password)) == NULL)
+        return; /* the next answer will do */
+    memcpy(s->id, w->id, strlen(w->id) + 1);
+    rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is asked as well", s->node.label);
+    rdl__conn_start(&s->conn, now);
+}
+
+/* Somebody names it. One that is elsewhere now is another. */
+static void take_word(struct rdl__sentinels *all, const struct word *w, int64_t now)
+{
+    for (unsigned i = 0; i < all->count; i++) {
+        struct sentinel *s = all->sentinels[i];
+
+        if (s->given ? is_at(s, w) || strcmp(s->id, w->id) == 0 : is_at(s, w) && strcmp(s->id, w->id) == 0) {
+            s->unnamed = 0;
+            return;
+        }
+    }
+    get_to_know(all, w, now);
+}
+
+static void take_others(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+{
+    struct rdl__sentinels *all = s->all;
+    struct word w;
+
+    if (rdl__reply_is_error(reply, "NOPERM"))
+        s->alone = true;
+    if (s->alone || reply->type != RDL__REPLY_ARRAY)
+        return;
+    for (unsigned i = 0; i < all->count; i++)
+        all->sentinels[i]->unnamed += all->sentinels[i] != s;
+    for (size_t i = 0; i < reply->len; i++)
+        if (read_word(rdl__reply_at(reply, i), &w))
+            take_word(all, &w, now);
+    for (unsigned i = all->count; i-- > 0;)
+        if (!all->sentinels[i]->given && all->sentinels[i] != s && all->sentinels[i]->unnamed >= UNNAMED_MOST)
+            forget(all, i);
+}
+
+/* One of the URI is known by its id from now on, and not under another name as well. */
+static void take_own_id(struct sentinel *s, const char *id, size_t len)
+{
+    struct rdl__sentinels *all = s->all;
+
+    memcpy(s->id, id, len + 1);
+    for (unsigned i = all->count; i-- > 0;)
+        if (!all->sentinels[i]->given && strcmp(all->sentinels[i]->id, s->id) == 0)
+            forget(all, i);
+}
+
+static void take_id(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+{
+    bool told = reply->type == RDL__REPLY_STRING && reply->len > 0 && reply->len < ID_SIZE;
+
+    s->identified = true;
+    if (s->given && told)
+        take_own_id(s, reply->str, reply->len);
+    else if (s->given)
+        s->alone = true; /* others would not tell either */
+    else if (!told || strcmp(s->id, reply->str) != 0)
+        lose(s, RDL_ECONN, "it is not the one that was announced", now);
+}
+
+/* It announces from now on, or it may not be asked to: polling goes on. */
+static void take_subscription(struct sentinel *s, bool subscribed, int64_t now)
+{
+    if (!s->subscribing)
+        return;
+    s->subscribing = false;
+    s->subscribed = subscribed;
+    if (s->again)
+        ask(s, now);
+}
+
+static void take_answer(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+{
+    if (s->awaited == 0) {
+        take_subscription(s, false, now);
+        return;
+    }
+    switch ((enum question)(s->last + 1 - s->awaited--)) {
+    case ASK_ID:
+        take_id(s, reply, now);
+        break;
+    case ASK_ADDRESS:
+        take_address(s, reply);
+        break;
+    case ASK_EPOCH:
+        take_epoch(s, reply, now);
+        break;
+    default:
+        take_others(s, reply, now);
+        break;
+    }
+    if (s->conn.state == RDL__CONN_UP && s->awaited == 0)
+        rdl__loop_timer(s->node.loop, &s->timer, rdl__after_ms(now, POLL_MS));
+}
+
+static void take_reply(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+{
+    if (!is_news(reply))
+        take_answer(s, reply, now);
+    else if (says(rdl__reply_at(reply, 0), "message"))
+        rdl__loop_later(s->node.loop, &s->all->ask_task);
+    else if (says(rdl__reply_at(reply, 0), "subscribe"))
+        take_subscription(s, true, now);
+}
+
+/* ---- connections --------------------------------------------------------------------------------------------------------- */
+
+/* What it said is worth nothing any more. */
+static void silent(struct sentinel *s)
+{
+    rdl__loop_timer_off(s->node.loop, &s->timer);
+    rdl__buf_cut(&s->out, 0);
+    s->out_sent = 0;
+    s->awaited = 0;
+    s->subscribing = s->subscribed = false;
+    s->identified = false;
+    s->alone = false;
+    if (s->given)
+        s->id[0] = '\0';
+    s->again = false;
+    s->heard = true;
+    s->host[0] = '\0';
+}
+
+/* It is of no use at the moment, and tried again when it is time. */
+static void failed(struct sentinel *s, const rdl_err_t *why, int64_t now)
+{
+    silent(s);
+    if (s->given)
+        s->all->trouble = *why;
+    rdl__log(s->node.sinks, s->given ? RDL_LOG_WARN : RDL_LOG_DEBUG, "%s", why->message);
+    rdl__conn_start(&s->conn, now);
+    judge(s->all, now);
+}
+
+/* `why` may go with the connection. */
+static void lose(struct sentinel *s, int code, const char *why, int64_t now)
+{
+    rdl_err_t trouble = {0};
+
+    (void)rdl__err_set(&trouble, code, "sentinel %s: %s", s->node.label, why);
+    rdl__conn_close(&s->conn);
+    rdl__node_failed(&s->node, &trouble, now);
+    failed(s, &trouble, now);
+}
+
+static void on_up(struct rdl__conn *conn, int64_t now)
+{
+    ask(rdl__container(conn, struct sentinel, conn), now);
+}
+
+static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    rdl_err_t trouble = {0};
+
+    (void)rdl__err_set(&trouble, why->code, "sentinel %s", why->message);
+    failed(rdl__container(conn, struct sentinel, conn), &trouble, now);
+}
+
+static void on_ready(struct rdl__conn *conn, int events, int64_t now)
+{
+    struct sentinel *s = rdl__container(conn, struct sentinel, conn);
+    const struct rdl__reply *reply;
+    const char *wrong;
+
+    if (events & RDL__WRITABLE)
+        send_out(s, now);
+    if (!(events & RDL__READABLE) || conn->state != RDL__CONN_UP)
+        return;
+    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
+        lose(s, RDL_ECONN, wrong, now);
+        return;
+    }
+    while (conn->state == RDL__CONN_UP) {
+        if (rdl__reader_next(conn->reader, &reply) < 0) {
+            lose(s, RDL_ECONN, rdl__unreadable, now);
+            return;
+        }
+        if (reply == NULL)
+            return;
+        take_reply(s, reply, now);
+    }
+}
+
+static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+
+/* ---- sentinel.h ---------------------------------------------------------------------------------------------------------- */
+
+/* With a node there; then all that rdl__node_done wants. False: no memory. */
+static bool place(struct sentinel *s, const char *host, int port, const char *username, const char *password)
+{
+    struct rdl__node *master = s->all->master;
+    struct rdl__uri uri = {.mem = master->mem, .scheme = RDL__SCHEME_TCP};
+    struct rdl__node_config config = master->config;
+    bool made;
+
+    config.credentials = NULL; /* the master's */
+    config.tls = s->all->tls;
+    made = rdl__uri_place(&uri, host, port) && rdl__uri_credentials(&uri, username, password) &&
+           rdl__node_init(&s->node, master->mem, master->sinks, master->loop, &config, &uri) == RDL_OK;
+    rdl__uri_done(&uri);
+    return made;
+}
+
+/* One more, who has not been heard yet. NULL: no memory. */
+static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *host, int port, const char *username,
+                                     const char *password)
+{
+    struct sentinel *s = rdl__zalloc(all->master->mem, sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->all = all;
+    if (!place(s, host, port, username, password)) {
+        rdl__free(all->master->mem, s, sizeof *s);
+        return NULL;
+    }
+    rdl__conn_init(&s->conn, &s->node, &conn_ops);
+    rdl__buf_init(&s->out, all->master->mem);
+    rdl__timer_init(&s->timer, on_timer);
+    all->sentinels[all->count++] = s;
+    return s;
+}
+
+static struct sentinel *sentinel_free(struct sentinel *s)
+{
+    rdl__conn_done(&s->conn);
+    silent(s);
+    rdl__buf_done(&s->out);
+    rdl__node_done(&s->node);
+    rdl__free(s->all->master->mem, s, sizeof *s);
+    return NULL;
+}
+
+static size_t size_of(unsigned given)
+{
+    return sizeof(struct rdl__sentinels) + (given + OTHERS) * sizeof(struct sentinel *);
+}
+
+struct rdl__sentinels *rdl__sentinels_new(struct rdl__node *master, struct rdl__tls *tls, const char *username,
+                                          const char *password)
+{
+    unsigned given = master->uri.seed_count;
+    struct rdl__sentinels *all = rdl__zalloc(master->mem, size_of(given));
+
+    if (all == NULL)
+        return NULL;
+    all->finder.missed = missed;
+    all->master = master;
+    all->tls = tls;
+    all->trouble.code = RDL_ECONN;
+    rdl__task_init(&all->ask_task, on_ask_task);
+    for (unsigned i = 0; i < given; i++) {
+        const struct rdl__seed *seed = &master->uri.seeds[i];
+        struct sentinel *s = sentinel_new(all, seed->host, seed->port, username, password);
+
+        if (s == NULL)
+            return rdl__sentinels_free(all);
+        s->given = true;
+    }
+    master->finder = &all->finder;
+    return all;
+}
+
+void rdl__sentinels_open(struct rdl__sentinels *all, int64_t now)
+{
+    for (unsigned i = 0; i < all->count; i++)
+        rdl__conn_start(&all->sentinels[i]->conn, now);
+}
+
+void rdl__sentinels_close(struct rdl__sentinels *all)
+{
+    if (all == NULL)
+        return;
+    rdl__loop_not_later(all->master->loop, &all->ask_task);
+    for (unsigned i = 0; i < all->count; i++) {
+        rdl__conn_close(&all->sentinels[i]->conn);
+        silent(all->sentinels[i]);
+    }
+}
+
+struct rdl__sentinels *rdl__sentinels_free(struct rdl__sentinels *all)
+{
+    if (all == NULL)
+        return NULL;
+    while (all->count > 0)
+        (void)sentinel_free(all->sentinels[--all->count]);
+    rdl__free(all->master->mem, all, size_of(all->master->uri.seed_count));
+    return NULL;
+}
+
+bool rdl__sentinels_found(const struct rdl__sentinels *all)
+{
+    return all->master->uri.host != NULL;
+}

@@ -1,0 +1,47 @@
+/* past.h - deeds that a server has confirmed, kept in case its successor has not seen them.
+ *
+ * Replication is asynchronous: a failover right after a release may revive the hold at the new master, where nobody would ever
+ * release it (PROTOCOL.md, 8). So a client whose server may be replaced remembers its last releases, each for as long as the
+ * hold could still live there, and repeats them at a successor. What a deed is, this does not know: whoever notes it says how to
+ * encode it. It must bear repeating at any time.
+ *
+ * At most RDL__PAST_MAX are remembered; then the oldest is forgotten, which is the one that a replica is likeliest to have seen.
+ */
+#ifndef REDLATCH_SERVICE_PAST_H
+#define REDLATCH_SERVICE_PAST_H
+
+#include "core/io/lane.h"
+
+#define RDL__PAST_MAX 65536
+
+struct rdl__past;
+struct rdl__deed;
+
+struct rdl__deed_ops {
+    void (*encode)(const struct rdl__deed *deed, struct rdl__buf *to, bool eval); /* one command */
+    void (*keep)(const struct rdl__deed *deed);                                   /* another copy of the deed is made */
+    void (*drop)(const struct rdl__deed *deed); /* a copy goes.  @thread any  @locks none */
+};
+
+struct rdl__deed {
+    const struct rdl__deed_ops *ops;
+    void *of; /* whatever the one who notes it wants to find again, like the next three */
+    const void *as;
+    int64_t n;
+    unsigned k;
+    int64_t until; /* of no interest afterwards */
+};
+
+/* Repeats travel on `lane`. NULL: no memory. */
+struct rdl__past *rdl__past_new(const struct rdl__mem *mem, struct rdl__lane *lane);
+
+/* Remember the deed; when memory is short it is not.  @thread any  @locks none */
+void rdl__past_note(struct rdl__past *past, const struct rdl__deed *deed, int64_t now);
+
+/* Another server has taken over: repeat what is remembered there.  @thread loop */
+void rdl__past_repeat(struct rdl__past *past, int64_t now);
+
+/* NULL is fine; returns NULL. The loop has stopped, and nobody notes any more. */
+struct rdl__past *rdl__past_free(struct rdl__past *past);
+
+#endif

@@ -1,0 +1,80 @@
+#include "core/service/client.h"
+
+#include "core/service/scripts.h"
+
+#include <redlatch/error.h>
+
+#define UNUSED_MS 3000 /* a slot that is on its way may come back */
+
+int rdl__shard_init(struct rdl__shard *shard, rdl_client_t *client, const struct rdl__node_config *config,
+                    unsigned lane_count, struct rdl__uri *uri)
+{
+    shard->client = client;
+    if (rdl__node_init(&shard->node, &client->mem, &client->sinks, client->loop, config, uri) < 0 ||
+        (shard->loop_lane = rdl__lane_new(&shard->node, true)) == NULL)
+        return RDL_ENOMEM;
+    for (shard->lane_count = 0; shard->lane_count < lane_count; shard->lane_count++)
+        if ((shard->lanes[shard->lane_count] = rdl__lane_new(&shard->node, false)) == NULL)
+            return RDL_ENOMEM;
+    shard->node.welcome_count = rdl__scripts_load(&shard->node.welcome);
+    if (rdl__buf_failed(&shard->node.welcome))
+        return RDL_ENOMEM;
+    shard->sub = rdl__subscriber_new(&shard->node);
+    return shard->sub != NULL ? RDL_OK : RDL_ENOMEM;
+}
+
+void rdl__shard_done(struct rdl__shard *shard)
+{
+    shard->sub = rdl__subscriber_free(shard->sub);
+    for (unsigned i = 0; i < shard->lane_count; i++)
+        shard->lanes[i] = rdl__lane_free(shard->lanes[i]);
+    shard->loop_lane = rdl__lane_free(shard->loop_lane);
+    (void)rdl__lane_free(atomic_exchange(&shard->acked_lane, NULL));
+    shard->past = rdl__past_free(shard->past);
+    rdl__node_done(&shard->node);
+}
+
+/* The i-th of its lanes; NULL: there are no more. */
+static struct rdl__lane *lane_at(const struct rdl__shard *shard, unsigned i)
+{
+    if (i == 0)
+        return shard->loop_lane;
+    if (i <= shard->lane_count)
+        return shard->lanes[i - 1];
+    return i == shard->lane_count + 1 ? rdl__shard_acked_lane(shard) : NULL;
+}
+
+static void rest(struct rdl__shard *shard, bool rests, int64_t now)
+{
+    for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
+        rdl__lane_rest(lane_at(shard, i), rests, now);
+    if (rests)
+        rdl__subscriber_rest(shard->sub);
+}
+
+void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
+{
+    if (used && shard->unused_since != 0) {
+        shard->unused_since = 0;
+        rest(shard, false, now);
+    } else if (!used && shard->unused_since == 0) {
+        shard->unused_since = now;
+    } else if (!used && now >= rdl__after_ms(shard->unused_since, UNUSED_MS)) {
+        rest(shard, true, now);
+    }
+}
+
+void rdl__shard_close(struct rdl__shard *shard, int64_t now)
+{
+    for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
+        rdl__lane_close(lane_at(shard, i), now);
+    rdl__subscriber_close(shard->sub);
+}
+
+bool rdl__shard_quiet(struct rdl__shard *shard)
+{
+    for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
+        if (!rdl__lane_quiet(lane_at(shard, i)))
+            return false;
+    return true;
+}

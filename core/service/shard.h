@@ -1,0 +1,62 @@
+/* shard.h - what a client has of one server, or of the part that several play by turns: a node and its connections.
+ *
+ * A client of one server has one shard, and so has one behind Sentinel. One of a cluster has a shard for each master; which one
+ * a name is at, the cluster's map says (io/cluster.h). Waiters and the watchdog are the client's: they know shards by what is
+ * theirs there, a subscriber and a renewer.
+ */
+#ifndef REDLATCH_SERVICE_SHARD_H
+#define REDLATCH_SERVICE_SHARD_H
+
+#include "core/io/lane.h"
+#include "core/io/node.h"
+#include "core/io/subscriber.h"
+#include "core/service/past.h"
+#include "core/service/watchdog.h"
+
+#include <redlatch/client.h>
+#include <stdatomic.h>
+
+#define RDL__LANES_MAX 64
+
+struct rdl__shard {
+    /* immutable once made */
+    rdl_client_t *client;
+    struct rdl__node node;
+    struct rdl__lane *lanes[RDL__LANES_MAX]; /* for callers that block */
+    unsigned lane_count;
+    struct rdl__lane *loop_lane; /* for everything else */
+    struct rdl__subscriber *sub;
+    struct rdl__renewer *renewer; /* the watchdog's */
+    struct rdl__past *past;       /* NULL: the server is never replaced */
+
+    int64_t unused_since; /* nobody plays its part; 0: somebody does. Loop thread only */
+
+    /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for that yet.
+     * Made under the client's names_mu. */
+    struct rdl__lane *_Atomic acked_lane;
+};
+
+/* A zeroed shard of `client` gets a node there, which takes over `uri`, and the lanes and the subscriber; the rest is the
+ * client's to add. RDL_OK or RDL_ENOMEM; rdl__shard_done either way.  @thread any */
+int rdl__shard_init(struct rdl__shard *shard, rdl_client_t *client, const struct rdl__node_config *config,
+                    unsigned lane_count, struct rdl__uri *uri);
+void rdl__shard_done(struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
+
+/* Somebody plays its part, or nobody does: then its connections are closed in a while. To be told now and then.  @thread loop */
+void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
+
+/* No command and no message goes through it any more; then, when no caller is inside, it is quiet.  @thread loop */
+void rdl__shard_close(struct rdl__shard *shard, int64_t now);
+bool rdl__shard_quiet(struct rdl__shard *shard);
+
+static inline struct rdl__lane *rdl__shard_lane(const struct rdl__shard *shard, unsigned index)
+{
+    return shard->lanes[index % shard->lane_count];
+}
+
+static inline struct rdl__lane *rdl__shard_acked_lane(const struct rdl__shard *shard)
+{
+    return atomic_load_explicit(&shard->acked_lane, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,414 @@
+/* joint_record.c - what an owner has of a composite.
+ *
+ * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in its
+ * home client (or whichever explicit owner was given), and a record has a seat at each part: the owner that acts for it
+ * there. For a call without an explicit owner that is whoever the calling thread is in that client (itself, or the owner that
+ * it is bound to); for one with an explicit owner, that owner in its own client, and in each other client one made to stand
+ * for it, which lives as long as the record. Seats are found when the record is made, at the outermost acquire, and stay:
+ * whoever acts for the record's owner later acts for the same seats.
+ *
+ * A seat counts the takes that are the composite's (`mine`), so that it gives back what it has taken and no more, whatever
+ * the same owner holds of that lock besides. The rule at every moment: what a seat has above the record's wanted count is
+ * released. That covers failing, giving up, stragglers and surplus alike.
+ *
+ * When the record's owner is gone, so are those who stand for it, and what they have ends with its lease. Another owner that
+ * the thread was bound to may stay: what was taken under that one is given back.
+ *
+ * Everything here is under the composite's mutex, but for what other rooms of the library call: orphan, tell_orphaned,
+ * rdl__joint_part_lost, rdl__joint_view.
+ */
+#include "locks/joint_inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+
+static size_t record_size(const struct rdl__joint *j)
+{
+    return sizeof(struct rdl__joint_record) + j->n * sizeof(struct rdl__joint_seat);
+}
+
+bool rdl__joint_record_reserve(struct rdl__joint_record *rec)
+{
+    struct rdl__joint *j = rec->joint;
+    bool all;
+
+    if (rec->reserve == NULL)
+        rec->reserve = rdl__alloc(&j->home->mem, rdl__joint_op_size(j));
+    all = rec->reserve != NULL;
+    for (unsigned i = 0; i < j->n && all; i++) {
+        struct rdl__joint_seat *seat = &rec->seat[i];
+
+        if (seat->reserve == NULL)
+            seat->reserve = rdl__alloc(&seat->owner->client->mem, sizeof *seat->reserve);
+        all = seat->reserve != NULL;
+    }
+    return all;
+}
+
+static void leave_seats(struct rdl__joint_record *rec)
+{
+    struct rdl__joint *j = rec->joint;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        rdl_owner_t *owner = rec->seat[i].owner;
+
+        if (owner == NULL)
+            continue;
+        rdl__free(&owner->client->mem, rec->seat[i].reserve, sizeof *rec->seat[i].reserve);
+        if (rec->seat[i].stands_in)
+            (void)rdl_owner_free(owner);
+        else
+            rdl__owner_unref(owner);
+    }
+}
+
+void rdl__joint_record_unref(struct rdl__joint_record *rec)
+{
+    struct rdl__joint *j = rec->joint;
+
+    if (--rec->refs > 0)
+        return;
+    leave_seats(rec);
+    rdl__free(&j->home->mem, rec->reserve, rdl__joint_op_size(j));
+    rdl__owner_unref(rec->owner);
+    rdl__free(&j->home->mem, rec, record_size(j));
+    (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */
+}
+
+static void settle_seat(struct rdl__joint_record *rec, unsigned i, int64_t want)
+{
+    while (rec->seat[i].mine > want && rdl__joint_give_back(rec, i))
+        ;
+}
+
+/* The record's owner is gone: is whoever acts at the seat still there? Not if it is itself, one that stands for it, or the same
+ * thread's owner in another client. */
+static bool survives(const struct rdl__joint_record *rec, unsigned i)
+{
+    const rdl_owner_t *owner = rec->seat[i].owner;
+
+    return !rec->given && owner != rec->owner && (owner->seat == NULL || rec->owner->seat == NULL);
+}
+
+/* What is left of an owner that is gone ends with its lease, like any hold of such a one: the members' clients see to that. But
+ * what was taken for it under another owner, who is still there, would be renewed for as long as that one lives. */
+static void settle_survivors(struct rdl__joint_record *rec)
+{
+    for (unsigned i = 0; i < rec->joint->n; i++)
+        if (survives(rec, i))
+            settle_seat(rec, i, 0);
+}
+
+void rdl__joint_record_retire(struct rdl__joint_record *rec)
+{
+    if (rec->active != NULL || rec->straggling != NULL || !rdl__list_empty(&rec->pending) ||
+        (rec->count > 0 && !rec->orphaned && !rec->joint->dropped) || !rdl__link_on(&rec->link))
+        return;
+    if (rec->orphaned)
+        settle_survivors(rec);
+    rdl__list_remove(&rec->link);
+    if (rec->tied && rdl__owner_untie(rec->owner, &rec->tie)) {
+        rec->tied = false;
+        rdl__joint_record_unref(rec);
+    }
+    rdl__joint_record_unref(rec);
+}
+
+void rdl__joint_records_drop(struct rdl__joint *j)
+{
+    struct rdl__link *next;
+
+    j->dropped = true;
+    for (struct rdl__link *l = j->records.next; l != &j->records; l = next) {
+        next = l->next;
+        rdl__joint_record_retire(rdl__container(l, struct rdl__joint_record, link));
+    }
+}
+
+/* On the wire, the hold that the seat's takes are part of. */
+static size_t seat_field(char *to, const struct rdl__joint_record *rec, unsigned i)
+{
+    const rdl_lock_t *part = &rec->joint->part[i].handle;
+
+    return rdl__hold_field(to, part->name, part->ops, rec->seat[i].n);
+}
+
+static void tell_orphaned(struct rdl__callback *callback)
+{
+    struct rdl__joint_record *rec = rdl__container(callback, struct rdl__joint_record, event);
+    struct rdl__joint *j = rdl__joint_ref(rec->joint);
+    char field[RDL__FIELD_MAX + 1];
+    rdl_loss_t loss = {.state = RDL_LOST, .reason = RDL_LOSS_THREAD_EXIT, .owner = field};
+    rdl_lost_fn fn;
+    void *arg;
+
+    rdl__mutex_lock(&j->mu);
+    field[seat_field(field, rec, 0)] = '\0';
+    loss.token = rec->token;
+    fn = j->handle.fn;
+    arg = j->handle.arg;
+    rdl__joint_record_unref(rec);
+    rdl__mutex_unlock(&j->mu);
+    if (fn != NULL)
+        fn(&j->handle, &loss, arg);
+    rdl__joint_unref(j);
+}
+
+/* Its owner is gone. */
+static void orphan(struct rdl__tie *tie)
+{
+    struct rdl__joint_record *rec = rdl__container(tie, struct rdl__joint_record, tie);
+    struct rdl__joint *j = rdl__joint_ref(rec->joint);
+
+    rdl__mutex_lock(&j->mu);
+    rec->tied = false;
+    rec->orphaned = true;
+    if (rec->count > 0 && !rec->lost && rdl__client_call_begins(j->home) == RDL_OK) {
+        rec->refs++;
+        rdl__dispatch_push(&j->home->dispatch, &rec->event);
+        rdl__client_call_ends(j->home);
+    }
+    rec->lost = true;
+    rdl__joint_record_retire(rec);
+    rdl__joint_record_unref(rec);
+    rdl__mutex_unlock(&j->mu);
+    rdl__joint_unref(j);
+}
+
+static struct rdl__joint_record *record_find(const struct rdl__joint *j, const rdl_owner_t *owner)
+{
+    for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
+        struct rdl__joint_record *rec = rdl__container(l, struct rdl__joint_record, link);
+
+        if (rec->owner == owner && !rec->orphaned)
+            return rec;
+    }
+    return NULL;
+}
+
+/* Whoever the calling thread is in that client, with a reference. */
+static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
+{
+    int rc = rdl__client_call_begins(client);
+
+    if (rc < 0)
+        return rc;
+    if ((rc = rdl__owner_self(client, ret)) == RDL_OK)
+        (void)rdl__owner_ref(*ret);
+    rdl__client_call_ends(client);
+    return rc;
+}
+
+/* Who acts at part i. */
+static int take_seat(struct rdl__joint_record *rec, unsigned i)
+{
+    struct rdl__joint *j = rec->joint;
+    rdl_client_t *client = rdl__joint_client(j, i);
+    rdl_owner_t *owner = NULL;
+
+    if (rec->given && rec->owner->client == client)
+        owner = rec->owner;
+    for (unsigned k = 0; k < i && owner == NULL; k++)
+        if (rdl__joint_client(j, k) == client)
+            owner = rec->seat[k].owner;
+    if (owner == NULL && rec->given) {
+        rec->seat[i].stands_in = true;
+        return rdl_owner_new(client, &rec->seat[i].owner, NULL);
+    }
+    if (owner == NULL)
+        return refer_to_self(client, &rec->seat[i].owner);
+    rec->seat[i].owner = rdl__owner_ref(owner);
+    return RDL_OK;
+}
+
+static int record_make(struct rdl__joint *j, rdl_owner_t *owner, bool given, struct rdl__joint_record **ret)
+{
+    struct rdl__joint_record *rec = rdl__zalloc(&j->home->mem, record_size(j));
+    int rc = RDL_OK;
+
+    if (rec == NULL)
+        return RDL_ENOMEM;
+    rec->joint = rdl__joint_ref(j);
+    rec->owner = rdl__owner_ref(owner);
+    rec->given = given;
+    rec->refs = 1;
+    rec->tie.orphan = orphan;
+    rec->event.run = tell_orphaned;
+    rdl__list_init(&rec->link);
+    rdl__list_init(&rec->tie.link);
+    rdl__list_init(&rec->pending);
+    rdl__list_init(&rec->event.link);
+    for (unsigned i = 0; i < j->n && rc == RDL_OK; i++)
+        rc = take_seat(rec, i);
+    if (rc < 0)
+        rdl__joint_record_unref(rec);
+    else
+        *ret = rec;
+    return rc;
+}
+
+/* Onto the list, whose reference it becomes. RDL_ENOMEM: the owner is gone. */
+static int record_add(struct rdl__joint_record *rec)
+{
+    if (!rdl__owner_tie(rec->owner, &rec->tie))
+        return RDL_ENOMEM;
+    rec->tied = true;
+    rec->refs++;
+    rdl__list_push_back(&rec->joint->records, &rec->link);
+    return RDL_OK;
+}
+
+int rdl__joint_record_of(struct rdl__joint *j, rdl_owner_t *owner, bool given, struct rdl__joint_record **ret)
+{
+    struct rdl__joint_record *made;
+    int rc;
+
+    if ((*ret = record_find(j, owner)) != NULL)
+        return RDL_OK;
+    rdl__mutex_unlock(&j->mu); /* a thread's place in a client has a lock, under which orphan takes this one */
+    rc = record_make(j, owner, given, &made);
+    rdl__mutex_lock(&j->mu);
+    if (rc < 0)
+        return rc;
+    if ((*ret = record_find(j, owner)) == NULL && (rc = record_add(made)) == RDL_OK)
+        *ret = made;
+    else
+        rdl__joint_record_unref(made); /* another thread that acts for the owner was quicker, or it is gone */
+    return rc;
+}
+
+/* ---- what is held -------------------------------------------------------------------------------------------------------- */
+
+struct rdl__view rdl__joint_seat_view(const struct rdl__joint_record *rec, unsigned i, int64_t now)
+{
+    const struct rdl__joint_seat *seat = &rec->seat[i];
+    struct rdl__joint *j = rec->joint;
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+
+    if (seat->mine == 0 || rdl__client_call_begins(rdl__joint_client(j, i)) < 0)
+        return view;
+    view = rdl__record_view(j->part[i].handle.name, seat->owner, j->part[i].handle.ops, now);
+    rdl__client_call_ends(rdl__joint_client(j, i));
+    if (view.n != seat->n || view.state == RDL_LOST)
+        view.state = RDL_NOT_HELD;
+    return view;
+}
+
+static int longest_first(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+int64_t rdl__joint_kth_longest(int64_t *left, unsigned n, unsigned k)
+{
+    qsort(left, n, sizeof left[0], longest_first);
+    return left[k - 1];
+}
+
+struct rdl__view rdl__joint_record_view(struct rdl__joint_record *rec, int64_t now)
+{
+    struct rdl__joint *j = rec->joint;
+    struct rdl__view view = {.state = RDL_NOT_HELD, .count = rec->count, .token = rec->token};
+    int64_t left[RDL__JOINT_MAX];
+    unsigned held = 0, well = 0;
+
+    if (rec->count == 0)
+        return view;
+    for (unsigned i = 0; i < j->n; i++) {
+        struct rdl__view seat = rdl__joint_seat_view(rec, i, now);
+
+        if (seat.state == RDL_NOT_HELD || rec->seat[i].uncounted)
+            continue;
+        left[held++] = seat.left;
+        well += seat.state == RDL_HELD;
+    }
+    rec->lost = rec->lost || held < j->quorum;
+    if (rec->lost) {
+        view.state = RDL_LOST;
+        return view;
+    }
+    view.left = rdl__joint_kth_longest(left, held, j->quorum);
+    view.state = well < j->quorum ? RDL_AT_RISK : RDL_HELD;
+    return view;
+}
+
+struct rdl__view rdl__joint_view(rdl_lock_t *lock, const rdl_owner_t *owner, int64_t now)
+{
+    struct rdl__joint *j = rdl__joint_of(lock);
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+    struct rdl__joint_record *rec;
+
+    rdl__mutex_lock(&j->mu);
+    if ((rec = record_find(j, owner)) != NULL)
+        view = rdl__joint_record_view(rec, now);
+    rdl__mutex_unlock(&j->mu);
+    return view;
+}
+
+/* ---- giving back, and losing --------------------------------------------------------------------------------------------- */
+
+bool rdl__joint_give_back(struct rdl__joint_record *rec, unsigned i)
+{
+    struct rdl__order order = {.verb = &rdl__verb_release,
+                               .lock = &rec->joint->part[i].handle,
+                               .owner = rec->seat[i].owner,
+                               .direct = true,
+                               .owed = true,
+                               .reserve = &rec->seat[i].reserve};
+
+    if (rdl__call_async(&order, NULL, NULL) < 0)
+        return false;
+    rec->seat[i].mine--;
+    return true;
+}
+
+void rdl__joint_settle(struct rdl__joint_record *rec)
+{
+    int64_t want = rec->lost && rec->joint->ops->majority ? 0 : rec->want;
+
+    for (unsigned i = 0; i < rec->joint->n; i++)
+        settle_seat(rec, i, want);
+}
+
+/* The record whose hold at that part bears this field.  @locks mu */
+static struct rdl__joint_record *record_of_field(const struct rdl__joint *j, unsigned i, const char *field)
+{
+    char text[RDL__FIELD_MAX + 1];
+
+    for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
+        struct rdl__joint_record *rec = rdl__container(l, struct rdl__joint_record, link);
+
+        text[seat_field(text, rec, i)] = '\0';
+        if (rec->seat[i].mine > 0 && rec->count > 0 && strcmp(text, field) == 0)
+            return rec;
+    }
+    return NULL;
+}
+
+void rdl__joint_part_lost(rdl_lock_t *part, const rdl_loss_t *loss, void *arg)
+{
+    struct rdl__part_handle *handle = rdl__container(part, struct rdl__part_handle, handle);
+    struct rdl__joint *j = handle->joint; /* which the part's handle keeps */
+    rdl_loss_t news = *loss;
+    rdl_lost_fn fn = NULL;
+    struct rdl__joint_record *rec;
+
+    rdl__mutex_lock(&j->mu);
+    if ((rec = record_of_field(j, handle->index, loss->owner)) != NULL) {
+        struct rdl__view view = rdl__joint_record_view(rec, rdl__now());
+
+        news.member = part;
+        news.state = view.state == RDL_LOST ? RDL_LOST : RDL_AT_RISK;
+        news.remaining_ms = view.left / RDL__MS;
+        fn = j->handle.fn;
+        arg = j->handle.arg;
+        rdl__joint_settle(rec);
+    }
+    rdl__mutex_unlock(&j->mu);
+    if (fn != NULL)
+        fn(&j->handle, &news, arg);
+}

@@ -1,0 +1,1101 @@
+/* test_cluster.c - locks in a real Redis Cluster: names of all slots, slots that move, servers that are away or cut off
+ * (SCENARIOS.md, C5, W1 and, on this topology, C1, C3, X1, X2 and X7). test_failover has what comes of losing a master.
+ *
+ * name[i] is in a slot that node i is the master of in the beginning. After a test no key and no channel may be left, unless it
+ * says `left_behind`.
+ */
+#include "tests/live/live.h"
+#include "tests/support/cluster.h"
+#include "tests/support/rights.h"
+#include "tests/support/workload.h"
+
+#include <stdio.h>
+
+#define LEASE_MS 60000
+#define WATCHED_MS 1500 /* a lease that is renewed, and can be waited for */
+#define WOKEN_MS 3000   /* whoever was not woken looks by himself after 5 s */
+#define PATIENT_MS 20000
+#define HEAL_MS 2000
+#define SHARDS CLUSTER_MASTERS
+
+static struct cluster *cluster;
+static struct slot_name name[SHARDS];
+static rdl_client_t *client, *rival;
+
+static void fini(void)
+{
+    if (cluster != NULL && !left_behind) {
+        cr_expect(cluster_is_clean(cluster, CLEAN_BOUND_MS), "%" PRId64 " keys and %" PRId64 " channels are left",
+                  cluster_keys(cluster), cluster_channels(cluster));
+    }
+    client = rdl_client_close(client);
+    rival = rdl_client_close(rival);
+    cluster_stop(cluster);
+}
+
+TestSuite(cluster, .fini = fini, .timeout = 120);
+
+static void start_cluster(const struct cluster_options *options)
+{
+    cluster = cluster_start(options);
+    for (int i = 0; i < SHARDS; i++)
+        name[i] = cluster_name(cluster_first_slot(i), 0);
+}
+
+/* A cluster that replaces nobody, and two clients. */
+static void start(const rdl_client_options_t *options)
+{
+    start_cluster(&(struct cluster_options){.patient = true});
+    client = client_open(cluster->uri, options);
+    rival = client_open(cluster->uri, options);
+}
+
+/* A number that a node says, also of a key whose slot is only on its way there. */
+__attribute__((format(printf, 2, 3))) static int64_t ask(int node, const char *format, ...)
+{
+    struct probe *p = probe_open(cluster->node[node]);
+    char question[256];
+    int64_t answer;
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(question, sizeof question, format, args);
+    va_end(args);
+    (void)probe_text(p, "ASKING");
+    answer = probe_int(p, "%s", question);
+    probe_close(p);
+    return answer;
+}
+
+/* ---- names of all slots -------------------------------------------------------------------------------------------------- */
+
+static int shard_of(unsigned slot)
+{
+    int shard = 0;
+
+    while (slot >= cluster_first_slot(shard + 1))
+        shard++;
+    return shard;
+}
+
+static void expect_had_in_place(const char *which)
+{
+    rdl_lock_t *lock = reentrant(client, which, NULL);
+    int shard = shard_of(cluster_slot(which));
+
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert_eq(ask(shard, "EXISTS %s", which), 1, "%s", which);
+    expect(1, rdl_is_locked(lock, &err));
+    expect(RDL_OK, rdl_extend(lock, 2 * LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(ask(shard, "EXISTS %s", which), 0, "%s", which);
+    rdl_lock_free(lock);
+}
+
+Test(cluster, locks_of_all_slots_are_had_where_they_belong)
+{
+    start(NULL);
+    for (int i = 0; i < SHARDS; i++) {
+        expect_had_in_place(name[i].text);
+        expect_had_in_place(cluster_name(cluster_first_slot(i + 1) - 1, 0).text);
+    }
+    for (int i = 0; i < 500; i++) {
+        char which[32];
+
+        (void)snprintf(which, sizeof which, i % 2 == 0 ? "job:%d" : "{job:%d}:part", i);
+        expect_had_in_place(which);
+    }
+}
+
+static void expect_excludes_and_wakes(const struct kind *kind, int shard, const char *which)
+{
+    rdl_lock_t *held = kind->make(client, which, NULL), *wanted = kind->rival(rival, which, NULL);
+    struct actor *waiter = actor_new();
+    struct probe *p = probe_open(cluster->node[shard]);
+    int64_t released;
+
+    expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(wanted, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, wanted, PATIENT_MS, LEASE_MS);
+    cr_assert(kind->polls || WAIT_UNTIL(cluster_channels_at(cluster, shard, which) == 1, SOON_MS), "%s: nobody listens",
+              kind->type);
+    released = now_us();
+    expect(RDL_OK, rdl_unlock(held, &err));
+    expect_result(RDL_OK, waiter, PATIENT_MS);
+    cr_assert_lt(actor_ended_us(waiter) - released, 1000 * WOKEN_MS, "%s was not woken", kind->type);
+    actor_unlock(waiter, wanted);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(wanted);
+    lock_over(p, held);
+    probe_close(p);
+}
+
+Test(cluster, every_type_excludes_and_wakes_on_every_shard)
+{
+    start(NULL);
+    FOR_EACH_SINGLE_KIND(kind)
+    for (int i = 0; i < SHARDS; i++) /* a name of its own for each, because a channel may linger */
+        expect_excludes_and_wakes(kind, i, cluster_name(cluster_first_slot(i), (unsigned)(kind - kinds)).text);
+}
+
+Test(cluster, C5_names_that_split_are_refused_with_words)
+{
+    static const char *const split[] = {"a{b", "x{}y", "a}b", "{}", "}{"};
+    rdl_semaphore_t *semaphore = NULL;
+    rdl_latch_t *latch = NULL;
+    rdl_lock_t *lock = NULL;
+
+    start(NULL);
+    for (size_t i = 0; i < sizeof split / sizeof *split; i++) {
+        FOR_EACH_SINGLE_KIND(kind)
+        {
+            expect(RDL_EINVAL, kind->constructor(client, split[i], NULL, &lock, &err));
+            cr_assert_not_null(strstr(err.message, "slot"), "%s", err.message);
+        }
+        expect(RDL_EINVAL, rdl_semaphore(client, split[i], NULL, &semaphore, &err));
+        expect(RDL_EINVAL, rdl_latch(client, split[i], NULL, &latch, &err));
+    }
+    cr_assert_null(lock);
+    cr_assert_null(semaphore);
+    cr_assert_null(latch);
+}
+
+/* ---- what is more than one lock ------------------------------------------------------------------------------------------ */
+
+static rdl_lock_t *multi_of(rdl_client_t *owner, const char *const *names, size_t n)
+{
+    rdl_lock_t *member[SHARDS], *multi = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        member[i] = reentrant(owner, names[i], NULL);
+    expect(RDL_OK, rdl_multi_lock(member, n, NULL, &multi, &err));
+    for (size_t i = 0; i < n; i++)
+        rdl_lock_free(member[i]);
+    return multi;
+}
+
+static void expect_all_or_nothing(const char *const *names, size_t n)
+{
+    rdl_lock_t *multi = multi_of(client, names, n), *one = reentrant(rival, names[n - 1], NULL);
+    struct actor *waiter = actor_new();
+
+    expect(RDL_OK, rdl_try_lock(multi, 0, LEASE_MS, &err));
+    cr_assert_eq(cluster_keys(cluster), (int64_t)n);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(one, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(multi, &err));
+    cr_assert_eq(cluster_keys(cluster), 0);
+    expect(RDL_OK, rdl_try_lock(one, 0, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(multi, 0, LEASE_MS, &err));
+    cr_assert(WAIT_UNTIL(cluster_keys(cluster) == 1, SOON_MS));
+    actor_try_lock(waiter, multi, PATIENT_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(cluster_channels(cluster) > 0, SOON_MS));
+    expect(RDL_OK, rdl_unlock(one, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    cr_assert_eq(cluster_keys(cluster), (int64_t)n);
+    actor_unlock(waiter, multi);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(multi);
+    rdl_lock_free(one);
+}
+
+Test(cluster, multi_lock_over_shards_or_within_a_slot_is_all_or_nothing)
+{
+    const char *const apart[] = {"{job}:a", "{job}:b", "{job}:c"};
+    const char *across[SHARDS];
+
+    start(NULL);
+    for (int i = 0; i < SHARDS; i++)
+        across[i] = name[i].text;
+    expect_all_or_nothing(across, SHARDS);
+    expect_all_or_nothing(apart, 3);
+}
+
+struct acquire {
+    rdl_semaphore_t *semaphore;
+    int64_t permits;
+};
+
+static int64_t acquire(void *arg, rdl_err_t *error)
+{
+    const struct acquire *a = arg;
+
+    return rdl_semaphore_try_acquire(a->semaphore, a->permits, PATIENT_MS, error);
+}
+
+static void expect_permits_pass(const char *which, int shard, bool fair_one)
+{
+    const rdl_semaphore_options_t options = {.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = fair_one};
+    rdl_semaphore_t *ours = NULL, *theirs = NULL;
+    struct actor *waiter = actor_new();
+    int64_t released;
+
+    expect(RDL_OK, rdl_semaphore(client, which, &options, &ours, &err));
+    expect(RDL_OK, rdl_semaphore(rival, which, &options, &theirs, &err));
+    expect(1, rdl_semaphore_try_set_permits(ours, 3, &err));
+    expect(RDL_OK, rdl_semaphore_try_acquire(ours, 2, 0, &err));
+    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(theirs, 2, 0, &err));
+    actor_call(waiter, acquire, &(struct acquire){theirs, 2});
+    cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, shard, which) == 1, SOON_MS));
+    released = now_us();
+    expect(RDL_OK, rdl_semaphore_release(ours, 1, &err));
+    expect_result(RDL_OK, waiter, PATIENT_MS);
+    cr_assert_lt(actor_ended_us(waiter) - released, 1000 * WOKEN_MS);
+    expect(0, rdl_semaphore_available(ours, &err));
+    actor_free(waiter);
+    rdl_semaphore_free(ours);
+    rdl_semaphore_free(theirs);
+}
+
+Test(cluster, semaphores_pass_permits_on_every_shard)
+{
+    start(NULL);
+    left_behind = true; /* permits, and guards that go by themselves */
+    for (int i = 0; i < SHARDS; i++) {
+        expect_permits_pass(name[i].text, i, false);
+        expect_permits_pass(cluster_name(cluster_first_slot(i), 1).text, i, true);
+    }
+}
+
+Test(cluster, permits_with_ids_are_had_and_given_back_on_every_shard)
+{
+    start(NULL);
+    left_behind = true;
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_permit_semaphore_t *ours = NULL, *theirs = NULL;
+        rdl_permit_t permits[2];
+
+        expect(RDL_OK, rdl_permit_semaphore(client, name[i].text, NULL, &ours, &err));
+        expect(RDL_OK, rdl_permit_semaphore(rival, name[i].text, NULL, &theirs, &err));
+        expect(1, rdl_permit_semaphore_try_set_permits(ours, 2, &err));
+        expect(RDL_OK, rdl_permit_semaphore_try_acquire(ours, 2, 0, LEASE_MS, permits, &err));
+        expect(RDL_ETIMEDOUT, rdl_permit_semaphore_try_acquire(theirs, 1, 0, LEASE_MS, permits, &err));
+        expect(RDL_OK, rdl_permit_semaphore_extend(ours, &permits[0], 2 * LEASE_MS, &err));
+        expect(RDL_OK, rdl_permit_semaphore_release(theirs, 2, permits, &err));
+        expect(2, rdl_permit_semaphore_available(ours, &err));
+        rdl_permit_semaphore_free(ours);
+        rdl_permit_semaphore_free(theirs);
+    }
+}
+
+static int64_t await(void *latch, rdl_err_t *error)
+{
+    return rdl_latch_await(latch, PATIENT_MS, error);
+}
+
+Test(cluster, latches_open_on_every_shard)
+{
+    start(NULL);
+    left_behind = true;
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_latch_t *ours = NULL, *theirs = NULL;
+        struct actor *waiter = actor_new();
+        int64_t opened;
+
+        expect(RDL_OK, rdl_latch(client, name[i].text, NULL, &ours, &err));
+        expect(RDL_OK, rdl_latch(rival, name[i].text, NULL, &theirs, &err));
+        expect(1, rdl_latch_try_set_count(ours, 2, &err));
+        expect(1, rdl_latch_count_down(theirs, &err));
+        actor_call(waiter, await, theirs);
+        cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
+        opened = now_us();
+        expect(0, rdl_latch_count_down(ours, &err));
+        expect_result(RDL_OK, waiter, PATIENT_MS);
+        cr_assert_lt(actor_ended_us(waiter) - opened, 1000 * WOKEN_MS);
+        actor_free(waiter);
+        rdl_latch_free(ours);
+        rdl_latch_free(theirs);
+    }
+}
+
+/* ---- renewals ------------------------------------------------------------------------------------------------------------ */
+
+#define HOLDS 60
+
+static rdl_lock_t *hold[HOLDS];
+static struct losses losses;
+
+/* All slots apart, on the shards by turns. */
+static void take_holds(void)
+{
+    losses_init(&losses);
+    for (int i = 0; i < HOLDS; i++) {
+        unsigned slot = cluster_first_slot(i % SHARDS) + (unsigned)i;
+
+        hold[i] = reentrant(client, cluster_name(slot, 0).text, NULL);
+        expect(RDL_OK, rdl_on_lost(hold[i], losses_note, &losses, &err));
+        expect(RDL_OK, rdl_lock(hold[i], RDL_LEASE_AUTO, &err));
+    }
+}
+
+static bool is_on(int i, int shard)
+{
+    return i % SHARDS == shard;
+}
+
+/* Nothing was lost but on the shard `but`. */
+static void expect_held(int but)
+{
+    for (int i = 0; i < HOLDS; i++) {
+        if (!is_on(i, but))
+            expect(1, rdl_is_held(hold[i], &err));
+    }
+}
+
+static void give_back(int but)
+{
+    for (int i = 0; i < HOLDS; i++) {
+        if (!is_on(i, but))
+            expect(RDL_OK, rdl_unlock(hold[i], &err));
+        rdl_lock_free(hold[i]);
+    }
+}
+
+Test(cluster, holds_on_all_shards_are_renewed)
+{
+    start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    take_holds();
+    let_pass_ms(3 * WATCHED_MS);
+    expect_held(-1);
+    cr_assert_eq(cluster_keys(cluster), HOLDS);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    give_back(-1);
+}
+
+/* It answers nothing, and nobody takes its place. */
+Test(cluster, W6_shard_that_is_silent_delays_no_call_and_no_renewal_of_others)
+{
+    rdl_lock_t *lock[SHARDS];
+    int64_t began, ends;
+
+    start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    for (int i = 0; i < SHARDS; i++)
+        lock[i] = reentrant(client, cluster_name(cluster_first_slot(i), 1).text, NULL);
+    take_holds();
+    left_behind = true;
+    cluster_pause(cluster, 0);
+    for (ends = now_ms() + 3 * WATCHED_MS; now_ms() < ends;) {
+        for (int i = 1; i < SHARDS; i++) {
+            began = now_ms();
+            expect(RDL_OK, rdl_try_lock(lock[i], 0, LEASE_MS, &err));
+            expect(RDL_OK, rdl_unlock(lock[i], &err));
+            cr_assert_lt(now_ms() - began, SLACK_MS);
+        }
+    }
+    expect_held(0);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), HOLDS / SHARDS);
+    began = now_ms();
+    cr_assert_lt(rdl_try_lock(lock[0], 300, LEASE_MS, &err), 0);
+    expect_between(200, now_ms() - began, 300 + SLACK_MS);
+    cluster_resume(cluster, 0);
+    expect(RDL_OK, rdl_try_lock(lock[0], SOON_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock[0], &err));
+    give_back(0);
+    for (int i = 0; i < SHARDS; i++)
+        rdl_lock_free(lock[i]);
+}
+
+Test(cluster, W1_holds_outlive_three_leases_after_a_master_of_others_has_died)
+{
+    start_cluster(&(struct cluster_options){.partial = true});
+    client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    take_holds();
+    left_behind = true;
+    cluster_kill(cluster, CLUSTER_REPLICA_OF(0));
+    cluster_kill(cluster, 0);
+    let_pass_ms(3 * WATCHED_MS);
+    expect_held(0);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), HOLDS / SHARDS);
+    give_back(0);
+}
+
+/* The nodes reach each other and are well. */
+Test(cluster, W1_client_that_is_cut_off_from_one_master_loses_what_it_holds_there_alone_and_in_time)
+{
+    const unsigned there = HOLDS / SHARDS;
+    rdl_lock_t *lock;
+    int64_t cut;
+
+    start_cluster(&(struct cluster_options){.proxied = true});
+    client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    take_holds();
+    cut = now_ms();
+    cluster_bar_clients(cluster, 0, true);
+    cr_assert(losses_wait(&losses, RDL_AT_RISK, there, WATCHED_MS));
+    cr_assert(losses_wait(&losses, RDL_LOST, there, WATCHED_MS + SLACK_MS));
+    cr_assert_lt(now_ms() - cut, WATCHED_MS + SLACK_MS);
+    let_pass_ms(2 * WATCHED_MS);
+    expect_held(0);
+    cr_assert_eq(losses_count(&losses, RDL_AT_RISK), there);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), there);
+    cr_assert_eq(cluster_master(cluster, cluster_first_slot(0)), 0);
+    cluster_bar_clients(cluster, 0, false);
+    lock = reentrant(client, cluster_name(cluster_first_slot(0), 1).text, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, HEAL_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    give_back(0);
+}
+
+/* ---- slots that move ----------------------------------------------------------------------------------------------------- */
+
+Test(cluster, C5_slot_that_has_moved_is_followed)
+{
+    unsigned slot = cluster_first_slot(0);
+    rdl_lock_t *lock, *other;
+
+    start(NULL);
+    lock = reentrant(client, name[0].text, NULL);
+    other = reentrant(rival, name[0].text, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    for (int to = 1; to <= SHARDS; to++) {
+        cluster_move(cluster, slot, to % SHARDS);
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert_eq(ask(to % SHARDS, "EXISTS %s", name[0].text), 1);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(other, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
+Test(cluster, C5_hold_moves_with_its_slot_and_is_renewed_and_given_back_there)
+{
+    rdl_lock_t *watched, *leased;
+
+    start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    losses_init(&losses);
+    watched = reentrant(client, name[0].text, NULL);
+    leased = reentrant(client, cluster_name(cluster_first_slot(0), 1).text, NULL);
+    expect(RDL_OK, rdl_on_lost(watched, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_on_lost(leased, losses_note, &losses, &err));
+    for (int i = 0; i < 2; i++)
+        expect(RDL_OK, rdl_lock(watched, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_try_lock(leased, 0, LEASE_MS, &err));
+    cluster_move(cluster, cluster_first_slot(0), 1);
+    let_pass_ms(3 * WATCHED_MS);
+    cr_assert_gt(ask(1, "PTTL %s", name[0].text), 0);
+    expect(RDL_OK, rdl_unlock(watched, &err));
+    expect(1, rdl_hold_count(watched, &err));
+    expect(RDL_OK, rdl_unlock(watched, &err));
+    expect(RDL_OK, rdl_unlock(leased, &err));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    rdl_lock_free(watched);
+    rdl_lock_free(leased);
+}
+
+static void expect_waiter_moves(const char *publish)
+{
+    bool sharded = strcmp(publish, "spublish") == 0;
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock = reentrant(client, name[0].text, NULL);
+    struct probe *p = probe_open(cluster->node[0]);
+    char *channel = channel_of(name[0].text);
+
+    foreign_take(p, name[0].text, LEASE_MS);
+    actor_try_lock(waiter, lock, PATIENT_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_subscribers_of(p, sharded, channel) == 1, SOON_MS), "nobody listens");
+    probe_close(p);
+    cluster_move(cluster, cluster_first_slot(0), 1);
+    p = probe_open(cluster->node[1]);
+    cr_assert(!sharded || WAIT_UNTIL(probe_subscribers_of(p, sharded, channel) == 1, HEAL_MS), "nobody listens any more");
+    cr_assert_not(actor_idle(waiter));
+    cr_assert_geq(foreign_release_by(p, publish, name[0].text), sharded ? 1 : 0);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
+    probe_close(p);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
+Test(cluster, C5_waiter_listens_where_its_slot_has_moved)
+{
+    start(NULL);
+    expect_waiter_moves("spublish");
+}
+
+/* Where sharded channels are forbidden, or unknown, plain ones serve. */
+Test(cluster, C5_waiter_is_woken_by_plain_channels_too)
+{
+    char *uri;
+
+    start_cluster(&(struct cluster_options){.patient = true});
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        struct probe *p = probe_open(cluster->node[i]);
+
+        (void)probe_text(p, "ACL SETUSER app on >secret ~* &* +@all -pubsub|shardnumsub -ssubscribe -spublish");
+        probe_close(p);
+    }
+    uri = must_format("cluster://app:secret@%s", strstr(cluster->uri, "//") + 2);
+    client = client_open(uri, NULL);
+    expect_waiter_moves("publish");
+    free(uri);
+}
+
+Test(cluster, C5_free_lock_of_a_half_moved_slot_is_taken_where_the_slot_goes)
+{
+    unsigned slot = cluster_first_slot(0);
+    rdl_lock_t *lock, *other;
+
+    start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    lock = reentrant(client, name[0].text, NULL);
+    other = reentrant(rival, name[0].text, NULL);
+    cluster_begin_move(cluster, slot, 1);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    cr_assert_eq(ask(1, "EXISTS %s", name[0].text), 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 0, LEASE_MS, &err));
+    let_pass_ms(2 * WATCHED_MS);
+    expect(1, rdl_is_held(lock, &err));
+    cr_assert_gt(ask(1, "PTTL %s", name[0].text), 0);
+    cluster_end_move(cluster, slot, 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_try_lock(other, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(other, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
+/* Its script needs keys that are not here yet and not there any more. */
+Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
+{
+    unsigned slot = cluster_first_slot(0);
+    struct actor *reader = actor_new();
+    rdl_lock_t *lock = NULL, *other = NULL;
+
+    start(NULL);
+    expect(RDL_OK, rdl_read_lock(client, name[0].text, NULL, &lock, &err));
+    expect(RDL_OK, rdl_read_lock(rival, name[0].text, NULL, &other, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cluster_begin_move(cluster, slot, 1);
+    actor_try_lock(reader, other, PATIENT_MS, LEASE_MS);
+    let_pass_ms(200);
+    cr_assert_not(actor_idle(reader), "it was answered in a slot that is not whole");
+    cr_assert_eq(ask(0, "HLEN %s", name[0].text), 2, "something was written of a take that did not succeed");
+    cr_assert_eq(cluster_move_keys(cluster, slot, 1), 2);
+    cluster_end_move(cluster, slot, 1);
+    expect_result(RDL_OK, reader, PATIENT_MS);
+    actor_unlock(reader, other);
+    expect_result(RDL_OK, reader, SOON_MS);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    actor_free(reader);
+}
+
+/* The release names a channel beside the lock, so it cannot run before the slot is whole again. */
+Test(cluster, C5_release_in_the_middle_of_a_move_waits_for_its_end_and_wakes)
+{
+    unsigned slot = cluster_first_slot(0);
+    struct actor *holder = actor_new(), *waiter = actor_new();
+    rdl_lock_t *lock, *other;
+    int64_t ended;
+
+    start(NULL);
+    lock = reentrant(client, name[0].text, NULL);
+    other = reentrant(rival, name[0].text, NULL);
+    actor_try_lock(holder, lock, 0, LEASE_MS);
+    expect_result(RDL_OK, holder, SOON_MS);
+    actor_try_lock(waiter, other, PATIENT_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, 0, name[0].text) == 1, SOON_MS));
+    cluster_begin_move(cluster, slot, 1);
+    actor_unlock(holder, lock);
+    let_pass_ms(100);
+    cr_assert_not(actor_idle(holder), "it was released in a slot that is not whole");
+    cr_assert_eq(cluster_move_keys(cluster, slot, 1), 1);
+    let_pass_ms(100);
+    cr_assert_not(actor_idle(holder), "it was released in a slot that is not whole");
+    cluster_end_move(cluster, slot, 1);
+    ended = now_us();
+    expect_result(RDL_OK, holder, SOON_MS);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    cr_assert_lt(actor_ended_us(waiter) - ended, 1000 * WOKEN_MS);
+    actor_unlock(waiter, other);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(holder);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
+Test(cluster, C5_no_call_outlives_its_deadline_in_a_slot_that_stays_half_moved)
+{
+    rdl_lock_t *lock;
+    int64_t began;
+
+    start(OPTIONS(.command_timeout_ms = 500));
+    left_behind = true;
+    lock = reentrant(client, name[0].text, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cluster_begin_move(cluster, cluster_first_slot(0), 1);
+    began = now_ms();
+    cr_assert_lt(rdl_unlock(lock, &err), 0);
+    cr_assert_lt(now_ms() - began, 500 + SLACK_MS);
+    cluster_move_keys(cluster, cluster_first_slot(0), 1);
+    cluster_end_move(cluster, cluster_first_slot(0), 1);
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS %s", name[0].text) == 0, SOON_MS), "nobody has undone it");
+    rdl_lock_free(lock);
+}
+
+/* ---- finding the cluster ------------------------------------------------------------------------------------------------- */
+
+static void expect_opens(const char *uri)
+{
+    rdl_client_t *c;
+    int64_t began = now_ms();
+
+    c = client_open(uri, NULL);
+    cr_assert_lt(now_ms() - began, SOON_MS);
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_lock_t *lock = reentrant(c, name[i].text, NULL);
+
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        rdl_lock_free(lock);
+    }
+    rdl_client_close(c);
+}
+
+Test(cluster, X1_one_seed_of_many_is_enough_be_it_a_replica)
+{
+    char *uri;
+
+    start(NULL);
+    cluster_pause(cluster, 3);
+    uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", free_port(), server_port(cluster->node[3]),
+                      server_port(cluster->node[4]));
+    expect_opens(uri);
+    free(uri);
+    cluster_resume(cluster, 3);
+}
+
+Test(cluster, X1_no_cluster_at_all_is_said_at_once_and_why)
+{
+    rdl_client_t *none = NULL;
+    int64_t began = now_ms();
+    char *uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d", free_port(), free_port());
+
+    expect(RDL_ECONN, rdl_client_open(uri, NULL, &none, &err));
+    cr_assert_lt(now_ms() - began, SOON_MS);
+    cr_assert_not_null(strstr(err.message, "Connection refused"), "%s", err.message);
+    free(uri);
+}
+
+Test(cluster, X1_server_that_is_no_cluster_is_said_at_once)
+{
+    struct server *alone = server_start(&(struct server_options){.tcp = true});
+    char *uri = must_format("cluster://127.0.0.1:%d", server_port(alone));
+    rdl_client_t *none = NULL;
+    int64_t began = now_ms();
+
+    expect(RDL_ESERVER, rdl_client_open(uri, NULL, &none, &err));
+    cr_assert_lt(now_ms() - began, SOON_MS);
+    cr_assert_not_null(strstr(err.message, "cluster"), "%s", err.message);
+    free(uri);
+    server_stop(alone);
+}
+
+Test(cluster, X7_password_is_that_of_all_nodes_and_is_told_to_nobody)
+{
+    rdl_client_t *none = NULL;
+    char *uri;
+
+    start_cluster(&(struct cluster_options){.password = "ofthenodes", .patient = true});
+    uri = must_format("cluster://:ofthewrong@%s", strstr(cluster->uri, "//") + 2);
+    expect(RDL_EAUTH, rdl_client_open(uri, NULL, &none, &err));
+    cr_assert_null(strstr(err.message, "ofthe"), "%s", err.message);
+    expect(RDL_EAUTH, rdl_client_open(cluster->uri, NULL, &none, &err));
+    free(uri);
+    uri = must_format("cluster://:ofthenodes@%s", strstr(cluster->uri, "//") + 2);
+    expect_opens(uri);
+    free(uri);
+}
+
+Test(cluster, documented_rights_are_enough_to_wait_and_to_follow_a_slot)
+{
+    char *uri;
+
+    start_cluster(&(struct cluster_options){.patient = true});
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        rights_grant(cluster->node[i], "Every program", "app");
+        rights_grant(cluster->node[i], "In a cluster", "app");
+        rights_grant(cluster->node[i], "Reentrant, non-reentrant and spin lock", "app");
+    }
+    uri = must_format("cluster://app:secret@%s", strstr(cluster->uri, "//") + 2);
+    client = client_open(uri, NULL);
+    expect_waiter_moves("spublish");
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        cr_expect_eq(rights_refused(cluster->node[i]), 0, "node %d", i);
+    free(uri);
+}
+
+static int64_t connections(int node)
+{
+    struct probe *p = probe_open(cluster->node[node]);
+    int64_t n = probe_clients(p, "redlatch");
+
+    probe_close(p);
+    return n;
+}
+
+/* All slots that one of them had in the beginning go to the other at once; there are no keys. */
+static void give_slots(int whose, int from, int to)
+{
+    unsigned first = cluster_first_slot(whose), last = cluster_first_slot(whose + 1) - 1;
+    struct probe *p;
+
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        p = probe_open(cluster->node[(from + i) % CLUSTER_NODES]);
+        (void)probe_ask(p, "CLUSTER DELSLOTSRANGE %u %u", first, last);
+        probe_close(p);
+    }
+    p = probe_open(cluster->node[to]);
+    (void)probe_text(p, "CLUSTER ADDSLOTSRANGE %u %u", first, last);
+    probe_close(p);
+    cr_assert(cluster_wait_master(cluster, first, to, CLUSTER_FAILOVER_BOUND_MS));
+}
+
+/* A scout may stay with the one without slots. */
+Test(cluster, connections_to_a_master_without_slots_are_closed_until_it_has_some)
+{
+    start_cluster(&(struct cluster_options){.patient = true});
+    client = client_open(cluster->uri, NULL);
+    expect_had_in_place(name[1].text);
+    cr_assert_geq(connections(1), 2);
+    give_slots(1, 1, 0);
+    cr_assert(WAIT_UNTIL(connections(1) <= 1, PATIENT_MS), "%" PRId64 " connections", connections(1));
+    give_slots(1, 0, 1);
+    expect_had_in_place(name[1].text);
+    cr_assert_geq(connections(1), 2);
+}
+
+/* ---- servers that refuse, or are away ------------------------------------------------------------------------------------ */
+
+Test(cluster, X1_no_call_outlives_its_deadline_while_the_cluster_is_down)
+{
+    rdl_lock_t *lock;
+    int64_t began;
+
+    start_cluster(NULL);
+    client = client_open(cluster->uri, NULL);
+    left_behind = true;
+    lock = reentrant(client, name[1].text, NULL);
+    cluster_kill(cluster, CLUSTER_REPLICA_OF(0));
+    cluster_kill(cluster, 0);
+    cr_assert(
+        WAIT_UNTIL(ask(1, "CLUSTER COUNTKEYSINSLOT 0") == 0 && !cluster_says_ok(cluster, 1), CLUSTER_FAILOVER_BOUND_MS));
+    began = now_ms();
+    cr_assert_lt(rdl_try_lock(lock, 700, LEASE_MS, &err), 0); /* CLUSTERDOWN */
+    cr_assert_lt(now_ms() - began, 700 + SLACK_MS);
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        cluster_kill(cluster, i);
+    began = now_ms();
+    cr_assert_lt(rdl_try_lock(lock, 700, LEASE_MS, &err), 0);
+    expect_between(600, now_ms() - began, 700 + SLACK_MS);
+    rdl_lock_free(lock);
+}
+
+static void expect_err_names_node(int node)
+{
+    char *place = must_format("127.0.0.1:%d", server_port(cluster->node[node]));
+
+    cr_assert_str_eq(err.server, place);
+    cr_assert_not_null(strstr(err.message, place), "%s", err.message);
+    free(place);
+}
+
+Test(cluster, T9_error_names_the_server_that_cannot_be_reached)
+{
+    start(NULL);
+    left_behind = true;
+    cluster_kill(cluster, 1);
+    for (int i = 0; i < 2; i++) { /* at first the connection breaks, then there is none */
+        rdl_lock_t *lock = reentrant(client, name[1].text, NULL);
+
+        cr_assert_lt(rdl_try_lock(lock, 300, LEASE_MS, &err), 0);
+        expect_err_names_node(1);
+        rdl_lock_free(lock);
+    }
+}
+
+Test(cluster, X2_T9_what_a_shard_refuses_is_told_with_its_words_and_place)
+{
+    start(NULL);
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_lock_t *lock = reentrant(client, name[i].text, NULL);
+        struct probe *p = probe_open(cluster->node[i]);
+
+        (void)probe_text(p, "SET %s text", name[i].text);
+        expect(RDL_ESERVER, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert_not_null(strstr(err.message, "WRONGTYPE"), "%s", err.message);
+        expect_err_names(&err, RDL_ESERVER, name[i].text);
+        expect_err_names_node(i);
+        (void)probe_int(p, "DEL %s", name[i].text);
+        probe_close(p);
+        rdl_lock_free(lock);
+    }
+}
+
+/* With its old place, before anybody takes it. What it has forgotten is nobody's any more. */
+Test(cluster, M6_hold_on_a_master_that_comes_back_empty_is_lost_at_once)
+{
+    rdl_lock_t *lock[SHARDS];
+
+    start(NULL);
+    losses_init(&losses);
+    for (int i = 0; i < SHARDS; i++) {
+        lock[i] = reentrant(client, name[i].text, NULL);
+        expect(RDL_OK, rdl_on_lost(lock[i], losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(lock[i], 0, LEASE_MS, &err));
+    }
+    cluster_kill(cluster, 0);
+    cluster_start_again(cluster, 0);
+    cr_assert(WAIT_UNTIL(cluster_says_ok(cluster, 0), SOON_MS)); /* a master that has just started waits before it serves */
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, HEAL_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->lock, lock[0]);
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
+    expect(RDL_ELOST, rdl_unlock(lock[0], &err));
+    expect(RDL_OK, rdl_try_lock(lock[0], 0, LEASE_MS, &err));
+    for (int i = 0; i < SHARDS; i++) {
+        expect(RDL_OK, rdl_unlock(lock[i], &err));
+        rdl_lock_free(lock[i]);
+    }
+}
+
+Test(cluster, C3_scripts_that_are_forgotten_are_told_again)
+{
+    start(NULL);
+    for (int i = 0; i < SHARDS; i++) {
+        struct probe *p = probe_open(cluster->node[i]);
+
+        (void)probe_text(p, "SCRIPT FLUSH");
+        expect_had_in_place(name[i].text);
+        probe_close(p);
+    }
+}
+
+Test(cluster, C1_replicas_of_the_shard_acknowledge_or_the_hold_is_undone)
+{
+    start(NULL);
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_lock_t *lock = reentrant(client, name[i].text, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500));
+
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        cluster_pause(cluster, CLUSTER_REPLICA_OF(i));
+        expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert_not_null(strstr(err.message, "0 of 1 replicas"), "%s", err.message);
+        cr_assert(WAIT_UNTIL(ask(i, "EXISTS %s", name[i].text) == 0, SOON_MS));
+        cluster_resume(cluster, CLUSTER_REPLICA_OF(i));
+        rdl_lock_free(lock);
+    }
+}
+
+Test(cluster, C7_shard_that_forbids_waiting_is_an_error_there_alone_unless_the_lock_goes_on_without)
+{
+    rdl_lock_t *lenient;
+    struct probe *p;
+
+    start(NULL);
+    p = probe_open(cluster->node[0]);
+    (void)probe_text(p, "ACL SETUSER default -wait");
+    probe_close(p);
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_lock_t *lock = reentrant(client, name[i].text, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500));
+
+        expect(i == 0 ? RDL_ENOREPLICAS : RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert(i != 0 || strstr(err.message, "NOPERM") != NULL, "%s", err.message);
+        cr_assert(WAIT_UNTIL(ask(i, "EXISTS %s", name[i].text) == (i == 0 ? 0 : 1), SOON_MS));
+        expect(i == 0 ? RDL_ENOTOWNER : RDL_OK, rdl_unlock(lock, &err));
+        rdl_lock_free(lock);
+    }
+    lenient = reentrant(rival, name[0].text, LOCK_OPTIONS(.replicas = 1, .replicas_if_able = true));
+    expect(RDL_OK, rdl_try_lock(lenient, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lenient, &err));
+    rdl_lock_free(lenient);
+}
+
+Test(cluster, client_that_is_closed_ends_calls_on_all_shards)
+{
+    struct actor *waiter[SHARDS];
+    struct outcome outcome[SHARDS] = {0};
+    rdl_lock_t *lock[SHARDS];
+    rdl_owner_t *owner;
+    int64_t began;
+
+    start(NULL);
+    left_behind = true;
+    expect(RDL_OK, rdl_owner_new(client, &owner, &err));
+    for (int i = 0; i < SHARDS; i++) {
+        struct probe *p = probe_open(cluster->node[i]);
+
+        foreign_take(p, name[i].text, LEASE_MS);
+        probe_close(p);
+        lock[i] = reentrant(client, name[i].text, NULL);
+        waiter[i] = actor_new();
+        actor_lock(waiter[i], lock[i], LEASE_MS);
+        expect(RDL_OK, rdl_lock_async(lock[i], owner, LEASE_MS, outcome_note, &outcome[i], NULL, &err));
+        cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
+    }
+    cluster_pause(cluster, 2);
+    began = now_ms();
+    client = rdl_client_close(client);
+    cr_assert_lt(now_ms() - began, 2000);
+    for (int i = 0; i < SHARDS; i++) {
+        expect_result(RDL_ECLOSED, waiter[i], SOON_MS);
+        cr_assert_eq(atomic_load(&outcome[i].calls), 1);
+        expect(RDL_ECLOSED, outcome[i].result);
+        actor_free(waiter[i]);
+        rdl_lock_free(lock[i]);
+    }
+    rdl_owner_free(owner);
+    cluster_resume(cluster, 2);
+}
+
+/* ---- whose word counts --------------------------------------------------------------------------------------------------- */
+
+static atomic_uint followed; /* how often a shard was said to be played by node 0 */
+
+/* "cluster HOST:PORT at HOST:PORT": that is where connections of a shard go from now on. */
+static void note_place(rdl_log_level_t level, const char *line, void *arg)
+{
+    char place[64];
+    const char *at;
+
+    (void)arg;
+    (void)snprintf(place, sizeof place, " at 127.0.0.1:%d", cluster->port[0]);
+    if (level == RDL_LOG_INFO && (at = strstr(line, place)) != NULL && at[strlen(place)] == '\0')
+        atomic_fetch_add(&followed, 1);
+}
+
+/* It goes on answering those who ask who has which slots, and takes itself for the master. */
+Test(cluster, C2_word_of_a_master_that_was_cut_off_is_not_followed)
+{
+    rdl_lock_t *lock;
+
+    start_cluster(&(struct cluster_options){.proxied = true});
+    client = client_open(cluster->uri, OPTIONS(.log = note_place, .log_level = RDL_LOG_INFO));
+    cr_assert_gt(atomic_load(&followed), 0);
+    cluster_isolate(cluster, 0, true);
+    cr_assert(cluster_wait_master(cluster, cluster_first_slot(0), CLUSTER_REPLICA_OF(0), CLUSTER_FAILOVER_BOUND_MS));
+    lock = reentrant(client, name[0].text, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, PATIENT_MS, LEASE_MS, &err));
+    cr_assert_eq(ask(CLUSTER_REPLICA_OF(0), "EXISTS %s", name[0].text), 1);
+    atomic_store(&followed, 0);
+    let_pass_ms(4000); /* in which all who are asked by turns are asked, node 0 among them */
+    cr_assert_eq(atomic_load(&followed), 0);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* ---- work through everything --------------------------------------------------------------------------------------------- */
+
+#define ROUNDS 50
+
+static struct workload *work;
+
+static void goes_on(void)
+{
+    cr_assert(workload_goes_on(work, ROUNDS, CLUSTER_FAILOVER_BOUND_MS));
+}
+
+static void start_work(const struct cluster_options *options)
+{
+    const char *names[SHARDS];
+
+    for (int i = 0; i < SHARDS; i++) {
+        name[i] = cluster_name(cluster_first_slot(i), 0);
+        names[i] = name[i].text;
+    }
+    work = workload_start(&(struct workload_plan){.names = names, .locks = SHARDS, .processes = 3, .threads = 1});
+    start_cluster(options);
+    workload_begin(work, cluster->uri);
+    goes_on();
+}
+
+/* name[i] goes to the i-th next of `masters`. */
+static void move_on(const int *masters, int distance)
+{
+    for (int i = 0; i < SHARDS; i++)
+        cluster_move(cluster, cluster_first_slot(i), masters[(i + distance) % SHARDS]);
+    goes_on();
+}
+
+static void change_places(int replica)
+{
+    unsigned slot = cluster_first_slot(replica % SHARDS) + 1; /* one that no test moves */
+
+    cluster_failover(cluster, replica);
+    cr_assert(cluster_wait_master(cluster, slot, replica, CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+}
+
+Test(cluster, C2_C5_nobody_overlaps_through_moved_slots_and_arranged_failovers)
+{
+    static const int masters[SHARDS] = {0, 1, 2};
+    struct workload_sum sum;
+
+    start_work(NULL);
+    for (int distance = 1; distance <= SHARDS; distance++)
+        move_on(masters, distance);
+    for (int i = 0; i < SHARDS; i++)
+        change_places(CLUSTER_REPLICA_OF(i));
+    sum = workload_stop(work);
+    cr_assert_eq(sum.overlaps, 0);
+    cr_assert_eq(sum.refused, 0);
+    cr_assert_gt(sum.turns, sum.rounds / 10, "%" PRId64 " changes of owner in %" PRId64 " rounds", sum.turns, sum.rounds);
+}
+
+/* A master dies, and its replica takes over; one is stopped until it is replaced; slots go to the new masters; and all change
+ * places again. Writes may be lost, and then nobody may be left in the belief that he was alone. */
+Test(cluster, C2_C5_X1_work_goes_on_through_kills_and_nobody_overlaps_unnoticed)
+{
+    static const int masters[SHARDS] = {3, 4, 2};
+    struct workload_sum sum;
+
+    start_work(NULL);
+    cluster_kill(cluster, 0);
+    cr_assert(cluster_wait_master(cluster, cluster_first_slot(0), 3, CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+    cluster_start_again(cluster, 0);
+    cluster_pause(cluster, 1);
+    cr_assert(cluster_wait_master(cluster, cluster_first_slot(1), 4, CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+    cluster_resume(cluster, 1);
+    cr_assert(cluster_wait_whole(cluster, CLUSTER_FAILOVER_BOUND_MS));
+    move_on(masters, 1);
+    change_places(0);
+    cluster_kill(cluster, 2);
+    cr_assert(cluster_wait_master(cluster, cluster_first_slot(2) + 1, 5, CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+    sum = workload_stop(work);
+    cr_assert_eq(sum.strange, 0, "%" PRId64 " writes were refused, %" PRId64 " to somebody who was told that all is well",
+                 sum.refused, sum.strange);
+    left_behind = true; /* the last node is not there to be asked */
+}
+
+/* Clients reach it, the other nodes do not, and have the replica in its place. What it grants until it gives up is lost. */
+Test(cluster, C2_X1_master_without_the_others_stops_granting_and_nobody_overlaps_unnoticed)
+{
+    struct slot_name other = cluster_name(cluster_first_slot(0), 1);
+    struct workload_sum sum;
+    struct probe *p;
+
+    start_work(&(struct cluster_options){.proxied = true});
+    cluster_isolate(cluster, 0, true);
+    cr_assert(WAIT_UNTIL(!cluster_says_ok(cluster, 0), 2 * CLUSTER_NODE_TIMEOUT_MS + SLACK_MS), "it goes on granting");
+    cr_assert(cluster_wait_master(cluster, cluster_first_slot(0), CLUSTER_REPLICA_OF(0), CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+    p = probe_open(cluster->node[0]);
+    cr_assert_not_null(strstr(probe_ask(p, "SET %s grant NX", other.text)->text, "CLUSTERDOWN"));
+    probe_close(p);
+    cluster_isolate(cluster, 0, false);
+    cr_assert(cluster_wait_whole(cluster, CLUSTER_FAILOVER_BOUND_MS));
+    goes_on();
+    sum = workload_stop(work);
+    cr_assert_eq(sum.strange, 0, "%" PRId64 " writes were refused, %" PRId64 " to somebody who was told that all is well",
+                 sum.refused, sum.strange);
+}

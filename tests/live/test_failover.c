@@ -1,0 +1,436 @@
+/* test_failover.c - locks through failovers of a master with a replica, whoever arranges them: real sentinels, or the nodes of a
+ * real cluster (SCENARIOS.md, C6, C2, C3 and X1).
+ *
+ * The tests are written against `struct topology`; TEST_EACH makes one of each kind out of them. The master of NAME is server 0
+ * in the beginning, server 1 its replica.
+ */
+#include "tests/live/live.h"
+#include "tests/support/cluster.h"
+#include "tests/support/sentinels.h"
+#include "tests/support/workload.h"
+
+#define NAME "job"
+#define LEASE_MS 60000
+
+/* What a failover may take beyond what those need who arrange it. */
+#define HEAL_MS 2000
+
+struct topology {
+    const char *(*start)(void); /* the URI */
+    void (*stop)(void);
+    struct probe *(*look)(int which);
+    void (*kill)(int which);
+    void (*start_again)(int which);
+    void (*pause)(int which);
+    void (*resume)(int which);
+    void (*cut_off)(void);  /* the replica: nothing of what comes now reaches it */
+    void (*failover)(void); /* arranged, when the replica is ready for it */
+    bool (*wait_master)(int which);
+    bool (*wait_synced)(int which); /* as a replica */
+    bool sharded;                   /* messages go by sharded pub/sub */
+};
+
+static const struct topology *topology;
+static const char *uri;
+static rdl_client_t *client;
+static rdl_client_t *rival;
+
+/* ---- sentinels ----------------------------------------------------------------------------------------------------------- */
+
+static struct sentinels *sentinels;
+
+static const char *sentinel_start(void)
+{
+    sentinels = sentinels_start(NULL);
+    return sentinels->uri;
+}
+
+static void sentinel_stop(void)
+{
+    sentinels_stop(sentinels);
+}
+
+static struct probe *sentinel_look(int which)
+{
+    return probe_open(sentinels->data[which]);
+}
+
+static void sentinel_kill(int which)
+{
+    server_kill(sentinels->data[which]);
+}
+
+static void sentinel_start_again(int which)
+{
+    server_start_again(sentinels->data[which]);
+}
+
+static void sentinel_pause(int which)
+{
+    server_pause(sentinels->data[which]);
+}
+
+static void sentinel_resume(int which)
+{
+    server_resume(sentinels->data[which]);
+}
+
+static void sentinel_cut_off(void)
+{
+    sentinels_cut_off(sentinels, 1);
+}
+
+static void sentinel_failover(void)
+{
+    sentinels_failover(sentinels);
+}
+
+static bool sentinel_wait_master(int which)
+{
+    return sentinels_wait_master(sentinels, which, FAILOVER_BOUND_MS);
+}
+
+static bool sentinel_wait_synced(int which)
+{
+    return sentinels_wait_synced(sentinels, which, FAILOVER_BOUND_MS);
+}
+
+static const struct topology by_sentinels = {
+    .start = sentinel_start,
+    .stop = sentinel_stop,
+    .look = sentinel_look,
+    .kill = sentinel_kill,
+    .start_again = sentinel_start_again,
+    .pause = sentinel_pause,
+    .resume = sentinel_resume,
+    .cut_off = sentinel_cut_off,
+    .failover = sentinel_failover,
+    .wait_master = sentinel_wait_master,
+    .wait_synced = sentinel_wait_synced,
+};
+
+/* ---- a cluster ----------------------------------------------------------------------------------------------------------- */
+
+static struct cluster *cluster;
+static int node[2]; /* numbers of the two servers */
+
+static const char *cluster_begin(void)
+{
+    cluster = cluster_start(NULL);
+    node[0] = cluster_master(cluster, cluster_slot(NAME));
+    node[1] = CLUSTER_REPLICA_OF(node[0]);
+    return cluster->uri;
+}
+
+static void cluster_end(void)
+{
+    cluster_stop(cluster);
+}
+
+/* A replica that is not told READONLY knows of nothing. */
+static struct probe *cluster_look(int which)
+{
+    struct probe *p = probe_open(cluster->node[node[which]]);
+
+    (void)probe_text(p, "READONLY");
+    return p;
+}
+
+static void cluster_kill_one(int which)
+{
+    cluster_kill(cluster, node[which]);
+}
+
+static void cluster_start_one_again(int which)
+{
+    cluster_start_again(cluster, node[which]);
+}
+
+static void cluster_pause_one(int which)
+{
+    cluster_pause(cluster, node[which]);
+}
+
+static void cluster_resume_one(int which)
+{
+    cluster_resume(cluster, node[which]);
+}
+
+static void cluster_cut_off_replica(void)
+{
+    cluster_cut_off(cluster, node[1]);
+}
+
+/* The node that was killed has become the replica. */
+static void cluster_change_places(void)
+{
+    cluster_failover(cluster, node[0]);
+}
+
+static bool cluster_wait_for_master(int which)
+{
+    return cluster_wait_master(cluster, cluster_slot(NAME), node[which], CLUSTER_FAILOVER_BOUND_MS);
+}
+
+static bool cluster_wait_synced(int which)
+{
+    (void)which;
+    return cluster_wait_whole(cluster, CLUSTER_FAILOVER_BOUND_MS);
+}
+
+static const struct topology by_cluster = {
+    .start = cluster_begin,
+    .stop = cluster_end,
+    .look = cluster_look,
+    .kill = cluster_kill_one,
+    .start_again = cluster_start_one_again,
+    .pause = cluster_pause_one,
+    .resume = cluster_resume_one,
+    .cut_off = cluster_cut_off_replica,
+    .failover = cluster_change_places,
+    .wait_master = cluster_wait_for_master,
+    .wait_synced = cluster_wait_synced,
+    .sharded = true,
+};
+
+/* ---- both ---------------------------------------------------------------------------------------------------------------- */
+
+static void start(const struct topology *which)
+{
+    topology = which;
+    uri = topology->start();
+}
+
+static void fini(void)
+{
+    client = rdl_client_close(client);
+    rival = rdl_client_close(rival);
+    if (topology != NULL)
+        topology->stop();
+}
+
+TestSuite(sentinel, .fini = fini, .timeout = 120);
+TestSuite(cluster, .fini = fini, .timeout = 120);
+
+#define TEST_EACH(what)                                                                                                     \
+    static void what(void);                                                                                                 \
+    Test(sentinel, what)                                                                                                    \
+    {                                                                                                                       \
+        start(&by_sentinels);                                                                                               \
+        what();                                                                                                             \
+    }                                                                                                                       \
+    Test(cluster, what)                                                                                                     \
+    {                                                                                                                       \
+        start(&by_cluster);                                                                                                 \
+        what();                                                                                                             \
+    }                                                                                                                       \
+    static void what(void)
+
+static int64_t ask(int which, const char *question)
+{
+    struct probe *p = topology->look(which);
+    int64_t answer = probe_int(p, "%s", question);
+
+    probe_close(p);
+    return answer;
+}
+
+/* ---- one master after another -------------------------------------------------------------------------------------------- */
+
+/* The replica has everything; then the master dies. */
+static void kill_master(void)
+{
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS " NAME) == 1, SOON_MS));
+    topology->kill(0);
+    cr_assert(topology->wait_master(1));
+}
+
+/* The master dies, and what it has done since the replica was cut off with it. */
+static void kill_master_alone(void)
+{
+    topology->kill(0);
+    topology->resume(1);
+}
+
+TEST_EACH(C6_hold_that_the_new_master_knows_goes_on)
+{
+    rdl_lock_t *lock;
+
+    client = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err));
+    kill_master();
+    expect(RDL_OK, rdl_try_lock(lock, FAILOVER_BOUND_MS, RDL_LEASE_AUTO, &err));
+    expect(2, rdl_hold_count(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(ask(1, "EXISTS " NAME), 0);
+    rdl_lock_free(lock);
+}
+
+/* Its lease has an end and is never renewed: only looking tells. */
+TEST_EACH(C6_hold_that_the_new_master_does_not_know_is_lost_at_once)
+{
+    rdl_lock_t *lock;
+    struct losses losses;
+
+    client = client_open(uri, NULL);
+    losses_init(&losses);
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    topology->cut_off();
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    kill_master_alone();
+    cr_assert(ask(1, "EXISTS " NAME) == 0, "the replica knows the hold: nothing is shown");
+    cr_assert(topology->wait_master(1));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, HEAL_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* The replica has seen the lock taken, and never saw it given back: the failover revives a hold that nobody has. */
+TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
+{
+    rdl_lock_t *lock, *other;
+
+    client = client_open(uri, NULL);
+    rival = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    other = reentrant(rival, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS " NAME) == 1, SOON_MS));
+    topology->cut_off();
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    kill_master_alone();
+    cr_assert(ask(1, "EXISTS " NAME) == 1, "the replica knows of the release: nothing is shown");
+    cr_assert(topology->wait_master(1));
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS " NAME) == 0, HEAL_MS));
+    expect(RDL_OK, rdl_try_lock(other, SOON_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(other, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
+TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
+{
+    struct actor *waiter = actor_new();
+    struct probe *p;
+    rdl_lock_t *lock;
+    char *channel = channel_of(NAME);
+
+    client = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    p = topology->look(0);
+    foreign_take(p, NAME, 600000);
+    actor_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_subscribers_of(p, topology->sharded, channel) == 1, SOON_MS));
+    probe_close(p);
+    kill_master();
+    p = topology->look(1);
+    cr_assert(WAIT_UNTIL(probe_subscribers_of(p, topology->sharded, channel) == 1, HEAL_MS));
+    cr_assert_eq(foreign_release_by(p, topology->sharded ? "spublish" : "publish", NAME), 1);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    cr_assert_eq(probe_int(p, "HLEN " NAME), 1);
+    probe_close(p);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
+/* Those of semaphores are not in a connection's greeting; and whatever the former master had learnt, this one has not. */
+TEST_EACH(C3_new_master_that_knows_no_script_is_told)
+{
+    rdl_semaphore_t *permits = NULL;
+    struct probe *p;
+
+    client = client_open(uri, NULL);
+    expect(RDL_OK, rdl_semaphore(client, NAME, NULL, &permits, &err));
+    expect(RDL_OK, rdl_semaphore_add_permits(permits, 2, &err));
+    expect(RDL_OK, rdl_semaphore_try_acquire(permits, 1, 0, &err));
+    cr_assert(WAIT_UNTIL(ask(1, "GET " NAME) == 1, SOON_MS));
+    kill_master();
+    p = topology->look(1);
+    (void)probe_text(p, "SCRIPT FLUSH");
+    expect(RDL_OK, rdl_semaphore_try_acquire(permits, 1, FAILOVER_BOUND_MS, &err));
+    expect(RDL_OK, rdl_semaphore_release(permits, 2, &err));
+    cr_assert_eq(probe_int(p, "GET " NAME), 2);
+    probe_close(p);
+    rdl_semaphore_free(permits);
+}
+
+/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up. */
+TEST_EACH(C6_stopped_master_is_left_for_its_successor)
+{
+    struct actor *caller = actor_new();
+    rdl_lock_t *lock;
+    int64_t switched;
+
+    client = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    topology->pause(0);
+    actor_try_lock(caller, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    cr_assert(topology->wait_master(1));
+    switched = now_us();
+    expect_result(RDL_OK, caller, FAILOVER_BOUND_MS);
+    cr_assert_lt(actor_ended_us(caller) - switched, 1000 * HEAL_MS);
+    cr_assert_eq(ask(1, "HLEN " NAME), 1);
+    topology->resume(0);
+    actor_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
+    actor_free(caller);
+    rdl_lock_free(lock);
+}
+
+TEST_EACH(C6_no_call_outlives_its_deadline_while_there_is_no_master)
+{
+    rdl_lock_t *lock;
+    int64_t began;
+
+    client = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    topology->kill(1);
+    topology->kill(0);
+    began = now_ms();
+    cr_assert_lt(rdl_try_lock(lock, 700, LEASE_MS, &err), 0);
+    expect_between(600, now_ms() - began, 700 + SLACK_MS);
+    rdl_lock_free(lock);
+}
+
+/* ---- a workload through failovers ---------------------------------------------------------------------------------------- */
+
+static struct workload *start_work(void)
+{
+    const char *name = NAME;
+
+    return workload_start(&(struct workload_plan){.uri = uri, .names = &name, .locks = 1, .processes = 2, .threads = 2});
+}
+
+TEST_EACH(C6_X1_work_goes_on_through_kill_and_failover_and_nobody_overlaps_unnoticed)
+{
+    struct workload *w = start_work();
+    struct workload_sum sum;
+
+    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    topology->kill(0);
+    cr_assert(topology->wait_master(1));
+    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    topology->start_again(0); /* it is made a replica */
+    cr_assert(topology->wait_synced(0));
+    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    topology->failover();
+    cr_assert(topology->wait_master(0));
+    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    sum = workload_stop(w);
+    cr_assert_eq(sum.strange, 0,
+                 "%" PRId64 " writes were refused, %" PRId64 " of them to somebody who was told that all is well",
+                 sum.refused, sum.strange);
+}

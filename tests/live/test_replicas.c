@@ -1,0 +1,333 @@
+/* test_replicas.c - holds that count only when replicas have them, too (PROTOCOL.md, 8).
+ *
+ * A master with real replicas. What the tests ask: held means that so many confirmed it; what fewer confirm is undone, and the
+ * error says how many did; a renewal that is not confirmed puts nothing off; the answers of several commands in one request are
+ * never mistaken for another's.
+ */
+#include "tests/live/live.h"
+
+#include <stdio.h>
+
+#define NAME "copied"
+#define LEASE_MS 30000
+#define REPLICAS_MAX 2
+
+LIVE_SUITE(replicas, 60);
+
+static struct server *replica[REPLICAS_MAX];
+
+static void open_stage(unsigned replicas, bool proxied, int64_t watchdog_lease_ms)
+{
+    char config[64];
+
+    stage_open(&st, .server.tcp = true, .server.config = "repl-diskless-sync-delay 0", .proxied = proxied,
+               .client = OPTIONS(.watchdog_lease_ms = watchdog_lease_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    (void)snprintf(config, sizeof config, "replicaof 127.0.0.1 %d\nrepl-ping-replica-period 1", server_port(st.server));
+    for (unsigned i = 0; i < replicas; i++)
+        replica[i] = server_start(&(struct server_options){.config = config});
+    (void)probe_ask(st.probe,
+                    "SET sync 1"); /* there is something to confirm, which a replica that is not ready yet does not */
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "WAIT %u 100", replicas) == replicas, 2 * SOON_MS));
+    (void)probe_ask(st.probe, "DEL sync");
+}
+
+static void end_replicas(void)
+{
+    for (unsigned i = 0; i < REPLICAS_MAX; i++) {
+        server_stop(replica[i]);
+        replica[i] = NULL;
+    }
+}
+
+/* The counter of a fenced lock's tokens stays for good. */
+static void forget_tokens(void)
+{
+    (void)probe_ask(st.probe, "DEL redisson_lock_token:{" NAME "}");
+}
+
+#define KINDS 4
+
+static rdl_lock_t *of_kind(int kind, int32_t replicas)
+{
+    rdl_lock_t *(*const make[KINDS])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, fenced,
+                                                                                                  write_end};
+
+    return make[kind](st.client, NAME, LOCK_OPTIONS(.replicas = replicas, .replicas_timeout_ms = 1000));
+}
+
+Test(replicas, hold_is_had_when_as_many_as_wanted_have_it)
+{
+    open_stage(1, false, 0);
+    for (int kind = 0; kind < KINDS; kind++) {
+        rdl_lock_t *lock = of_kind(kind, 1);
+
+        for (int round = 0; round < 10; round++) {
+            expect(RDL_OK, rdl_try_lock(lock, round % 2 * 5000, LEASE_MS, &err));
+            expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+            expect(RDL_OK, rdl_unlock(lock, &err));
+        }
+        rdl_lock_free(lock);
+    }
+    forget_tokens();
+    end_replicas();
+}
+
+Test(replicas, hold_that_too_few_have_is_undone_and_says_how_many)
+{
+    open_stage(1, false, 0);
+    for (int kind = 0; kind < KINDS; kind++) {
+        rdl_lock_t *lock = of_kind(kind, 2);
+
+        expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert(strstr(err.message, "1 of 2 replicas") != NULL, "%s", err.message);
+        expect(0, rdl_is_held(lock, &err));
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, SOON_MS));
+        rdl_lock_free(lock);
+    }
+    forget_tokens();
+    end_replicas();
+}
+
+/* The hold that is there stays, with its count and its time. */
+Test(replicas, nested_take_and_extend_that_too_few_have_leave_the_hold_as_it_was)
+{
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    lock = of_kind(0, 1);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    server_pause(replica[0]);
+    expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 0, 2 * LEASE_MS, &err));
+    cr_assert(strstr(err.message, "0 of 1 replicas") != NULL, "%s", err.message);
+    expect(1, rdl_hold_count(lock, &err));
+    expect(RDL_ENOREPLICAS, rdl_extend(lock, 2 * LEASE_MS, &err));
+    cr_assert_leq(rdl_remaining_ms(lock, &err), LEASE_MS);
+    server_resume(replica[0]);
+    expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(stage_is_clean(&st, SOON_MS));
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+/* The confirmation is asked for in time: the call knows, and does not have to say that it does not. */
+Test(replicas, call_hears_of_missing_replicas_before_its_wait_is_over)
+{
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    lock = of_kind(0, 1);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(replica[0]);
+    expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 800, LEASE_MS, &err));
+    server_resume(replica[0]);
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+/* Others do not stand behind a WAIT. */
+Test(replicas, locks_without_the_option_are_not_held_up)
+{
+    struct actor *waits = actor_new();
+    rdl_lock_t *copied, *plain;
+    int wait;
+
+    open_stage(1, true, 0);
+    copied = of_kind(0, 1);
+    plain = reentrant(st.client, "plain", NULL);
+    expect(RDL_OK, rdl_try_lock(copied, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(copied, &err));
+    wait = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "WAIT");
+    actor_try_lock(waits, copied, 4 * SOON_MS, LEASE_MS);
+    cr_assert(proxy_wait(st.proxy, wait, 1, SOON_MS));
+    for (int i = 0; i < 20; i++) {
+        expect(RDL_OK, rdl_try_lock(plain, SOON_MS, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(plain, &err));
+    }
+    cr_assert_not(actor_idle(waits));
+    proxy_let_go(st.proxy, wait);
+    expect_result(RDL_OK, waits, SOON_MS);
+    actor_unlock(waits, copied);
+    expect_result(RDL_OK, waits, SOON_MS);
+    actor_free(waits);
+    rdl_lock_free(copied);
+    rdl_lock_free(plain);
+    end_replicas();
+}
+
+Test(replicas, asynchronous_takes_are_confirmed_too)
+{
+    struct outcome took = {0}, failed = {0}, unlocked = {0};
+    rdl_owner_t *owner = NULL;
+    rdl_lock_t *lock, *more;
+
+    open_stage(1, false, 0);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    lock = of_kind(0, 1);
+    more = reentrant(st.client, "more", LOCK_OPTIONS(.replicas = 2));
+    expect(RDL_OK, rdl_try_lock_async(lock, owner, 5000, LEASE_MS, outcome_note, &took, NULL, &err));
+    expect(RDL_OK, outcome_wait(&took, SOON_MS));
+    expect(RDL_OK, rdl_try_lock_async(more, owner, 5000, LEASE_MS, outcome_note, &failed, NULL, &err));
+    expect(RDL_ENOREPLICAS, outcome_wait(&failed, SOON_MS));
+    expect(RDL_OK, rdl_unlock_async(lock, owner, outcome_note, &unlocked, NULL, &err));
+    expect(RDL_OK, outcome_wait(&unlocked, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    rdl_lock_free(lock);
+    rdl_lock_free(more);
+    rdl_owner_free(owner);
+    end_replicas();
+}
+
+Test(replicas, waiter_that_is_woken_has_it_confirmed)
+{
+    struct actor *waits = actor_new();
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    lock = of_kind(0, 1);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waits, lock, 4 * SOON_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waits, SOON_MS);
+    actor_unlock(waits, lock);
+    expect_result(RDL_OK, waits, SOON_MS);
+    actor_free(waits);
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+/* PROTOCOL.md, 8: else a promoted replica, which has never heard of them, would give the lock to somebody else. */
+Test(replicas, renewals_that_no_replica_confirms_put_nothing_off)
+{
+    struct losses losses;
+    rdl_lock_t *lock, *plain;
+
+    open_stage(1, false, 3000);
+    losses_init(&losses);
+    lock = of_kind(0, 1);
+    plain = reentrant(st.client, "plain", NULL);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_try_lock(plain, 0, RDL_LEASE_AUTO, &err));
+    let_pass_ms(4000); /* more than the lease: renewals are confirmed */
+    expect(1, rdl_is_held(lock, &err));
+    server_pause(replica[0]);
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    expect(RDL_ELOST, rdl_is_held(lock, &err));
+    expect(1, rdl_is_held(plain, &err)); /* and those who asked for nothing go on */
+    server_resume(replica[0]);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_unlock(plain, &err));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    rdl_lock_free(lock);
+    rdl_lock_free(plain);
+    end_replicas();
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+
+Test(replicas, forgotten_scripts_are_sent_again_and_confirmed)
+{
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    lock = of_kind(0, 1);
+    for (int i = 0; i < 5; i++) {
+        (void)probe_ask(st.probe, "SCRIPT FLUSH");
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+Test(replicas, connection_lost_between_the_two_answers_counts_once)
+{
+    rdl_lock_t *lock;
+
+    open_stage(1, true, 0);
+    lock = of_kind(0, 1);
+    for (size_t at = 0; at <= 4; at += 2) {
+        int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "WAIT", .at = at);
+
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        cr_assert_eq(proxy_acted(st.proxy, cut), 1);
+        expect(1, rdl_hold_count(lock, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        cr_assert_eq(probe_keys(st.probe), 0);
+    }
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+/* Both answers of a call that was given up are passed over. */
+Test(replicas, answers_of_a_call_given_up_are_nobody_elses)
+{
+    rdl_lock_t *lock, *other;
+
+    open_stage(1, true, 0);
+    lock = of_kind(0, 1);
+    other = reentrant(st.client, "other", LOCK_OPTIONS(.replicas = 1));
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    proxy_freeze(st.proxy, PROXY_TO_CLIENT);
+    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, LEASE_MS, &err));
+    proxy_thaw(st.proxy, PROXY_TO_CLIENT);
+    for (int i = 0; i < 5; i++) {
+        expect(RDL_OK, rdl_try_lock(other, 0, LEASE_MS, &err)); /* one that waits would get over it */
+        expect(RDL_OK, rdl_extend(other, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(other, &err));
+    }
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    end_replicas();
+}
+
+/* ---- servers that do not wait -------------------------------------------------------------------------------------------- */
+
+Test(replicas, server_that_forbids_waiting_is_an_error_unless_the_lock_goes_on_without)
+{
+    rdl_lock_t *strict, *lenient;
+
+    open_stage(0, false, 1000);
+    (void)probe_ask(st.probe, "ACL SETUSER default -wait");
+    strict = of_kind(0, 1);
+    expect(RDL_ENOREPLICAS, rdl_try_lock(strict, 0, LEASE_MS, &err));
+    cr_assert(strstr(err.message, "NOPERM") != NULL, "%s", err.message);
+    rdl_lock_free(strict);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    lenient = reentrant(st.client, "lenient", LOCK_OPTIONS(.replicas = 1, .replicas_if_able = true));
+    expect(RDL_OK, rdl_try_lock(lenient, 0, RDL_LEASE_AUTO, &err));
+    let_pass_ms(1500);
+    expect(1, rdl_is_held(lenient, &err));
+    expect(RDL_OK, rdl_unlock(lenient, &err));
+    rdl_lock_free(lenient);
+}
+
+Test(replicas, bad_options_are_refused)
+{
+    static const rdl_lock_options_t bad[] = {
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = -1},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 256},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 1, .replicas_timeout_ms = 1001},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 1, .replicas_timeout_ms = -1},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas_timeout_ms = 10},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas_if_able = true},
+    };
+    rdl_lock_t *lock = NULL;
+
+    stage_open(&st);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, &bad[i], &lock, &err));
+        cr_assert(strstr(err.message, "replicas") != NULL, "%s", err.message);
+    }
+    expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, LOCK_OPTIONS(.replicas = 1), &lock, &err));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_EINVAL,
+           rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.replicas = 1), &lock, &err)); /* one lock, one option */
+    rdl_lock_free(lock);
+}

@@ -1,0 +1,12 @@
+/* check_pools.h - what must hold of semaphores and latches. */
+#ifndef TESTS_SIM_CHECK_POOLS_H
+#define TESTS_SIM_CHECK_POOLS_H
+
+#include "tests/sim/checks.h"
+#include "tests/sim/pools.h"
+
+extern const struct check *const pool_checks[]; /* to begin with */
+
+void check_errand(const struct errand *e); /* it was answered, and is believed */
+
+#endif

@@ -1,0 +1,765 @@
+/* joint.c - random runs of composite locks: several servers, parties that have a client at each, and actors who take
+ * multi-locks over sets of names that overlap, or one red lock.
+ *
+ * The members of a composite are ordinary locks, which plan.c plays with before all checkers. What is claimed here is what
+ * is added: whoever believes to hold a composite excludes all who have a name in common with it; what is free is taken; what
+ * failed or was given back leaves nothing; every call is answered once. An actor believes from the answer until it calls its
+ * unlock, or until its client says otherwise.
+ *
+ * Servers crash and come back, of a red lock's also empty; they stop; parties stop, crash, are cut off and closed. What a
+ * multi-lock holds a server must not forget: there they come back as they were. A red lock's server that comes back empty
+ * does not count before it is old enough, so a world's servers begin old.
+ *
+ * In half of the runs of a red lock in which nothing goes wrong, pauses are longer than the run, and no lease ends by itself: who
+ * waits must be woken.
+ *
+ * Names are few and runs are short, as in plan.c. To add a fault: a function and a row in `faults`.
+ */
+#include "tests/sim/joint.h"
+
+#include "tests/sim/kinds.h"
+#include "tests/sim/mishaps.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/world.h"
+#include "tests/support/counting_alloc.h"
+#include "tests/support/wait.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_PARTIES 3
+#define MOST_ACTORS 3 /* of a party */
+#define MOST_NAMES 3
+#define MOST_LOCKS 3
+#define MOST_FAULTS 5
+#define SPAN_NS (300 * RDL__MS) /* when faults happen */
+#define LONGEST_LEASE_MS 3000
+#define LONGEST_PAUSE_MS 60
+#define UNASKED_PAUSE_MS 200000
+#define SPREAD_ROUNDS 16 /* locks/red.c */
+#define NODE_MS 40
+#define CLOCK_BASE (1000 * RDL__SEC)
+
+/* A composite: of these names, in this order. */
+struct set {
+    unsigned count;
+    unsigned name[MOST_NAMES];
+};
+
+/* Name 1 is in all of them, so that an owner of its client may act in all. */
+static const struct set sets[MOST_LOCKS] = {{2, {1, 0}}, {2, {2, 1}}, {3, {2, 0, 1}}};
+static const char *const names[MOST_NAMES] = {"x", "y", "z"};
+
+struct party {
+    struct process process;
+    rdl_client_t *client[MOST_SERVERS];
+    rdl_lock_t *member[MOST_SERVERS];
+    rdl_lock_t *lock[MOST_LOCKS];
+    bool ending, dead;
+};
+
+struct actor {
+    char name[8];
+    struct party *party;
+    rdl_owner_t *owner; /* NULL: the thread, by blocking verbs */
+    size_t lock;        /* which it holds, or asks for */
+    int64_t count;      /* takes granted, less unlocks called */
+    bool waits;         /* a take is under way that may wait as long as it takes */
+
+    /* of the call under way */
+    struct fibre *waiter;
+    bool starting, answered;
+    unsigned answers;
+    int64_t result;
+};
+
+static struct {
+    rdl_client_options_t options;
+    bool red;
+    bool calm;    /* nothing goes wrong in this run, or any more */
+    bool unasked; /* nobody looks by itself within the run: what is released has to be heard of */
+    unsigned servers;
+    size_t lock_count, party_count, actor_count;
+    struct party parties[MOST_PARTIES];
+    struct actor actors[MOST_PARTIES * MOST_ACTORS];
+    int64_t free_since; /* no name is taken at any server; -1: one is, or nobody waits */
+    int64_t operations;
+} joint;
+
+static bool even_seed; /* so that nothing else is drawn for it */
+static struct counting_alloc memory;
+static rdl_allocator_t hooks;
+
+/* How long until everybody knows what is there, after the last fault. */
+static int64_t find_out_ns(void)
+{
+    return (joint.options.connect_timeout_ms + 2 * joint.options.command_timeout_ms + joint.options.ping_interval_ms +
+            joint.options.reconnect_max_ms) *
+               RDL__MS +
+           4 * net_connect_time() + 4 * net_round_trip();
+}
+
+/* ---- what must hold ------------------------------------------------------------------------------------------------------ */
+
+static unsigned names_of(const struct actor *actor)
+{
+    unsigned mask = 0;
+
+    if (joint.red)
+        return 1;
+    for (unsigned i = 0; i < sets[actor->lock].count; i++)
+        mask |= 1u << sets[actor->lock].name[i];
+    return mask;
+}
+
+static int64_t ask_state(const struct actor *actor)
+{
+    struct process *before = process_enter(&actor->party->process);
+    rdl_lock_t *lock = actor->party->lock[actor->lock];
+    int64_t state = actor->owner != NULL ? rdl_owner_hold_state(actor->owner, lock, NULL) : rdl_hold_state(lock, NULL);
+
+    (void)process_enter(before);
+    return state;
+}
+
+static bool believes(const struct actor *actor)
+{
+    int64_t state;
+
+    if (actor->count <= 0 || actor->party->dead || actor->party->ending)
+        return false;
+    state = ask_state(actor);
+    return state == RDL_HELD || state == RDL_AT_RISK;
+}
+
+static void check_exclusion(void)
+{
+    for (size_t i = 0; i < joint.actor_count; i++) {
+        const struct actor *a = &joint.actors[i];
+
+        if (a->count <= 0)
+            continue;
+        for (size_t k = 0; k < i; k++) {
+            const struct actor *b = &joint.actors[k];
+
+            if (b->count > 0 && (names_of(a) & names_of(b)) != 0 && believes(a) && believes(b))
+                violated("one holder", "%s and %s both believe to hold what they have in common", a->name, b->name);
+        }
+    }
+}
+
+/* How many names the server has as taken. */
+static unsigned taken_at(unsigned server)
+{
+    const struct kind *kind = kind_named("reentrant");
+    unsigned before = server_select(server), taken = 0;
+    const char *field;
+    size_t len;
+
+    for (size_t n = 0; n < MOST_NAMES; n++)
+        taken += kind->holders(server_keys(), names[n], &field, &len) > 0;
+    (void)server_select(before);
+    return taken;
+}
+
+static unsigned taken_at_all(void)
+{
+    unsigned taken = 0;
+
+    for (unsigned n = 0; n < joint.servers; n++)
+        taken += taken_at(n);
+    return taken;
+}
+
+static const struct actor *somebody_waits(void)
+{
+    for (size_t i = 0; i < joint.actor_count; i++)
+        if (joint.actors[i].waits && !joint.actors[i].party->dead && !joint.actors[i].party->ending)
+            return &joint.actors[i];
+    return NULL;
+}
+
+/* A pause, a round, and what else may be on its way. */
+static void check_progress(void)
+{
+    const struct actor *actor = joint.calm ? somebody_waits() : NULL;
+    int64_t pause_ns = joint.unasked ? SPREAD_ROUNDS * net_round_trip() : LONGEST_PAUSE_MS * RDL__MS;
+    int64_t bound = pause_ns + NODE_MS * RDL__MS + 8 * net_round_trip();
+
+    if (actor == NULL || taken_at_all() > 0)
+        joint.free_since = -1;
+    else if (joint.free_since < 0)
+        joint.free_since = world_now();
+    else if (world_now() - joint.free_since > bound)
+        violated("what is free is taken", "%s waits, and nothing has been taken for %.3f ms", actor->name,
+                 (double)(world_now() - joint.free_since) / (double)RDL__MS);
+}
+
+static void on_event(void)
+{
+    check_exclusion();
+    check_progress();
+}
+
+static void check_nothing_left(const char *when)
+{
+    for (unsigned n = 0; n < joint.servers; n++)
+        if (taken_at(n) > 0)
+            violated("nothing is left behind", "%s, server %u has %u names as taken", when, n, taken_at(n));
+}
+
+/* ---- verbs --------------------------------------------------------------------------------------------------------------- */
+
+static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    struct actor *actor = arg;
+
+    (void)lock;
+    if (actor->starting)
+        violated("callbacks never run inside the call", "%s", actor->name);
+    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
+        violated("an error comes with its details", "%s", actor->name);
+    if (++actor->answers > 1)
+        violated("each asynchronous call calls back once", "%s", actor->name);
+    actor->answered = true;
+    actor->result = result;
+    if (actor->waiter != NULL)
+        fibre_wake(actor->waiter, 0);
+}
+
+enum verb { TAKE, RELEASE, EXTEND, IS_LOCKED };
+
+static const char *const verbs[] = {"take", "release", "extend", "is_locked"};
+
+static int64_t call_blocking(const struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    rdl_lock_t *lock = actor->party->lock[actor->lock];
+
+    switch (verb) {
+    case TAKE:
+        return rdl_try_lock(lock, wait_ms, lease_ms, NULL);
+    case RELEASE:
+        return rdl_unlock(lock, NULL);
+    case EXTEND:
+        return rdl_extend(lock, lease_ms, NULL);
+    case IS_LOCKED:
+        break;
+    }
+    return rdl_is_locked(lock, NULL);
+}
+
+static int start(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms, rdl_op_t **ret_op)
+{
+    rdl_lock_t *lock = actor->party->lock[actor->lock];
+
+    switch (verb) {
+    case TAKE:
+        return rdl_try_lock_async(lock, actor->owner, wait_ms, lease_ms, on_answer, actor, ret_op, NULL);
+    case RELEASE:
+        return rdl_unlock_async(lock, actor->owner, on_answer, actor, ret_op, NULL);
+    case EXTEND:
+        return rdl_extend_async(lock, actor->owner, lease_ms, on_answer, actor, ret_op, NULL);
+    case IS_LOCKED:
+        break;
+    }
+    return rdl_is_locked_async(lock, actor->owner, on_answer, actor, ret_op, NULL);
+}
+
+struct cancellation {
+    struct event event;
+    rdl_op_t *op;
+};
+
+static void on_cancellation(struct event *e)
+{
+    rdl_op_cancel(rdl__container(e, struct cancellation, event)->op);
+}
+
+/* cancel_ns: when to cancel it; 0: not at all. */
+static int64_t call_async(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms, int64_t cancel_ns)
+{
+    struct cancellation c = {.op = NULL};
+    int rc;
+
+    actor->answered = false;
+    actor->answers = 0;
+    actor->starting = true;
+    rc = start(actor, verb, wait_ms, lease_ms, &c.op);
+    actor->starting = false;
+    if (rc < 0)
+        return rc;
+    event_init(&c.event, on_cancellation, &actor->party->process);
+    if (cancel_ns > 0)
+        event_at(&c.event, world_now() + cancel_ns);
+    while (!actor->answered) {
+        actor->waiter = fibre_here();
+        fibre_wait(RDL__NEVER);
+        actor->waiter = NULL;
+    }
+    event_off(&c.event);
+    (void)rdl_op_free(c.op);
+    return actor->result;
+}
+
+static int64_t act(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms, int64_t cancel_ns)
+{
+    int64_t result;
+
+    joint.operations++;
+    say("%s calls %s %zu, wait %lld, lease %lld", actor->name, verbs[verb], actor->lock, (long long)wait_ms,
+        (long long)lease_ms);
+    result = actor->owner != NULL ? call_async(actor, verb, wait_ms, lease_ms, cancel_ns)
+                                  : call_blocking(actor, verb, wait_ms, lease_ms);
+    say("%s: %s %zu answers %s", actor->name, verbs[verb], actor->lock, result > 0 ? "yes" : rdl_err_name((int)result));
+    return result;
+}
+
+/* ---- what actors do ------------------------------------------------------------------------------------------------------ */
+
+static bool goes_on(const struct actor *actor)
+{
+    return !actor->party->dead && !actor->party->ending;
+}
+
+static int64_t any_wait(void)
+{
+    static const int64_t longest[] = {0, 10, 200};
+    unsigned which = (unsigned)draw(6);
+
+    return which < 3 ? (int64_t)draw((uint64_t)longest[which] + 1) : RDL_WAIT_FOREVER;
+}
+
+static int64_t any_lease(void)
+{
+    uint64_t which = draw(8);
+
+    switch (joint.unasked ? 7 : which) {
+    case 0:
+        return draw_from(20, 60);
+    case 1:
+    case 2:
+        return draw_from(100, 400);
+    case 3:
+        return draw_from(1000, LONGEST_LEASE_MS);
+    default:
+        return RDL_LEASE_AUTO;
+    }
+}
+
+static bool may_be(int64_t result, bool canceled)
+{
+    static const int codes[] = {RDL_OK, RDL_ETIMEDOUT, RDL_ENOQUORUM, RDL_EUNKNOWN, RDL_ECLOSED, RDL_ECONN, RDL_ELOST};
+
+    if (result == RDL_ECANCELED)
+        return canceled;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (result == codes[i])
+            return true;
+    return false;
+}
+
+static void take(struct actor *actor)
+{
+    int64_t wait_ms = any_wait(), cancel_ns = actor->owner != NULL && chance(1, 6) ? draw_ms(1, 40) : 0, result;
+
+    actor->waits = wait_ms == RDL_WAIT_FOREVER;
+    result = act(actor, TAKE, wait_ms, any_lease(), cancel_ns);
+    actor->waits = false;
+    if (!may_be(result, cancel_ns > 0))
+        violated("a take is granted or refused", "%s answers %s", actor->name, rdl_err_name((int)result));
+    if (result == RDL_OK)
+        actor->count++;
+}
+
+static void release(struct actor *actor)
+{
+    bool sure = joint.calm && believes(actor);
+    int64_t left_ms = 0, result;
+
+    if (sure && actor->owner == NULL)
+        left_ms = rdl_remaining_ms(actor->party->lock[actor->lock], NULL);
+    actor->count--;
+    result = act(actor, RELEASE, 0, 0, 0);
+    if (sure && left_ms > 50 && result != RDL_OK)
+        violated("what is held can be given back", "%s answers %s", actor->name, rdl_err_name((int)result));
+}
+
+static void use(struct actor *actor)
+{
+    fibre_sleep(chance(1, 8) ? draw_ms(0, 200) : draw_ms(0, 15));
+    switch (goes_on(actor) ? draw(8) : 7) {
+    case 0:
+        (void)act(actor, EXTEND, 0, draw_from(1, 500), 0);
+        break;
+    case 1:
+        take(actor);
+        break;
+    case 2:
+        (void)act(actor, IS_LOCKED, 0, 0, 0);
+        break;
+    default:
+        break;
+    }
+    while (goes_on(actor) && actor->count > 0)
+        release(actor);
+}
+
+static void play_actor(void *arg)
+{
+    struct actor *actor = arg;
+    size_t steps = 2 + draw(5);
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        fibre_sleep(chance(1, 8) ? draw_ms(0, 100) : draw_ms(0, 8));
+        if (!goes_on(actor))
+            break;
+        actor->lock = draw(joint.lock_count);
+        take(actor);
+        if (actor->count > 0)
+            use(actor);
+    }
+    actor->count = 0;
+    actor->owner = rdl_owner_free(actor->owner);
+}
+
+/* ---- parties ------------------------------------------------------------------------------------------------------------- */
+
+static void must(int rc, const rdl_err_t *err)
+{
+    if (rc < 0)
+        die("sim: %s", err->message);
+}
+
+static void open_clients(struct party *party)
+{
+    rdl_err_t err = {0};
+
+    for (unsigned n = 0; n < joint.servers; n++) {
+        char uri[32];
+
+        (void)snprintf(uri, sizeof uri, "unix:/simulated%u", n);
+        must(rdl_client_open(uri, &joint.options, &party->client[n], &err), &err);
+    }
+}
+
+static void make_multis(struct party *party)
+{
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
+    rdl_err_t err = {0};
+
+    options.retry = (rdl_retry_t){.kind = RDL_RETRY_RANDOM, .min_ms = LONGEST_PAUSE_MS / 2, .max_ms = LONGEST_PAUSE_MS};
+    for (unsigned i = 0; i < MOST_NAMES; i++)
+        must(rdl_reentrant_lock(party->client[i % joint.servers], names[i], NULL, &party->member[i], &err), &err);
+    for (size_t k = 0; k < joint.lock_count; k++) {
+        rdl_lock_t *of[MOST_NAMES];
+
+        for (unsigned i = 0; i < sets[k].count; i++)
+            of[i] = party->member[sets[k].name[i]];
+        must(rdl_multi_lock(of, sets[k].count, &options, &party->lock[k], &err), &err);
+    }
+}
+
+static void make_red(struct party *party)
+{
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
+    rdl_err_t err = {0};
+
+    options.retry = (rdl_retry_t){.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 5, .max_ms = LONGEST_PAUSE_MS};
+    if (joint.unasked)
+        options.retry = (rdl_retry_t){.kind = RDL_RETRY_FIXED, .min_ms = UNASKED_PAUSE_MS, .max_ms = UNASKED_PAUSE_MS};
+    options.node_timeout_ms = NODE_MS;
+    options.min_uptime_ms = LONGEST_LEASE_MS;
+    for (unsigned n = 0; n < joint.servers; n++)
+        must(rdl_reentrant_lock(party->client[n], names[0], NULL, &party->member[n], &err), &err);
+    must(rdl_red_lock(party->member, joint.servers, &options, &party->lock[0], &err), &err);
+}
+
+static void free_locks(struct party *party)
+{
+    for (size_t k = 0; k < MOST_LOCKS; k++)
+        party->lock[k] = rdl_lock_free(party->lock[k]);
+    for (size_t n = 0; n < MOST_SERVERS; n++)
+        party->member[n] = rdl_lock_free(party->member[n]);
+}
+
+static void close_party(void *arg)
+{
+    struct party *party = arg;
+    unsigned first = (unsigned)draw(joint.servers);
+
+    say("%s closes", party->process.name);
+    party->ending = true;
+    for (unsigned i = 0; i < joint.servers; i++) {
+        rdl_client_t **client = &party->client[(first + i) % joint.servers];
+
+        if (rdl_client_close(*client) != NULL)
+            violated("a client can be closed", "rdl_client_close refuses");
+        *client = NULL;
+    }
+}
+
+static struct actor *actor_join(struct party *party, bool blocking)
+{
+    struct actor *actor = &joint.actors[joint.actor_count++];
+    rdl_err_t err = {0};
+
+    (void)snprintf(actor->name, sizeof actor->name, "a%u", (unsigned)joint.actor_count);
+    actor->party = party;
+    if (!blocking)
+        must(rdl_owner_new(party->client[joint.red ? draw(joint.servers) : 1 % joint.servers], &actor->owner, &err), &err);
+    return actor;
+}
+
+static void play_party(void *arg)
+{
+    struct party *party = arg;
+    struct fibre *fibres[MOST_ACTORS];
+    size_t count = 1 + draw(MOST_ACTORS);
+
+    open_clients(party);
+    if (joint.red)
+        make_red(party);
+    else
+        make_multis(party);
+    for (size_t i = 0; i < count; i++) /* all fibres are one thread to the library: only one of a party may act as itself */
+        fibres[i] = fibre_start(&party->process, play_actor, actor_join(party, i == 0 && chance(1, 2)));
+    for (size_t i = 0; i < count; i++)
+        fibre_join(fibres[i]);
+}
+
+/* ---- faults -------------------------------------------------------------------------------------------------------------- */
+
+static struct party *any_party(void)
+{
+    struct party *party = &joint.parties[draw(joint.party_count)];
+
+    return party->dead || party->ending || party->process.stopped || party->lock[0] == NULL ? NULL : party;
+}
+
+static void hold_up(void)
+{
+    struct conn *conn = net_any(NULL);
+    int64_t ns;
+
+    if (conn == NULL)
+        return;
+    ns = draw_ms(1, 150);
+    net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
+}
+
+static void cut_off(void)
+{
+    struct party *party = any_party();
+
+    if (party != NULL)
+        net_partition(&party->process, world_now() + draw_ms(1, 200));
+}
+
+static void stop_party(void)
+{
+    struct party *party = any_party();
+
+    if (party == NULL)
+        return;
+    process_stop(&party->process);
+    fibre_sleep(draw_ms(1, 400));
+    if (party->process.stopped && !party->dead)
+        process_go(&party->process);
+}
+
+static void crash_party(void)
+{
+    struct party *party = any_party();
+
+    if (party == NULL)
+        return;
+    say("%s crashes", party->process.name);
+    party->dead = true;
+    net_bury(&party->process);
+    process_stop(&party->process);
+}
+
+static void close_some_party(void)
+{
+    struct party *party = any_party();
+
+    if (party != NULL)
+        fibre_join(fibre_start(&party->process, close_party, party));
+}
+
+static void crash_server(void)
+{
+    unsigned n = (unsigned)draw(joint.servers), before = server_select(n);
+    bool was_up = server_up();
+
+    if (was_up)
+        server_crash();
+    (void)server_select(before);
+    if (!was_up)
+        return;
+    fibre_sleep(draw_ms(0, 100));
+    before = server_select(n);
+    server_restart(joint.red && chance(2, 3));
+    (void)server_select(before);
+}
+
+static void stop_server(void)
+{
+    unsigned n = (unsigned)draw(joint.servers), before = server_select(n);
+    struct process *process = server_up() ? server_process() : NULL;
+
+    (void)server_select(before);
+    if (process == NULL)
+        return;
+    process_stop(process);
+    fibre_sleep(draw_ms(1, 300));
+    process_go(process);
+}
+
+static void flush_scripts(void)
+{
+    unsigned before = server_select((unsigned)draw(joint.servers));
+
+    server_flush_scripts();
+    (void)server_select(before);
+}
+
+static const struct fault faults[] = {
+    {fault_cut, 6},   {fault_cut_after, 10}, {hold_up, 6},      {cut_off, 4},     {stop_party, 5},
+    {crash_party, 2}, {close_some_party, 2}, {crash_server, 8}, {stop_server, 5}, {flush_scripts, 2},
+};
+
+static void one_fault(void *arg)
+{
+    (void)arg;
+    fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------------- */
+
+static void draw_options(void)
+{
+    if (hooks.alloc == NULL)
+        hooks = counting_alloc_init(&memory);
+    joint.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
+    joint.options.lazy = true;
+    joint.options.connect_timeout_ms = 200;
+    joint.options.command_timeout_ms = draw_from(70, 140);
+    joint.options.outage_timeout_ms = 2000;
+    joint.options.watchdog_lease_ms = draw_from(100, 300);
+    joint.options.close_timeout_ms = 50;
+    joint.options.reconnect_min_ms = 1;
+    joint.options.reconnect_max_ms = draw_from(2, 20);
+    joint.options.ping_interval_ms = 100;
+    joint.options.connections = 1;
+    joint.options.allocator = &hooks;
+}
+
+static void draw_world(void)
+{
+    static const int64_t delays_us[] = {100, 500, 2000};
+    int64_t delay_ns = delays_us[draw(3)] * RDL__US;
+    struct net_config config = {
+        .delay_ns = delay_ns,
+        .jitter_ns = delay_ns,
+        .late_of_16 = 6,
+        .lost_of_4 = 1,
+        .late_ns = draw_ms(1, 1000),
+        .room = 1 << 20,
+    };
+    const struct server_traits traits = {.old = false};
+
+    memset(&joint, 0, sizeof joint);
+    joint.free_since = -1;
+    joint.red = chance(1, 2);
+    joint.servers = joint.red ? 3 + 2 * (unsigned)draw(2) : 1 + (unsigned)draw(3);
+    joint.lock_count = joint.red ? 1 : MOST_LOCKS;
+    joint.party_count = 1 + draw(MOST_PARTIES);
+    for (unsigned n = joint.servers; n-- > 0;) {
+        (void)server_select(n);
+        server_begin(&traits, draw_from(0, 4000));
+    }
+    net_begin(&config);
+    draw_options();
+    for (size_t i = 0; i < joint.party_count; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "P%u", (unsigned)i % 9 + 1);
+        process_init(&joint.parties[i].process, name, CLOCK_BASE, draw_from(0, 4000));
+    }
+}
+
+static bool some_died(void)
+{
+    for (size_t i = 0; i < joint.party_count; i++)
+        if (joint.parties[i].dead || joint.parties[i].ending)
+            return true;
+    return false;
+}
+
+/* Parties that crashed come to their ends without any server. */
+static void close_all(struct fibre **fibres)
+{
+    for (size_t i = 0; i < joint.party_count; i++) {
+        struct party *party = &joint.parties[i];
+
+        if (party->dead)
+            process_go(&party->process);
+        if (!party->ending)
+            fibre_join(fibre_start(&party->process, close_party, party));
+        if (party->dead)
+            fibre_join(fibres[i]);
+        (void)process_enter(&party->process);
+        free_locks(party);
+        (void)process_enter(NULL);
+    }
+}
+
+static void play(void *arg)
+{
+    struct fibre *party_fibres[MOST_PARTIES], *fault_fibres[MOST_FAULTS];
+    size_t fault_count = chance(1, 4) ? 0 : 1 + draw(MOST_FAULTS);
+
+    (void)arg;
+    draw_world();
+    joint.calm = fault_count == 0;
+    joint.unasked = joint.calm && joint.red && even_seed;
+    world_on_event(on_event);
+    for (size_t i = 0; i < joint.party_count; i++)
+        party_fibres[i] = fibre_start(&joint.parties[i].process, play_party, &joint.parties[i]);
+    for (size_t i = 0; i < fault_count; i++)
+        fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
+    for (size_t i = 0; i < fault_count; i++)
+        fibre_join(fault_fibres[i]);
+    for (size_t i = 0; i < joint.party_count; i++)
+        if (!joint.parties[i].dead)
+            fibre_join(party_fibres[i]);
+    fibre_sleep(fault_count == 0 ? 100 * RDL__MS : find_out_ns());
+    if (!some_died())
+        check_nothing_left("when all have gone");
+    close_all(party_fibres);
+    fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS * 102 / 100);
+    check_nothing_left("when all leases are over");
+    if (counting_alloc_blocks(&memory) != 0)
+        violated("nothing is left behind", "closed clients keep %lld blocks of memory",
+                 (long long)counting_alloc_blocks(&memory));
+}
+
+struct outcome joint_run(uint64_t seed)
+{
+    struct outcome outcome;
+
+    even_seed = seed % 2 == 0;
+    world_begin(seed);
+    world_limit(600 * RDL__SEC);
+    outcome.over = world_play(play, NULL);
+    outcome.broken = world_violation();
+    outcome.operations = joint.operations;
+    outcome.events = world_events();
+    world_on_event(NULL);
+    server_end();
+    net_end();
+    world_end();
+    return outcome;
+}

@@ -1,0 +1,32 @@
+/* play.h - what a random run is about: what there is, who plays with it, and what must hold then. All the rest of a run (the
+ * world, the apps, the faults, the ending) is plan.c's. To add one: a file like plan_pools.c, and a word in sim.c.
+ */
+#ifndef TESTS_SIM_PLAY_H
+#define TESTS_SIM_PLAY_H
+
+#include "tests/sim/cast.h"
+#include "tests/sim/checks.h"
+
+struct play {
+    const struct check *const *checks;
+    void (*draw)(void);               /* what there is; once the world is there */
+    struct fibre *(*stranger)(void);  /* somebody who does not use the library, or NULL */
+    void (*act)(struct actor *actor); /* all that the actor does, to its leaving */
+    bool counts_undone;               /* its checks at rest want every undo to have been carried out */
+};
+
+extern const struct play lock_play; /* plan.c */
+extern const struct play pool_play; /* plan_pools.c */
+
+bool goes_on(const struct actor *actor);
+
+/* Cancels the actor's calls from outside, at some moment of the next ms. */
+struct cancellation {
+    struct event event;
+    struct actor *actor;
+};
+
+void cancellation_begin(struct cancellation *c, struct actor *actor);
+void cancellation_end(struct cancellation *c);
+
+#endif

@@ -1,0 +1,148 @@
+/* pools.h - semaphores and latches: what actors do with them, and what they may believe then.
+ *
+ * A pool is a name under which something is counted: permits that are numbers, permits with leases, or a latch's count. A guest
+ * is an actor with its handles. An errand is one verb of a guest's, from its call to its answer. Apps, actors and the faults that
+ * befall them are those of the locks (cast.h).
+ *
+ * What is free at the end follows from the errands: what there is, less what was taken. A verb that ended without an answer is
+ * undone or goes on, so it counts as if it had been answered so; only of an app that is gone nobody knows, and then both are
+ * allowed (doubt).
+ */
+#ifndef TESTS_SIM_POOLS_H
+#define TESTS_SIM_POOLS_H
+
+#include "tests/sim/cast.h"
+#include "tests/sim/line.h"
+
+#define MOST_POOLS 2
+#define MOST_WISH 3
+#define MOST_HELD 24
+
+enum pool_verb {
+    POOL_ACQUIRE,
+    POOL_GIVE,
+    POOL_DRAIN,
+    POOL_ADD,
+    POOL_SET, /* what there is; again */
+    POOL_EXTEND,
+    POOL_LOOK,
+    POOL_COUNT_DOWN,
+    POOL_AWAIT,
+    POOL_VERBS,
+};
+
+struct errand;
+struct guest;
+
+/* A kind of pool is a row in pools.c. */
+struct pool_kind {
+    const char *name;
+    bool leased;      /* its permits have ids and leases */
+    bool counts_down; /* it is a latch */
+    unsigned verbs;   /* that it has, a bit each */
+    void (*make)(struct guest *guest, size_t pool);
+    void (*unmake)(struct guest *guest, size_t pool);
+    int64_t (*call)(struct errand *e, rdl_err_t *err);
+    int (*start)(struct errand *e, rdl_err_t *err);
+};
+
+extern const struct pool_kind pool_kinds[];
+extern const size_t pool_kind_count;
+
+struct pool {
+    char text[32];
+    const struct pool_kind *kind;
+    bool fair;
+    int64_t total;             /* permits that there are, added ones from the call; or the latch's first count */
+    int64_t out;               /* of those that are numbers: taken by answers, less given back by calls */
+    int64_t downs;             /* calls to count down */
+    int64_t doubt[MOST_APPS];  /* of all this, what was called by each app and not answered for certain; */
+    int64_t drains[MOST_APPS]; /* and its drains of that kind, each of which takes what there is when it comes */
+
+    /* the checkers' */
+    int64_t seen_at;                   /* what follows, as of which of the server's commands */
+    int64_t free, taken;               /* as the keyspace shows */
+    int64_t free_since[MOST_WISH + 1]; /* so many, at the least; -1: they are not. [0]: the latch is open */
+    const struct app *first;           /* in the queue of a fair one; NULL: nobody */
+    int64_t first_since;
+    int64_t left_at[MOST_APPS];    /* when somebody of that app last ceased to wait */
+    int64_t idle_since[MOST_APPS]; /* nobody of it waits; -1: somebody does */
+    struct line line;
+    char granted[16][FIELD_SIZE]; /* the requests that were granted last */
+    unsigned granted_count;
+};
+
+union pool_handle {
+    rdl_semaphore_t *plain;
+    rdl_permit_semaphore_t *leased;
+    rdl_latch_t *latch;
+};
+
+struct held {
+    rdl_permit_t permit;
+    int64_t until; /* it is believed in, by the app's clock */
+};
+
+/* What a guest believes to have of one pool. */
+struct stake {
+    int64_t count; /* permits that are numbers */
+    struct held held[MOST_HELD];
+    size_t held_count;
+};
+
+struct guest {
+    struct actor *actor;
+    union pool_handle handles[MOST_POOLS];
+    struct stake stakes[MOST_POOLS];
+};
+
+struct errand {
+    struct rdl__link link; /* among those under way */
+    struct guest *guest;
+    size_t pool;
+    enum pool_verb verb;
+    int64_t amount; /* of permits */
+    int64_t wait_ms;
+    int64_t lease_ms;
+    rdl_permit_t permits[MOST_WISH]; /* taken, to be given back, or to be extended */
+    int64_t called, deadline;        /* as of deeds */
+    bool sure;                       /* the permits are sound, and will be when the server sees the call */
+    bool canceled;
+    bool starting;
+    bool done;
+    int64_t result;
+    rdl_op_t *op;
+};
+
+struct lobby {
+    struct pool pools[MOST_POOLS];
+    size_t pool_count;
+    struct guest guests[MOST_ACTORS]; /* as the cast's actors */
+    struct rdl__link errands;         /* under way */
+};
+
+extern struct lobby lobby;
+
+void lobby_open(void); /* empty, in a cast that has begun */
+struct pool *pool_add(const char *text, const struct pool_kind *kind, bool fair, int64_t total);
+
+struct guest *guest_join(struct actor *actor);
+void guest_leave(struct guest *guest);
+
+/* Those it believes in still, or, of numbers, has. */
+int64_t guest_has(const struct guest *guest, size_t pool);
+
+/* Do it and wait for the answer. In a fibre of the guest's app. Of permits with leases the first `amount` of the guest's are
+ * given back, or one is extended. */
+int64_t run_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms, int64_t lease_ms);
+
+/* Begin it, asynchronously. */
+struct errand *begin_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
+                            int64_t lease_ms);
+int64_t end_errand(struct errand *e); /* wait for its answer, and free it */
+void cancel_errand(struct errand *e);
+
+bool errand_waits(const struct errand *e); /* it is of the kind that may wait */
+bool errand_canceled(const struct errand *e);
+
+#endif

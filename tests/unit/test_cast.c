@@ -1,0 +1,222 @@
+/* test_cast.c - which part a server of a cluster plays, from one answer to the next. */
+#include "core/io/cast.h"
+#include "tests/support/counting_alloc.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct counting_alloc counting;
+static struct rdl__mem mem;
+static struct rdl__cast cast;
+static struct rdl__parts parts;
+static unsigned most; /* parts that there can be */
+
+static bool one_more(struct rdl__parts *p)
+{
+    if (p->count == most)
+        return false;
+    p->count++;
+    return true;
+}
+
+static void set_up(void)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+
+    rdl__mem_init(&mem, &hooks);
+    rdl__cast_init(&cast, &mem);
+    parts = (struct rdl__parts){.count = 1, .more = one_more};
+    most = RDL__PARTS_MAX;
+}
+
+static void tear_down(void)
+{
+    rdl__cast_done(&cast);
+    cr_assert_eq(counting_alloc_blocks(&counting), 0);
+    counting_alloc_done(&counting);
+}
+
+TestSuite(cast, .init = set_up, .fini = tear_down, .timeout = 30);
+
+#define TEXT(s) (&(struct rdl__reply){.type = RDL__REPLY_STRING, .str = (s), .len = strlen(s)})
+#define NUMBER(n) (&(struct rdl__reply){.type = RDL__REPLY_INT, .integer = (n)})
+#define LIST(...)                                                                                                           \
+    (&(struct rdl__reply){.type = RDL__REPLY_ARRAY,                                                                         \
+                          .len = sizeof((struct rdl__reply *[]){__VA_ARGS__}) / sizeof(void *),                             \
+                          .elem = (struct rdl__reply *[]){__VA_ARGS__}})
+#define SERVER(id, port) LIST(TEXT("h"), NUMBER(port), TEXT(id))
+
+/* What follows on the last answer. */
+static bool hear(const struct rdl__reply *slots)
+{
+    struct rdl__cast fresh;
+    bool ok;
+
+    rdl__cast_init(&fresh, &mem);
+    ok = rdl__cast_read(&fresh, &cast, slots, "asked", &parts);
+    if (!ok) {
+        rdl__cast_done(&fresh);
+        return false;
+    }
+    rdl__cast_done(&cast);
+    cast = fresh;
+    return true;
+}
+
+static void expect(const char *id, unsigned part, bool master, int port)
+{
+    const struct rdl__player *p = rdl__cast_by_id(&cast, id);
+
+    cr_assert_not_null(p, "%s", id);
+    cr_assert_eq(p->part, part, "%s plays %u", id, p->part);
+    cr_assert_eq(p->master, master, "%s", id);
+    cr_assert_eq(p->at.port, port, "%s", id);
+}
+
+static unsigned invite(const char *host, int port)
+{
+    struct rdl__place at = {.port = port};
+    struct rdl__cast fresh;
+    unsigned part;
+
+    strcpy(at.host, host);
+    rdl__cast_init(&fresh, &mem);
+    cr_assert(rdl__cast_invite(&fresh, &cast, &at, &parts, &part));
+    rdl__cast_done(&cast);
+    cast = fresh;
+    return part;
+}
+
+/* a and its replica ra, b and rb */
+static void hear_of_two(void)
+{
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("ra", 11)),
+                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2), SERVER("rb", 12)))));
+}
+
+Test(cast, masters_have_a_part_each_and_replicas_their_masters)
+{
+    hear_of_two();
+    expect("a", 0, true, 1);
+    expect("ra", 0, false, 11);
+    expect("b", 1, true, 2);
+    expect("rb", 1, false, 12);
+    cr_assert_eq(parts.count, 2);
+    cr_assert_str_eq(rdl__cast_at(&cast, "h", 12)->id, "rb");
+    cr_assert_null(rdl__cast_at(&cast, "h", 3));
+    cr_assert_null(rdl__cast_at(&cast, "g", 12));
+}
+
+Test(cast, replica_that_takes_over_plays_the_part_on)
+{
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("b", 2), SERVER("rb", 12)),
+                        LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11), SERVER("a", 1)))));
+    expect("ra", 0, true, 11);
+    expect("a", 0, false, 1);
+    expect("b", 1, true, 2);
+    cr_assert_eq(parts.count, 2);
+}
+
+/* Whoever were taken for strangers would have the parts in the order of the answer. */
+Test(cast, replicas_that_take_over_at_once_play_the_parts_of_their_own_masters_on)
+{
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("rb", 12)), LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11)))));
+    expect("ra", 0, true, 11);
+    expect("rb", 1, true, 12);
+    cr_assert_eq(parts.count, 2);
+}
+
+Test(cast, server_that_has_moved_plays_its_part_at_its_new_place)
+{
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("b", 7)))));
+    expect("b", 1, true, 7);
+}
+
+Test(cast, master_keeps_its_part_when_its_replica_becomes_another_one)
+{
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("ra", 11)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
+                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    expect("a", 0, true, 1);
+    expect("b", 1, true, 2);
+    expect("ra", 2, true, 11);
+}
+
+Test(cast, stranger_plays_what_nobody_plays_any_more)
+{
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("c", 3)), LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    expect("c", 0, true, 3);
+    expect("b", 1, true, 2);
+    cr_assert_eq(parts.count, 2);
+}
+
+Test(cast, guest_keeps_its_part_until_it_is_a_master_and_then)
+{
+    hear_of_two();
+    cr_assert_eq(invite("h", 3), 2);
+    cr_assert_eq(rdl__cast_at(&cast, "h", 3)->part, 2);
+    hear_of_two();
+    cr_assert_not_null(rdl__cast_at(&cast, "h", 3), "a guest is not forgotten while it has no slots");
+    cr_assert_eq(rdl__cast_at(&cast, "h", 3)->part, 2);
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(98), SERVER("a", 1)), LIST(NUMBER(99), NUMBER(99), SERVER("c", 3)),
+                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    expect("c", 2, true, 3);
+    cr_assert_eq(cast.count, 3);
+    cr_assert_eq(parts.count, 3);
+}
+
+/* What was to be moved there was given up. */
+Test(cast, guest_that_nothing_names_for_long_is_one_no_more)
+{
+    hear_of_two();
+    (void)invite("h", 3);
+    for (int i = 0; i < RDL__GUEST_MAPS; i++)
+        hear_of_two();
+    cr_assert_not_null(rdl__cast_at(&cast, "h", 3));
+    hear_of_two();
+    cr_assert_null(rdl__cast_at(&cast, "h", 3));
+}
+
+Test(cast, guest_that_follows_a_master_is_one_no_more)
+{
+    hear_of_two();
+    (void)invite("h", 3);
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("c", 3)),
+                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    expect("c", rdl__cast_by_id(&cast, "a")->part, false, 3);
+    cr_assert_eq(cast.count, 3);
+}
+
+Test(cast, server_that_does_not_say_where_it_is_is_known_by_a_port_of_its_own)
+{
+    hear_of_two();
+    cr_assert_str_eq(rdl__cast_at(&cast, "", 2)->id, "b");
+    cr_assert_null(rdl__cast_at(&cast, "", 3));
+    (void)invite("elsewhere", 2);
+    cr_assert_null(rdl__cast_at(&cast, "", 2));
+}
+
+Test(cast, empty_host_is_that_of_whoever_was_asked)
+{
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(16383), LIST(TEXT(""), NUMBER(1), TEXT("a"))))));
+    cr_assert_not_null(rdl__cast_at(&cast, "asked", 1));
+}
+
+Test(cast, what_is_no_map_or_has_no_room_changes_nothing)
+{
+    hear_of_two();
+    cr_assert(!hear(LIST(TEXT("x"))));
+    cr_assert(!hear(TEXT("x")));
+    cr_assert(!hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)), LIST(NUMBER(0), NUMBER(16384), SERVER("b", 2)))));
+    most = 2;
+    cr_assert(!hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("a", 1)), LIST(NUMBER(10), NUMBER(99), SERVER("b", 2)),
+                         LIST(NUMBER(100), NUMBER(16383), SERVER("c", 3)))));
+    counting_alloc_fail_at(&counting, 1);
+    cr_assert(!hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)))));
+    expect("a", 0, true, 1);
+    expect("b", 1, true, 2);
+}

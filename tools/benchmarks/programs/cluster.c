@@ -1,0 +1,125 @@
+/* cluster.c - the reentrant lock on a cluster of the program's own: three masters, which share its core. Their replicas are
+ * killed before anything is measured: what they do would be measured as well, and a single server has none. Plain hiredis is
+ * told which of them has the lock's slot. */
+#include "tests/support/cluster.h"
+#include "tools/benchmarks/programs/kind.h"
+#include "tools/benchmarks/programs/ours.h"
+
+#include <stdlib.h>
+
+struct common {
+    const struct run *run;
+    struct cluster *cluster;
+    void *ours; /* ours_ops' own */
+};
+
+static struct common *start_masters(const struct run *run)
+{
+    static const struct cluster_options options = {.patient = true}; /* nodes say little to each other */
+    struct common *common = allocate(1, sizeof *common);
+
+    common->run = run;
+    common->cluster = cluster_start(&options);
+    for (int i = 0; i < CLUSTER_MASTERS; i++)
+        cluster_kill(common->cluster, CLUSTER_REPLICA_OF(i));
+    return common;
+}
+
+static void stop_masters(void *arg)
+{
+    struct common *common = arg;
+
+    cluster_stop(common->cluster);
+    free(common);
+}
+
+static void *start(const struct run *run, const char *server)
+{
+    struct common *common = start_masters(run);
+    struct run single = *run;
+
+    (void)server;
+    single.kind = "redlatch";
+    common->ours = ours_ops.start(&single, common->cluster->uri);
+    return common;
+}
+
+static void stop(void *arg)
+{
+    struct common *common = arg;
+
+    ours_ops.stop(common->ours);
+    stop_masters(common);
+}
+
+static void *join(void *arg, const char *name)
+{
+    const struct common *common = arg;
+
+    return ours_ops.join(common->ours, name);
+}
+
+const struct kind_ops our_cluster_ops = {
+    .start = start,
+    .stop = stop,
+    .join = join,
+    .part = ours_part,
+    .take = ours_take,
+    .release = ours_release,
+};
+
+/* ---- hiredis ----------------------------------------------------------------------------------------------------------- */
+
+struct party {
+    void *common; /* plain_ops' own, like the next */
+    void *party;
+};
+
+static void *plain_start(const struct run *run, const char *server)
+{
+    (void)server;
+    return start_masters(run);
+}
+
+static void *plain_join(void *arg, const char *name)
+{
+    const struct common *common = arg;
+    struct party *party = allocate(1, sizeof *party);
+    int master = cluster_master(common->cluster, cluster_slot(name));
+
+    party->common = plain_ops.start(common->run, format("redis://127.0.0.1:%d", common->cluster->port[master]));
+    party->party = plain_ops.join(party->common, name);
+    return party;
+}
+
+static void plain_part(void *arg)
+{
+    struct party *party = arg;
+
+    plain_ops.part(party->party);
+    plain_ops.stop(party->common);
+    free(party);
+}
+
+static void plain_take(void *arg)
+{
+    const struct party *party = arg;
+
+    plain_ops.take(party->party);
+}
+
+static void plain_release(void *arg)
+{
+    const struct party *party = arg;
+
+    plain_ops.release(party->party);
+}
+
+const struct kind_ops plain_cluster_ops = {
+    .start = plain_start,
+    .stop = stop_masters,
+    .join = plain_join,
+    .part = plain_part,
+    .take = plain_take,
+    .release = plain_release,
+};
