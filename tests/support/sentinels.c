@@ -235,16 +235,29 @@ static bool may_fail_over(const struct sentinels *s)
     return true;
 }
 
+/* It may begin a failover and give it up, because it has not looked at the replica for a moment (the head of this file): then it is
+ * asked again. One answer says both whether it is at it and who is master, so that none is begun after one that has ended. */
+static bool has_failed_over(const struct sentinels *s, int64_t from_port)
+{
+    const struct reply *r = probe_ask(s->probe[0], "SENTINEL MASTER " SENTINEL_MASTER);
+
+    if (strtoll(field_in(r, "port"), NULL, 10) != from_port)
+        return true;
+    if (strstr(field_in(r, "flags"), "failover_in_progress") == NULL)
+        (void)probe_ask(s->probe[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
+    return false;
+}
+
 /* A sentinel that still sees the replica as a master which has just come back would make it a replica again. */
 void sentinels_failover(const struct sentinels *s)
 {
-    const struct reply *r;
+    int64_t from_port;
 
     if (!WAIT_UNTIL(may_fail_over(s), START_BOUND_MS))
         die("the sentinels do not see the replica");
-    r = probe_ask(s->probe[0], "SENTINEL FAILOVER " SENTINEL_MASTER);
-    if (r->kind != REPLY_STATUS)
-        die("no failover: %s", r->text);
+    from_port = field_of(s->probe[0], "port");
+    if (!WAIT_UNTIL(has_failed_over(s, from_port), FAILOVER_BOUND_MS))
+        die("no failover: %s", probe_text(s->probe[0], "SENTINEL FAILOVER " SENTINEL_MASTER));
 }
 
 void sentinels_cut_off(const struct sentinels *s, int which)

@@ -44,7 +44,8 @@ bool sentinels_wait_synced(const struct sentinels *s, int which, int64_t bound_m
  * it has to ask. */
 void sentinels_cut_off(const struct sentinels *s, int which);
 
-/* SENTINEL FAILOVER, as soon as all sentinels see that the replica follows; its end is for sentinels_wait_master. */
+/* SENTINEL FAILOVER, as soon as all sentinels see that the replica follows, until one names the new master; that all do is for
+ * sentinels_wait_master. */
 void sentinels_failover(const struct sentinels *s);
 
 #endif
