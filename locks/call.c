@@ -175,8 +175,8 @@ static int enter(rdl_op_t *op, rdl_op_t **ret_op)
     return rc;
 }
 
-/* However the call has ended: what it sent may have run at the server, until now. A hold that is renewed for good lasts a lease from
- * whenever that is asked (rdl__record_most_ms), and needs no note.  @locks the name's */
+/* However the call has ended: what it sent may have run at the server, until now. A hold that is renewed for good lasts a
+ * lease from whenever that is asked (rdl__record_most_ms), and needs no note.  @locks the name's */
 static void note_lease(const rdl_op_t *op, struct rdl__record *rec, int64_t now)
 {
     int64_t ends_by;

@@ -1,8 +1,8 @@
 /* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (PROTOCOL.md, 1).
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one (client,
- * owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under
- * the name's mutex because others read them.
+ * owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one verb is in flight
+ * on a record; later ones queue. Only that verb changes n, count and token, under the name's mutex because others read them.
  */
 #ifndef REDLATCH_LOCKS_RECORD_H
 #define REDLATCH_LOCKS_RECORD_H

@@ -20,14 +20,15 @@
  * when nobody else is heard, as long as the master can be reached where it is. While a failover goes on, the leader shows the
  * old address beside the new epoch in SENTINEL MASTER; SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both are asked.
  *
- * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when asked for the
- * others, each until nobody has named it for a while. So a client outlives those that it was given. An announced address
- * may be out of reach, or belong to somebody else by now, whose master has the same name: such a one is connected to quietly, and
- * has no say before it has told the id that it was announced with. By that id it is also seen to be one of the URI under
- * another name. Sentinels that may not be asked for ids or for others just name nobody.
+ * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when asked
+ * for the others, each until nobody has named it for a while. So a client outlives those that it was given. An announced
+ * address may be out of reach, or belong to somebody else by now, whose master has the same name: such a one is connected to
+ * quietly, and has no say before it has told the id that it was announced with. By that id it is also seen to be one of the
+ * URI under another name. Sentinels that may not be asked for ids or for others just name nobody.
  *
  * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while something
- * is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in between is in the next answers.
+ * is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in between is in the
+ * next answers.
  *
  * To follow another kind of coordinator: another finder like this one; nodes and connections do not change.
  */

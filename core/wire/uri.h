@@ -33,9 +33,9 @@ struct rdl__uri {
 };
 
 /* Forms and defaults: client.h, rdl_client_open. Scheme names in any case. Errors: RDL_EINVAL, whose message names what is
- * wrong and the place of the mistake, counted in bytes from 1 ("... at character 12"), and never quotes the URI, for it may hold a password;
- * RDL_ENOMEM. Refused: unknown query parameters, a fragment, an empty host, a port outside 1..65535, a db outside 0..2^31-1, a %00 anywhere, bad percent escapes,
- * a unix path that does not fit sockaddr_un or is not absolute. */
+ * wrong and the place of the mistake, counted in bytes from 1 ("... at character 12"), and never quotes the URI, for it may
+ * hold a password; RDL_ENOMEM. Refused: unknown query parameters, a fragment, an empty host, a port outside 1..65535, a db
+ * outside 0..2^31-1, a %00 anywhere, bad percent escapes, a unix path that does not fit sockaddr_un or is not absolute. */
 int rdl__uri_parse(const struct rdl__mem *mem, const char *text, struct rdl__uri *ret_uri, rdl_err_t *err);
 
 /* Copies of other credentials; NULL: keep what the URI says. False: no memory, and nothing has changed. */
