@@ -155,9 +155,10 @@ class TlsServer(Server):
     """One that listens with TLS on a free port, too, and shows a certificate for localhost: `cert`, signed with `key`."""
 
     def __init__(self, *arguments):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.reserved = socket.socket()  # keeps the port; who says SO_REUSEADDR, as servers do, may listen there all the same
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.reserved.bind(("127.0.0.1", 0))
+        self.port = self.reserved.getsockname()[1]
         self.keys = tempfile.mkdtemp(prefix="redlatch-cli-")
         self.cert, self.key = os.path.join(self.keys, "crt"), os.path.join(self.keys, "key")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -168,6 +169,7 @@ class TlsServer(Server):
 
     def stop(self):
         super().stop()
+        self.reserved.close()
         shutil.rmtree(self.keys)
 
     @property

@@ -665,7 +665,7 @@ Test(cluster, X1_one_seed_of_many_is_enough_be_it_a_replica)
 
     start(NULL);
     cluster_pause(cluster, 3);
-    uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", free_port(), server_port(cluster->node[3]),
+    uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", dead_port(), server_port(cluster->node[3]),
                       server_port(cluster->node[4]));
     expect_opens(uri);
     free(uri);
@@ -676,7 +676,7 @@ Test(cluster, X1_no_cluster_at_all_is_said_at_once_and_why)
 {
     rdl_client_t *none = NULL;
     int64_t began = now_ms();
-    char *uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d", free_port(), free_port());
+    char *uri = must_format("cluster://127.0.0.1:%d,127.0.0.1:%d", dead_port(), dead_port());
 
     expect(RDL_ECONN, rdl_client_open(uri, NULL, &none, &err));
     cr_assert_lt(now_ms() - began, SOON_MS);

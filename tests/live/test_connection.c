@@ -192,7 +192,7 @@ Test(connection, two_clients_of_a_process_do_not_meet)
 
 Test(connection, open_says_why_nobody_could_be_reached)
 {
-    char *uri = must_format("redis://127.0.0.1:%d", free_port());
+    char *uri = must_format("redis://127.0.0.1:%d", dead_port());
     int64_t start = now_ms();
 
     expect_open_fails(RDL_ECONN, uri, OPTIONS(.connect_timeout_ms = 1000), "refused");

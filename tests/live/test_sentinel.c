@@ -72,7 +72,7 @@ Test(sentinel, X1_no_sentinel_at_all_is_said_at_once_and_why)
 {
     rdl_client_t *none = NULL;
     int64_t began = now_ms();
-    char *uri = must_format("sentinel://127.0.0.1:%d/main", free_port());
+    char *uri = must_format("sentinel://127.0.0.1:%d/main", dead_port());
 
     expect(RDL_ECONN, rdl_client_open(uri, NULL, &none, &err));
     cr_assert_lt(now_ms() - began, SOON_MS);

@@ -242,11 +242,9 @@ struct listener {
 /* Somebody who accepts (the kernel does) and never says a word. */
 static struct listener listen_in_silence(const char *host)
 {
-    struct listener l = {.port = free_port(), .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    struct sockaddr_in at = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)l.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct listener l;
 
-    cr_assert_eq(bind(l.fd, (struct sockaddr *)&at, sizeof at), 0);
+    l.port = reserve_port(&l.fd);
     cr_assert_eq(listen(l.fd, 64), 0);
     l.uri = must_format("rediss://%s:%d", host, l.port);
     return l;

@@ -30,21 +30,20 @@
 
 struct ports {
     int port[CLUSTER_NODES], bus[CLUSTER_NODES];
-    int fd[2 * CLUSTER_NODES];
 };
 
-static void reserve_ports(struct ports *ports)
+static void reserve_ports(struct cluster *c, struct ports *ports)
 {
     for (int i = 0; i < CLUSTER_NODES; i++) {
-        ports->port[i] = reserve_port(&ports->fd[2 * i]);
-        ports->bus[i] = reserve_port(&ports->fd[2 * i + 1]);
+        ports->port[i] = reserve_port(&c->port_fd[2 * i]);
+        ports->bus[i] = reserve_port(&c->port_fd[2 * i + 1]);
     }
 }
 
-static void release_ports(const struct ports *ports)
+static void release_ports(const struct cluster *c)
 {
     for (int i = 0; i < 2 * CLUSTER_NODES; i++)
-        close(ports->fd[i]);
+        close(c->port_fd[i]);
 }
 
 /* Where nodes are to be reached from now on. Each speaks from an address of its own, by which the proxies tell nodes and clients
@@ -238,7 +237,7 @@ struct cluster *cluster_start(const struct cluster_options *options)
 
     options = options != NULL ? options : &defaults;
     c->patient = options->patient;
-    reserve_ports(&ports);
+    reserve_ports(c, &ports);
     make_fronts(c, &ports, options->proxied);
     for (int i = 0; i < CLUSTER_NODES; i++)
         c->id[i] = new_id(i);
@@ -248,7 +247,6 @@ struct cluster *cluster_start(const struct cluster_options *options)
         take_over(c, i);
     for (int i = CLUSTER_MASTERS; i < CLUSTER_NODES; i++)
         c->node[i] = start_node(c, options, &ports, i);
-    release_ports(&ports);
     c->uri = cluster_uri(c, options->tls != NULL ? "clusters" : "cluster", "127.0.0.1");
     come_together(c);
     return c;
@@ -264,6 +262,7 @@ void cluster_stop(struct cluster *c)
         proxy_stop(c->bus[i]);
         free(c->id[i]);
     }
+    release_ports(c);
     free(c->uri);
     free(c);
 }

@@ -23,7 +23,8 @@
 struct cluster {
     struct server *node[CLUSTER_NODES];
     char *id[CLUSTER_NODES];
-    int port[CLUSTER_NODES]; /* as it is announced */
+    int port[CLUSTER_NODES];        /* as it is announced */
+    int port_fd[2 * CLUSTER_NODES]; /* keep the nodes' ports and those of their bus */
     bool paused[CLUSTER_NODES];
     bool alone[CLUSTER_NODES];          /* it reaches no other node */
     struct proxy *front[CLUSTER_NODES]; /* of the port for clients, which replicas use too; NULL: none, like the next */

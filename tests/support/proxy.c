@@ -106,6 +106,7 @@ struct proxy {
     socklen_t here_len;
     union address there;
     socklen_t there_len;
+    int port_fd; /* keeps the port while nobody listens there; TCP only */
     int bell;
     pthread_t thread;
     pthread_mutex_t mu;
@@ -392,12 +393,10 @@ static void make_listener(struct proxy *p)
     p->listener = socket(p->here.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->here.any.sa_family == AF_UNIX)
         (void)unlink(p->here.local.sun_path);
-    else if (p->here.tcp.sin_port != 0) /* its own again; who asks for any must not be given one that others have bound */
+    else /* it is bound already, by port_fd */
         (void)setsockopt(p->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (p->listener < 0 || bind(p->listener, &p->here.any, p->here_len) < 0 || listen(p->listener, 1024) < 0)
         die("proxy: cannot listen: %s", strerror(errno));
-    if (getsockname(p->listener, &p->here.any, &p->here_len) < 0)
-        die("proxy: getsockname: %s", strerror(errno));
 }
 
 static void prepare(int fd)
@@ -684,6 +683,7 @@ static void set_ports(struct proxy *p, int port)
 {
     p->here.tcp = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     p->there = p->here;
+    p->here.tcp.sin_port = htons((uint16_t)reserve_port(&p->port_fd));
     p->there.tcp.sin_port = htons((uint16_t)port);
     p->here_len = p->there_len = sizeof p->here.tcp;
 }
@@ -761,6 +761,8 @@ void proxy_stop(struct proxy *p)
     }
     if (p->listener >= 0)
         close(p->listener);
+    if (p->here.any.sa_family == AF_INET)
+        close(p->port_fd);
     close(p->bell);
     pthread_mutex_destroy(&p->mu);
     pthread_cond_destroy(&p->happened);

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #define START_BOUND_MS 10000
-#define PORT_TRIES 5
 
 struct server {
     char *dir;
@@ -38,7 +37,8 @@ struct server {
     bool rights;    /* clients are a user with few */
     bool sentinel;
     int port;
-    pid_t pid; /* 0: not running */
+    int port_fd; /* keeps the port, while nobody listens there, too; -1: whoever gave it does */
+    pid_t pid;   /* 0: not running */
     pid_t keeper;
     int keeper_fd; /* the keeper acts when the last copy of this descriptor is closed */
 };
@@ -64,13 +64,11 @@ int reserve_port(int *ret_fd)
     return ntohs(at.sin_port);
 }
 
-int free_port(void)
+int dead_port(void)
 {
     int fd;
-    int port = reserve_port(&fd);
 
-    close(fd);
-    return port;
+    return reserve_port(&fd);
 }
 
 /* A process that outlives the test by a moment and removes the directory. Its standard input is the pipe. */
@@ -196,11 +194,11 @@ static void write_nodes(const struct server *s, const char *nodes)
     free(path);
 }
 
-static int port_for(const struct server *s, const struct server_options *options)
+static int port_for(struct server *s, const struct server_options *options)
 {
     if (options->port != 0)
         return options->port;
-    return options->tcp || s->cert_dir != NULL ? free_port() : 0;
+    return options->tcp || s->cert_dir != NULL ? reserve_port(&s->port_fd) : 0;
 }
 
 static void launch(struct server *s)
@@ -286,16 +284,13 @@ struct server *server_start(const struct server_options *options)
     s->config = options->config != NULL ? must_format("%s", options->config) : NULL;
     if (options->nodes != NULL)
         write_nodes(s, options->nodes);
-    for (int left = PORT_TRIES;; left--) {
-        s->port = port_for(s, options);
-        write_conf(s);
-        launch(s);
-        if (wait_ready(s))
-            break;
-        if (s->port == 0 || left == 1) { /* else somebody may have taken the port since */
-            server_print_log(s);
-            die("%s ended at once", binary());
-        }
+    s->port_fd = -1;
+    s->port = port_for(s, options);
+    write_conf(s);
+    launch(s);
+    if (!wait_ready(s)) {
+        server_print_log(s);
+        die("%s ended at once", binary());
     }
     s->uri = uri_of(s);
     return s;
@@ -325,6 +320,8 @@ void server_stop(struct server *s)
     if (s == NULL)
         return;
     server_kill(s);
+    if (s->port_fd >= 0)
+        close(s->port_fd);
     close(s->keeper_fd);
     while (waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR)
         ;

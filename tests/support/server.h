@@ -64,10 +64,10 @@ pid_t server_pid(const struct server *s);
 void server_print_log(const struct server *s); /* to explain a failure */
 bool server_running(const struct server *s);   /* started, and not killed since */
 
-/* A TCP port of 127.0.0.1 that was free a moment ago. */
-int free_port(void);
-
-/* One that is nobody else's until ret_fd is closed, and on which a server may listen even before. */
+/* A TCP port of 127.0.0.1 that is nobody else's until ret_fd is closed, and on which a server may listen even before. */
 int reserve_port(int *ret_fd);
+
+/* One on which nobody listens as long as this process lives. */
+int dead_port(void);
 
 #endif
