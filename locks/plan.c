@@ -58,6 +58,8 @@ bool rdl__plan_note(struct rdl__plan *p, const struct rdl__plan_event *ev)
     part->code = ev->code;
     part->until = ev->until;
     part->uncounted = ev->uncounted;
+    if (ev->code == RDL_OK || ev->code == RDL_ETIMEDOUT)
+        part->anothers = ev->code != RDL_OK;
     if (ev->code == RDL_OK)
         part->state = RDL__PART_TAKEN;
     else if (!wanted) /* why says nothing about the round that is under way */

@@ -37,6 +37,7 @@ struct rdl__part {
     bool uncounted;      /* TAKEN, but from a server that may have forgotten an earlier holder, or that is counted already */
     bool open;           /* red.c: maybe free; it was released, by us or by others, since it was asked for */
     bool was_open;       /* before it was asked for last: so it is still, unless that was answered */
+    bool anothers;       /* red.c: somebody else had it when it answered last, wanted or not */
     int code;            /* FAILED: why */
     int64_t bound_ms;
     int64_t until; /* TAKEN: valid until then */

@@ -74,14 +74,16 @@ static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_part)
     return false;
 }
 
-/* By what is known since the round was lost, in which somebody else had some of them. */
+/* By what is known of those that can be asked, of which somebody else has had one. */
 static bool majority_may_be_had(const struct rdl__plan *p)
 {
     unsigned open = 0, left = 0;
 
     for (unsigned i = 0; i < p->n; i++) {
-        open += p->part[i].open && !p->part[i].uncounted;
-        left += p->part[i].open && p->part[i].state == RDL__PART_REFUSED;
+        if (!p->part[i].open || p->part[i].state == RDL__PART_ASKED)
+            continue;
+        open += !p->part[i].uncounted;
+        left += p->part[i].anothers;
     }
     return open >= p->quorum && left > 0;
 }

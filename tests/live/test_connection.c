@@ -608,13 +608,13 @@ Test(connection, dead_command_lines_are_found_by_their_pings)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .proxied = true, .client = OPTIONS(.ping_interval_ms = 100, .command_timeout_ms = 200));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.ping_interval_ms = 100, .command_timeout_ms = 600));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     proxy_cut_server_side(st.proxy, PROXY_ALL);
-    let_pass_ms(100 + 2 * 200 + SLACK_MS); /* silence, and the answer that does not come */
-    expect(RDL_OK, rdl_try_lock(lock, 150, LEASE_MS, &err));
+    let_pass_ms(100 + 2 * 600 + SLACK_MS); /* silence, and the answer that does not come */
+    expect(RDL_OK, rdl_try_lock(lock, 500, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
 }

@@ -969,6 +969,7 @@ void proxy_refuse(struct proxy *p, bool on)
 {
     pthread_mutex_lock(&p->mu);
     if (on && p->listener >= 0) {
+        (void)shutdown(p->listener, SHUT_RDWR); /* at once: as long as the thread polls it, closing it does nothing */
         close(p->listener);
         p->listener = -1;
     } else if (!on && p->listener < 0) {

@@ -271,6 +271,50 @@ Test(plan_red, part_that_was_not_tried_is_as_open_as_before)
     cr_assert_eq(plan.wake_at, AT(40));
 }
 
+/* Two rounds of five, both lost: 1, 2 and 3 refuse the first, in which 0 and 4 are given up; 1 refuses the second, in which only
+ * 1, 2 and 3 can be asked, and 2 and 3 are given up. Server 4 grants what nobody wants any more. */
+static void lose_two_rounds(void)
+{
+    start(&rdl__red_ops, 5, AT(1000));
+    all_told(RDL__PART_TRY);
+    for (unsigned i = 1; i <= 3; i++)
+        answer_at(1, i, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(0), RDL__PART_CANCEL);
+    cr_assert_eq(told(4), RDL__PART_CANCEL);
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(21)});
+    for (unsigned i = 1; i <= 3; i++)
+        cr_assert_eq(told(i), RDL__PART_TRY);
+    answer_at(22, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
+    cr_assert_eq(told(2), RDL__PART_CANCEL);
+    cr_assert_eq(told(3), RDL__PART_CANCEL);
+    answer_at(23, 4, RDL_OK, 10000);
+    cr_assert_eq(told(4), RDL__PART_RELEASE);
+}
+
+Test(plan_red, refusal_that_comes_late_is_one)
+{
+    lose_two_rounds();
+    for (unsigned i = 0; i <= 3; i++)
+        if (i != 1)
+            answer_at(24, i, RDL_ETIMEDOUT, 0);
+    news_at(25, 2);
+    cr_assert_eq(plan.wake_at, AT(42));
+    news_at(26, 3);
+    cr_assert_eq(plan.wake_at, AT(26));
+}
+
+/* Whoever has not answered yet cannot be asked. */
+Test(plan_red, round_waits_for_answers_of_those_it_wants_to_ask)
+{
+    lose_two_rounds();
+    news_at(25, 1);
+    news_at(26, 2);
+    cr_assert_eq(plan.wake_at, AT(42));
+    answer_at(27, 2, RDL_ETIMEDOUT, 0); /* which the news has overtaken */
+    cr_assert_eq(plan.wake_at, AT(27));
+}
+
 /* Nobody refused: it was our own releases. */
 Test(plan_red, young_parts_are_no_news)
 {
