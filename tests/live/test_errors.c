@@ -247,7 +247,7 @@ Test(errors, held_key_that_became_another_type_is_a_loss_of_its_own)
     rdl_lock_t *locks[5];
 
     losses_init(&losses);
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 600));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1800));
     for (int i = 0; i < 5; i++) {
         char *name = must_format("neighbour%d", i);
 
@@ -257,7 +257,7 @@ Test(errors, held_key_that_became_another_type_is_a_loss_of_its_own)
         free(name);
     }
     (void)probe_text(st.probe, "SET neighbour2 x");
-    let_pass_ms(1500);
+    let_pass_ms(4000);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
     cr_assert_eq(losses_get(&losses, RDL_LOST)->lock, locks[2]);
     for (int i = 0; i < 5; i++) {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #define NAME "family"
-#define LEASE_MS 600
+#define LEASE_MS 2000
 
 LIVE_SUITE(fork, 60);
 

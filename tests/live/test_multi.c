@@ -67,17 +67,18 @@ Test(multi, takes_all_and_gives_all_back)
  * releases. */
 Test(multi, free_members_cost_one_round_trip)
 {
+    enum { TRIP_MS = 700 };
     int64_t start;
 
     stage_open(&st, .proxied = true);
     open_all();
-    proxy_delay(st.proxy, PROXY_TO_SERVER, 100);
+    proxy_delay(st.proxy, PROXY_TO_SERVER, TRIP_MS);
     start = now_ms();
     expect(RDL_OK, rdl_try_lock(multi, 5000, LEASE_MS, &err));
-    expect_between(100, now_ms() - start, 190);
+    expect_between(TRIP_MS, now_ms() - start, 2 * TRIP_MS - 1);
     start = now_ms();
     expect(RDL_OK, rdl_unlock(multi, &err));
-    expect_between(100, now_ms() - start, 190);
+    expect_between(TRIP_MS, now_ms() - start, 2 * TRIP_MS - 1);
     proxy_delay(st.proxy, PROXY_TO_SERVER, 0);
     close_all();
 }
@@ -225,7 +226,7 @@ static void note_loss(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 /* M2 */
 Test(multi, lost_member_is_named_and_the_rest_is_released)
 {
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 300));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
     open_all();
     expect(RDL_OK, rdl_on_lost(multi, note_loss, NULL, &err));
     expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
@@ -251,7 +252,7 @@ Test(multi, lost_write_end_is_heard_of)
     struct losses losses;
     rdl_lock_t *ends[2], *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 300));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
     ends[0] = write_end(st.client, "v", NULL);
     ends[1] = write_end(st.client, "w", NULL);
     lock = make(ends, 2);

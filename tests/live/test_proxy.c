@@ -278,16 +278,16 @@ Test(proxy, delays_each_way)
 {
     int64_t start;
 
-    proxy_delay(proxy, PROXY_TO_SERVER, 30);
-    proxy_delay(proxy, PROXY_TO_CLIENT, 20);
+    proxy_delay(proxy, PROXY_TO_SERVER, 120);
+    proxy_delay(proxy, PROXY_TO_CLIENT, 80);
     start = now_ms();
     cr_assert_str_eq(status(probe_ask(through, "PING")), "PONG");
-    cr_assert_geq(now_ms() - start, 50);
+    cr_assert_geq(now_ms() - start, 200);
     proxy_delay(proxy, PROXY_BOTH_WAYS, 0);
     start = now_ms();
     for (int i = 0; i < 10; i++)
         cr_assert_str_eq(status(probe_ask(through, "PING")), "PONG");
-    cr_assert_lt(now_ms() - start, 300);
+    cr_assert_lt(now_ms() - start, 1900);
 }
 
 Test(proxy, freezes_and_thaws_each_way)

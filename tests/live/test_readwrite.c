@@ -246,7 +246,7 @@ Test(readwrite, RW4_a_dead_readers_hold_ends_with_its_own_lease)
 /* RW5 */
 Test(readwrite, RW5_after_as_many_unlocks_as_locks_nothing_is_renewed)
 {
-    enum { TIMES = 20, WATCHDOG_MS = 300 };
+    enum { TIMES = 20, WATCHDOG_MS = 1200 };
     struct monitor *monitor;
     struct ends e;
     size_t mark;

@@ -58,7 +58,7 @@ Test(thread_exit, lock_is_free_for_others_when_the_lease_has_run_out)
 
         take_and_end(lock, 1, RDL_LEASE_AUTO);
         expect(RDL_OK, rdl_try_lock(next, 10000, RDL_LEASE_AUTO, &err));
-        expect_between(LEASE_MS / 2, now_ms() - start, 2 * LEASE_MS + 500);
+        expect_between(LEASE_MS / 2, now_ms() - start, 2 * LEASE_MS + SLACK_MS);
         expect(RDL_OK, rdl_unlock(next, &err));
         rdl_lock_free(next);
         lock_over(st.probe, lock);
@@ -232,7 +232,7 @@ Test(thread_exit, members_that_the_thread_itself_took_run_out)
     actor_try_lock(actor, multi, 0, RDL_LEASE_AUTO);
     expect_result(RDL_OK, actor, SOON_MS);
     actor_free(actor);
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 2 * LEASE_MS + 500));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 2 * LEASE_MS + SLACK_MS));
     cr_assert_geq(now_ms() - start, LEASE_MS / 2);
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     cr_assert_str_eq(strrchr(losses_get(&losses, RDL_LOST)->owner, ':'), ":write"); /* a member's, as on the wire */

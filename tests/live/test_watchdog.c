@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define NAME "ledger"
-#define LEASE_MS 600 /* of the watchdog in most tests: renewed every 200 ms */
+#define LEASE_MS 1200 /* of the watchdog in most tests: renewed every 400 ms */
 #define PERIOD_MS (LEASE_MS / 3)
 
 static struct losses losses;
@@ -54,9 +54,9 @@ Test(watchdog, does_not_renew_a_hold_with_a_lease_and_reports_its_end)
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
     start = now_us();
     lock = take(NAME, 500);
-    cr_assert(losses_wait(&losses, RDL_LOST, 1, 500 + 500));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     note = losses_get(&losses, RDL_LOST);
-    cr_assert_leq(note->at_us - start, (500 + 300) * 1000);
+    cr_assert_leq(note->at_us - start, (500 + SLACK_MS) * 1000);
     cr_assert_eq(note->reason, RDL_LOSS_LEASE);
     cr_assert_eq(note->lock, lock);
     cr_assert_eq(strncmp(note->owner, rdl_client_id(st.client), 36), 0);
@@ -78,7 +78,7 @@ Test(watchdog, renews_while_any_of_the_nested_holds_has_no_lease)
     rdl_lock_t *lock;
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
-    lock = take(NAME, 200);
+    lock = take(NAME, 500);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     let_pass_ms(2 * LEASE_MS);
     expect(2, rdl_hold_count(lock, &err));
@@ -92,21 +92,22 @@ Test(watchdog, renews_while_any_of_the_nested_holds_has_no_lease)
 /* W3 */
 Test(watchdog, flushed_hold_is_reported_within_a_renewal_period_and_the_handle_goes_on)
 {
+    enum { WATCHED_MS = 3000 };
     rdl_lock_t *lock;
     int64_t start;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = WATCHED_MS));
     lock = take(NAME, RDL_LEASE_AUTO);
     start = now_us();
     (void)probe_text(st.probe, "FLUSHALL");
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
-    cr_assert_leq(losses_get(&losses, RDL_LOST)->at_us - start, (1500 / 3 + 300) * 1000);
+    cr_assert_leq(losses_get(&losses, RDL_LOST)->at_us - start, (WATCHED_MS / 3 + SLACK_MS) * 1000);
     expect(RDL_ELOST, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
-    let_pass_ms(1500 + 200);
+    let_pass_ms(WATCHED_MS + 200);
     expect(1, rdl_is_held(lock, &err));
     cr_assert_eq(probe_keys(st.probe), 1);
     expect(RDL_OK, rdl_unlock(lock, &err));
