@@ -594,16 +594,27 @@ static rdl__step_t answered(rdl_op_t *op, int64_t now)
     return op->verb->answered(op, now);
 }
 
+/* The loop drives it from now on. Its task may be posted still: to say just that.  @thread loop */
+static void taken_over(rdl_op_t *op)
+{
+    op->looped = true;
+    if (op->handed == RDL__HANDED_SENT)
+        rdl__loop_unpost(rdl__client_loop(rdl__op_client(op)), &op->task);
+    op->handed = RDL__HANDED_AS_IT_IS;
+}
+
 static void done_on_loop(struct rdl__req *req, int64_t now)
 {
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
+    taken_over(op);
     rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
     drive(op, answered(op, now), now);
 }
 
 static const struct rdl__req_ops blocking_ops = {.encode = encode, .decode = decode};
 static const struct rdl__req_ops loop_ops = {.encode = encode, .decode = decode, .done = done_on_loop};
+static const struct rdl__req_ops taken_over_ops = {.encode = encode, .decode = decode, .done = done_on_loop};
 static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .more = 1};
 static const struct rdl__req_ops loop_acked_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .more = 1};
 
@@ -621,7 +632,7 @@ static struct rdl__lane *lane_of(const rdl_op_t *op)
 {
     if (op->req.ops->more > 0)
         return rdl__shard_acked_lane(op->shard);
-    return op->req.ops->done != NULL ? op->shard->loop_lane : rdl__shard_lane(op->shard, op->owner->index);
+    return op->req.ops == &loop_ops ? op->shard->loop_lane : rdl__shard_lane(op->shard, op->owner->index);
 }
 
 /* Make the request ready to go, and say where. */
@@ -971,11 +982,23 @@ static bool is_queued(rdl_op_t *op)
     return queued;
 }
 
+/* It was sent before the loop knew of it.  @thread loop */
+static void watch(rdl_op_t *op, int64_t now)
+{
+    int code = atomic_load(&op->cancel_code);
+
+    if (code != RDL_OK)
+        stop(op, code, now);
+    else
+        rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, send_deadline(op, now));
+}
+
 /* Posted when the call is queued (an acquire waits there no longer than anywhere), and when the loop takes it over, to begin
  * it, or to wait.  @thread loop */
 static void on_task(struct rdl__task *task, int64_t now)
 {
     rdl_op_t *op = rdl__container(task, rdl_op_t, task);
+    unsigned char handed;
 
     if (op->was_queued && is_queued(op)) {
         set_deadline(op, op->started_at);
@@ -985,8 +1008,15 @@ static void on_task(struct rdl__task *task, int64_t now)
     }
     if (op->was_queued) /* the two posts may have met: the verb before it ended while this one was on its way here */
         rdl__loop_unpost(rdl__client_loop(rdl__op_client(op)), &op->task);
-    op->looped = true;
-    if (op->take.state == RDL__TAKE_WAITING) {
+    handed = op->handed;
+    taken_over(op);
+    if (handed == RDL__HANDED_SENT) {
+        watch(op, now);
+    } else if (handed == RDL__HANDED_TO_SEND) {
+        drive(op, rdl__send_it(), now);
+    } else if (handed == RDL__HANDED_ENDED) {
+        drive(op, rdl__finish_with((int)op->result), now);
+    } else if (op->take.state == RDL__TAKE_WAITING) {
         rdl__step_t step = {.what = RDL__DO_WAIT, .hint_ms = op->answer};
 
         drive(op, step, now);
@@ -996,6 +1026,93 @@ static void on_task(struct rdl__task *task, int64_t now)
         rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
         drive(op, begin(op, now), now);
     }
+}
+
+/* ---- an asynchronous call that its caller drives at first ------------------------------------------------------------------ */
+
+/* Begin it, and send it on a lane that the calling thread reads. False: the loop should go on with it. */
+static bool send_in_fan(rdl_op_t *op, struct rdl__fan *fan)
+{
+    rdl__step_t step;
+
+    if (wants_acks(op))
+        return false;
+    step = begin(op, op->started_at);
+    if (step.what == RDL__DO_FINISH) {
+        op->result = step.rc;
+        op->handed = RDL__HANDED_ENDED;
+        return false;
+    }
+    ready(op, &blocking_ops);
+    if (rdl__fan_send(fan, lane_of(op), &op->req))
+        return true;
+    op->req.state = RDL__REQ_IDLE;
+    op->handed = RDL__HANDED_TO_SEND;
+    return false;
+}
+
+/* The i-th is answered, or to be left to the loop. */
+static void leave_fan(struct rdl__fan *fan, unsigned i)
+{
+    rdl_op_t *op = rdl__container(fan->at[i].req, rdl_op_t, req);
+    int64_t now = rdl__now();
+    rdl__step_t step;
+
+    op->handed = RDL__HANDED_SENT;
+    if (!rdl__fan_leave(fan, i, &taken_over_ops, &op->task))
+        return;
+    op->handed = RDL__HANDED_AS_IT_IS;
+    if (op->req.rc == RDL_ENOMEM) { /* the loop's lane may have room for it: it has, if the lock was taken by way of that */
+        op->req.state = RDL__REQ_IDLE;
+        step = rdl__send_it();
+    } else {
+        step = answered(op, now);
+    }
+    if (step.what == RDL__DO_FINISH) {
+        conclude(op, step.rc, step.undo, false, now);
+        unref(op); /* the loop never had it */
+        return;
+    }
+    if (step.what == RDL__DO_SEND && op->detour != RDL__DETOUR_LATER)
+        op->handed = RDL__HANDED_TO_SEND;
+    op->answer = step.hint_ms;
+    rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
+}
+
+/* The one whose time is up first. */
+static unsigned most_urgent(const struct rdl__fan *fan, int64_t *ret_deadline)
+{
+    unsigned first = 0;
+
+    *ret_deadline = RDL__NEVER;
+    for (unsigned i = 0; i < fan->n; i++) {
+        const rdl_op_t *op = rdl__container(fan->at[i].req, rdl_op_t, req);
+
+        if (op->deadline >= *ret_deadline)
+            continue;
+        *ret_deadline = op->deadline;
+        first = i;
+    }
+    return first;
+}
+
+bool rdl__call_fan(struct rdl__fan *fan, int64_t until)
+{
+    int64_t deadline;
+    unsigned urgent = most_urgent(fan, &deadline);
+    int i = fan->n == 0 ? -1 : rdl__fan_wait(fan, until < deadline ? until : deadline);
+
+    if (i < 0 && deadline < until)
+        i = (int)urgent; /* the loop ends it */
+    if (i >= 0)
+        leave_fan(fan, (unsigned)i);
+    return i >= 0;
+}
+
+void rdl__call_fan_leave(struct rdl__fan *fan)
+{
+    while (fan->n > 0)
+        leave_fan(fan, fan->n - 1);
 }
 
 /* ---- canceling ----------------------------------------------------------------------------------------------------------- */
@@ -1128,7 +1245,7 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
         return rc;
     if (ret_op != NULL)
         op = *ret_op;
-    if (rc > 0)
+    if (rc > 0 && (order->fan == NULL || !send_in_fan(op, order->fan)))
         rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
     if (ret_op == NULL)
         unref(op);

@@ -38,9 +38,12 @@ struct rdl__order {
     rdl_permit_t *permits; /* as many; the caller's, or to be copied, as the verb says */
     rdl__callback_fn *fn;  /* asynchronous: the type's kind of callback; runs where callbacks run; may be NULL */
     void *arg;
-    bool once;   /* an acquire that does not wait for the lock: wait_ms is how long the answer may take (0: as ever) */
-    bool direct; /* fn runs on the loop as the call ends, never inside rdl__call_async, and must not block */
-    bool owed;   /* not an acquire: closing the client neither refuses nor ends it, but waits for it as for an undo */
+    bool once; /* an acquire that does not wait for the lock: wait_ms is how long the answer may take (0: as ever) */
+    bool
+        direct; /* fn runs as the call ends, on the loop or in rdl__call_fan, never in rdl__call_async, and must not block */
+    bool owed;  /* not an acquire: closing the client neither refuses nor ends it, but waits for it as for an undo */
+    struct rdl__fan
+        *fan; /* the calling thread is to send it, if it can, and goes on with rdl__call_fan; NULL: the loop sends it */
     rdl_op_t **reserve; /* the call's memory if there is none to be had, of the client's; NULL afterwards. May be NULL */
 };
 
@@ -49,6 +52,11 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err);
 
 /* Do it on the loop. RDL_OK, or an error and then fn never runs. */
 int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+
+/* Wait until `until` for one of the fan's calls, and drive it on: false if there is none, or time is up. Leave:
+ * whatever is left, the loops drive on.  @thread the one that sent them  @locks none */
+bool rdl__call_fan(struct rdl__fan *fan, int64_t until);
+void rdl__call_fan_leave(struct rdl__fan *fan);
 
 /* Release the hold n that was lost, in case the server still has it; best effort, nobody waits.  @thread any  @locks none */
 void rdl__call_tidy(struct rdl__record *rec, int64_t n);

@@ -4,8 +4,11 @@
  * All under the composite's mutex. It ends on its own thread (blocking), or on that loop.
  *
  * One acquire, release or extend at a time on a record; later ones queue. An acquire that has its majority may leave
- * stragglers behind: the next call on that record cancels them and begins when they have ended, which takes no server's
- * answer.
+ * stragglers behind. The next call on that record cancels them, and begins when they have ended, which takes no server's
+ * answer; a release begins at once, for it asks only parts that have been taken, and what a straggler brings after it goes back.
+ *
+ * What a blocking call asks first it sends and reads itself, on lanes of callers (a fan: core/io/lane.h). For what it has not
+ * the patience for, and whatever comes later, its parts' loops do that.
  *
  *   prepare --(queued)--> verb->begin --questions--> verb->answered ... rdl__joint_end --look--> conclude
  */
@@ -17,6 +20,7 @@
 #include <string.h>
 
 #define POST_NEWS 1u
+#define BY_HAND_MS 10 /* how long a calling thread reads its answers itself; meanwhile it does not hear of anything else */
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
@@ -188,6 +192,7 @@ int rdl__joint_ask(struct rdl__joint_op *call, unsigned i, const struct rdl__ver
         .once = once,
         .direct = true,
         .owed = verb == &rdl__verb_release,
+        .fan = call->fan,
         .reserve = verb == &rdl__verb_release ? &call->rec->seat[i].reserve : NULL,
     };
     int rc = rdl__call_async(&order, &q->op, &call->why);
@@ -262,7 +267,8 @@ static void next_call(struct rdl__joint_record *rec)
         return;
     if (rec->straggling != NULL) {
         rdl__joint_cancel_questions(rec->straggling);
-        return;
+        if (call_of(rdl__container(l, rdl_op_t, pending))->verb != &rdl__joint_release)
+            return;
     }
     rdl__list_remove(l);
     rec->active = call_of(rdl__container(l, rdl_op_t, pending));
@@ -309,7 +315,7 @@ static void straggled(struct rdl__joint_op *call)
     call_unref(call); /* the question that was just answered has one, too */
 }
 
-/* @thread the part's loop  @locks none */
+/* @thread the part's loop, or the call's own  @locks none */
 static void on_answer(rdl_lock_t *part, int64_t result, const rdl_err_t *err, void *arg)
 {
     struct rdl__question *q = arg;
@@ -512,8 +518,8 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 
 /* ---- joint.h ------------------------------------------------------------------------------------------------------------- */
 
-/* Everything up to the beginning. An error: nothing was done. *ret_call has two references. */
-static int prepare(const struct rdl__order *order, bool blocking, struct rdl__joint_op **ret_call)
+/* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two references. */
+static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct rdl__joint_op **ret_call)
 {
     struct rdl__joint *j = rdl__joint_of(order->lock);
     rdl_owner_t *owner = order->owner;
@@ -528,13 +534,14 @@ static int prepare(const struct rdl__order *order, bool blocking, struct rdl__jo
         goto out;
     rc = RDL_ENOMEM;
     if ((order->verb == &rdl__verb_take && !rdl__joint_record_reserve(rec)) ||
-        (call = call_make(order, j, rec, blocking)) == NULL) {
+        (call = call_make(order, j, rec, fan != NULL)) == NULL) {
         rdl__joint_record_retire(rec);
         goto out;
     }
     rc = RDL_OK;
     enlist(call);
     *ret_call = call;
+    call->fan = fan;
     if (call->op.verb->on_record) {
         call->queued = true;
         rdl__list_push_back(&rec->pending, &call->op.pending);
@@ -542,11 +549,33 @@ static int prepare(const struct rdl__order *order, bool blocking, struct rdl__jo
     } else {
         begin(call, call->op.started_at);
     }
-    if (!blocking)
+    call->fan = NULL;
+    if (fan == NULL)
         rdl__joint_nudge(call);
 out:
     rdl__mutex_unlock(&j->mu);
     return rc;
+}
+
+/* The calling thread reads the first answers itself, so no loop has to be woken for them. Those that the call can do without, and
+ * whatever takes longer, are the loops'. */
+static void read_answers(struct rdl__joint_op *call, struct rdl__fan *fan)
+{
+    struct rdl__joint *j = rdl__joint_op_of(call);
+    const int64_t most = rdl__after_ms(call->op.started_at, BY_HAND_MS);
+    bool on = true;
+
+    while (on && fan->n > 0) {
+        int64_t now = rdl__now(), until;
+        bool ended;
+
+        rdl__mutex_lock(&j->mu);
+        ended = look(call, now);
+        until = ended ? now : next_look(call) < most ? next_look(call) : most;
+        rdl__mutex_unlock(&j->mu);
+        on = rdl__call_fan(fan, until) || (!ended && rdl__now() < most);
+    }
+    rdl__call_fan_leave(fan);
 }
 
 static bool on_some_loop(const struct rdl__joint *j)
@@ -566,6 +595,7 @@ int64_t rdl__joint_call(const struct rdl__order *order, rdl_err_t *err)
 {
     struct rdl__joint *j = rdl__joint_of(order->lock);
     struct rdl__joint_op *call = NULL;
+    struct rdl__fan fan = {0};
     int64_t result;
     int rc;
 
@@ -573,10 +603,11 @@ int64_t rdl__joint_call(const struct rdl__order *order, rdl_err_t *err)
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
     if ((rc = rdl__client_call_begins(j->home)) < 0)
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, true, &call)) < 0) {
+    if ((rc = prepare(order, &fan, &call)) < 0) {
         rdl__client_call_ends(j->home);
         return rdl__err_set(err, rc, NULL);
     }
+    read_answers(call, &fan);
     rdl__mutex_lock(&j->mu);
     for (;;) {
         int64_t until;
@@ -608,7 +639,7 @@ int rdl__joint_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl
 
     if (rc < 0)
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, false, &call)) < 0) {
+    if ((rc = prepare(order, NULL, &call)) < 0) {
         rdl__client_call_ends(j->home);
         return rdl__err_set(err, rc, NULL);
     }

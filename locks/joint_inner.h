@@ -111,6 +111,7 @@ struct rdl__joint_op {
     bool queued;
     bool begun;
     bool ended;
+    struct rdl__fan *fan;     /* while its own thread begins it: where that asks the parts itself */
     bool was_lost;            /* before its release */
     unsigned asked, answered; /* of verbs other than acquire, like the next */
     unsigned spared;          /* parts that count and have what is wanted of them without being asked */

@@ -38,6 +38,14 @@ struct rdl__verb {
     void (*gone)(rdl_op_t *op);
 };
 
+/* How far a call has come when the loop takes it over. */
+enum rdl__handed {
+    RDL__HANDED_AS_IT_IS, /* to begin, to wait, or to be sent after a pause */
+    RDL__HANDED_TO_SEND,
+    RDL__HANDED_SENT,  /* as a request of the loop's on the lane of callers */
+    RDL__HANDED_ENDED, /* op->result says how */
+};
+
 /* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
 struct rdl_op {
     /* immutable once made */
@@ -92,6 +100,7 @@ struct rdl_op {
     struct rdl__shard *ask;    /* RDL__DETOUR_ASK: there, this once */
     struct rdl__parker done;   /* a blocked caller, while the loop drives */
     bool undoing;              /* an undo is under way, or about to be */
+    unsigned char handed;      /* enum rdl__handed: what the loop finds when `task` runs */
 
     /* loop thread only */
     bool looped;      /* the loop drives it and it has not ended */

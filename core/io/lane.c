@@ -12,6 +12,7 @@
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
  *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
  *   CALLER -> NONE   nothing is left
+ *   (one thread may be the leader of several lanes, with a request on each: a fan)
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
  *
  * The traps: a caller may time out in the instant in which it is settled or made leader. So `state` is changed under mu
@@ -30,6 +31,7 @@
 #include <string.h>
 
 #define RECV_SIZE RDL__CONN_RECV
+#define OUT_ROOM 1024 /* at least, for what is to be sent */
 
 enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
 
@@ -54,6 +56,7 @@ struct rdl__lane {
     struct rdl__mutex mu;
     bool closed;
     bool rests;   /* it connects when it is used, even if it is kept up otherwise */
+    bool wanted;  /* somebody would have used it, had it been connected */
     bool writing; /* somebody is in the writing loop */
     bool reading; /* the leader is in recv, or about to be */
     enum role role;
@@ -424,6 +427,11 @@ static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busyp
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
+    n = rdl__conn_recv(&line->conn, lane->recv, RECV_SIZE, now, now);
+    if (n != 0) { /* it was there already, perhaps because the server took the core: no gain, and no loss */
+        atomic_store_explicit(&node->polling, false, memory_order_release);
+        return n;
+    }
     n = rdl__conn_poll(&line->conn, lane->recv, RECV_SIZE, &now, most, &idle);
     if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
         rdl__busypoll_wasted(account, now - began);
@@ -451,6 +459,23 @@ static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadl
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
 }
 
+/* What the leader has received, or why it could not.  @locks mu */
+static void leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
+                            struct rdl__link *wake)
+{
+    const char *wrong = NULL;
+
+    lane->reading = false;
+    if (n > 0)
+        wrong = take_bytes(lane, (size_t)n, now, wake);
+    else if (n < 0)
+        wrong = rdl__conn_why(&lane->line->conn, n);
+    if (wrong != NULL)
+        sever(lane, wrong);
+    else if (leader->state == RDL__REQ_SETTLED)
+        pass_role(lane);
+}
+
 /* Write for all, read for all, until one's own request is settled or has waited long enough. The role is passed on only in the
  * first case, before the others are woken; else it is still the caller's on return, or the loop's if the connection broke.
  * @locks mu, released while sending and receiving */
@@ -462,7 +487,6 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
-        const char *wrong = NULL;
         bool full, lone, looks;
         ssize_t n = 0;
         int64_t began;
@@ -486,15 +510,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (lone && !looks && n > 0)
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
-        lane->reading = false;
-        if (n > 0)
-            wrong = take_bytes(lane, (size_t)n, now, &wake);
-        else if (n < 0)
-            wrong = rdl__conn_why(&line->conn, n);
-        if (wrong != NULL)
-            sever(lane, wrong);
-        else if (self->state == RDL__REQ_SETTLED)
-            pass_role(lane);
+        leader_received(lane, self, n, now, &wake);
         if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: nobody else's answer came */
             rdl__list_remove(&self->link);
             rdl__parker_mark(&self->park, RDL__POST_SETTLED);
@@ -596,6 +612,165 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
     return outcome;
 }
 
+/* ---- several lanes at once ------------------------------------------------------------------------------------------------ */
+
+static bool in_fan(const struct rdl__fan *fan, const struct rdl__req *req)
+{
+    for (unsigned i = 0; i < fan->n; i++)
+        if (fan->at[i].req == req)
+            return true;
+    return false;
+}
+
+/* What TLS has decrypted ahead cannot be waited for with others.  @locks mu */
+static bool can_lead(const struct rdl__fan *fan, const struct rdl__lane *lane)
+{
+    return fan->n < RDL__FAN_MAX && !lane->closed && lane->line != NULL && lane->line->conn.tls == NULL &&
+           (lane->role == ROLE_NONE || (lane->role == ROLE_CALLER && in_fan(fan, lane->leader)));
+}
+
+bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req *req)
+{
+    bool sent;
+
+    rdl__mutex_lock(&lane->mu);
+    sent = can_lead(fan, lane);
+    if (sent) {
+        fan->at[fan->n].lane = lane;
+        fan->at[fan->n++].req = req;
+        enqueue(lane, req);
+        lane->leader = lane->role == ROLE_NONE ? req : lane->leader;
+        lane->role = ROLE_CALLER;
+        atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
+    } else if (lane->line == NULL && !lane->closed && !lane->wanted) {
+        lane->wanted = true;
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    }
+    rdl__mutex_unlock(&lane->mu);
+    return sent;
+}
+
+/* Its wakers' part for those that are in the fan, whose thread is awake. */
+static void wake_others(const struct rdl__fan *fan, struct rdl__link *wake)
+{
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = wake->next; l != wake; l = next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        next = l->next;
+        if (!in_fan(fan, req))
+            continue;
+        rdl__list_remove(l);
+        rdl__parker_mark(&req->park, RDL__POST_SETTLED);
+    }
+    wake_all(wake, NULL);
+}
+
+/* What has come on the lane that `leader` leads, or why nothing will any more. Nobody but the leader takes its line away. */
+static void read_lane(const struct rdl__fan *fan, struct rdl__lane *lane, const struct rdl__req *leader)
+{
+    int64_t now = rdl__now();
+    ssize_t n = rdl__conn_recv(&lane->line->conn, lane->recv, RECV_SIZE, now, now);
+    struct rdl__link wake;
+
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    leader_received(lane, leader, n, now, &wake);
+    rdl__mutex_unlock(&lane->mu);
+    wake_others(fan, &wake);
+}
+
+/* A fan's lanes that are waited for: of those with several of its requests the leader's stands for all. */
+struct reading {
+    unsigned n;
+    struct rdl__sock_wait waits[RDL__FAN_MAX];
+    struct {
+        struct rdl__lane *lane;
+        struct rdl__req *leader;
+    } of[RDL__FAN_MAX];
+};
+
+/* Write what is to be written for the i-th, and see to it that it is waited for. True: there is nothing to wait for.  */
+static bool leaves(struct rdl__fan *fan, unsigned i, struct reading *r, int64_t now)
+{
+    struct rdl__lane *lane = fan->at[i].lane;
+    struct rdl__req *req = fan->at[i].req;
+    bool led;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->leader == req && req->state != RDL__REQ_SETTLED)
+        flush(lane, req, now);
+    led = req->state != RDL__REQ_SETTLED && lane->leader != NULL && in_fan(fan, lane->leader);
+    if (led && lane->leader == req) {
+        lane->reading = true;
+        r->waits[r->n] =
+            (struct rdl__sock_wait){.sock = &lane->line->conn.sock, .writable = out_pending(lane) && !lane->writing};
+        r->of[r->n].lane = lane;
+        r->of[r->n++].leader = req;
+    }
+    rdl__mutex_unlock(&lane->mu);
+    return !led;
+}
+
+static void stop_reading(const struct reading *r)
+{
+    for (unsigned i = 0; i < r->n; i++) {
+        rdl__mutex_lock(&r->of[i].lane->mu);
+        r->of[i].lane->reading = false;
+        rdl__mutex_unlock(&r->of[i].lane->mu);
+    }
+}
+
+int rdl__fan_wait(struct rdl__fan *fan, int64_t until)
+{
+    for (bool late = false;;) {
+        struct reading r = {0};
+        int64_t now = rdl__now();
+        int leaver = -1;
+
+        for (unsigned i = 0; i < fan->n; i++)
+            if (leaves(fan, i, &r, now))
+                leaver = (int)i;
+        if (leaver >= 0 || late) {
+            stop_reading(&r);
+            return leaver;
+        }
+        late = now >= until;
+        rdl__sock_wait_any(r.waits, r.n, now, until);
+        for (unsigned i = 0; i < r.n; i++)
+            if (r.waits[i].ready)
+                read_lane(fan, r.of[i].lane, r.of[i].leader);
+    }
+}
+
+bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops *ops, struct rdl__task *task)
+{
+    struct rdl__lane *lane = fan->at[i].lane;
+    struct rdl__req *req = fan->at[i].req;
+    bool settled;
+
+    rdl__mutex_lock(&lane->mu);
+    settled = req->state == RDL__REQ_SETTLED;
+    if (!settled) {
+        req->ops = ops;
+        lane->loop_owed++;
+        rdl__loop_post(lane->node->loop, task);
+    }
+    if (lane->leader == req)
+        pass_role(lane);
+    else if (!settled && lane->role == ROLE_LOOP)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    else if (!settled && lane->reading)
+        flush(lane, NULL, rdl__now());
+    atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
+    rdl__mutex_unlock(&lane->mu); /* what is the loop's may end from here on, and the lane with it */
+    if (settled && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
+        (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
+    fan->at[i] = fan->at[--fan->n];
+    return settled;
+}
+
 /* ---- the loop's part ----------------------------------------------------------------------------------------------------- */
 
 static void line_free(struct line *line)
@@ -629,9 +804,19 @@ static void close_broken(struct rdl__lane *lane, int64_t now)
     }
 }
 
+/* What was taken by way of one lane may be given back by way of another, and that must not fail for want of memory. */
+static bool has_room(struct rdl__lane *lane)
+{
+    bool room = lane->writing || rdl__buf_reserve(&lane->out, OUT_ROOM);
+
+    if (!room)
+        rdl__buf_cut(&lane->out, lane->out.len);
+    return room;
+}
+
 static void start_line(struct rdl__lane *lane, int64_t now)
 {
-    struct line *line = rdl__zalloc(lane->node->mem, sizeof *line);
+    struct line *line = has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *line) : NULL;
 
     if (line == NULL) {
         rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + 50 * RDL__MS);
@@ -690,8 +875,8 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
     sever(lane, wrong);
 }
 
-/* One request is under way, and the loop about to sleep until its answer comes: look for it first, as callers do. A waiter
- * that was woken has its lock sooner for it.  @locks mu, released while looking */
+/* One request is under way, and the loop about to sleep until its answer comes: look for it first, as callers do, unless one of
+ * them wants the core. A waiter that was woken has its lock sooner for it.  @locks mu, released while looking */
 static void look_on_loop(struct rdl__lane *lane)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
@@ -699,6 +884,8 @@ static void look_on_loop(struct rdl__lane *lane)
     struct rdl__link wake;
     ssize_t n;
 
+    if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
+        return;
     if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !may_look(lane, rdl__container(l, struct rdl__req, link)) ||
         out_pending(lane) || !rdl__busypoll_due(&lane->node->loop_poll))
         return;
@@ -741,7 +928,8 @@ static void attend(struct rdl__lane *lane, int64_t now)
     close_broken(lane, now);
     watch_line(lane);
     watch_stall(lane);
-    if (down && lane->making == NULL && !closed && ((lane->kept_up && !rests) || !rdl__list_empty(&lane->queued)))
+    if (down && lane->making == NULL && !closed &&
+        ((lane->kept_up && !rests) || lane->wanted || !rdl__list_empty(&lane->queued)))
         start_line(lane, now);
     rdl__mutex_unlock(&lane->mu);
     if (down)
@@ -937,6 +1125,7 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     queue_kills(lane, line);
     lane->line = line;
     lane->role = ROLE_LOOP;
+    lane->wanted = false;
     lane->heard_at = now;
     rdl__mutex_unlock(&lane->mu);
     rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
@@ -954,6 +1143,9 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
     rdl__log(lane->node->sinks, RDL_LOG_WARN, "cannot connect: %s", why->message);
     lane->making = NULL;
     line_free(line);
+    rdl__mutex_lock(&lane->mu);
+    lane->wanted = false;
+    rdl__mutex_unlock(&lane->mu);
     if (lane->on_news != NULL)
         lane->on_news(lane->on_news_arg, RDL__LANE_FAILED, now);
     attend(lane, now);

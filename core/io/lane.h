@@ -23,6 +23,7 @@
 
 struct rdl__lane;
 struct rdl__req;
+struct rdl__task;
 
 struct rdl__req_ops {
     /* Append exactly one command, and `more` behind it. `eval`: with the script's text instead of its digest. Called once for
@@ -126,5 +127,31 @@ enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req
                                     enum rdl__heir_mode mode);
 
 bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */
+
+/* ---- several lanes at once ------------------------------------------------------------------------------------------------ */
+
+/* A fan: requests that one thread has on several lanes, where it reads the answers itself, so that no loop has to be woken for
+ * them. It is the leader of each of its lanes, and others wait for it to read: between sending and leaving it does nothing that
+ * may take long. All of it @thread the one that sends. */
+#define RDL__FAN_MAX 16
+
+struct rdl__fan {
+    unsigned n; /* 0 to begin with */
+    struct {
+        struct rdl__lane *lane;
+        struct rdl__req *req;
+    } at[RDL__FAN_MAX];
+};
+
+/* Add a request that blocks (no ops->done); it goes out with the next wait. False, and nothing was done: the lane is not
+ * connected (it will be, for the next time), somebody else reads it, or the fan is full. */
+bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req *req);
+
+/* Send and read until one of them should leave: its index; or -1 when `until` has come. It looks at least once. */
+int rdl__fan_wait(struct rdl__fan *fan, int64_t until);
+
+/* Take one out; others may change places. True: it is settled. False: the loop goes on with it as a submitted one, with these
+ * ops, and `task` has been posted, before anything else that the loop hears of it. */
+bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops *ops, struct rdl__task *task);
 
 #endif

@@ -109,10 +109,8 @@ ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, 
     return rdl__sock_look(take, s, to, cap, now, for_ns, ret_idle);
 }
 
-void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)
+static int wait_for(struct pollfd *fds, unsigned n, int64_t left)
 {
-    struct pollfd p = {.fd = s->fd, .events = (short)(POLLIN | (writable ? POLLOUT : 0))};
-    int64_t left = until - now;
     struct timespec t;
 
     if (left > RDL__SOCK_SLICE_MS * RDL__MS)
@@ -121,7 +119,31 @@ void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t unt
         left = 0;
     t.tv_sec = left / RDL__SEC;
     t.tv_nsec = left % RDL__SEC;
-    (void)ppoll(&p, 1, &t, NULL);
+    return ppoll(fds, n, &t, NULL);
+}
+
+static struct pollfd fd_of(const struct rdl__sock *s, bool writable)
+{
+    return (struct pollfd){.fd = s->fd, .events = (short)(POLLIN | (writable ? POLLOUT : 0))};
+}
+
+void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)
+{
+    struct pollfd fd = fd_of(s, writable);
+
+    (void)wait_for(&fd, 1, until - now);
+}
+
+void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now, int64_t until)
+{
+    struct pollfd fds[RDL__SOCK_WAITS];
+    bool any;
+
+    for (unsigned i = 0; i < n; i++)
+        fds[i] = fd_of(waits[i].sock, waits[i].writable);
+    any = wait_for(fds, n, until - now) > 0;
+    for (unsigned i = 0; i < n; i++)
+        waits[i].ready = any && fds[i].revents != 0;
 }
 
 void rdl__sock_shutdown(struct rdl__sock *s)

@@ -64,6 +64,15 @@ ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, 
 /* Wait until the socket can be read, or written if `writable`, at most to `until` or a slice. */
 void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until);
 
+/* The same for several, until one of them can be. */
+#define RDL__SOCK_WAITS 16
+struct rdl__sock_wait {
+    const struct rdl__sock *sock;
+    bool writable; /* is room waited for, too? */
+    bool ready;    /* the outcome: it is worth receiving from */
+};
+void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now, int64_t until); /* n <= RDL__SOCK_WAITS */
+
 void rdl__sock_shutdown(struct rdl__sock *s); /* whoever is blocked in it returns */
 void rdl__sock_close(struct rdl__sock *s);    /* also of one that is closed */
 

@@ -127,6 +127,48 @@ Test(red, T15_hung_majority_is_no_quorum_within_the_node_timeout)
     cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
 }
 
+/* The first call finds no connection for callers at its servers, which is made then; those after it send by themselves and leave
+ * what is not answered to the loops. */
+static void use_it_for_a_while(void)
+{
+    for (int i = 0; i < 50; i++) {
+        expect(RDL_OK, rdl_try_lock(red[0], 2000, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(red[0], &err));
+    }
+}
+
+Test(red, M8_minority_that_hangs_later_costs_nothing_and_is_tidied)
+{
+    int64_t start;
+
+    open_with(NULL, TOLERANT);
+    use_it_for_a_while();
+    pause_some(2);
+    start = now_ms();
+    for (int i = 0; i < 3; i++) {
+        expect(RDL_OK, rdl_try_lock(red[0], 2000, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(red[0], &err));
+    }
+    cr_expect_lt(now_ms() - start, NODE_TIMEOUT_MS);
+    resume_some(2);
+    use_it_for_a_while();
+    cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+}
+
+Test(red, T15_majority_that_hangs_later_is_no_quorum_within_the_node_timeout)
+{
+    int64_t start;
+
+    open_with(NULL, IMPATIENT);
+    use_it_for_a_while();
+    pause_some(3);
+    start = now_ms();
+    expect(RDL_ENOQUORUM, rdl_try_lock(red[0], 0, LEASE_MS, &err));
+    expect_between(49, now_ms() - start, 50 + SLACK_MS);
+    resume_some(3);
+    cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+}
+
 Test(red, killed_minority_does_not_matter_and_killed_majority_is_noticed)
 {
     struct losses losses;

@@ -1,6 +1,7 @@
 /* race_joint.c - composite locks under many threads: multi-locks over names that overlap, given in different orders and through
- * clients of two servers, and a red lock of three; blocking and asynchronous, nested, canceled, questioned; and one side's
- * clients closed and opened again meanwhile. Whoever is inside is alone, every call comes home, and nothing is left. */
+ * clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous, nested, canceled,
+ * questioned; and one side's clients closed and opened again meanwhile. Whoever is inside is alone, every call comes home, and
+ * nothing is left. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
@@ -68,18 +69,27 @@ static void side_free(struct side *s)
         rdl_lock_free(s->vote[i]);
 }
 
-/* What a verb may say without anything being wrong. Once the side is closed, holds are lost. */
-static bool is_refusal(int64_t rc, bool may_close)
+/* The composites, and behind them the names by themselves: those who want one meet threads that read for several servers. */
+enum { LOCKS = MULTIS + 1 + NAMES };
+
+static rdl_lock_t *lock_of(const struct side *s, int which)
 {
-    return rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ENOQUORUM || rc == RDL_ECANCELED ||
-           (may_close && (rc == RDL_ECLOSED || rc == RDL_ELOST || rc == RDL_ECONN));
+    return which <= MULTIS ? s->lock[which] : s->member[which - MULTIS - 1];
 }
 
-static bool note(int64_t rc, const char *verb, const rdl_err_t *err, bool may_close)
+/* What a verb may say without anything being wrong: a single lock's request that is in a hurry may not even be sent. Once the
+ * side is closed, holds are lost. */
+static bool is_refusal(int which, int64_t rc, bool may_close)
+{
+    return rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ENOQUORUM || rc == RDL_ECANCELED ||
+           (which > MULTIS && rc == RDL_ECONN) || (may_close && (rc == RDL_ECLOSED || rc == RDL_ELOST || rc == RDL_ECONN));
+}
+
+static bool note(int which, int64_t rc, const char *verb, const rdl_err_t *err, bool may_close)
 {
     if (rc == RDL_OK)
         return true;
-    if (!is_refusal(rc, may_close))
+    if (!is_refusal(which, rc, may_close))
         race_violation("%s: %s: %s", verb, rdl_err_name((int)rc), err->message);
     atomic_fetch_add(rc == RDL_ECLOSED ? &closed : rc == RDL_ECANCELED ? &canceled : &refused, 1);
     return false;
@@ -87,10 +97,10 @@ static bool note(int64_t rc, const char *verb, const rdl_err_t *err, bool may_cl
 
 static void enter_and_leave(int which)
 {
-    int resource[NAMES] = {RED};
-    int n = which == MULTIS ? 1 : sets[which].n;
+    int resource[NAMES] = {which == MULTIS ? RED : which - MULTIS - 1};
+    int n = which >= MULTIS ? 1 : sets[which].n;
 
-    for (int i = 0; which != MULTIS && i < n; i++)
+    for (int i = 0; which < MULTIS && i < n; i++)
         resource[i] = sets[which].name[i];
     for (int i = 0; i < n; i++)
         guarded_enter(&resources[resource[i]], 0);
@@ -103,17 +113,19 @@ static void use_blocking(struct race_thread *t, rdl_lock_t *lock, int which, boo
     static const int64_t waits[] = {0, 1, 20, 2000, 10000};
     rdl_err_t err = {0};
 
-    if (!note(rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err),
+    if (!note(which,
+              rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err),
               "try_lock", &err, may_close))
         return;
     atomic_fetch_add(&acquired, 1);
     if (!may_close) /* a closed client's holds end with their leases, whoever believes to be inside */
         enter_and_leave(which);
-    if (race_below(&t->random, 4) == 0 && note(rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err), "nested", &err, may_close))
-        (void)note(rdl_unlock(lock, &err), "nested unlock", &err, may_close);
+    if (race_below(&t->random, 4) == 0 &&
+        note(which, rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err), "nested", &err, may_close))
+        (void)note(which, rdl_unlock(lock, &err), "nested unlock", &err, may_close);
     if (rdl_is_held(lock, &err) != 1 && !may_close)
         race_violation("held, and told otherwise");
-    (void)note(rdl_unlock(lock, &err), "unlock", &err, may_close);
+    (void)note(which, rdl_unlock(lock, &err), "unlock", &err, may_close);
 }
 
 struct answer {
@@ -155,25 +167,25 @@ static void use_async(struct race_thread *t, rdl_lock_t *lock, int which, bool m
     rdl_err_t err = {0};
     int64_t rc = rdl_try_lock_async(lock, NULL, race_below(&t->random, 3000), RDL_LEASE_AUTO, on_answer, &a, &op, &err);
 
-    if (!note(rc, "try_lock_async", &err, may_close))
+    if (!note(which, rc, "try_lock_async", &err, may_close))
         return;
     if (race_below(&t->random, 2))
         rdl_op_cancel(op);
     rc = await(&a);
     rdl_op_free(op);
-    if (!note(rc, "asynchronous take", &a.err, may_close))
+    if (!note(which, rc, "asynchronous take", &a.err, may_close))
         return;
     atomic_fetch_add(&acquired, 1);
     if (!may_close)
         enter_and_leave(which);
-    if (note(rdl_unlock_async(lock, NULL, on_answer, &a, NULL, &err), "unlock_async", &err, may_close))
-        (void)note(await(&a), "asynchronous release", &a.err, may_close);
+    if (note(which, rdl_unlock_async(lock, NULL, on_answer, &a, NULL, &err), "unlock_async", &err, may_close))
+        (void)note(which, await(&a), "asynchronous release", &a.err, may_close);
 }
 
 static void play_once(struct race_thread *t, struct side *s, bool may_close)
 {
-    int which = race_below(&t->random, MULTIS + 1);
-    rdl_lock_t *lock = s->lock[which];
+    int which = race_below(&t->random, LOCKS);
+    rdl_lock_t *lock = lock_of(s, which);
 
     switch (race_below(&t->random, 5)) {
     case 0:

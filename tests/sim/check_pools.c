@@ -367,6 +367,8 @@ static void turns(const struct ran *ran)
     if (!p->fair || server_stepped_back())
         return;
     ran_copy_word(who, ran, place);
+    if (p->line.void_at != cast.void_at) /* what was granted is forgotten, and may be granted anew */
+        memset(p->granted, 0, sizeof p->granted);
     line_void(&p->line, cast.void_at);
     if (takes && ran->reply->kind == REPLY_INTEGER && ran->reply->integer >= 0) {
         if (is_news(p, ran->argv[request], ran->len[request]))

@@ -453,18 +453,45 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
     return (ssize_t)len;
 }
 
+/* Is one of them ready? Each is told. */
+static bool any_ready(struct rdl__sock_wait *waits, unsigned n)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct conn *c = conn_of(waits[i].sock->fd);
+
+        waits[i].ready = readable(c) || (waits[i].writable && writable(c));
+        any |= waits[i].ready;
+    }
+    return any;
+}
+
+static void expect(const struct rdl__sock_wait *waits, unsigned n, struct fibre *reader)
+{
+    for (unsigned i = 0; i < n; i++)
+        conn_of(waits[i].sock->fd)->reader = reader;
+}
+
 /* Give way until something may be read or written, or time is up. */
-static void block(struct conn *c, bool also_writable, int64_t now, int64_t until)
+void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now, int64_t until)
 {
     if (until > now + RDL__SOCK_SLICE_MS * RDL__MS)
         until = now + RDL__SOCK_SLICE_MS * RDL__MS;
     if (loop_running() != NULL)
         violated("the loop never blocks", "it waits for a socket");
-    while (!readable(c) && !(also_writable && writable(c)) && rdl__now() < until) {
-        c->reader = fibre_here();
-        fibre_wait(process_when(c->process, until));
-        c->reader = NULL;
+    while (!any_ready(waits, n) && rdl__now() < until) {
+        expect(waits, n, fibre_here());
+        fibre_wait(process_when(conn_of(waits[0].sock->fd)->process, until));
+        expect(waits, n, NULL);
     }
+}
+
+static void block(const struct rdl__sock *s, bool also_writable, int64_t now, int64_t until)
+{
+    struct rdl__sock_wait wait = {.sock = s, .writable = also_writable};
+
+    rdl__sock_wait_any(&wait, 1, now, until);
 }
 
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until)
@@ -473,7 +500,7 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
     size_t n;
 
     if (until > now)
-        block(c, false, now, until);
+        block(s, false, now, until);
     if (c->shut)
         return -EPIPE;
     if (c->inbox.len == 0)
@@ -495,7 +522,7 @@ ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, 
 
 void rdl__sock_wait(struct rdl__sock *s, bool writable_too, int64_t now, int64_t until)
 {
-    block(conn_of(s->fd), writable_too, now, until);
+    block(s, writable_too, now, until);
 }
 
 void rdl__sock_shutdown(struct rdl__sock *s)

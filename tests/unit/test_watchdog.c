@@ -490,6 +490,24 @@ Test(watchdog, what_is_due_together_travels_in_batches_of_at_most_100_two_at_a_t
     cr_assert_leq(wire.submitted, 2 + 3);
 }
 
+/* One or two are due at any moment. */
+Test(watchdog, those_that_are_nearly_due_go_along)
+{
+    add_many(HOLDS_MAX);
+    run_answering(T0 + LEASE / 3, RDL__MS);
+    cr_assert_geq(metrics[RDL_M_RENEWED], HOLDS_MAX);
+    cr_assert_leq(wire.submitted, metrics[RDL_M_RENEWED] / 16, "%d commands", wire.submitted);
+}
+
+Test(watchdog, nobody_goes_along_long_before_its_time)
+{
+    add(0);
+    run_for(LEASE / 6); /* twice as much as chance could bring them together by */
+    add(1);
+    run_until_sent(1);
+    cr_assert_eq(answer(), 1);
+}
+
 Test(watchdog, each_script_has_its_own_batches)
 {
     struct command c;

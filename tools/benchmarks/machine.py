@@ -133,7 +133,7 @@ class Stage:
         self.uri = "redis://" + self.address if tcp else "unix:" + server.socket
 
     def argv(self, measurement, options):
-        words = dict(server=self.uri, tree=TOP, seconds=self.settings.seconds, warmup=self.settings.warmup)
+        words = dict(server=self.uri, core=self.server.core, tree=TOP, seconds=self.settings.seconds, warmup=self.settings.warmup)
         words.update(options)
         argv = [MEASURE, measurement]
         for name, value in words.items():

@@ -1,10 +1,12 @@
-/* cluster.c - the reentrant lock on a cluster of the program's own: three masters, which share its core. Their replicas are
+/* cluster.c - the reentrant lock on a cluster of the program's own: three masters, on the core of the row's server. Their replicas are
  * killed before anything is measured: what they do would be measured as well, and a single server has none. Plain hiredis is
- * told which of them has the lock's slot. */
+ * told which of them has the lock's slot. With --far-ms a proxy before each of them delays. */
 #include "tests/support/cluster.h"
+#include "tests/support/proxy.h"
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/ours.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 struct common {
@@ -13,15 +15,33 @@ struct common {
     void *ours; /* ours_ops' own */
 };
 
+/* Its other threads have nothing to do. */
+static void put_on_core(const struct server *server, int64_t core)
+{
+    cpu_set_t cores;
+
+    CPU_ZERO(&cores);
+    CPU_SET((size_t)core, &cores);
+    if (sched_setaffinity(server_pid(server), sizeof cores, &cores) < 0)
+        fail("a server cannot be put on core %lld", (long long)core);
+}
+
 static struct common *start_masters(const struct run *run)
 {
-    static const struct cluster_options options = {.patient = true}; /* nodes say little to each other */
+    const struct cluster_options options = {
+        .patient = true, /* nodes say little to each other */
+        .proxied = run->far_ms > 0,
+    };
     struct common *common = allocate(1, sizeof *common);
 
     common->run = run;
     common->cluster = cluster_start(&options);
-    for (int i = 0; i < CLUSTER_MASTERS; i++)
+    for (int i = 0; i < CLUSTER_MASTERS; i++) {
         cluster_kill(common->cluster, CLUSTER_REPLICA_OF(i));
+        put_on_core(common->cluster->node[i], run->core);
+        if (run->far_ms > 0)
+            proxy_delay(common->cluster->front[i], PROXY_BOTH_WAYS, run->far_ms);
+    }
     return common;
 }
 

@@ -62,14 +62,14 @@ static void read_option(struct run *run, const char *name, const char *text)
         int64_t *number;
         double *real;
     } options[] = {
-        {"--server", &run->server, NULL, NULL}, {"--tree", &run->tree, NULL, NULL},
-        {"--kind", &run->kind, NULL, NULL},     {"--threads", NULL, &run->threads, NULL},
-        {"--locks", NULL, &run->locks, NULL},   {"--processes", NULL, &run->processes, NULL},
-        {"--owners", NULL, &run->owners, NULL}, {"--rounds", NULL, &run->rounds, NULL},
-        {"--holds", NULL, &run->holds, NULL},   {"--lease-ms", NULL, &run->lease_ms, NULL},
-        {"--far-ms", NULL, &run->far_ms, NULL}, {"--outage-ms", NULL, &run->outage_ms, NULL},
-        {"--count", NULL, &run->count, NULL},   {"--seconds", NULL, NULL, &run->seconds},
-        {"--warmup", NULL, NULL, &run->warmup},
+        {"--server", &run->server, NULL, NULL},   {"--tree", &run->tree, NULL, NULL},
+        {"--kind", &run->kind, NULL, NULL},       {"--threads", NULL, &run->threads, NULL},
+        {"--locks", NULL, &run->locks, NULL},     {"--processes", NULL, &run->processes, NULL},
+        {"--owners", NULL, &run->owners, NULL},   {"--rounds", NULL, &run->rounds, NULL},
+        {"--holds", NULL, &run->holds, NULL},     {"--lease-ms", NULL, &run->lease_ms, NULL},
+        {"--far-ms", NULL, &run->far_ms, NULL},   {"--outage-ms", NULL, &run->outage_ms, NULL},
+        {"--core", NULL, &run->core, NULL},       {"--count", NULL, &run->count, NULL},
+        {"--seconds", NULL, NULL, &run->seconds}, {"--warmup", NULL, NULL, &run->warmup},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {

@@ -36,6 +36,7 @@ struct run {
     int64_t lease_ms;  /* 0: renewed */
     int64_t far_ms;    /* above 0: a server of the program's own, behind a proxy that delays so long each way */
     int64_t outage_ms; /* how long the server stays away */
+    int64_t core;      /* of the server; where servers of the program's own are put, if it puts them anywhere */
     int64_t count;     /* above 0: so many pairs a thread, and no warm-up, instead of a time */
     double seconds;    /* measured */
     double warmup;     /* before that */
