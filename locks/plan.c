@@ -14,6 +14,7 @@ void rdl__plan_ask(struct rdl__plan *p, unsigned i, enum rdl__part_order order, 
     part->given_up = false;
     part->was_open = part->open;
     part->open = false;
+    part->passed_over = false;
     part->code = RDL_OK;
     part->until = 0;
     p->out++;

@@ -38,6 +38,7 @@ struct rdl__part {
     bool open;           /* red.c: maybe free; it was released, by us or by others, since it was asked for */
     bool was_open;       /* before it was asked for last: so it is still, unless that was answered */
     bool anothers;       /* red.c: somebody else had it when it answered last, wanted or not */
+    bool passed_over;    /* red.c: the last round could not ask it, for it had not answered the one before yet */
     int code;            /* FAILED: why */
     int64_t bound_ms;
     int64_t until; /* TAKEN: valid until then */

@@ -14,10 +14,11 @@
  *
  * The pause ends early when a majority may be had: of each part it is heard when somebody releases it, by the members' own
  * channels, and what was granted in a lost round was released by us. A holder has a majority of them, so while it holds, what
- * is left is not enough; and one of those that refused must be among them, because our own releases are heard as well. Those
- * who have split the servers hear of each other's releases all at the same moment. So a round that follows news comes at once
- * the first time, and when such rounds were lost, at a random moment within the time of two rounds, four, at most sixteen. Not
- * all is heard: leases end by themselves, and messages are lost. For that there is the pause.
+ * is left is not enough; and one of those that refused must be among them, because our own releases are heard as well, or one
+ * that the round could not ask, because its answer to the round before was still to come. Those who have split the servers
+ * hear of each other's releases all at the same moment. So a round that follows news comes at once the first time, and when
+ * such rounds were lost, at a random moment within the time of two rounds, four, at most sixteen. Not all is heard: leases end
+ * by themselves, and messages are lost. For that there is the pause.
  *
  * The hold is valid until the quorum-th longest of its parts' deadlines (PROTOCOL.md, 8): each of those is lease - elapsed -
  * drift, by its own client. A part from a server that is young is held and released like any other, but does not count: that
@@ -38,8 +39,10 @@ static void begin_round(struct rdl__plan *p, int64_t now)
     p->wake_at = RDL__NEVER;
     p->round_at = now;
     for (unsigned i = 0; i < p->n; i++)
-        if (p->part[i].state != RDL__PART_ASKED) /* one that still is was canceled and has not ended yet */
+        if (p->part[i].state != RDL__PART_ASKED)
             rdl__plan_ask(p, i, RDL__PART_TRY, bound_ms);
+        else
+            p->part[i].passed_over = true; /* it was canceled and has not ended yet */
     p->rounds++;
     if (p->out < p->quorum)
         round_lost(p, now);
@@ -74,7 +77,8 @@ static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_part)
     return false;
 }
 
-/* By what is known of those that can be asked, of which somebody else has had one. */
+/* By what is known of those that can be asked. Somebody else has had one of them, or the round has missed one: otherwise this
+ * would be the round that was lost just now. */
 static bool majority_may_be_had(const struct rdl__plan *p)
 {
     unsigned open = 0, left = 0;
@@ -83,7 +87,7 @@ static bool majority_may_be_had(const struct rdl__plan *p)
         if (!p->part[i].open || p->part[i].state == RDL__PART_ASKED)
             continue;
         open += !p->part[i].uncounted;
-        left += p->part[i].anothers;
+        left += p->part[i].anothers || p->part[i].passed_over;
     }
     return open >= p->quorum && left > 0;
 }

@@ -271,6 +271,23 @@ Test(plan_red, part_that_was_not_tried_is_as_open_as_before)
     cr_assert_eq(plan.wake_at, AT(40));
 }
 
+/* Of five, 0 and 1 cannot be reached and 2 refuses; by then 3 and 4 are on their way, and 3 is somebody's, too. */
+Test(plan_red, refusal_that_comes_late_is_one)
+{
+    start(&rdl__red_ops, 5, AT(1000));
+    all_told(RDL__PART_TRY);
+    answer_at(1, 0, RDL_ECONN, 0);
+    answer_at(1, 1, RDL_ECONN, 0);
+    answer_at(1, 2, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(3), RDL__PART_CANCEL);
+    answer_at(2, 3, RDL_ETIMEDOUT, 0);
+    answer_at(2, 4, RDL_OK, 10000);
+    news_at(3, 0); /* it is back */
+    cr_assert_eq(plan.wake_at, AT(21));
+    news_at(4, 3);
+    cr_assert_eq(plan.wake_at, AT(4));
+}
+
 /* Two rounds of five, both lost: 1, 2 and 3 refuse the first, in which 0 and 4 are given up; 1 refuses the second, in which only
  * 1, 2 and 3 can be asked, and 2 and 3 are given up. Server 4 grants what nobody wants any more. */
 static void lose_two_rounds(void)
@@ -290,18 +307,6 @@ static void lose_two_rounds(void)
     cr_assert_eq(told(3), RDL__PART_CANCEL);
     answer_at(23, 4, RDL_OK, 10000);
     cr_assert_eq(told(4), RDL__PART_RELEASE);
-}
-
-Test(plan_red, refusal_that_comes_late_is_one)
-{
-    lose_two_rounds();
-    for (unsigned i = 0; i <= 3; i++)
-        if (i != 1)
-            answer_at(24, i, RDL_ETIMEDOUT, 0);
-    news_at(25, 2);
-    cr_assert_eq(plan.wake_at, AT(42));
-    news_at(26, 3);
-    cr_assert_eq(plan.wake_at, AT(26));
 }
 
 /* Whoever has not answered yet cannot be asked. */
@@ -346,4 +351,182 @@ Test(plan_red, rounds_that_news_brought_forward_in_vain_spread)
     lose_round(ms);
     news_at(ms + 1, 1);
     cr_assert_eq(plan.wake_at, AT(ms + 1));
+}
+
+/* ---- red, in a world of its own ------------------------------------------------------------------------------------------- */
+
+/* Five servers, whoever else takes and releases there, and what is on the way between them and the machine. It overtakes in any
+ * order, but for what one channel carries. Nothing fails, and the pause is endless: only news ends it. */
+#define ENDLESS_MS 1000000
+#define LONG_WALK 120
+
+enum step { NOT_SENT, SENT, ANSWERED };
+
+static struct world {
+    struct rdl__rand rand;
+    int64_t ms;
+    bool listening;
+    struct place {
+        enum { FREE, OURS, ANOTHERS } holder;
+        bool asked;
+        bool give_back; /* a release of ours is on its way there */
+        bool hears;     /* the subscription is there */
+        unsigned heard; /* and its messages that are on their way to us */
+        enum step step; /* of what was asked */
+        int code;
+    } at[MOST];
+} world;
+
+static bool chance(unsigned percent)
+{
+    return rdl__rand_below(&world.rand, 100) < percent;
+}
+
+static void free_it(struct place *at)
+{
+    at->holder = FREE;
+    at->heard += at->hears;
+}
+
+static void run_take(struct place *at)
+{
+    at->code = at->holder == FREE ? RDL_OK : RDL_ETIMEDOUT;
+    at->holder = at->holder == FREE ? OURS : at->holder;
+}
+
+/* What was sent and is not waited for is undone behind it. */
+static void cancel(struct place *at)
+{
+    if (!at->asked || at->step == ANSWERED)
+        return;
+    if (at->step == SENT) {
+        run_take(at);
+        at->give_back = true;
+    }
+    at->step = ANSWERED;
+    at->code = RDL_ECANCELED;
+}
+
+static void obey(void)
+{
+    for (unsigned i = 0; i < MOST; i++)
+        switch (told(i)) {
+        case RDL__PART_TRY:
+            world.at[i].asked = true;
+            world.at[i].step = NOT_SENT;
+            break;
+        case RDL__PART_CANCEL:
+            cancel(&world.at[i]);
+            break;
+        case RDL__PART_RELEASE:
+            world.at[i].give_back = true;
+            break;
+        default:
+            break;
+        }
+    world.listening |= plan.phase == RDL__PLAN_PAUSE;
+}
+
+/* The next thing on the way between the machine and one server happens; false: there is none. */
+static bool something_happens(unsigned i)
+{
+    struct place *at = &world.at[i];
+    unsigned what = (unsigned)rdl__rand_below(&world.rand, 4);
+
+    for (unsigned k = 0; k < 4; k++, what = (what + 1) % 4)
+        if (what == 0 && at->asked && at->step == NOT_SENT && !at->give_back) {
+            at->step = SENT;
+            return true;
+        } else if (what == 1 && at->asked && at->step == SENT) {
+            run_take(at);
+            at->step = ANSWERED;
+            return true;
+        } else if (what == 1 && at->asked && at->step == ANSWERED) {
+            at->asked = false;
+            answer_at(world.ms, i, at->code, ENDLESS_MS);
+            return true;
+        } else if (what == 2 && at->give_back && !(at->asked && at->step == SENT)) {
+            at->give_back = false;
+            if (at->holder == OURS)
+                free_it(at);
+            return true;
+        } else if (what == 3 && world.listening && !at->hears) {
+            at->hears = true;
+            at->heard = 1; /* the confirmation */
+            return true;
+        } else if (what == 3 && at->heard > 0) {
+            at->heard--;
+            news_at(world.ms, i);
+            return true;
+        }
+    return false;
+}
+
+static void others_do_something(unsigned i)
+{
+    if (world.at[i].holder == FREE)
+        world.at[i].holder = ANOTHERS;
+    else if (world.at[i].holder == ANOTHERS)
+        free_it(&world.at[i]);
+}
+
+/* The machine's timer is due, unless it is the end of a whole pause. */
+static bool timer_is_due(void)
+{
+    if (plan.phase != RDL__PLAN_PAUSE || plan.wake_at > AT(world.ms + ENDLESS_MS / 2))
+        return false;
+    if (plan.wake_at > AT(world.ms))
+        world.ms = plan.wake_at / RDL__MS;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(world.ms)});
+    return true;
+}
+
+static void some_step(void)
+{
+    unsigned i = (unsigned)rdl__rand_below(&world.rand, MOST);
+
+    world.ms += chance(20);
+    if (chance(15))
+        others_do_something(i);
+    else if (!chance(15) || !timer_is_due())
+        (void)something_happens(i);
+    obey();
+}
+
+static void let_it_come_to_rest(void)
+{
+    bool more = true;
+
+    while (more && plan.phase != RDL__PLAN_DONE) {
+        more = timer_is_due();
+        obey();
+        for (unsigned i = 0; i < MOST; i++) {
+            more |= something_happens(i);
+            obey();
+        }
+    }
+}
+
+static void walk(uint64_t seed)
+{
+    world = (struct world){.rand.state = seed};
+    for (unsigned i = 0; i < MOST; i++)
+        world.at[i].holder = chance(50) ? ANOTHERS : FREE;
+    start(&rdl__red_ops, MOST, RDL__NEVER);
+    plan.retry = (rdl_retry_t){.kind = RDL_RETRY_FIXED, .min_ms = ENDLESS_MS, .max_ms = ENDLESS_MS};
+    obey();
+    for (unsigned n = 0; n < LONG_WALK && plan.phase != RDL__PLAN_DONE; n++)
+        some_step();
+    for (unsigned i = 0; i < MOST; i++) /* whoever has some of them lets go, but for a minority */
+        if (world.at[i].holder == ANOTHERS && i > 1)
+            free_it(&world.at[i]);
+    let_it_come_to_rest();
+    cr_assert_eq(plan.phase, RDL__PLAN_DONE, "seed %llu: sleeps beside a free majority", (unsigned long long)seed);
+    cr_assert_eq(plan.rc, RDL_OK);
+}
+
+Test(plan_red, never_sleeps_beside_a_free_majority)
+{
+    for (uint64_t seed = 1; seed <= 20000; seed++)
+        walk(seed);
 }
