@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLEAN_BOUND_MS 2000
+#define CLEAN_BOUND_MS 5000
 #define SLACK_MS 1500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
 
 static struct stage st;

@@ -73,7 +73,7 @@ static void open_with_rights_of(const char *heading)
     for_each_grant(EVERYBODY, grant);
     for_each_grant(heading, grant);
     uri = must_format("unix://app:secret@%s?db=0", server_socket(st.server));
-    st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 900));
+    st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 2000));
     free(uri);
     waiter = actor_new();
 }

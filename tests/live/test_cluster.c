@@ -15,7 +15,7 @@
 #define WATCHED_MS 1500 /* a lease that is renewed, and can be waited for */
 #define WOKEN_MS 3000   /* whoever was not woken looks by himself after 5 s */
 #define PATIENT_MS 20000
-#define HEAL_MS 2000
+#define HEAL_MS 4000
 #define SHARDS CLUSTER_MASTERS
 
 static struct cluster *cluster;

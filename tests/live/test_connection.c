@@ -274,7 +274,7 @@ Test(connection, restarted_server_is_used_again_and_an_empty_one_means_a_lost_ho
     rdl_lock_t *lock;
 
     losses_init(&losses);
-    stage_open(&st, .server = {.tcp = true}, .client = OPTIONS(.watchdog_lease_ms = 900));
+    stage_open(&st, .server = {.tcp = true}, .client = OPTIONS(.watchdog_lease_ms = 2500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
@@ -282,10 +282,10 @@ Test(connection, restarted_server_is_used_again_and_an_empty_one_means_a_lost_ho
     server_kill(st.server);
     server_start_again(st.server);
     st.probe = probe_open(st.server);
-    cr_assert(losses_wait(&losses, RDL_LOST, 1, 2000));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     expect(RDL_OK, rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, &err));
-    let_pass_ms(1000);
+    let_pass_ms(3000);
     expect(1, rdl_is_held(lock, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);

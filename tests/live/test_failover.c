@@ -12,8 +12,9 @@
 #define NAME "job"
 #define LEASE_MS 60000
 
-/* What a failover may take beyond what those need who arrange it. */
-#define HEAL_MS 2000
+/* What a failover may take beyond what those need who arrange it: less than the 5 s after which a waiter who was not woken looks
+ * by itself. */
+#define HEAL_MS 4000
 
 struct topology {
     const char *(*start)(void); /* the URI */

@@ -160,10 +160,10 @@ Test(fair, hold_without_a_lease_is_renewed)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 900));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
     lock = fair(st.client, NAME, NULL);
     expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err));
-    let_pass_ms(2700); /* three leases: what is not renewed is gone */
+    let_pass_ms(3000); /* what is not renewed is gone */
     expect(1, rdl_is_held(lock, &err));
     expect(1, rdl_is_locked(lock, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));

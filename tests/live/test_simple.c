@@ -102,10 +102,10 @@ Test(simple, extends_and_is_renewed_like_any_lock)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2500));
     lock = simple(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
-    let_pass_ms(3000);
+    let_pass_ms(3500);
     cr_assert_eq(probe_keys(st.probe), 1);
     expect(1, rdl_is_held(lock, &err));
     expect(RDL_OK, rdl_extend(lock, 5000, &err));
