@@ -618,15 +618,6 @@ static const struct rdl__req_ops taken_over_ops = {.encode = encode, .decode = d
 static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .more = 1};
 static const struct rdl__req_ops loop_acked_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .more = 1};
 
-/* Is the request to be confirmed by replicas? */
-static bool wants_acks(const rdl_op_t *op)
-{
-    const struct rdl__settings *s = &rdl__op_name(op)->settings;
-
-    return s->replicas > 0 && op->verb->acked &&
-           !(s->replicas_if_able && atomic_load_explicit(&rdl__op_client(op)->wait_refused, memory_order_relaxed));
-}
-
 /* The lane on which the request travels. */
 static struct rdl__lane *lane_of(const rdl_op_t *op)
 {
@@ -703,7 +694,7 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
         enum rdl__outcome outcome;
         int code;
 
-        ready(op, wants_acks(op) ? &blocking_acked_ops : &blocking_ops);
+        ready(op, rdl__op_wants_acks(op) ? &blocking_acked_ops : &blocking_ops);
         if ((code = atomic_load(&op->cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
             step = stopped_between(op, code);
             break;
@@ -773,7 +764,7 @@ static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
 {
-    ready(op, wants_acks(op) ? &loop_acked_ops : &loop_ops);
+    ready(op, rdl__op_wants_acks(op) ? &loop_acked_ops : &loop_ops);
     rdl__waiter_sent(&op->waiter);
     rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, send_deadline(op, now));
     rdl__lane_submit(lane_of(op), &op->req);
@@ -1035,7 +1026,7 @@ static bool send_in_fan(rdl_op_t *op, struct rdl__fan *fan)
 {
     rdl__step_t step;
 
-    if (wants_acks(op))
+    if (rdl__op_wants_acks(op))
         return false;
     step = begin(op, op->started_at);
     if (step.what == RDL__DO_FINISH) {

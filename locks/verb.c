@@ -32,6 +32,14 @@ void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__op_keep_words(op, odd, sizeof odd - 1, true);
 }
 
+bool rdl__op_wants_acks(const rdl_op_t *op)
+{
+    const struct rdl__settings *s = &rdl__op_name(op)->settings;
+
+    return s->replicas > 0 && op->verb->acked &&
+           !(s->replicas_if_able && atomic_load_explicit(&rdl__op_client(op)->wait_refused, memory_order_relaxed));
+}
+
 bool rdl__op_acked(const rdl_op_t *op)
 {
     return op->req.ops->more == 0 || op->acks >= (int32_t)rdl__op_name(op)->settings.replicas;

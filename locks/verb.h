@@ -166,7 +166,8 @@ void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
 /* Into op->answer; words of refusal when the reply is no number. */
 void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
 
-/* Have as many replicas confirmed it as the lock wants? */
+/* Is it to be confirmed by replicas? And have as many confirmed it as the lock wants? */
+bool rdl__op_wants_acks(const rdl_op_t *op);
 bool rdl__op_acked(const rdl_op_t *op);
 
 /* What every verb makes of an answer that is none. RDL_OK: it is one. */

@@ -97,7 +97,7 @@ if held then
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', lock, field, count)
     end
-    if ttl < tonumber(lease) then
+    if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
         call('pexpire', lock, lease)
     end
     return granted(-11)

@@ -52,7 +52,7 @@ end
 if (tonumber(held) or 0) < tonumber(count) then
     call('hset', key, field, count)
 end
-if ttl < tonumber(lease) then
+if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
     call('pexpire', key, lease)
 end
 if count ~= '1' then

@@ -17,7 +17,7 @@ for i = 1, #KEYS do
         local timeout = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':' .. field .. ':rwlock_timeout:'
         for hold = 1, tonumber(said) or 0 do
             local name = timeout .. string.format('%.0f', hold)
-            if call('pttl', name) < tonumber(lease) and call('pexpire', name, lease) == 0 then
+            if call('pttl', name) <= tonumber(lease) and call('pexpire', name, lease) == 0 then
                 call('set', name, '1', 'px', lease)
             end
         end

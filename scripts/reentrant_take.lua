@@ -7,7 +7,8 @@
 -- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
 -- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
 --
--- May be repeated and may come late: count and time to live only grow, and only count 1 creates.
+-- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes even where
+-- nothing changes: the WAIT behind it, maybe on another connection, is for what that connection has written.
 -- Everything that can fail is checked before the first write: HSET done and PEXPIRE refused would be a lock for ever.
 -- Numbers are plain digits, and are handed on as the text that they came in: exact, and nothing is formatted.
 -- The free lock costs three commands, a refusal two.
@@ -37,7 +38,7 @@ else
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
-    if ttl < tonumber(lease) then
+    if ttl <= tonumber(lease) then
         call('pexpire', key, lease)
     end
     answer = -11

@@ -27,7 +27,7 @@ else
     if holder ~= value then
         return ttl
     end
-    if ttl < tonumber(lease) then
+    if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
         call('pexpire', key, lease)
     end
     answer = -11

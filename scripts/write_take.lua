@@ -66,7 +66,7 @@ else
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
-    if call('pttl', key) < tonumber(lease) then
+    if call('pttl', key) <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
         call('pexpire', key, lease)
     end
     answer = -11

@@ -86,7 +86,7 @@ typedef struct rdl_lock_options {
     /* Held means that so many replicas have it, too: 0 to 255. What that is worth: docs/replicas.md. Each take, rdl_extend and
      * renewal asks, in the same round trip, and counts only when as many have confirmed it within replicas_timeout_ms (1 to 1000;
      * 0: 100), or three quarters of what is left of the call's wait. A take that fewer confirm is RDL_ENOREPLICAS, and undone;
-     * so is one where the server does not let us ask, unless replicas_if_able. Not for fair locks. */
+     * so is one where the server does not let us ask, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;

@@ -57,12 +57,13 @@ static void forget_tokens(void)
     (void)probe_ask(st.probe, "DEL redisson_lock_token:{" NAME "}");
 }
 
-#define KINDS 4
+#define KINDS 5
+#define FAIR 4
 
 static rdl_lock_t *of_kind(int kind, int32_t replicas)
 {
     rdl_lock_t *(*const make[KINDS])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, fenced,
-                                                                                                  write_end};
+                                                                                                  write_end, fair};
 
     return make[kind](st.client, NAME, LOCK_OPTIONS(.replicas = replicas, .replicas_timeout_ms = 1000));
 }
@@ -194,17 +195,48 @@ Test(replicas, asynchronous_takes_are_confirmed_too)
 Test(replicas, waiter_that_is_woken_has_it_confirmed)
 {
     struct actor *waits = actor_new();
+
+    open_stage(1, false, 0);
+    for (int kind = 0; kind < KINDS; kind++) {
+        rdl_lock_t *lock = of_kind(kind, 1);
+        int64_t asked;
+
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        actor_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
+        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+        asked = probe_calls(st.probe, "wait");
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        expect_result(RDL_OK, waits, SOON_MS);
+        cr_assert_gt(probe_calls(st.probe, "wait"), asked);
+        actor_unlock(waits, lock);
+        expect_result(RDL_OK, waits, SOON_MS);
+        rdl_lock_free(lock);
+        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, 2 * SOON_MS));
+    }
+    forget_tokens();
+    actor_free(waits);
+    end_replicas();
+}
+
+/* Whoever leaves a fair lock passes it on, at the server, which asks no replica. */
+Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
+{
+    struct actor *waits = actor_new();
     rdl_lock_t *lock;
 
     open_stage(1, false, 0);
-    lock = of_kind(0, 1);
+    lock = of_kind(FAIR, 1);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waits, lock, 4 * SOON_MS, LEASE_MS);
+    actor_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN redisson_lock_queue:{" NAME "}") == 1, SOON_MS));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    server_pause(replica[0]);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waits, SOON_MS);
-    actor_unlock(waits, lock);
-    expect_result(RDL_OK, waits, SOON_MS);
+    expect_result(RDL_ENOREPLICAS, waits, 2 * SOON_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, SOON_MS));
+    server_resume(replica[0]);
+    cr_assert(WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) == RDL_OK, SOON_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
     actor_free(waits);
     rdl_lock_free(lock);
     end_replicas();
@@ -337,7 +369,6 @@ Test(replicas, bad_options_are_refused)
         expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, &bad[i], &lock, &err));
         cr_assert(strstr(err.message, "replicas") != NULL, "%s", err.message);
     }
-    expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, LOCK_OPTIONS(.replicas = 1), &lock, &err));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_EINVAL,
            rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.replicas = 1), &lock, &err)); /* one lock, one option */
