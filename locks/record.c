@@ -1,6 +1,7 @@
 #include "locks/record.h"
 
 #include "core/base/err.h"
+#include "core/wire/names.h"
 #include "locks/joint.h"
 
 #include <string.h>
@@ -14,7 +15,9 @@ void rdl__name_ref(struct rdl__name *name)
 
 static size_t name_size(size_t len)
 {
-    return sizeof(struct rdl__name) + len + 1;
+    size_t size = offsetof(struct rdl__name, bytes) + len + 1;
+
+    return size > sizeof(struct rdl__name) ? size : sizeof(struct rdl__name);
 }
 
 void rdl__name_unref(struct rdl__name *name)
@@ -47,6 +50,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     memcpy(name->bytes, bytes, len);
     name->node.key = name->bytes;
     name->node.key_len = (uint32_t)len;
+    name->hash_slot = client->map == NULL ? 0 : (uint16_t)rdl__slot(bytes, len);
     atomic_init(&name->refs, 1);
     rdl__list_init(&name->records);
     rdl__list_init(&name->handles);
@@ -340,6 +344,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     notice_init(&rec->notice, rec);
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
+    rec->hold.hash_slot = name->hash_slot;
     rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
     return rec;

@@ -68,7 +68,8 @@ struct rdl__name {
     struct rdl__record *spare;    /* memory kept for the next record */
     struct rdl__settled *settled; /* guards that may go (guarded.c); NULL: the type has none, or no call was made yet */
 
-    char bytes[]; /* NUL-terminated */
+    uint16_t hash_slot; /* immutable: in a cluster; else 0 */
+    char bytes[];       /* NUL-terminated */
 };
 
 #define RDL__PLACED (UINT32_C(1) << 31) /* a try may have left a place in the queue of a semaphore (guarded.h) */
@@ -76,7 +77,7 @@ struct rdl__name {
 /* Where the lock is now. */
 static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 {
-    return rdl__client_shard(name->client, name->bytes, name->node.key_len);
+    return rdl__client_shard(name->client, name->hash_slot);
 }
 
 /* Does any call of this process wait? */

@@ -9,6 +9,7 @@
 #include "core/base/entropy.h"
 #include "core/base/err.h"
 #include "core/service/owner.h"
+#include "core/wire/names.h"
 
 #include <stdlib.h>
 #include <string.h>

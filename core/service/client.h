@@ -18,7 +18,6 @@
 #include "core/service/waiters.h"
 #include "core/service/watchdog.h"
 #include "core/wire/ident.h"
-#include "core/wire/names.h"
 
 #include <redlatch/client.h>
 #include <stdatomic.h>
@@ -125,12 +124,12 @@ static inline const char *rdl__client_label(const rdl_client_t *client)
     return client->home.node.label;
 }
 
-/* Where the key is: the shard may be another one the next time.  @thread any */
-static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, const char *key, size_t len)
+/* Where the keys of a slot are: the shard may be another one the next time.  @thread any */
+static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, unsigned hash_slot)
 {
-    return client->map == NULL ? &client->home
-                               : atomic_load_explicit(&client->shards[rdl__map_part(client->map, rdl__slot(key, len))],
-                                                      memory_order_acquire);
+    return client->map == NULL
+               ? &client->home
+               : atomic_load_explicit(&client->shards[rdl__map_part(client->map, hash_slot)], memory_order_acquire);
 }
 
 /* Do messages go by sharded channels? Known before any request is answered, and for good.  @thread any */

@@ -28,7 +28,6 @@
 #include "core/base/err.h"
 #include "core/service/scripts.h"
 #include "core/wire/ident.h"
-#include "core/wire/names.h"
 
 #include <limits.h>
 
@@ -698,15 +697,6 @@ struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd)
     return NULL;
 }
 
-static uint16_t slot_of(const struct rdl__hold *hold)
-{
-    const char *key;
-    size_t len;
-
-    hold->ops->key(hold, &key, &len);
-    return (uint16_t)rdl__slot(key, len);
-}
-
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
 {
     int64_t trusted_ms = trust_ms(hold, lease_ms);
@@ -715,7 +705,6 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->batch = NULL;
-    hold->hash_slot = wd->config.routes == NULL ? 0 : slot_of(hold);
     hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     hold->ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
     hold->lease_ms = trusted_ms;

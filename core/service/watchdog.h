@@ -61,7 +61,7 @@ struct rdl__hold {
     int64_t ends_at;            /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
     int64_t renew_at;           /* RDL__NEVER: not renewed, or under way */
     int64_t lease_ms;           /* of one renewal */
-    uint16_t hash_slot;         /* of its key, where holds are spread over servers by that; else 0 */
+    uint16_t hash_slot;         /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
     unsigned char slot;         /* in the batch */
     unsigned char state;        /* rdl_hold_state_t */
     bool renewed;
