@@ -808,9 +808,8 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
     for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
         struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
 
-        if (!under_way(hold) && renewer_of(wd, hold) == at) {
+        if (!under_way(hold) && renewer_of(wd, hold) == at)
             becomes_due(at, hold);
-        }
     }
     rdl__mutex_unlock(&wd->mu);
     pump(wd, at);

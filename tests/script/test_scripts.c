@@ -601,13 +601,13 @@ Test(scripts, release_takes_its_own_field_and_no_other, .timeout = 60)
 
 /* ---- renew ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The answer to a renewal of N alone. */
 /* So many times something was written that scripts write again. */
 static int64_t writes(struct fixture *f)
 {
     return probe_calls(f->probe, "pexpire") + probe_calls(f->probe, "set");
 }
 
+/* The answer to a renewal of N alone. */
 static int64_t renew_n(struct fixture *f, const struct type *t, const char *words)
 {
     const struct reply *r = run(f, t->renew, words);
