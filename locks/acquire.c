@@ -258,7 +258,7 @@ static rdl__step_t take_woken(rdl_op_t *op, int64_t now)
     int64_t sure_ms = lease_ms < life_ms ? lease_ms : life_ms;
     int64_t spent_ms = (now - op->req.sent_at) / RDL__MS;
     bool enough = op->lease_ms == RDL_LEASE_AUTO ? spent_ms < sure_ms / 2 : sure_ms == lease_ms && spent_ms < lease_ms / 10;
-    int64_t token = rdl__queues(op->ops) && enough && !rdl__op_wants_acks(op) ? granted_token(op) : -1;
+    int64_t token = rdl__queues(op->ops) && enough && rdl__op_asks(op) == RDL__ASKS_NOBODY ? granted_token(op) : -1;
 
     if (token >= 0) {
         op->answer = token > 0 ? token : RDL__TAKEN;

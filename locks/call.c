@@ -233,6 +233,15 @@ static enum rdl__detour detour_of(rdl_op_t *op, const struct rdl__reply *reply)
     return rdl__client_detour(rdl__op_client(op), reply, &op->ask);
 }
 
+/* Is the lock elsewhere, while the request waits for a connection? Where it was sent by an ASK it is to stay: the map does not know
+ * of that. */
+static bool astray(const struct rdl__req *req)
+{
+    const rdl_op_t *op = rdl__container(req, rdl_op_t, req);
+
+    return !req->asking && rdl__name_shard(rdl__op_name(op)) != op->shard;
+}
+
 /* ---- undo ---------------------------------------------------------------------------------------------------------------- */
 
 static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
@@ -253,7 +262,8 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
 
 static void done_undo(struct rdl__req *req, int64_t now);
 
-static const struct rdl__req_ops undo_ops = {.encode = encode_undo, .decode = decode_undo, .done = done_undo};
+static const struct rdl__req_ops undo_ops = {
+    .encode = encode_undo, .decode = decode_undo, .done = done_undo, .astray = astray};
 
 /* The undo begins, or has begun as an heir and may be settled already. */
 static void undo_begins(rdl_op_t *op)
@@ -274,13 +284,14 @@ static void undo_gate(rdl_op_t *op)
 
 static void send_undo(rdl_op_t *op)
 {
-    bool resent = op->req.resent; /* stays the verb's, for rdl__op_may_come */
+    bool resent = op->req.resent;                                         /* stays the verb's, for rdl__op_may_come */
+    bool in_order = op->result == RDL_ENOREPLICAS && op->undo_tries == 0; /* with the owner's next take */
 
     rdl__req_init(&op->req, &undo_ops);
     op->req.resent = resent;
     op->req.asking = op->undo_detour == RDL__DETOUR_ASK;
     op->shard = op->req.asking ? op->ask : rdl__name_shard(rdl__op_name(op));
-    rdl__lane_submit(op->shard->loop_lane, &op->req);
+    rdl__lane_submit(in_order ? rdl__shard_acked_lane(op->shard) : op->shard->loop_lane, &op->req);
 }
 
 static void on_undo_task(struct rdl__task *task, int64_t now)
@@ -323,6 +334,11 @@ static void done_undo(struct rdl__req *req, int64_t now)
         req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || atomic_load(&op->shard->node.kill_refused)));
     unsigned i = op->undo_tries < 4 ? op->undo_tries : 4;
 
+    if (req->rc == RDL__ASTRAY) {
+        op->undo_detour = RDL__DETOUR_NONE;
+        send_undo(op);
+        return;
+    }
     if (!again || now >= undo_until(op, now) || atomic_load(&client->closing)) {
         if (req->rc == RDL_OK && !op->undo_failed && op->verb->put_undo == rdl__put_undo && op->undo_count == 0)
             rdl__note_release(op, now);
@@ -443,7 +459,10 @@ static void explain_acks(const rdl_op_t *op, const char *lock, const char *serve
     const struct rdl__name *name = rdl__op_name(op);
     const char *undone = op->verb->acquires ? "; given back" : "";
 
-    if (op->acks < 0)
+    if (op->acks == RDL__ACKS_NOT_ASKED)
+        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: cannot wait for replicas: the server has refused WAIT lately",
+                           rdl__thing(name->ops), lock, server);
+    else if (op->acks < 0)
         (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: cannot wait for replicas: %s%s", rdl__thing(name->ops), lock,
                            server, op->words_len > 0 ? op->words : "the server gave no reason", undone);
     else
@@ -535,8 +554,11 @@ static void decode_acks(rdl_op_t *op, const struct rdl__reply *reply)
         op->acks = rdl__reply_integer(reply, &acks) && acks <= INT32_MAX ? (int32_t)acks : 0;
         return;
     }
-    atomic_store(&rdl__op_client(op)->wait_refused, true);
-    op->acks = s->replicas_if_able ? INT32_MAX : -1;
+    op->acks = RDL__ACKS_REFUSED;
+    if (rdl__reply_refuses_wait(reply)) {
+        atomic_store(&op->shard->wait_refused_until, rdl__after_ms(rdl__now(), RDL__WAIT_REFUSED_MS));
+        op->acks = s->replicas_if_able ? INT32_MAX : RDL__ACKS_REFUSED;
+    }
     if (op->acks < 0 && !op->refused_words)
         rdl__op_keep_words(op, reply->str, reply->len, false);
 }
@@ -568,12 +590,12 @@ static int64_t send_deadline(const rdl_op_t *op, int64_t now)
     return op->deadline < most ? op->deadline : most;
 }
 
-static rdl__step_t sent_elsewhere(rdl_op_t *op)
+static rdl__step_t sent_elsewhere(rdl_op_t *op, int64_t now)
 {
     op->may_come = rdl__op_may_come(op);
     op->sent_before = op->req.resent; /* which is kept from one sending to the next */
     if (op->detours++ == 0)
-        op->detours_until = send_deadline(op, op->req.sent_at);
+        op->detours_until = send_deadline(op, op->req.sent_at != 0 ? op->req.sent_at : now);
     if (op->detours > AT_ONCE)
         op->detour = RDL__DETOUR_LATER;
     return rdl__send_it();
@@ -588,8 +610,10 @@ static rdl__step_t answered(rdl_op_t *op, int64_t now)
         rdl__metric(sinks, RDL_M_RTT_US, (now - op->req.sent_at) / RDL__US);
     if (op->req.eval)
         rdl__metric(sinks, RDL_M_SCRIPT_LOADS, 1);
-    if (op->detour != RDL__DETOUR_NONE && op->req.rc == RDL_OK)
-        return sent_elsewhere(op);
+    if (op->req.rc == RDL__ASTRAY)
+        op->detour = RDL__DETOUR_MOVED;
+    if (op->detour != RDL__DETOUR_NONE && op->req.rc >= RDL_OK)
+        return sent_elsewhere(op, now);
     op->detours = 0;
     return op->verb->answered(op, now);
 }
@@ -612,11 +636,13 @@ static void done_on_loop(struct rdl__req *req, int64_t now)
     drive(op, answered(op, now), now);
 }
 
-static const struct rdl__req_ops blocking_ops = {.encode = encode, .decode = decode};
-static const struct rdl__req_ops loop_ops = {.encode = encode, .decode = decode, .done = done_on_loop};
-static const struct rdl__req_ops taken_over_ops = {.encode = encode, .decode = decode, .done = done_on_loop};
-static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .more = 1};
-static const struct rdl__req_ops loop_acked_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .more = 1};
+static const struct rdl__req_ops blocking_ops = {.encode = encode, .decode = decode, .astray = astray};
+static const struct rdl__req_ops loop_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .astray = astray};
+static const struct rdl__req_ops taken_over_ops = {
+    .encode = encode, .decode = decode, .done = done_on_loop, .astray = astray};
+static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .astray = astray, .more = 1};
+static const struct rdl__req_ops loop_acked_ops = {
+    .encode = encode, .decode = decode, .done = done_on_loop, .astray = astray, .more = 1};
 
 /* The lane on which the request travels. */
 static struct rdl__lane *lane_of(const rdl_op_t *op)
@@ -685,16 +711,50 @@ static rdl__step_t stopped_between(rdl_op_t *op, int code)
     return step;
 }
 
+/* Instead of a request that would be undone. */
+static rdl__step_t not_asked(rdl_op_t *op)
+{
+    op->acks = RDL__ACKS_NOT_ASKED;
+    return stopped_between(op, RDL_ENOREPLICAS);
+}
+
 /* ---- the caller's thread ------------------------------------------------------------------------------------------------- */
+
+static const struct rdl__req_ops blocking_undo_ops = {.encode = encode_undo, .decode = decode_undo, .astray = astray};
+
+static void on_undone_task(struct rdl__task *task, int64_t now)
+{
+    done_undo(&rdl__container(task, rdl_op_t, task)->req, now);
+}
+
+/* What replicas have not confirmed is gone when the caller hears of it, if the server answers in time. */
+static void undo_at_once(rdl_op_t *op, int64_t now)
+{
+    struct rdl__lane *lane = rdl__shard_lane(op->shard, op->owner->index);
+    bool resent = op->req.resent; /* stays the verb's */
+
+    undo_begins(op);
+    rdl__req_init(&op->req, &blocking_undo_ops);
+    op->req.resent = resent;
+    if (rdl__lane_call(lane, &op->req, send_deadline(op, now), &undo_ops, RDL__HEIR_REPLACES) != RDL__ANSWERED)
+        return;
+    op->task.run = on_undone_task;
+    rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
+}
 
 /* Drive until the call has ended (true) or is handed to the loop, to wait (false).  @thread the caller's */
 static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
     while (step.what == RDL__DO_SEND && op->detour != RDL__DETOUR_LATER) {
+        enum rdl__asking asks = rdl__op_asks(op);
         enum rdl__outcome outcome;
         int code;
 
-        ready(op, rdl__op_wants_acks(op) ? &blocking_acked_ops : &blocking_ops);
+        if (asks == RDL__ASKS_IN_VAIN) {
+            step = not_asked(op);
+            break;
+        }
+        ready(op, asks == RDL__ASKS_REPLICAS ? &blocking_acked_ops : &blocking_ops);
         if ((code = atomic_load(&op->cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
             step = stopped_between(op, code);
             break;
@@ -709,6 +769,10 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
         }
     }
     if (step.what == RDL__DO_FINISH) {
+        if (step.undo && step.rc == RDL_ENOREPLICAS && op->req.ops->more > 0) {
+            undo_at_once(op, now);
+            step.undo = false;
+        }
         conclude(op, step.rc, step.undo, false, now);
         return true;
     }
@@ -764,7 +828,7 @@ static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
 {
-    ready(op, rdl__op_wants_acks(op) ? &loop_acked_ops : &loop_ops);
+    ready(op, rdl__op_asks(op) == RDL__ASKS_REPLICAS ? &loop_acked_ops : &loop_ops);
     rdl__waiter_sent(&op->waiter);
     rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, send_deadline(op, now));
     rdl__lane_submit(lane_of(op), &op->req);
@@ -871,6 +935,8 @@ static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
     while (step.what == RDL__DO_WAIT)
         if (sleeps(op, &step, now))
             return;
+    if (step.what == RDL__DO_SEND && rdl__op_asks(op) == RDL__ASKS_IN_VAIN)
+        step = not_asked(op);
     if (step.what == RDL__DO_SEND && op->detour == RDL__DETOUR_LATER)
         pause_on_loop(op, now);
     else if (step.what == RDL__DO_SEND)
@@ -1026,7 +1092,7 @@ static bool send_in_fan(rdl_op_t *op, struct rdl__fan *fan)
 {
     rdl__step_t step;
 
-    if (rdl__op_wants_acks(op))
+    if (rdl__op_asks(op) != RDL__ASKS_NOBODY)
         return false;
     step = begin(op, op->started_at);
     if (step.what == RDL__DO_FINISH) {

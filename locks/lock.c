@@ -88,24 +88,21 @@ static int resolve_peer_watchdog(const struct rdl__lock_ops *ops, int64_t *peer_
     return RDL_OK;
 }
 
-#define REPLICAS_MAX 255
-#define REPLICAS_TIMEOUT_MS 100
-#define REPLICAS_TIMEOUT_MAX_MS 1000
-
 /* How many replicas have to confirm a hold. */
-static int resolve_replicas(rdl_lock_options_t *o, rdl_err_t *err)
+static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, rdl_err_t *err)
 {
-    if (o->replicas < 0 || o->replicas > REPLICAS_MAX)
-        return rdl__err_set(err, RDL_EINVAL, "lock option replicas is %d: it must be 0 to %d", (int)o->replicas,
-                            REPLICAS_MAX);
-    if (o->replicas == 0 && (o->replicas_timeout_ms != 0 || o->replicas_if_able))
-        return rdl__err_set(err, RDL_EINVAL, "lock option %s is nothing without replicas",
-                            o->replicas_if_able ? "replicas_if_able" : "replicas_timeout_ms");
-    if (o->replicas > 0 && o->replicas_timeout_ms == 0)
-        o->replicas_timeout_ms = REPLICAS_TIMEOUT_MS;
-    if (o->replicas_timeout_ms < 0 || o->replicas_timeout_ms > REPLICAS_TIMEOUT_MAX_MS)
-        return rdl__err_set(err, RDL_EINVAL, "lock option replicas_timeout_ms is %lld: it must be 1 to %d",
-                            (long long)o->replicas_timeout_ms, REPLICAS_TIMEOUT_MAX_MS);
+    bool none = o->replicas == RDL_REPLICAS_NONE;
+    int rc;
+
+    if (none)
+        o->replicas = 0;
+    if ((rc = rdl__check_replicas("lock", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
+        return rc;
+    if (!none && o->replicas == 0) {
+        o->replicas = (int32_t)client->acks.replicas;
+        o->replicas_if_able = client->acks.if_able;
+        o->replicas_timeout_ms = client->acks.timeout_ms;
+    }
     return RDL_OK;
 }
 
@@ -206,7 +203,7 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
         (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_life(ops, &o, err)) < 0 ||
-        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 || (rc = resolve_replicas(&o, err)) < 0 ||
+        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 || (rc = resolve_replicas(client, &o, err)) < 0 ||
         (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;

@@ -32,12 +32,15 @@ void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__op_keep_words(op, odd, sizeof odd - 1, true);
 }
 
-bool rdl__op_wants_acks(const rdl_op_t *op)
+enum rdl__asking rdl__op_asks(const rdl_op_t *op)
 {
     const struct rdl__settings *s = &rdl__op_name(op)->settings;
 
-    return s->replicas > 0 && op->verb->acked &&
-           !(s->replicas_if_able && atomic_load_explicit(&rdl__op_client(op)->wait_refused, memory_order_relaxed));
+    if (s->replicas == 0 || !op->verb->acked)
+        return RDL__ASKS_NOBODY;
+    if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__op_name(op))))
+        return RDL__ASKS_REPLICAS;
+    return s->replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
 }
 
 bool rdl__op_acked(const rdl_op_t *op)

@@ -12,6 +12,10 @@
 /* Acquire's steps serve every verb: send, (wait,) finish. */
 typedef struct rdl__take_step rdl__step_t;
 
+/* The server would not say how many, `words` may tell why; or that is known, and it was not asked. */
+#define RDL__ACKS_REFUSED (-1)
+#define RDL__ACKS_NOT_ASKED (-2)
+
 struct rdl__verb {
     bool acquires;  /* may wait, may be canceled */
     bool on_record; /* concerns the owner's own hold */
@@ -68,7 +72,7 @@ struct rdl_op {
     bool was_queued;         /* behind another verb of its record */
     bool first_form;         /* the try was sent as ops->encode_first */
     bool refused_words;      /* `words` are an error */
-    int32_t acks;            /* replicas that have it; below 0: the server would not say, `words` may tell why */
+    int32_t acks;            /* replicas that have it, or RDL__ACKS_... */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     struct rdl__take take;
     struct rdl__rand rand;
@@ -166,8 +170,11 @@ void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
 /* Into op->answer; words of refusal when the reply is no number. */
 void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
 
-/* Is it to be confirmed by replicas? And have as many confirmed it as the lock wants? */
-bool rdl__op_wants_acks(const rdl_op_t *op);
+/* Is it to be confirmed by replicas? In vain: it is, and the server is known not to let them be asked. */
+enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
+enum rdl__asking rdl__op_asks(const rdl_op_t *op);
+
+/* Have as many confirmed it as the lock wants? */
 bool rdl__op_acked(const rdl_op_t *op);
 
 /* What every verb makes of an answer that is none. RDL_OK: it is one. */

@@ -97,9 +97,8 @@ if held then
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', lock, field, count)
     end
-    if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
-        call('pexpire', lock, lease)
-    end
+    -- no shorter than it was, and written in any case: a WAIT may follow
+    call('pexpire', lock, ttl > tonumber(lease) and ttl or lease)
     return granted(-11)
 end
 if count ~= '1' then

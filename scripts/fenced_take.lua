@@ -52,9 +52,8 @@ end
 if (tonumber(held) or 0) < tonumber(count) then
     call('hset', key, field, count)
 end
-if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
-    call('pexpire', key, lease)
-end
+-- no shorter than it was, and written in any case: a WAIT may follow
+call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
 if count ~= '1' then
     return -11
 end

@@ -38,9 +38,7 @@ else
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
-    if ttl <= tonumber(lease) then
-        call('pexpire', key, lease)
-    end
+    call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
     answer = -11
 end
 if ARGV[4] == '1' and count == '1' then

@@ -27,9 +27,8 @@ else
     if holder ~= value then
         return ttl
     end
-    if ttl <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
-        call('pexpire', key, lease)
-    end
+    -- no shorter than it was, and written in any case: a WAIT may follow
+    call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
     answer = -11
 end
 if ARGV[4] == '1' then

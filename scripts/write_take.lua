@@ -66,9 +66,9 @@ else
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
-    if call('pttl', key) <= tonumber(lease) then -- as long as it was, too: a WAIT may follow
-        call('pexpire', key, lease)
-    end
+    local ttl = call('pttl', key)
+    -- no shorter than it was, and written in any case: a WAIT may follow
+    call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
     answer = -11
 end
 if ARGV[4] == '1' and count == '1' then

@@ -83,6 +83,7 @@ static bool add_member(struct rdl__cast *cast, const struct rdl__member *m, bool
     memcpy(p->at.host, host, strlen(host) + 1);
     p->at.port = m->port;
     p->master = master;
+    p->unsaid = m->host[0] == '\0';
     return true;
 }
 

@@ -21,10 +21,11 @@ struct rdl__place {
 /* A server. */
 struct rdl__player {
     char id[RDL__NODE_ID_MAX]; /* empty: a guest, which was named by a redirection alone and has no slots yet */
-    struct rdl__place at;
+    struct rdl__place at;      /* port 0: nobody knows */
     unsigned part;
     unsigned unasked; /* of a guest: maps since a redirection has named it */
     bool master;
+    bool unsaid; /* its host: it is that of whoever was asked */
 };
 
 #define RDL__GUEST_MAPS 60 /* a guest that nothing names for so many is one no more */

@@ -11,8 +11,9 @@
  *
  * Who says so? Scouts: up to SCOUTS connections to servers of the cluster, whichever answer, masters or replicas, at first those
  * of the URI. One that fails goes on to the next that is known. One of them is asked every POLL_MS; all of them at once when a
- * node was missed, or when some server sent a request elsewhere, but no more often than every ASK_MS. Nothing is asked on the
- * connections that locks use.
+ * node was missed, or when some server sent a request elsewhere, but no more often than every ASK_MS. While a master cannot be
+ * reached the next one is asked after a share of the time since: nobody tells a client that it has a successor. Nothing is asked
+ * on the connections that locks use.
  *
  * Whose word counts? Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so a word with an older one than that
  * which was followed last comes from a server that was cut off. It is not believed, unless a master was missed and no scout
@@ -36,6 +37,7 @@
 #define SCOUTS 3
 #define POLL_MS 1000
 #define ASK_MS 100
+#define OUTAGE_SHARE 200 /* a failover that took 20 s is noticed 100 ms later */
 #define GUESTS_AT_A_TIME 8
 
 /* What a scout asks, in this order. */
@@ -137,13 +139,26 @@ static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
     return changed;
 }
 
+/* A server that does not say where it is has as many names as there are scouts. It stays under the first one, unless it cannot be
+ * reached there. */
+static void keep_places(const struct rdl__cluster *c, struct rdl__cast *fresh)
+{
+    for (size_t i = 0; i < fresh->count; i++) {
+        struct rdl__player *p = &fresh->players[i];
+        const struct rdl__player *was = p->unsaid ? rdl__cast_by_id(&c->cast, p->id) : NULL;
+
+        if (was != NULL && was->at.port == p->at.port && (!was->master || rdl__node_reachable(c->nodes[was->part])))
+            memcpy(p->at.host, was->at.host, sizeof p->at.host);
+    }
+}
+
 /* Nodes go where their masters are. */
 static void place_parts(struct rdl__cluster *c, int64_t now)
 {
     for (size_t i = 0; i < c->cast.count; i++) {
         const struct rdl__player *p = &c->cast.players[i];
 
-        if (p->master)
+        if (p->master && p->at.port != 0)
             (void)rdl__node_found(c->nodes[p->part], p->at.host, p->at.port, now); /* no memory: the next answer will do */
     }
 }
@@ -192,6 +207,7 @@ static bool follow(struct scout *s, const struct rdl__reply *slots, int64_t now)
         rdl__cast_done(&fresh);
         return false;
     }
+    keep_places(c, &fresh);
     set_cast(c, &fresh);
     place_parts(c, now);
     c->found = true;
@@ -294,18 +310,31 @@ static void ask(struct scout *s, int64_t now)
     send_out(s, now);
 }
 
+static void ask_again_later(struct rdl__cluster *c, int64_t now)
+{
+    int64_t pause = POLL_MS * RDL__MS;
+
+    for (unsigned i = 0; i < c->parts.count; i++) {
+        int64_t since = rdl__node_missed_since(c->nodes[i], now);
+
+        if (since != 0 && (now - since) / OUTAGE_SHARE < pause)
+            pause = (now - since) / OUTAGE_SHARE;
+    }
+    rdl__loop_timer(c->loop, &c->timer, now + (pause > ASK_MS * RDL__MS ? pause : ASK_MS * RDL__MS));
+}
+
 static void ask_all(struct rdl__cluster *c, int64_t now)
 {
     c->urgent = false;
     c->asked_at = now;
-    rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
+    ask_again_later(c, now);
     for (unsigned i = 0; i < c->scout_count; i++)
         ask(&c->scouts[i], now);
 }
 
 static void ask_next(struct rdl__cluster *c, int64_t now)
 {
-    rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
+    ask_again_later(c, now);
     for (unsigned i = 0; i < c->scout_count; i++) {
         struct scout *s = &c->scouts[c->turn++ % c->scout_count];
 
@@ -416,13 +445,14 @@ static void take_answer(struct scout *s, const struct rdl__reply *reply, int64_t
 
 /* ---- scouts -------------------------------------------------------------------------------------------------------------- */
 
-/* One of the servers that may be asked: those that are known, then those of the URI. */
+/* One of the servers that may be asked: those that are known, then those of the URI, which stand in for one whose place nobody
+ * knows. */
 static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
 {
     i %= c->cast.count + c->seed_count;
-    if (i < c->cast.count)
+    if (i < c->cast.count && c->cast.players[i].at.port != 0)
         return (struct rdl__seed){c->cast.players[i].at.host, c->cast.players[i].at.port};
-    return c->seeds[i - c->cast.count];
+    return c->seeds[i < c->cast.count ? i % c->seed_count : i - c->cast.count];
 }
 
 static bool scouted(const struct rdl__cluster *c, const struct rdl__seed *at)
@@ -548,12 +578,18 @@ static void start_scouts(struct rdl__cluster *c, unsigned wanted, int64_t now)
 static bool scout_init(struct scout *s, struct rdl__cluster *c, const struct rdl__node *first)
 {
     struct rdl__uri uri = {.mem = c->mem, .scheme = RDL__SCHEME_TCP};
+    struct rdl__node_config config = first->config;
     int rc = RDL_ENOMEM;
 
+    /* Most attempts go elsewhere than the one before. */
+    if (config.reconnect_min_ms > ASK_MS)
+        config.reconnect_min_ms = ASK_MS;
+    if (config.reconnect_max_ms > POLL_MS)
+        config.reconnect_max_ms = POLL_MS;
     s->all = c;
     if (rdl__uri_place(&uri, c->seeds[0].host, c->seeds[0].port) &&
         rdl__uri_credentials(&uri, first->uri.username, first->uri.password))
-        rc = rdl__node_init(&s->node, c->mem, first->sinks, first->loop, &first->config, &uri);
+        rc = rdl__node_init(&s->node, c->mem, first->sinks, first->loop, &config, &uri);
     rdl__uri_done(&uri);
     if (rc < 0)
         return false;

@@ -205,6 +205,11 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
         conn->step++;
         return true;
     }
+    if (conn->step == 0 &&
+        rdl__reply_is_error(reply, "ERR max number of clients")) { /* said before it reads what is asked */
+        fail(conn, RDL_ESERVER, now, reply->str);
+        return false;
+    }
     switch (step = (enum step)conn->steps[conn->step++]) {
     case STEP_HELLO:
         if (error && wants_older(reply)) {

@@ -176,6 +176,7 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
 
         if (req->asking)
             put_asking(&lane->out);
+        req->owed = 1 + req->ops->more;
         req->ops->encode(req, &lane->out, req->eval);
         if (rdl__buf_failed(&lane->out)) {
             rdl__buf_cut(&lane->out, before);
@@ -185,7 +186,6 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
             continue;
         }
         req->sent_at = now;
-        req->owed = 1 + req->ops->more;
         req->state = RDL__REQ_SENT;
         req->skip += lane->tail_skip + (req->asking ? 1 : 0);
         lane->tail_skip = 0;
@@ -903,11 +903,27 @@ static void look_on_loop(struct rdl__lane *lane)
     rdl__mutex_lock(&lane->mu);
 }
 
+/* What another server has by now need not wait for this one. Blocking requests are collected in `wake`, for after mu.  @locks mu */
+static void shed(struct rdl__lane *lane, struct rdl__link *wake)
+{
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = lane->queued.next; l != &lane->queued; l = next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        next = l->next;
+        if (req->ops->astray != NULL && req->ops->astray(req))
+            settle(lane, req, RDL__ASTRAY, wake);
+    }
+}
+
 /* Everything that the loop owes this lane, whatever has changed.  @thread loop  @locks none */
 static void attend(struct rdl__lane *lane, int64_t now)
 {
+    struct rdl__link wake;
     bool down, closed, rests;
 
+    rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
     rests = lane->rests;
@@ -925,6 +941,8 @@ static void attend(struct rdl__lane *lane, int64_t now)
         flush(lane, NULL, now);
     }
     down = lane->line == NULL;
+    if (down)
+        shed(lane, &wake);
     close_broken(lane, now);
     watch_line(lane);
     watch_stall(lane);
@@ -932,6 +950,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
         ((lane->kept_up && !rests) || lane->wanted || !rdl__list_empty(&lane->queued)))
         start_line(lane, now);
     rdl__mutex_unlock(&lane->mu);
+    wake_all(&wake, NULL);
     if (down)
         report_down(lane, closed || rests, now);
     run_settled(lane, now);
@@ -1207,6 +1226,11 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane
 }
 
 void rdl__lane_open(struct rdl__lane *lane, int64_t now)
+{
+    attend(lane, now);
+}
+
+void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
 {
     attend(lane, now);
 }

@@ -26,8 +26,9 @@ struct rdl__req;
 struct rdl__task;
 
 struct rdl__req_ops {
-    /* Append exactly one command, and `more` behind it. `eval`: with the script's text instead of its digest. Called once for
-     * each sending; the repeat of a request (req->resent) must do no more than the first did.  @locks under the lane's */
+    /* Append exactly one command, and `more` behind it; for any further one add to req->owed, which counts these already.
+     * `eval`: with the script's text instead of its digest. Called once for each sending; the repeat of a request (req->resent)
+     * must do no more than the first did.  @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
     unsigned char more;
 
@@ -37,9 +38,14 @@ struct rdl__req_ops {
 
     /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
     void (*done)(struct rdl__req *req, int64_t now);
+
+    /* Is what it is about at another node by now? Asked while the lane is not connected. NULL: never.  @locks under the lane's */
+    bool (*astray)(const struct rdl__req *req);
 };
 
 enum rdl__req_state { RDL__REQ_IDLE, RDL__REQ_QUEUED, RDL__REQ_SENT, RDL__REQ_SETTLED };
+
+#define RDL__ASTRAY 1 /* there is no answer, and it may be in doubt (`resent`): another lane is the right one */
 
 /* Bits posted to a blocking request's parker. */
 #define RDL__POST_SETTLED 1u
@@ -50,7 +56,7 @@ struct rdl__req {
     struct rdl__link link;
     const struct rdl__req_ops *ops;
     int64_t sent_at; /* of the last sending, read before it */
-    int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED */
+    int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED, RDL__ASTRAY */
     uint32_t skip;   /* replies to requests given up that come before this one's */
     unsigned char state;
     unsigned char owed; /* replies that are to come, once sent */
@@ -103,6 +109,9 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__l
 
 /* Connect now rather than at the first request.  @thread loop */
 void rdl__lane_open(struct rdl__lane *lane, int64_t now);
+
+/* Other nodes have what was the node's, or it has what was theirs: who waits for a connection here may look again.  @thread loop */
+void rdl__lane_reroute(struct rdl__lane *lane, int64_t now);
 
 /* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request; or
  * again as ever. What could not be closed wants to be told once more.  @thread loop */

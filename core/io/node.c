@@ -68,14 +68,26 @@ void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
 }
 
 /* Attempts that are in vain one after another are further apart than the longest pause only where somebody else held them up. */
+static bool still_in_vain(const struct rdl__node *node, int64_t now)
+{
+    return node->vain_since != 0 && now - node->vain_at <= 2 * node->config.reconnect_max_ms * RDL__MS;
+}
+
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now)
 {
     if ((!refused && now - up_at >= BRIEF) || node->placed_at > up_at)
         return;
-    if (node->vain_since == 0 || now - node->vain_at > 2 * node->config.reconnect_max_ms * RDL__MS)
+    if (!still_in_vain(node, now))
         node->vain_since = now;
     node->vain_at = now;
     missed(node, now - node->vain_since, now);
+}
+
+int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now)
+{
+    if (node->outage_began != 0)
+        return node->outage_began;
+    return still_in_vain(node, now) && node->vain_at > node->placed_at ? node->vain_since : 0;
 }
 
 void rdl__node_connected(struct rdl__node *node, int64_t now)

@@ -90,6 +90,9 @@ void rdl__node_connected(struct rdl__node *node, int64_t now);
  * refused to play the part, that counts as an attempt that has failed: the next one waits, and the finder looks.  @thread loop */
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now);
 
+/* Since when attempts have failed or been for nothing; 0: they are not.  @thread loop */
+int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now);
+
 /* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may have
  * started just now). Of several connections' words the latest moment counts.  @thread loop */
 void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
@@ -99,6 +102,12 @@ void rdl__node_run(struct rdl__node *node, const char *run_id);
 
 /* The finder knows: the server is there. Connections to anywhere else are dropped. False: no memory.  @thread loop */
 bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t now);
+
+/* Has the last attempt to connect, if there was any, succeeded?  @thread loop */
+static inline bool rdl__node_reachable(const struct rdl__node *node)
+{
+    return node->outage_began == 0;
+}
 
 /* The finder has asked everybody, and nobody knows.  @thread loop */
 void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now);

@@ -63,6 +63,26 @@ static int check_name(rdl_err_t *err, const char **name)
     return **name != '\0' ? RDL_OK : rdl__err_set(err, RDL_EINVAL, "client option client_name is empty");
 }
 
+#define REPLICAS_MAX 255
+#define REPLICAS_TIMEOUT_MS 100
+#define REPLICAS_TIMEOUT_MAX_MS 1000
+
+int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err)
+{
+    if (replicas < 0 || replicas > REPLICAS_MAX)
+        return rdl__err_set(err, RDL_EINVAL, "%s option replicas is %d: it must be 0 to %d", whose, (int)replicas,
+                            REPLICAS_MAX);
+    if (replicas == 0 && (*timeout_ms != 0 || if_able))
+        return rdl__err_set(err, RDL_EINVAL, "%s option %s is nothing without replicas", whose,
+                            if_able ? "replicas_if_able" : "replicas_timeout_ms");
+    if (replicas > 0 && *timeout_ms == 0)
+        *timeout_ms = REPLICAS_TIMEOUT_MS;
+    if (*timeout_ms < 0 || *timeout_ms > REPLICAS_TIMEOUT_MAX_MS)
+        return rdl__err_set(err, RDL_EINVAL, "%s option replicas_timeout_ms is %lld: it must be 1 to %d", whose,
+                            (long long)*timeout_ms, REPLICAS_TIMEOUT_MAX_MS);
+    return RDL_OK;
+}
+
 /* Copy the options with defaults filled in, or say what is wrong with them. */
 static int check_options(const rdl_client_options_t *given, rdl_client_options_t *o, rdl_err_t *err)
 {
@@ -84,7 +104,8 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
     }
     if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 4)) < 0 ||
         (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 ||
-        (rc = check_name(err, &o->client_name)) < 0)
+        (rc = check_name(err, &o->client_name)) < 0 ||
+        (rc = rdl__check_replicas("client", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
         return rc;
     if (o->dispatch != RDL_DISPATCH_LOOP && o->dispatch != RDL_DISPATCH_FD)
         return rdl__err_set(err, RDL_EINVAL, "client option dispatch is %d", (int)o->dispatch);
@@ -119,10 +140,12 @@ static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
         if (shard->past != NULL)
             rdl__past_repeat(shard->past, now);
     }
-    if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW)
+    if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW) {
+        atomic_store(&shard->wait_refused_until, 0); /* the acked lane may be asleep, and not know that it is down */
         rdl__parker_post(&client->parker, POST_CONNECTED);
-    else if (news == RDL__LANE_FAILED && is_final(client))
+    } else if (news == RDL__LANE_FAILED && is_final(client)) {
         rdl__parker_post(&client->parker, POST_FAILED);
+    }
 }
 
 static void on_open(struct rdl__task *task, int64_t now)
@@ -161,6 +184,8 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
+    client->acks = (struct rdl__acks){
+        .replicas = (uint32_t)o->replicas, .timeout_ms = (uint32_t)o->replicas_timeout_ms, .if_able = o->replicas_if_able};
     client->close_timeout_ms = o->close_timeout_ms;
     client->dispatch.fd = -1;
     atomic_init(&client->refs, 1);
@@ -271,7 +296,7 @@ static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
     if (!made || (shard->past = rdl__past_new(&client->mem, shard->loop_lane)) == NULL ||
         (acked = rdl__lane_new(&shard->node, false)) == NULL)
         return false;
-    rdl__lane_on_news(acked, on_acked_news, client);
+    rdl__lane_on_news(acked, on_acked_news, shard);
     atomic_store_explicit(&shard->acked_lane, acked, memory_order_release);
     if (rdl__client_sharded(client))
         rdl__subscriber_shard(shard->sub);
@@ -303,6 +328,8 @@ static void on_remapped(void *arg, int64_t now)
 
     rdl__watchdog_reroute(client->watchdog);
     rdl__waiters_reroute(&client->waiters, now);
+    for (unsigned i = 0; shard_at(client, i) != NULL; i++)
+        rdl__shard_reroute(shard_at(client, i), now);
 }
 
 static void on_decided(void *arg)
@@ -389,12 +416,12 @@ static void free_cluster(rdl_client_t *client)
 
 /* ---- parts --------------------------------------------------------------------------------------------------------------- */
 
-/* Another server may be more willing. */
+/* The next connection may be to a server that is more willing, or as a user who may. */
 static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now)
 {
+    (void)news;
     (void)now;
-    if (news != RDL__LANE_DOWN)
-        atomic_store(&((rdl_client_t *)arg)->wait_refused, false);
+    atomic_store(&((struct rdl__shard *)arg)->wait_refused_until, 0);
 }
 
 int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
@@ -409,7 +436,7 @@ int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
         if ((lane = rdl__lane_new(&client->home.node, false)) == NULL) {
             rc = RDL_ENOMEM;
         } else {
-            rdl__lane_on_news(lane, on_acked_news, client);
+            rdl__lane_on_news(lane, on_acked_news, &client->home);
             atomic_store_explicit(&client->home.acked_lane, lane, memory_order_release);
         }
     }

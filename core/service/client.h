@@ -37,6 +37,7 @@ struct rdl_client {
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
     int64_t close_timeout_ms;
+    struct rdl__acks acks;            /* of locks that say nothing of their own */
     struct rdl__loop *loop;           /* NULL once closed, under close_mu for those who are not its thread */
     struct rdl__tls *tls;             /* NULL: plain connections */
     struct rdl__shard home;           /* the first; the only one, unless there are several masters */
@@ -61,7 +62,6 @@ struct rdl_client {
     /* any thread */
     _Atomic unsigned refs;
     _Atomic bool closing;
-    _Atomic bool wait_refused; /* the server would not wait for replicas, since its lane was connected */
     _Atomic unsigned calls;    /* under way, undo commands among them */
     _Atomic int64_t next_n;    /* the n of the next U:n */
     struct rdl__parker parker; /* whoever opens or closes */
@@ -108,6 +108,10 @@ static inline int64_t rdl__client_number(rdl_client_t *client)
 {
     return atomic_fetch_add_explicit(&client->next_n, 1, memory_order_relaxed);
 }
+
+/* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default. RDL_OK or
+ * RDL_EINVAL. */
+int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err);
 
 /* There will be locks that want the confirmation of replicas: see that there is a lane for them. RDL_OK or RDL_ENOMEM. */
 int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err);

@@ -64,6 +64,12 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
     }
 }
 
+void rdl__shard_reroute(struct rdl__shard *shard, int64_t now)
+{
+    for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
+        rdl__lane_reroute(lane_at(shard, i), now);
+}
+
 void rdl__shard_close(struct rdl__shard *shard, int64_t now)
 {
     for (unsigned i = 0; lane_at(shard, i) != NULL; i++)

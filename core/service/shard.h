@@ -34,6 +34,8 @@ struct rdl__shard {
     /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for that yet.
      * Made under the client's names_mu. */
     struct rdl__lane *_Atomic acked_lane;
+    _Atomic int64_t
+        wait_refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
 };
 
 /* A zeroed shard of `client` gets a node there, which takes over `uri`, and the lanes and the subscriber; the rest is the
@@ -45,6 +47,9 @@ void rdl__shard_done(struct rdl__shard *shard); /* a zeroed one is fine. The loo
 /* Somebody plays its part, or nobody does: then its connections are closed in a while. To be told now and then.  @thread loop */
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
 
+/* Slots are elsewhere now: so is what waits for a connection because of them.  @thread loop */
+void rdl__shard_reroute(struct rdl__shard *shard, int64_t now);
+
 /* No command and no message goes through it any more; then, when no caller is inside, it is quiet.  @thread loop */
 void rdl__shard_close(struct rdl__shard *shard, int64_t now);
 bool rdl__shard_quiet(struct rdl__shard *shard);
@@ -52,6 +57,15 @@ bool rdl__shard_quiet(struct rdl__shard *shard);
 static inline struct rdl__lane *rdl__shard_lane(const struct rdl__shard *shard, unsigned index)
 {
     return shard->lanes[index % shard->lane_count];
+}
+
+#define RDL__WAIT_REFUSED_MS 60000 /* unless it is connected to anew before */
+
+static inline bool rdl__shard_refuses_wait(const struct rdl__shard *shard)
+{
+    int64_t until = atomic_load_explicit(&shard->wait_refused_until, memory_order_relaxed);
+
+    return until != 0 && rdl__now() < until;
 }
 
 static inline struct rdl__lane *rdl__shard_acked_lane(const struct rdl__shard *shard)

@@ -17,8 +17,13 @@
  * renewal does. So whoever is due takes along those that will be soon, up to COMPANY in all; more go only where many are due
  * already, because a long command is a long wait for everybody else.
  *
- * Where replicas must confirm (PROTOCOL.md, 8) a WAIT follows the script, on another lane, and the answers count when that was
- * enough: else the hold stands as if nothing had been heard, unless it is gone. One such batch is under way at a time.
+ * Where replicas must confirm (PROTOCOL.md, 8) a WAIT follows, on another lane, and an answer counts when that was enough for its
+ * hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that was written before it on
+ * the connection, so such a batch has a script for each of its slots and types, and one WAIT behind them, for the most replicas
+ * that any of its holds wants. All are one request: a WAIT that was repeated alone, on another connection, would confirm what
+ * that has never carried. One such batch is under way at a time, so a hold that is due may wait for the batches of all others.
+ * Replicas that are dead take all the time that they are given: for all those batches together less than a third of the lease
+ * (bound_wait).
  *
  * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another connection
  * is encoded again, without the holds that were released meanwhile.
@@ -36,25 +41,31 @@
 #define LOOK_AHEAD 64
 #define COMPANY 20   /* renewals that go together, although some of them would have had a little time */
 #define DETOUR_MS 20 /* until a renewal that was sent elsewhere is sent again */
+#define WAIT_SHARE 4 /* the part of a lease that the WAITs of all its batches may take together: a quarter */
 #define GONE (-14)
+
+/* What stands for the answer that a hold has not got. */
+#define UNANSWERED INT64_MIN
+#define MOVED (INT64_MIN + 1)  /* its slot is elsewhere as a whole, or nowhere for now */
+#define MOVING (INT64_MIN + 2) /* its slot is on its way, key by key */
 
 struct rdl__batch {
     struct rdl__req req;
     struct rdl__watchdog *wd;
     struct rdl__renewer *at;
     struct rdl__link free;
-    int script;
-    unsigned hash_slot; /* of its holds */
-    struct rdl__acks acks;
-    bool acked;                         /* as many replicas as were wanted have it */
+    struct rdl__acks acks;              /* the most that any of its holds wants */
+    int64_t confirmed;                  /* replicas that have it; INT64_MAX: they cannot be asked, and it goes on without */
     unsigned count;                     /* slots filled */
-    unsigned encoded;                   /* slots in the command as it was sent last */
-    unsigned char slots[RDL__BATCH];    /* which ones, in the command's order */
+    unsigned scripts;                   /* that these take */
+    unsigned encoded;                   /* slots in the commands as they were sent last */
+    unsigned heard;                     /* of these, whose script was answered */
+    unsigned char slots[RDL__BATCH];    /* which ones, in the commands' order */
+    unsigned char part[RDL__BATCH];     /* the script that a slot belongs to; those of one stand together */
     struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
-    int64_t due_end[RDL__BATCH];        /* when its lease was to end, as it was sent; in the command's order */
-    int64_t ttl[RDL__BATCH];            /* answers, in the command's order */
-    bool detoured;                      /* the slot is elsewhere, or will be */
-    struct rdl__lane *ask;              /* then: it is to be asked there, this time; NULL: by the map, again */
+    int64_t due_end[RDL__BATCH];        /* when its lease was to end, as it was sent; in the commands' order */
+    int64_t ttl[RDL__BATCH];            /* answers, in the commands' order */
+    struct rdl__lane *ask;              /* its only script is to be run there, this time; NULL: no */
     char refusal[128];                  /* the server's error; empty: none */
     int64_t server_us;                  /* the server's clock in the answer; 0: no usable answer */
 };
@@ -95,7 +106,8 @@ struct rdl__watchdog {
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__heap heap;
-    int64_t armed; /* when the timer will go off */
+    int64_t armed;        /* when the timer will go off */
+    unsigned acked_holds; /* that want replicas' confirmation */
     bool closed;
     struct rdl__rand rand;
 };
@@ -181,11 +193,18 @@ static bool rests(const struct rdl__hold *hold)
     return hold->renewed && hold->renew_at == RDL__NEVER && !under_way(hold) && hold->deadline < hold->ends_at;
 }
 
+static struct rdl__acks acks_of(const struct rdl__hold *hold)
+{
+    return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
+}
+
 /* ---- leaving ------------------------------------------------------------------------------------------------------------- */
 
 /* Take the hold out of everything.  @locks mu */
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
+    if (rdl__heap_has(&hold->node) && acks_of(hold).replicas > 0)
+        wd->acked_holds--;
     rdl__heap_remove(&wd->heap, &hold->node);
     rdl__list_remove(&hold->due);
     if (hold->batch != NULL)
@@ -218,11 +237,6 @@ static struct rdl__renewer *renewer_of(const struct rdl__watchdog *wd, const str
     return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->hash_slot);
 }
 
-static struct rdl__acks acks_of(const struct rdl__hold *hold)
-{
-    return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
-}
-
 /* Where it waits for a batch.  @locks mu */
 static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
 {
@@ -236,39 +250,81 @@ static void becomes_due(struct rdl__renewer *at, struct rdl__hold *hold)
     rdl__list_push_back(due_list(at, hold), &hold->due);
 }
 
-/* May it go with those that are in the batch already?  @locks mu */
+/* May it go with those that are in the batch already, by a script of its own if need be?  @locks mu */
 static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
     struct rdl__acks acks = acks_of(hold);
 
-    return !hold->alone && !batch->hold[0]->alone && hold->hash_slot == batch->hash_slot &&
-           hold->ops->script(hold) == batch->script && acks.replicas == batch->acks.replicas &&
-           acks.timeout_ms == batch->acks.timeout_ms && acks.if_able == batch->acks.if_able;
+    return batch->count == 0 ||
+           (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able && acks.lane == batch->acks.lane);
+}
+
+/* @locks mu */
+static bool shares_script(const struct rdl__hold *first, const struct rdl__hold *hold)
+{
+    return hold->hash_slot == first->hash_slot && hold->ops->script(hold) == first->ops->script(first);
+}
+
+/* @locks mu */
+static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
+{
+    struct rdl__acks acks = acks_of(hold);
+
+    if (batch->count > 0 && acks.replicas < batch->acks.replicas)
+        acks.replicas = batch->acks.replicas;
+    if (batch->count > 0 && acks.timeout_ms < batch->acks.timeout_ms)
+        acks.timeout_ms = batch->acks.timeout_ms;
+    batch->acks = acks;
+    rdl__list_remove(&hold->due);
+    hold->batch = batch;
+    hold->slot = (unsigned char)batch->count;
+    batch->part[batch->count] = (unsigned char)batch->scripts;
+    batch->hold[batch->count++] = hold;
+}
+
+/* Add a script: for the first that is due there and may go, and what may share it. False: none may.  @locks mu */
+static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
+{
+    unsigned left = batch->wd->config.routes == NULL ? UINT_MAX : LOOK_AHEAD;
+    const struct rdl__hold *first = NULL;
+    struct rdl__link *next;
+
+    for (struct rdl__link *l = due->next; l != due && batch->count < RDL__BATCH && left-- > 0; l = next) {
+        struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
+
+        next = l->next;
+        if ((first != NULL && !shares_script(first, hold)) || !fits(batch, hold))
+            continue;
+        if (first == NULL)
+            first = hold;
+        take_along(batch, hold);
+    }
+    batch->scripts += first != NULL ? 1 : 0;
+    return first != NULL;
+}
+
+/* Replicas may take as long as the holds allow, but those that are dead must not put off the other batches for long. A hold that
+ * is due waits for the one under way, full ones of the others, its own, and one that could not be filled.  @locks mu */
+static void bound_wait(struct rdl__batch *batch)
+{
+    int64_t most = INT64_MAX;
+
+    for (unsigned i = 0; i < batch->count; i++)
+        if (batch->hold[i]->lease_ms < most)
+            most = batch->hold[i]->lease_ms;
+    most /= (int64_t)WAIT_SHARE * (3 + batch->wd->acked_holds / RDL__BATCH);
+    if (most < batch->acks.timeout_ms)
+        batch->acks.timeout_ms = most < 1 ? 1 : (uint32_t)most;
 }
 
 /* With the first that is due there, and what may go along.  @locks mu */
 static void fill(struct rdl__batch *batch, const struct rdl__link *due)
 {
-    unsigned left = batch->wd->config.routes == NULL ? UINT_MAX : LOOK_AHEAD;
-    struct rdl__link *next;
-
-    batch->count = 0;
-    for (struct rdl__link *l = due->next; l != due && batch->count < RDL__BATCH && left-- > 0; l = next) {
-        struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
-
-        next = l->next;
-        if (batch->count > 0 && !fits(batch, hold))
-            continue;
-        if (batch->count == 0) {
-            batch->script = hold->ops->script(hold);
-            batch->hash_slot = hold->hash_slot;
-            batch->acks = acks_of(hold);
-        }
-        rdl__list_remove(l);
-        hold->batch = batch;
-        hold->slot = (unsigned char)batch->count;
-        batch->hold[batch->count++] = hold;
-    }
+    batch->count = batch->scripts = 0;
+    while (add_script(batch, due) && batch->acks.replicas > 0)
+        ;
+    if (batch->acks.replicas > 0)
+        bound_wait(batch);
     batch->at->acks_under_way |= batch->acks.replicas > 0;
 }
 
@@ -314,39 +370,68 @@ static void pump_all(struct rdl__watchdog *wd)
         pump(wd, rdl__container(l, struct rdl__renewer, link));
 }
 
-static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
+/* How many of the slots sent, from this one on, are in one script? */
+static unsigned script_length(const struct rdl__batch *batch, unsigned first)
 {
-    struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
+    unsigned end = first;
+
+    while (end < batch->encoded && batch->part[batch->slots[end]] == batch->part[batch->slots[first]])
+        end++;
+    return end - first;
+}
+
+/* @locks mu */
+static void encode_script(struct rdl__batch *batch, unsigned first, unsigned count, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__hold *hold = batch->hold[batch->slots[first]];
     char field[RDL__FIELD_MAX];
     int64_t now = rdl__now();
     const char *key;
     size_t len;
 
-    rdl__mutex_lock(&batch->wd->mu); /* so that no hold ends while it is written */
-    batch->encoded = 0;
+    rdl__script_begin(to, hold->ops->script(hold), eval, count, (size_t)2 * count);
+    for (unsigned i = first; i < first + count; i++) {
+        hold = batch->hold[batch->slots[i]];
+        hold->ops->key(hold, &key, &len);
+        rdl__cmd_arg(to, key, len);
+        batch->due_end[i] = hold->deadline;
+    }
+    for (unsigned i = first; i < first + count; i++) {
+        hold = batch->hold[batch->slots[i]];
+        rdl__cmd_arg(to, field, hold->ops->field(hold, field));
+        rdl__cmd_int(to, renewal_ms(batch->wd, hold, now));
+    }
+}
+
+/* Which slots are sent now; nothing is heard of them yet.  @locks mu */
+static void begin_encoding(struct rdl__batch *batch)
+{
+    batch->encoded = batch->heard = 0;
     for (unsigned i = 0; i < batch->count; i++)
         if (batch->hold[i] != NULL)
             batch->slots[batch->encoded++] = (unsigned char)i;
-    if (batch->encoded == 0) { /* all released meanwhile; a request is one command all the same */
+    batch->confirmed = 0;
+    batch->server_us = 0;
+    batch->refusal[0] = '\0';
+    batch->ask = NULL;
+}
+
+static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
+    unsigned scripts = 0;
+
+    rdl__mutex_lock(&batch->wd->mu); /* so that no hold ends while it is written */
+    begin_encoding(batch);
+    for (unsigned i = 0, count; i < batch->encoded; i += count, scripts++)
+        encode_script(batch, i, count = script_length(batch, i), to, eval);
+    rdl__mutex_unlock(&batch->wd->mu);
+    if (scripts == 0) { /* all released meanwhile; a request is a command all the same */
         rdl__cmd_begin(to, 1);
         rdl__cmd_str(to, "PING");
     } else {
-        rdl__script_begin(to, batch->script, eval, batch->encoded, (size_t)2 * batch->encoded);
-        for (unsigned i = 0; i < batch->encoded; i++) {
-            const struct rdl__hold *hold = batch->hold[batch->slots[i]];
-
-            hold->ops->key(hold, &key, &len);
-            rdl__cmd_arg(to, key, len);
-            batch->due_end[i] = hold->deadline;
-        }
-        for (unsigned i = 0; i < batch->encoded; i++) {
-            const struct rdl__hold *hold = batch->hold[batch->slots[i]];
-
-            rdl__cmd_arg(to, field, hold->ops->field(hold, field));
-            rdl__cmd_int(to, renewal_ms(batch->wd, hold, now));
-        }
+        req->owed += (unsigned char)(scripts - 1);
     }
-    rdl__mutex_unlock(&batch->wd->mu);
     if (req->ops->more > 0)
         rdl__cmd_wait(to, batch->acks.replicas, batch->acks.timeout_ms);
 }
@@ -354,15 +439,15 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
 /* What the replicas have to say. */
 static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
-    int64_t acks;
-
-    batch->acked = reply->type == RDL__REPLY_ERROR ? batch->acks.if_able
-                                                   : rdl__reply_integer(reply, &acks) && acks >= batch->acks.replicas;
-    if (reply->type == RDL__REPLY_ERROR && !batch->acks.if_able)
+    if (reply->type != RDL__REPLY_ERROR)
+        (void)rdl__reply_integer(reply, &batch->confirmed);
+    else if (batch->acks.if_able && rdl__reply_refuses_wait(reply))
+        batch->confirmed = INT64_MAX;
+    else
         (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
 }
 
-/* Was the batch sent elsewhere?  @locks the lane's */
+/* Was the script sent elsewhere?  @locks the lane's */
 static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     const struct rdl__routes *routes = batch->wd->config.routes;
@@ -370,30 +455,56 @@ static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
     return routes != NULL && reply->type == RDL__REPLY_ERROR && routes->detoured(routes->arg, reply, &batch->ask);
 }
 
+/* What an error says of all holds of its script.  @locks the lane's */
+static int64_t decode_error(struct rdl__batch *batch, const struct rdl__reply *reply)
+{
+    if (!detoured(batch, reply)) {
+        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
+        return UNANSWERED;
+    }
+    return rdl__reply_is_error(reply, "MOVED") || rdl__reply_is_error(reply, "CLUSTERDOWN") ? MOVED : MOVING;
+}
+
+/* The answers of `count` holds, to `ret_ttl`; the server's clock, or 0: it is no such answer. */
+static int64_t decode_ttls(const struct rdl__reply *reply, unsigned count, int64_t *ret_ttl)
+{
+    int64_t s, us;
+
+    if (reply->type != RDL__REPLY_ARRAY || reply->len != count + 2 || !rdl__reply_integer(rdl__reply_at(reply, 0), &s) ||
+        !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
+        return 0;
+    for (unsigned i = 0; i < count; i++)
+        if (!rdl__reply_integer(rdl__reply_at(reply, i + 2), &ret_ttl[i]))
+            return 0;
+    return s * 1000000 + us;
+}
+
+static void decode_script(struct rdl__batch *batch, const struct rdl__reply *reply)
+{
+    unsigned count = script_length(batch, batch->heard);
+    int64_t *ttl = batch->ttl + batch->heard, server_us, failure = UNANSWERED;
+
+    batch->heard += count;
+    if ((server_us = decode_ttls(reply, count, ttl)) != 0) {
+        batch->server_us = server_us;
+        return;
+    }
+    if (reply->type == RDL__REPLY_ERROR)
+        failure = decode_error(batch, reply);
+    for (unsigned i = 0; i < count; i++)
+        ttl[i] = failure;
+}
+
 static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
-    int64_t s, us;
 
     (void)now;
     if (req->ops->more > 0 && req->owed == 0) {
         decode_acks(batch, reply);
         return;
     }
-    batch->acked = batch->acks.replicas == 0;
-    batch->server_us = 0;
-    batch->refusal[0] = '\0';
-    batch->ask = NULL;
-    batch->detoured = detoured(batch, reply);
-    if (reply->type == RDL__REPLY_ERROR && !batch->detoured)
-        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
-    if (reply->type != RDL__REPLY_ARRAY || reply->len != batch->encoded + 2 ||
-        !rdl__reply_integer(rdl__reply_at(reply, 0), &s) || !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
-        return;
-    for (unsigned i = 0; i < batch->encoded; i++)
-        if (!rdl__reply_integer(rdl__reply_at(reply, i + 2), &batch->ttl[i]))
-            return;
-    batch->server_us = s * 1000000 + us;
+    decode_script(batch, reply);
 }
 
 /* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (PROTOCOL.md, 4). */
@@ -450,33 +561,60 @@ static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct 
 
 /* Soon, if it was only sent elsewhere; and alone, because of keys that are on their way one by one no server has all.
  * @locks mu */
-static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, int64_t now)
+static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t ttl, int64_t now)
 {
     int64_t pause = hold->lease_ms * RDL__MS / 20;
+    bool soon = ttl == MOVED || ttl == MOVING;
 
     hold->batch = NULL;
-    hold->alone = soon;
+    hold->alone = ttl == MOVING;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
     reschedule(wd, hold);
+}
+
+/* Is one of them due elsewhere by now?  @locks the lane's */
+static bool renew_astray(const struct rdl__req *req)
+{
+    const struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
+    struct rdl__watchdog *wd = batch->wd;
+    bool astray = false;
+
+    if (wd->config.routes == NULL || req->asking)
+        return false;
+    rdl__mutex_lock(&wd->mu);
+    for (unsigned i = 0; i < batch->count; i++)
+        astray = astray || (batch->hold[i] != NULL && renewer_of(wd, batch->hold[i]) != batch->at);
+    rdl__mutex_unlock(&wd->mu);
+    return astray;
+}
+
+/* Does the answer count?  @locks mu */
+static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold, int64_t ttl)
+{
+    if (ttl == UNANSWERED || ttl == MOVED || ttl == MOVING)
+        return false;
+    return ttl == GONE || batch->confirmed >= acks_of(hold).replicas;
 }
 
 static void done_renew(struct rdl__req *req, int64_t now)
 {
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     struct rdl__watchdog *wd = batch->wd;
-    bool answered = req->rc == RDL_OK && batch->server_us != 0;
+    bool settled = req->rc == RDL_OK;
+    int64_t unheard = req->rc == RDL__ASTRAY ? MOVED : UNANSWERED;
     int64_t renewed = 0, meddled = 0;
 
-    if (req->rc == RDL_OK && batch->detoured && batch->ask != NULL) {
+    if (settled && batch->ask != NULL && script_length(batch, 0) == batch->encoded) {
         rdl__req_init(req, req->ops);
         req->asking = true;
         rdl__lane_submit(batch->ask, req);
         return;
     }
-    if (answered)
+    if (settled && batch->server_us != 0)
         judge_clock(wd, batch->at, batch->server_us, req->sent_at, now);
-    for (unsigned i = 0; i < batch->encoded || (!answered && i < batch->count); i++) {
-        unsigned slot = answered ? batch->slots[i] : i;
+    for (unsigned i = 0; i < (settled ? batch->encoded : batch->count); i++) {
+        unsigned slot = settled ? batch->slots[i] : i;
+        int64_t ttl = settled ? batch->ttl[i] : unheard;
         struct rdl__hold *hold;
         struct rdl__hold_id id;
         int lost = 0;
@@ -484,17 +622,17 @@ static void done_renew(struct rdl__req *req, int64_t now)
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
             batch->hold[slot] = NULL;
-            meddled += answered && shortened(batch, i, now) ? 1 : 0;
-            if (!answered || (!batch->acked && batch->ttl[i] != GONE))
-                retry_later(wd, hold, req->rc == RDL_OK && batch->detoured, now);
-            else if ((lost = apply(wd, hold, batch, batch->ttl[i], now, &id)) == 0)
+            meddled += settled && shortened(batch, i, now) ? 1 : 0;
+            if (!counts(batch, hold, ttl))
+                retry_later(wd, hold, ttl, now);
+            else if ((lost = apply(wd, hold, batch, ttl, now, &id)) == 0)
                 renewed++;
         }
         rdl__mutex_unlock(&wd->mu);
         if (lost != 0)
             report(wd, hold, &id, RDL_LOST, (rdl_loss_reason_t)lost, now);
     }
-    if (req->rc == RDL_OK && batch->refusal[0] != '\0')
+    if (settled && batch->refusal[0] != '\0')
         rdl__log(wd->sinks, RDL_LOG_WARN, "%u renewals were refused: %s", batch->encoded, batch->refusal);
     if (meddled > 0)
         rdl__log(wd->sinks, RDL_LOG_WARN, "%lld leases had been shortened at the server; they are restored",
@@ -509,9 +647,10 @@ static void done_renew(struct rdl__req *req, int64_t now)
     pump(wd, batch->at);
 }
 
-static const struct rdl__req_ops renew_ops = {.encode = encode_renew, .decode = decode_renew, .done = done_renew};
+static const struct rdl__req_ops renew_ops = {
+    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .astray = renew_astray};
 static const struct rdl__req_ops acked_renew_ops = {
-    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .more = 1};
+    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .astray = renew_astray, .more = 1};
 
 /* ---- what is due --------------------------------------------------------------------------------------------------------- */
 
@@ -702,6 +841,7 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     int64_t trusted_ms = trust_ms(hold, lease_ms);
 
     rdl__mutex_lock(&wd->mu);
+    wd->acked_holds += acks_of(hold).replicas > 0 ? 1 : 0;
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->batch = NULL;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BEFORE_MEMBERS = 2, PORT_MOST = 65535 };
+enum { BEFORE_MEMBERS = 2, BESIDE = 3, PORT_MOST = 65535 };
 
 /* ---- redirections -------------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +57,23 @@ struct rdl__redirect rdl__redirect_of(const struct rdl__reply *reply)
 
 /* ---- the map ------------------------------------------------------------------------------------------------------------- */
 
-/* {host, port, id, ...} */
+static bool says(const struct rdl__reply *r, const char *word)
+{
+    return r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
+}
+
+/* The address that a member without the name it should have tells beside, in a list of names and values; empty: it does not. */
+static const char *address_beside(const struct rdl__reply *r)
+{
+    const struct rdl__reply *told = rdl__reply_at(r, BESIDE);
+
+    for (size_t i = 0; rdl__reply_at(told, i + 1) != NULL; i += 2)
+        if (says(rdl__reply_at(told, i), "ip") && rdl__reply_at(told, i + 1)->type == RDL__REPLY_STRING)
+            return rdl__reply_at(told, i + 1)->str;
+    return "";
+}
+
+/* {host, port, id, what else is told of it} */
 static bool read_member(const struct rdl__reply *r, struct rdl__member *ret)
 {
     const struct rdl__reply *host = rdl__reply_at(r, 0), *id = rdl__reply_at(r, 2);
@@ -65,9 +81,9 @@ static bool read_member(const struct rdl__reply *r, struct rdl__member *ret)
 
     if (host == NULL || (host->type != RDL__REPLY_STRING && host->type != RDL__REPLY_NIL) || id == NULL ||
         id->type != RDL__REPLY_STRING || id->len == 0 || id->len >= RDL__NODE_ID_MAX ||
-        !rdl__reply_integer(rdl__reply_at(r, 1), &port) || port < 1 || port > PORT_MOST)
+        !rdl__reply_integer(rdl__reply_at(r, 1), &port) || port < 0 || port > PORT_MOST)
         return false;
-    ret->host = host->type == RDL__REPLY_STRING && strcmp(host->str, "?") != 0 ? host->str : "";
+    ret->host = host->type != RDL__REPLY_STRING ? "" : says(host, "?") ? address_beside(r) : host->str;
     ret->port = (int)port;
     ret->id = id->str;
     return true;

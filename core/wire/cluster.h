@@ -29,8 +29,8 @@ struct rdl__redirect rdl__redirect_of(const struct rdl__reply *reply);
 /* One server of a range. Strings are the reply's. */
 struct rdl__member {
     const char *host; /* empty: of the server that was asked */
-    int port;
-    const char *id; /* not empty, usually 40 characters; stays its own whatever its place */
+    int port;         /* 0: nobody knows where it is */
+    const char *id;   /* not empty, usually 40 characters; stays its own whatever its place */
 };
 
 /* Range i of the answer to CLUSTER SLOTS. */

@@ -34,6 +34,12 @@ static bool parse_integer(const char *s, size_t len, int64_t *ret)
     return true;
 }
 
+bool rdl__reply_refuses_wait(const struct rdl__reply *r)
+{
+    return rdl__reply_is_error(r, "NOPERM") ||
+           (rdl__reply_is_error(r, "ERR") && !rdl__reply_is_error(r, "ERR WAIT cannot be used with replica"));
+}
+
 bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret)
 {
     if (r == NULL)

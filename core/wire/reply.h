@@ -31,6 +31,10 @@ static inline bool rdl__reply_is_error(const struct rdl__reply *r, const char *w
     return r != NULL && r->type == RDL__REPLY_ERROR && rdl__reply_error_says(r, word);
 }
 
+/* Does the error in answer to WAIT say that this server, or what stands before it, does not do that, at all or for this user? Any
+ * other is about this one time: a failover (UNBLOCKED), a replica that should have been the master. */
+bool rdl__reply_refuses_wait(const struct rdl__reply *r);
+
 /* The reply as an integer: an integer, or a string that is one, as a whole, in decimal. */
 bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret);
 

@@ -106,6 +106,10 @@ typedef struct rdl_client_options {
     const char *sentinel_username;    /* for the sentinels themselves; NULL: "default", if there is a password. Copied */
     const char *sentinel_password;    /* likewise; NULL: none */
     const rdl_tls_options_t *sentinel_tls; /* for sentinels:// only, where the sentinels want another than `tls`; copied */
+    /* The lock options of these names, for locks whose `replicas` is 0. */
+    int32_t replicas;
+    bool replicas_if_able;
+    int64_t replicas_timeout_ms;
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT                                                                                             \

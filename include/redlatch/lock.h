@@ -65,6 +65,7 @@ typedef struct rdl_retry {
 
 #define RDL_LOCK_OPTIONS_VERSION 1
 #define RDL_UPTIME_ANY (-1)
+#define RDL_REPLICAS_NONE (-1)
 
 typedef struct rdl_lock_options {
     uint32_t version;      /* RDL_LOCK_OPTIONS_VERSION */
@@ -83,10 +84,11 @@ typedef struct rdl_lock_options {
      * nothing (appendfsync always). */
     int64_t min_uptime_ms;
     bool prefer_writers; /* read-write locks only: see rdl_read_lock */
-    /* Held means that so many replicas have it, too: 0 to 255. What that is worth: docs/replicas.md. Each take, rdl_extend and
-     * renewal asks, in the same round trip, and counts only when as many have confirmed it within replicas_timeout_ms (1 to 1000;
-     * 0: 100), or three quarters of what is left of the call's wait. A take that fewer confirm is RDL_ENOREPLICAS, and undone;
-     * so is one where the server does not let us ask, unless replicas_if_able. */
+    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What that
+     * is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts only when as many have
+     * confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is left of the call's wait; renewals,
+     * which go together, may be given another time. A take that fewer confirm is RDL_ENOREPLICAS, and undone; so is one where the
+     * server does not let us ask, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;

@@ -2,13 +2,17 @@
  *
  * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with that
  * user what the section is for. Afterwards the server must have refused nothing, and every command that the section allows
- * must have been run. The document is read from the folder that tests/run starts programs in, the tree's own. */
+ * must have been run. What clusters want is in test_cluster. The document is read from the folder that tests/run starts programs in, the tree's own. */
 #include "tests/live/live.h"
+#include "tests/support/rights.h"
+#include "tests/support/sentinels.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 #define DOCUMENT "docs/acl.md"
 #define EVERYBODY "Every program"
+#define REPLICAS "The option `replicas`"
 #define GRANT "ACL SETUSER app "
 #define NAME "orders:42"
 #define LEASE_MS 20000
@@ -68,7 +72,7 @@ static void open_with_rights_of(const char *heading)
 {
     char *uri;
 
-    st.server = server_start(NULL);
+    st.server = server_start(&(struct server_options){.tcp = true, .config = "repl-diskless-sync-delay 0"});
     st.probe = probe_open(st.server);
     for_each_grant(EVERYBODY, grant);
     for_each_grant(heading, grant);
@@ -150,6 +154,118 @@ static void use_and_free(rdl_lock_t *lock)
     rdl_lock_free(lock);
 }
 
+/* ---- what is for every type ---------------------------------------------------------------------------------------------- */
+
+/* In a database of its own; an answer is lost, the scripts are forgotten, and once more where HELLO is unknown. */
+Test(acl, of_every_program_is_enough_and_no_more)
+{
+    rdl_lock_t *lock;
+    char *uri;
+
+    st.server = server_start(NULL);
+    st.proxy = proxy_start(st.server);
+    st.probe = probe_open(st.server);
+    for_each_grant(EVERYBODY, grant);
+    for_each_grant("Reentrant, non-reentrant and spin lock", grant);
+    uri = must_format("unix://app:secret@%s?db=1", strchr(proxy_uri(st.proxy), '/'));
+    waiter = actor_new();
+    for (int unknown = 0; unknown < 2; unknown++) {
+        st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 2000));
+        lock = reentrant(st.client, NAME, NULL);
+        use(lock);
+        (void)probe_text(st.probe, "SCRIPT FLUSH");
+        take_again(lock);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA");
+        expect(RDL_OK, rdl_try_lock(lock, WAIT_MS, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
+        rdl_lock_free(lock);
+        (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-ERR unknown command\r\n",
+                       .every = true);
+        if (unknown == 0)
+            st.client = rdl_client_close(st.client);
+    }
+    free(uri);
+    close_with_rights_of(EVERYBODY);
+}
+
+static struct {
+    struct proxy *way;
+    int count;
+    struct {
+        char *word;
+        int rule;
+    } right[32];
+} watched;
+
+/* Whether a sentinel was asked it does not say itself. */
+static void watch_for(const char *rules, void *arg)
+{
+    char *copy = must_format("%s", rules), *rest = copy;
+
+    (void)arg;
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        char *second, *told;
+
+        if (word[0] != '+')
+            continue;
+        for (char *at = ++word; *at != '\0'; at++)
+            *at = (char)toupper(*at);
+        watched.right[watched.count].word = must_format("%s", word);
+        second = strchr(word, '|');
+        told = must_format("\r\n%s\r\n", second != NULL ? second + 1 : word);
+        word[strcspn(word, "|")] = '\0';
+        watched.right[watched.count++].rule =
+            proxy_on(watched.way, .action = PROXY_WATCH, .command = word, .contains = told);
+        free(told);
+    }
+    free(copy);
+}
+
+/* The first sentinel is asked in the newer protocol and in the older one, and names the others. */
+Test(acl, behind_sentinel_is_enough_and_no_more)
+{
+    static const char heading[] = "Behind Sentinel";
+    struct sentinels *fleet = sentinels_start(NULL);
+    rdl_lock_t *lock;
+    char *uri;
+
+    for (int i = 0; i < 2; i++) {
+        rights_grant(fleet->data[i], EVERYBODY, "app");
+        rights_grant(fleet->data[i], heading, "app");
+        rights_grant(fleet->data[i], "Reentrant, non-reentrant and spin lock", "app");
+    }
+    for (int i = 0; i < SENTINELS; i++)
+        rights_grant(fleet->sentinel[i], heading, "finder");
+    watched.way = proxy_start(fleet->sentinel[0]);
+    (void)rights_read(heading, "finder", watch_for, NULL);
+    uri = must_format("sentinel://app:secret@127.0.0.1:%d/" SENTINEL_MASTER, proxy_port(watched.way));
+    for (int unknown = 0; unknown < 2; unknown++) {
+        rdl_client_t *client = client_open(uri, OPTIONS(.sentinel_username = "finder", .sentinel_password = "secret"));
+
+        lock = reentrant(client, NAME, NULL);
+        take_again(lock);
+        rdl_lock_free(lock);
+        for (int i = 0; unknown == 1 && i < watched.count; i++)
+            cr_expect(proxy_wait(watched.way, watched.right[i].rule, 1, SOON_MS), "%s is allowed and was not needed",
+                      watched.right[i].word);
+        rdl_client_close(client);
+        proxy_let_go(watched.way, watched.right[0].rule); /* HELLO was seen */
+        (void)proxy_on(watched.way, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-ERR unknown command\r\n",
+                       .every = true);
+    }
+    st.probe = probe_open(fleet->data[0]);
+    cr_expect_gt(probe_calls(st.probe, "role"), 0);
+    cr_assert_eq(rights_refused(fleet->data[0]), 0);
+    for (int i = 0; i < SENTINELS; i++)
+        cr_assert_eq(rights_refused(fleet->sentinel[i]), 0);
+    proxy_stop(watched.way);
+    sentinels_stop(fleet);
+    free(uri);
+}
+
+/* ---- types --------------------------------------------------------------------------------------------------------------- */
+
 Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
 {
     open_with_rights_of("Reentrant, non-reentrant and spin lock");
@@ -157,6 +273,28 @@ Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
     use_and_free(nonreentrant(st.client, NAME "n", NULL));
     use_and_free(spin(st.client, NAME "s", NULL));
     close_with_rights_of("Reentrant, non-reentrant and spin lock");
+}
+
+static bool is_confirmed(void)
+{
+    (void)probe_ask(st.probe, "SET sync 1");
+    return probe_int(st.probe, "WAIT 1 100") == 1;
+}
+
+Test(acl, of_the_option_replicas_is_enough_and_no_more)
+{
+    struct server *replica;
+    char *config;
+
+    open_with_rights_of("Reentrant, non-reentrant and spin lock");
+    for_each_grant(REPLICAS, grant);
+    config = must_format("replicaof 127.0.0.1 %d\nrepl-ping-replica-period 1", server_port(st.server));
+    replica = server_start(&(struct server_options){.config = config});
+    free(config);
+    cr_assert(WAIT_UNTIL(is_confirmed(), 2 * SOON_MS));
+    use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000)));
+    close_with_rights_of(REPLICAS);
+    server_stop(replica);
 }
 
 Test(acl, of_the_fenced_lock_is_enough_and_no_more)

@@ -108,6 +108,31 @@ Test(cluster_tls, C5_waiters_are_woken_on_every_shard_and_where_a_slot_has_moved
     rdl_client_close(rival);
 }
 
+/* The kernel accepts for it, and nobody shakes hands: calls connect where they have not been yet. */
+Test(cluster_tls, X1_shard_that_hangs_in_the_handshake_delays_no_other_and_no_call_beyond_its_deadline)
+{
+    rdl_client_t *client;
+    rdl_lock_t *lock[SHARDS];
+    int64_t began;
+
+    start("DNS:localhost,IP:127.0.0.1", NULL);
+    client = client_open(cluster->uri, OPTIONS(.tls = TLS(.ca_file = ca)));
+    cluster_pause(cluster, 0);
+    for (int i = 0; i < SHARDS; i++) {
+        lock[i] = reentrant(client, name_on(i).text, NULL);
+        began = now_ms();
+        expect(i == 0 ? RDL_ECONN : RDL_OK, rdl_try_lock(lock[i], 700, LEASE_MS, &err));
+        cr_assert_lt(now_ms() - began, 700 + SLACK_MS);
+    }
+    cluster_resume(cluster, 0);
+    expect(RDL_OK, rdl_try_lock(lock[0], PATIENT_MS, LEASE_MS, &err));
+    for (int i = 0; i < SHARDS; i++) {
+        expect(RDL_OK, rdl_unlock(lock[i], &err));
+        rdl_lock_free(lock[i]);
+    }
+    rdl_client_close(client);
+}
+
 /* ---- whom to believe ----------------------------------------------------------------------------------------------------- */
 
 Test(cluster_tls, another_ca_is_refused_with_words)

@@ -204,6 +204,24 @@ Test(connection, open_says_why_nobody_could_be_reached)
     free(uri);
 }
 
+/* It answers the greeting like somebody who does not know it, and closes the connection. */
+Test(connection, open_says_that_the_server_has_no_room)
+{
+    static const char *const passwords[] = {"secret", NULL};
+
+    for (size_t i = 0; i < sizeof passwords / sizeof *passwords; i++) {
+        rdl_client_t *client = NULL;
+
+        st.server = server_start(&(struct server_options){.tcp = true, .password = passwords[i]});
+        st.probe = probe_open(st.server);
+        (void)probe_text(st.probe, "CONFIG SET maxclients 1");
+        expect(RDL_ESERVER, rdl_client_open(server_uri(st.server), OPTIONS(.password = passwords[i]), &client, &err));
+        cr_assert_not_null(strstr(err.message, "max number of clients"), "%s", err.message);
+        (void)probe_text(st.probe, "CONFIG SET maxclients 100"); /* for who looks at it afterwards */
+        live_again();
+    }
+}
+
 Test(connection, open_refuses_options_out_of_range)
 {
     static const rdl_client_options_t bad[] = {

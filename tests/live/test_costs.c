@@ -202,16 +202,16 @@ static void expect_lock_documented(const char *what, rdl_lock_t *subject, rdl_lo
 Test(costs, of_locks_are_those_of_the_document)
 {
     open_all();
-    expect_lock_documented("reentrant", reentrant(st.client, "reentrant", NULL), NULL);
+    expect_lock_documented("reentrant", reentrant(st.client, "a reentrant", NULL), NULL);
     expect_lock_documented("reentrant, with tokens", reentrant(st.client, "t", LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)),
                            NULL);
-    expect_lock_documented("non-reentrant", nonreentrant(st.client, "nonreentrant", NULL), NULL);
-    expect_lock_documented("simple", simple(st.client, "simple", NULL), NULL);
-    expect_lock_documented("spin", spin(st.client, "spin", NULL), NULL);
-    expect_lock_documented("fenced", fenced(st.client, "fenced", NULL), NULL);
-    expect_lock_documented("fair, nobody waits", fair(st.client, "fair", NULL), NULL);
-    expect_lock_documented("write", write_end(st.client, "write", NULL), NULL);
-    expect_lock_documented("read", read_end(st.client, "read", NULL), write_end(st.client, "read", NULL));
+    expect_lock_documented("non-reentrant", nonreentrant(st.client, "a nonreentrant", NULL), NULL);
+    expect_lock_documented("simple", simple(st.client, "a simple", NULL), NULL);
+    expect_lock_documented("spin", spin(st.client, "a spin", NULL), NULL);
+    expect_lock_documented("fenced", fenced(st.client, "a fenced", NULL), NULL);
+    expect_lock_documented("fair, nobody waits", fair(st.client, "a fair", NULL), NULL);
+    expect_lock_documented("write", write_end(st.client, "a write", NULL), NULL);
+    expect_lock_documented("read", read_end(st.client, "a read", NULL), write_end(st.client, "a read", NULL));
     close_all();
 }
 

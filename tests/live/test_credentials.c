@@ -1,5 +1,7 @@
 /* test_credentials.c - who a connection is: asked of the program each time, refused under a code of its own, never quoted. */
 #include "tests/live/live.h"
+#include "tests/support/cluster.h"
+#include "tests/support/sentinels.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -115,6 +117,66 @@ Test(credentials, are_asked_for_each_connection_of_resp2_too)
 {
     start("rename-command HELLO \"\"");
     expect_rotation();
+}
+
+/* From now on this is the password; whoever was connected with another is cut off, and comes back with it. */
+static void let_in(struct server *const *server, size_t n, const char *password)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct probe *p = probe_open(server[i]);
+
+        (void)probe_text(p, "ACL SETUSER app on resetpass >%s ~* &* +@all", password);
+        (void)probe_int(p, "CLIENT KILL USER app");
+        probe_close(p);
+    }
+    know("app", password);
+}
+
+static void expect_had(rdl_client_t *client, const char *which)
+{
+    rdl_lock_t *lock = reentrant(client, which, NULL);
+
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+}
+
+/* The map is asked for with them, too: a slot that has moved is found. */
+Test(credentials, are_asked_for_again_on_every_shard_of_a_cluster)
+{
+    struct cluster *cluster = cluster_start(&(struct cluster_options){.patient = true, .password = "default-Pa55"});
+    rdl_client_t *client;
+
+    let_in(cluster->node, CLUSTER_NODES, FIRST);
+    client = client_open(cluster->uri, OPTIONS(ASK));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < CLUSTER_MASTERS; i++)
+            expect_had(client, cluster_name(cluster_first_slot(i), 0).text);
+        cluster_move(cluster, cluster_first_slot(0), 1 - round);
+        expect_had(client, cluster_name(cluster_first_slot(0), 0).text);
+        if (round == 0)
+            let_in(cluster->node, CLUSTER_NODES, SECOND);
+    }
+    (void)rdl_client_close(client);
+    cluster_stop(cluster);
+}
+
+/* They are the master's, and those of whoever is its successor. */
+Test(credentials, are_asked_for_again_behind_sentinels)
+{
+    struct sentinels *fleet = sentinels_start(&(struct sentinels_options){.password = "default-Pa55"});
+    rdl_client_t *client;
+
+    let_in(fleet->data, 2, FIRST);
+    client = client_open(fleet->uri, OPTIONS(ASK));
+    expect_had(client, NAME);
+    let_in(fleet->data, 2, SECOND);
+    expect_had(client, NAME);
+    sentinels_failover(fleet);
+    cr_assert(sentinels_wait_master(fleet, 1, FAILOVER_BOUND_MS));
+    expect_had(client, NAME);
+    (void)rdl_client_close(client);
+    sentinels_stop(fleet);
 }
 
 Test(credentials, of_the_default_user_need_no_name)

@@ -16,6 +16,8 @@
  * by itself. */
 #define HEAL_MS 4000
 
+#define MAY_DEBUG "enable-debug-command local"
+
 struct topology {
     const char *(*start)(void); /* the URI */
     void (*stop)(void);
@@ -24,8 +26,9 @@ struct topology {
     void (*start_again)(int which);
     void (*pause)(int which);
     void (*resume)(int which);
-    void (*cut_off)(void);  /* the replica: nothing of what comes now reaches it */
-    void (*failover)(void); /* arranged, when the replica is ready for it */
+    void (*hangs)(int which, bool on); /* what it hears from DEBUG SLEEP on it answers later */
+    void (*cut_off)(void);             /* the replica: nothing of what comes now reaches it */
+    void (*failover)(void);            /* arranged, when the replica is ready for it */
     bool (*wait_master)(int which);
     bool (*wait_synced)(int which); /* as a replica */
     bool sharded;                   /* messages go by sharded pub/sub */
@@ -42,7 +45,7 @@ static struct sentinels *sentinels;
 
 static const char *sentinel_start(void)
 {
-    sentinels = sentinels_start(NULL);
+    sentinels = sentinels_start(&(struct sentinels_options){.config = MAY_DEBUG});
     return sentinels->uri;
 }
 
@@ -76,6 +79,13 @@ static void sentinel_resume(int which)
     server_resume(sentinels->data[which]);
 }
 
+/* Nobody asks it. */
+static void sentinel_hangs(int which, bool on)
+{
+    (void)which;
+    (void)on;
+}
+
 static void sentinel_cut_off(void)
 {
     sentinels_cut_off(sentinels, 1);
@@ -104,6 +114,7 @@ static const struct topology by_sentinels = {
     .start_again = sentinel_start_again,
     .pause = sentinel_pause,
     .resume = sentinel_resume,
+    .hangs = sentinel_hangs,
     .cut_off = sentinel_cut_off,
     .failover = sentinel_failover,
     .wait_master = sentinel_wait_master,
@@ -117,7 +128,7 @@ static int node[2]; /* numbers of the two servers */
 
 static const char *cluster_begin(void)
 {
-    cluster = cluster_start(NULL);
+    cluster = cluster_start(&(struct cluster_options){.config = MAY_DEBUG});
     node[0] = cluster_master(cluster, cluster_slot(NAME));
     node[1] = CLUSTER_REPLICA_OF(node[0]);
     return cluster->uri;
@@ -157,6 +168,11 @@ static void cluster_resume_one(int which)
     cluster_resume(cluster, node[which]);
 }
 
+static void cluster_one_hangs(int which, bool on)
+{
+    cluster->paused[node[which]] = on;
+}
+
 static void cluster_cut_off_replica(void)
 {
     cluster_cut_off(cluster, node[1]);
@@ -187,6 +203,7 @@ static const struct topology by_cluster = {
     .start_again = cluster_start_one_again,
     .pause = cluster_pause_one,
     .resume = cluster_resume_one,
+    .hangs = cluster_one_hangs,
     .cut_off = cluster_cut_off_replica,
     .failover = cluster_change_places,
     .wait_master = cluster_wait_for_master,
@@ -408,30 +425,186 @@ TEST_EACH(C6_no_call_outlives_its_deadline_while_there_is_no_master)
 
 /* ---- a workload through failovers ---------------------------------------------------------------------------------------- */
 
-static struct workload *start_work(void)
-{
-    const char *name = NAME;
+static struct workload *work;
 
-    return workload_start(&(struct workload_plan){.uri = uri, .names = &name, .locks = 1, .processes = 2, .threads = 2});
+static void goes_on(void)
+{
+    cr_assert(workload_goes_on(work, 100, FAILOVER_BOUND_MS));
+}
+
+static void begin_work(void)
+{
+    workload_begin(work, uri);
+    goes_on();
+}
+
+/* What was done to the master of then is over, and no one else grants anything now. */
+static void goes_on_in_calm(void)
+{
+    workload_calm(work);
+    goes_on();
+}
+
+/* It begins later. */
+static void start_work(void)
+{
+    static const char *const name = NAME;
+
+    work = workload_start(&(struct workload_plan){.names = &name, .locks = 1, .processes = 2, .threads = 2});
+}
+
+/* Writes may have been lost, and whoever was overtaken was told. */
+static struct workload_sum end_work(void)
+{
+    struct workload_sum sum;
+
+    goes_on();
+    sum = workload_stop(work);
+    cr_assert_eq(sum.strange, 0, "%" PRId64 " times two clashed and neither was told; %" PRId64 " refused, %" PRId64 " met",
+                 sum.strange, sum.refused, sum.overlaps);
+    return sum;
+}
+
+/* And but for those nobody met anybody. */
+static void end_work_in_calm(void)
+{
+    struct workload_sum sum = end_work();
+
+    cr_assert_eq(sum.amiss, 0, "%" PRId64 " times two clashed who had one master", sum.amiss);
 }
 
 TEST_EACH(C6_X1_work_goes_on_through_kill_and_failover_and_nobody_overlaps_unnoticed)
 {
-    struct workload *w = start_work();
-    struct workload_sum sum;
-
-    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    start_work();
+    begin_work();
+    workload_harm(work);
     topology->kill(0);
     cr_assert(topology->wait_master(1));
-    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    goes_on_in_calm();
     topology->start_again(0); /* it is made a replica */
     cr_assert(topology->wait_synced(0));
-    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
+    goes_on();
+    workload_harm(work);
     topology->failover();
     cr_assert(topology->wait_master(0));
-    cr_assert(workload_goes_on(w, 100, FAILOVER_BOUND_MS));
-    sum = workload_stop(w);
-    cr_assert_eq(sum.strange, 0,
-                 "%" PRId64 " writes were refused, %" PRId64 " of them to somebody who was told that all is well",
-                 sum.refused, sum.strange);
+    goes_on();
+    cr_assert(topology->wait_synced(1)); /* until when it may have granted */
+    workload_calm(work);
+    end_work_in_calm();
+}
+
+/* The master answers nobody for a while; the probe is told when it is over. */
+static struct probe *hang(const char *seconds)
+{
+    struct probe *p = topology->look(0);
+
+    topology->hangs(0, true);
+    probe_send(p, "DEBUG SLEEP %s", seconds);
+    return p;
+}
+
+static void wait_awake(struct probe *p)
+{
+    const struct reply *said = probe_next(p, FAILOVER_BOUND_MS);
+
+    cr_assert_not_null(said);
+    cr_assert_str_eq(said->text, "OK");
+    probe_close(p);
+    topology->hangs(0, false);
+}
+
+static bool is_master(int which)
+{
+    struct probe *p = topology->look(which);
+    bool master = strcmp(probe_ask(p, "ROLE")->items[0].text, "master") == 0;
+
+    probe_close(p);
+    return master;
+}
+
+#define BRIEF_S "0.2" /* nobody is given up for that */
+#define LONG_S "8"    /* long before it is over there is another master */
+
+TEST_EACH(C2_X1_master_that_hangs_briefly_goes_on_and_nobody_overlaps)
+{
+    struct workload_sum sum;
+
+    start_work();
+    begin_work();
+    for (int i = 0; i < 3; i++) {
+        wait_awake(hang(BRIEF_S));
+        goes_on();
+    }
+    sum = end_work();
+    if (is_master(1)) /* the machine stood still for longer */
+        return;
+    cr_assert_eq(sum.overlaps, 0);
+    cr_assert_eq(sum.refused, 0);
+}
+
+/* When it wakes it takes itself for the master, and does what it was asked before. */
+TEST_EACH(C2_X1_work_goes_on_past_a_master_that_hangs_until_it_is_replaced)
+{
+    struct probe *p;
+
+    start_work();
+    begin_work();
+    workload_harm(work);
+    p = hang(LONG_S);
+    cr_assert(topology->wait_master(1));
+    goes_on_in_calm();
+    wait_awake(p);
+    cr_assert(topology->wait_synced(0));
+    end_work_in_calm();
+}
+
+TEST_EACH(C2_X1_work_goes_on_past_a_master_that_is_stopped_and_comes_back)
+{
+    start_work();
+    begin_work();
+    workload_harm(work);
+    topology->pause(0);
+    cr_assert(topology->wait_master(1));
+    goes_on_in_calm();
+    topology->resume(0);
+    cr_assert(topology->wait_synced(0));
+    end_work_in_calm();
+}
+
+/* The master can be cut off, and work goes on there. */
+static void start_proxied(void)
+{
+    start_work();
+    topology = &by_sentinels;
+    sentinels = sentinels_start(&(struct sentinels_options){.proxied = true});
+    uri = sentinels->uri;
+    begin_work();
+}
+
+/* What was on its way to it arrives when it is no master any more. */
+Test(sentinel, C2_X1_work_goes_on_past_a_master_that_nobody_reaches)
+{
+    start_proxied();
+    workload_harm(work);
+    proxy_freeze(sentinels->front, PROXY_BOTH_WAYS);
+    cr_assert(topology->wait_master(1));
+    goes_on_in_calm();
+    proxy_thaw(sentinels->front, PROXY_BOTH_WAYS);
+    cr_assert(topology->wait_synced(0));
+    end_work_in_calm();
+}
+
+/* It goes on granting whatever it is asked. */
+Test(sentinel, C2_X1_master_that_clients_alone_reach_is_left_for_its_successor)
+{
+    start_proxied();
+    workload_harm(work);
+    sentinels_isolate(sentinels, true);
+    cr_assert(topology->wait_master(1));
+    cr_assert(WAIT_UNTIL(proxy_open(sentinels->front) == 0, HEAL_MS));
+    goes_on_in_calm();
+    cr_assert(is_master(0), "nothing is shown");
+    sentinels_isolate(sentinels, false);
+    cr_assert(topology->wait_synced(0));
+    end_work_in_calm();
 }

@@ -147,10 +147,12 @@ Test(fork, X4_holds_of_every_type_go_on_whatever_the_child_does_with_them)
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     FOR_EACH_KIND(kind)
     {
-        rdl_lock_t *lock = locks[kind - kinds] = kind->make(st.client, kind->type, NULL);
+        char *name = must_format("a-%s", kind->type);
+        rdl_lock_t *lock = locks[kind - kinds] = kind->make(st.client, name, NULL);
 
         expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
         expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        free(name);
     }
     if ((child = fork()) == 0) {
         for (size_t i = 0; i < kind_count; i++)

@@ -153,6 +153,35 @@ Test(names, channel_is_the_one_that_redisson_uses)
     actor_free(waiter);
 }
 
+/* A name in braces is another lock on the same channel: those who poll and those who subscribe do not mix. */
+Test(names, spin_lock_beside_a_subscriber_of_the_same_channel_is_woken_in_its_own_way)
+{
+    struct actor *poller = actor_new(), *sleeper = actor_new();
+    rdl_lock_t *spinning, *ordinary;
+
+    stage_open(&st);
+    spinning = spin(st.client, "n", NULL);
+    ordinary = reentrant(st.client, "{n}", NULL);
+    foreign_take(st.probe, "n", 60000);
+    foreign_take(st.probe, "{n}", 60000);
+    actor_try_lock(poller, spinning, 20000, LEASE_MS);
+    actor_try_lock(sleeper, ordinary, 20000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    let_pass_ms(100);
+    (void)probe_int(st.probe, "DEL n"); /* silently */
+    expect_result(RDL_OK, poller, 3000);
+    (void)foreign_release(st.probe, "{n}");
+    expect_result(RDL_OK, sleeper, 3000);
+    actor_unlock(poller, spinning);
+    expect_result(RDL_OK, poller, SOON_MS);
+    actor_unlock(sleeper, ordinary);
+    expect_result(RDL_OK, sleeper, SOON_MS);
+    actor_free(poller);
+    actor_free(sleeper);
+    rdl_lock_free(spinning);
+    rdl_lock_free(ordinary);
+}
+
 Test(names, names_that_differ_in_one_byte_or_in_length_are_different_locks)
 {
     static const struct name names[] = {{"n", 1}, {"n\0", 2}, {"n\0x", 3}, {"N", 1}, {"n ", 2}};

@@ -3,7 +3,7 @@
 
 #define N 5
 #define LEASE_MS 10000
-#define NAME "r"
+#define NAME "majority"
 
 static struct server *server[N];
 static struct probe *probe[N];

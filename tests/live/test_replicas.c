@@ -13,6 +13,7 @@
 #define NAME "copied"
 #define LEASE_MS 30000
 #define REPLICAS_MAX 2
+#define MANY 30 /* holds */
 
 LIVE_SUITE(replicas, 60);
 
@@ -270,6 +271,102 @@ Test(replicas, renewals_that_no_replica_confirms_put_nothing_off)
     end_replicas();
 }
 
+/* The server has it for longer than renewals ask for, so they change nothing; and a new connection has written nothing before. */
+Test(replicas, renewals_that_change_nothing_and_no_replica_confirms_put_nothing_off)
+{
+    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, read_end};
+
+    for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
+        struct losses losses;
+        rdl_lock_t *lock;
+
+        open_stage(1, false, 3000);
+        losses_init(&losses);
+        lock = make[i](st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500));
+        expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        server_pause(replica[0]);
+        expect(RDL_ENOREPLICAS, rdl_extend(lock, LEASE_MS, &err));
+        (void)probe_int(st.probe, "CLIENT KILL TYPE normal");
+        cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS), "kind %zu", i);
+        server_resume(replica[0]);
+        rdl_lock_free(lock);
+        end_replicas();
+        live_again();
+    }
+}
+
+/* Some of the holds want more replicas than there are: each WAIT takes all of its time. */
+Test(replicas, holds_that_are_confirmed_stay_beside_those_that_cannot_be)
+{
+    rdl_lock_t *had[MANY], *lost[MANY];
+    struct losses at_had, at_lost;
+
+    open_stage(2, false, 4500);
+    losses_init(&at_had);
+    losses_init(&at_lost);
+    for (int i = 0; i < MANY; i++) {
+        char which[32];
+
+        (void)snprintf(which, sizeof which, "had:%d", i);
+        had[i] = reentrant(st.client, which, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 900));
+        (void)snprintf(which, sizeof which, "lost:%d", i);
+        lost[i] = reentrant(st.client, which, LOCK_OPTIONS(.replicas = 2, .replicas_timeout_ms = 900 + i));
+        expect(RDL_OK, rdl_on_lost(had[i], losses_note, &at_had, &err));
+        expect(RDL_OK, rdl_on_lost(lost[i], losses_note, &at_lost, &err));
+        expect(RDL_OK, rdl_try_lock(had[i], SOON_MS, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_try_lock(lost[i], SOON_MS, RDL_LEASE_AUTO, &err));
+    }
+    server_pause(replica[0]);
+    cr_assert(losses_wait(&at_lost, RDL_LOST, MANY, 2 * SOON_MS));
+    server_resume(replica[0]);
+    cr_assert_eq(losses_count(&at_had, RDL_AT_RISK), 0);
+    cr_assert_eq(losses_count(&at_had, RDL_LOST), 0);
+    for (int i = 0; i < MANY; i++) {
+        expect(RDL_OK, rdl_unlock(had[i], &err));
+        expect(RDL_ELOST, rdl_unlock(lost[i], &err));
+        rdl_lock_free(had[i]);
+        rdl_lock_free(lost[i]);
+    }
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    end_replicas();
+}
+
+/* Each type has a script of its own, and all of them have one WAIT. */
+Test(replicas, renewals_whose_connection_is_cut_anywhere_are_repeated_with_their_wait)
+{
+    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, write_end};
+    rdl_lock_t *lock[3];
+    struct losses losses;
+    int cuts;
+
+    open_stage(1, true, 3000);
+    losses_init(&losses);
+    for (int i = 0; i < 3; i++) {
+        lock[i] = make[i](st.client, (const char *[]){"one", "two", "three"}[i], LOCK_OPTIONS(.replicas = 1));
+        expect(RDL_OK, rdl_on_lost(lock[i], losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(lock[i], SOON_MS, RDL_LEASE_AUTO, &err));
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = i % 2 == 0 ? "WAIT" : "EVALSHA",
+                           .nth = i % 2 == 0 ? 1 : 1 + i / 2, .at = i);
+
+        cr_assert(proxy_wait(st.proxy, cut, 1, SOON_MS));
+        cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    }
+    server_pause(replica[0]);
+    cuts = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "WAIT", .every = true);
+    cr_assert(losses_wait(&losses, RDL_LOST, 3, SOON_MS)); /* a WAIT alone would be content with whom it finds there */
+    proxy_let_go(st.proxy, cuts);
+    server_resume(replica[0]);
+    for (int i = 0; i < 3; i++) {
+        expect(RDL_ELOST, rdl_unlock(lock[i], &err));
+        rdl_lock_free(lock[i]);
+    }
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    end_replicas();
+}
+
 /* ---- answers ------------------------------------------------------------------------------------------------------------- */
 
 Test(replicas, forgotten_scripts_are_sent_again_and_confirmed)
@@ -333,30 +430,124 @@ Test(replicas, answers_of_a_call_given_up_are_nobody_elses)
 
 /* ---- servers that do not wait -------------------------------------------------------------------------------------------- */
 
+/* "Given back" is true when it is said: the next try does not find what the one before it has left. */
+Test(replicas, tries_that_are_undone_are_not_in_the_way_of_the_next)
+{
+    struct outcome one;
+    rdl_owner_t *owner = NULL;
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 2, .replicas_timeout_ms = 10));
+    for (int i = 0; i < 50; i++)
+        expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    for (int i = 0; i < 50; i++) {
+        one = (struct outcome){0};
+        expect(RDL_OK, rdl_try_lock_async(lock, owner, 0, LEASE_MS, outcome_note, &one, NULL, &err));
+        expect(RDL_ENOREPLICAS, outcome_wait(&one, SOON_MS));
+    }
+    rdl_lock_free(lock);
+    rdl_owner_free(owner);
+    end_replicas();
+}
+
+/* Its answer UNBLOCKED is no refusal to be asked: nobody has confirmed anything. */
+Test(replicas, master_that_is_replaced_while_it_waits_has_confirmed_nothing)
+{
+    struct actor *takes = actor_new();
+    rdl_lock_t *lock;
+
+    open_stage(1, false, 0);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000, .replicas_if_able = true));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(replica[0]);
+    actor_try_lock(takes, lock, 0, LEASE_MS);
+    cr_assert(WAIT_UNTIL(strstr(probe_text(st.probe, "INFO clients"), "blocked_clients:1") != NULL, SOON_MS));
+    (void)probe_ask(st.probe, "REPLICAOF 127.0.0.1 1");
+    expect_result(RDL_ENOREPLICAS, takes, SOON_MS);
+    (void)probe_ask(st.probe, "REPLICAOF NO ONE");
+    server_resume(replica[0]);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, SOON_MS));
+    actor_free(takes);
+    rdl_lock_free(lock);
+    end_replicas();
+}
+
+/* As the option of a client it is that of its locks. */
+Test(replicas, clients_option_is_that_of_its_locks_unless_they_have_their_own)
+{
+    static const rdl_client_options_t bad[] = {
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .replicas = -1},
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .replicas = 256},
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .replicas = 1, .replicas_timeout_ms = 1001},
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .replicas_timeout_ms = 10},
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .replicas_if_able = true},
+    };
+    rdl_client_t *client = NULL;
+    rdl_lock_t *usual, *own, *none;
+
+    open_stage(1, false, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        expect(RDL_EINVAL, rdl_client_open(server_uri(st.server), &bad[i], &client, &err));
+        cr_assert(strstr(err.message, "client option replicas") != NULL, "%s", err.message);
+    }
+    client = client_open(server_uri(st.server), OPTIONS(.replicas = 2, .replicas_timeout_ms = 50));
+    usual = reentrant(client, "usual", NULL);
+    own = reentrant(client, "own", LOCK_OPTIONS(.replicas = 1));
+    none = reentrant(client, "none", LOCK_OPTIONS(.replicas = RDL_REPLICAS_NONE));
+    expect(RDL_ENOREPLICAS, rdl_try_lock(usual, 0, LEASE_MS, &err));
+    cr_assert(strstr(err.message, "1 of 2 replicas") != NULL, "%s", err.message);
+    expect(RDL_OK, rdl_try_lock(own, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(own, &err));
+    expect(RDL_OK, rdl_try_lock(none, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(none, &err));
+    rdl_lock_free(usual);
+    rdl_lock_free(own);
+    rdl_lock_free(none);
+    (void)rdl_client_close(client);
+    end_replicas();
+}
+
 Test(replicas, server_that_forbids_waiting_is_an_error_unless_the_lock_goes_on_without)
 {
     rdl_lock_t *strict, *lenient;
+    int64_t sent;
 
     open_stage(0, false, 1000);
-    (void)probe_ask(st.probe, "ACL SETUSER default -wait");
+    stage_limit(&st, "-wait");
     strict = of_kind(0, 1);
     expect(RDL_ENOREPLICAS, rdl_try_lock(strict, 0, LEASE_MS, &err));
     cr_assert(strstr(err.message, "NOPERM") != NULL, "%s", err.message);
-    rdl_lock_free(strict);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    sent = probe_calls(st.probe, "evalsha");
+    for (int i = 0; i < 5; i++) { /* it is known */
+        expect(RDL_ENOREPLICAS, rdl_try_lock(strict, i % 2 * 100, LEASE_MS, &err));
+        cr_assert(strstr(err.message, "refused WAIT") != NULL, "%s", err.message);
+    }
+    cr_assert_eq(probe_calls(st.probe, "evalsha"), sent);
     lenient = reentrant(st.client, "lenient", LOCK_OPTIONS(.replicas = 1, .replicas_if_able = true));
     expect(RDL_OK, rdl_try_lock(lenient, 0, RDL_LEASE_AUTO, &err));
     let_pass_ms(1500);
     expect(1, rdl_is_held(lenient, &err));
     expect(RDL_OK, rdl_unlock(lenient, &err));
+    stage_limit(&st, "+wait");
+    (void)probe_ask(st.probe, "CLIENT KILL TYPE normal SKIPME yes");
+    cr_assert(WAIT_UNTIL(rdl_try_lock(strict, SOON_MS, LEASE_MS, &err) == RDL_ENOREPLICAS &&
+                             strstr(err.message, "0 of 1 replicas") != NULL,
+                         SOON_MS),
+              "%s", err.message);
+    rdl_lock_free(strict);
     rdl_lock_free(lenient);
 }
 
 Test(replicas, bad_options_are_refused)
 {
     static const rdl_lock_options_t bad[] = {
-        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = -1},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = -2},
         {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 256},
+        {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = RDL_REPLICAS_NONE, .replicas_if_able = true},
         {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 1, .replicas_timeout_ms = 1001},
         {.version = RDL_LOCK_OPTIONS_VERSION, .replicas = 1, .replicas_timeout_ms = -1},
         {.version = RDL_LOCK_OPTIONS_VERSION, .replicas_timeout_ms = 10},

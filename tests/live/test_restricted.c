@@ -2,6 +2,7 @@
  *
  * Whatever is missing, locks work, messages wake, a lost reply is settled, and nothing is left behind. */
 #include "tests/live/live.h"
+#include "tests/support/sentinels.h"
 
 #define NAME "annex"
 #define LEASE_MS 20000
@@ -158,14 +159,186 @@ Test(restricted, no_ping)
 }
 
 /* All that managed services are known to refuse, at once. */
+#define NO_ADMINISTRATION "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -pubsub -select -command"
+
 Test(restricted, no_administration_at_all)
 {
-    expect_all_works_without(
-        "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -pubsub -select -command");
+    expect_all_works_without(NO_ADMINISTRATION);
 }
 
 Test(restricted, neither_hello_nor_administration)
 {
     expect_all_works_with("rename-command HELLO \"\"\nrename-command CLIENT \"\"\nrename-command CONFIG \"\"\n"
                           "rename-command WAIT \"\"\nrename-command ROLE \"\"");
+}
+
+/* ---- what only some use -------------------------------------------------------------------------------------------------- */
+
+/* Locks that want replicas say so, or go on without. */
+static void expect_no_wait(const char *says)
+{
+    rdl_lock_t *strict = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1)), *lenient;
+
+    expect(RDL_ENOREPLICAS, rdl_try_lock(strict, 0, LEASE_MS, &err));
+    cr_assert_not_null(strstr(err.message, says), "%s", err.message);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    rdl_lock_free(strict);
+    lenient = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_if_able = true));
+    expect(RDL_OK, rdl_try_lock(lenient, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lenient, &err));
+    rdl_lock_free(lenient);
+}
+
+Test(restricted, no_wait)
+{
+    start_without("-wait");
+    st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw"));
+    expect_no_wait("NOPERM");
+}
+
+Test(restricted, wait_unknown)
+{
+    stage_open(&st, .server = {.config = "rename-command WAIT \"\""});
+    expect_no_wait("unknown command");
+}
+
+#define OLD_MS 3000
+
+/* A red lock at one server that is old enough, by a client that has just come. */
+static int64_t old_server_grants(const char *rights, rdl_lock_t **ret_red)
+{
+    rdl_lock_t *member;
+
+    start_without(rights);
+    let_pass_ms(2 * OLD_MS); /* its age is told in seconds */
+    st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw"));
+    member = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = OLD_MS, .node_timeout_ms = 1000), ret_red, &err));
+    rdl_lock_free(member);
+    return rdl_try_lock(*ret_red, 0, SHORT_LEASE_MS, &err);
+}
+
+Test(restricted, no_info_for_a_red_lock)
+{
+    rdl_lock_t *red = NULL;
+
+    expect(RDL_OK, old_server_grants("", &red));
+    expect(RDL_OK, rdl_unlock(red, &err));
+    rdl_lock_free(red);
+    live_again();
+    expect(RDL_ENOQUORUM, old_server_grants("-info", &red));
+    cr_assert_not_null(strstr(err.message, "does not count"), "%s", err.message);
+    expect(RDL_OK, rdl_try_lock(red, 2 * OLD_MS + SOON_MS, SHORT_LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(red, &err));
+    rdl_lock_free(red);
+}
+
+/* The hold is gone with the data: who can tell the runs apart says so at once, and who cannot at the next word about it. */
+Test(restricted, no_info_about_an_empty_restart)
+{
+    for (int without = 0; without < 2; without++) {
+        struct losses losses;
+        rdl_lock_t *lock;
+
+        losses_init(&losses);
+        start_without(without == 0 ? "" : "-info");
+        st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw", .ping_interval_ms = 50));
+        lock = reentrant(st.client, NAME, NULL);
+        expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+        expect(RDL_OK, rdl_try_lock(lock, 0, 3 * LEASE_MS, &err));
+        probe_close(st.probe);
+        server_kill(st.server);
+        server_start_again(st.server);
+        st.probe = probe_open(st.server);
+        cr_assert_eq(losses_wait(&losses, RDL_LOST, 1, without == 0 ? 2 * SOON_MS : 2000), without == 0);
+        expect(RDL_ELOST, rdl_unlock(lock, &err));
+        rdl_lock_free(lock);
+        live_again();
+    }
+}
+
+/* ---- behind Sentinel ----------------------------------------------------------------------------------------------------- */
+
+static struct sentinels *fleet;
+static rdl_client_t *led;
+
+static void end_fleet(void)
+{
+    led = rdl_client_close(led);
+    sentinels_stop(fleet);
+}
+
+TestSuite(behind_sentinel, .fini = end_fleet, .timeout = 120);
+
+static void follow_a_failover(int ends_at)
+{
+    rdl_lock_t *lock = reentrant(led, NAME, NULL);
+    struct actor *waiter = actor_new();
+
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(fleet->data[1 - ends_at]);
+    actor_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    cr_assert(sentinels_wait_master(fleet, ends_at, FAILOVER_BOUND_MS));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    server_resume(fleet->data[1 - ends_at]);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* No ROLE either. */
+Test(behind_sentinel, no_administration_at_the_master)
+{
+    char *uri;
+
+    fleet = sentinels_start(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct probe *p = probe_open(fleet->data[i]);
+
+        (void)probe_text(p, "ACL SETUSER app on >pw ~* &* +@all " NO_ADMINISTRATION);
+        probe_close(p);
+    }
+    uri = must_format("sentinel://app:pw@%s", strstr(fleet->uri, "//") + 2);
+    led = client_open(uri, NULL);
+    follow_a_failover(1);
+    free(uri);
+}
+
+/* One sentinel, through a proxy; what it does not know or may not be asked. */
+static void expect_follows_one_sentinel(const char *rights, bool hello_unknown)
+{
+    struct probe *p;
+    struct proxy *way;
+    char *uri;
+
+    fleet = sentinels_start(NULL);
+    p = probe_open(fleet->sentinel[0]);
+    (void)probe_text(p, "ACL SETUSER finder on >pw ~* &* +@all -sentinel|myid -sentinel|sentinels %s", rights);
+    probe_close(p);
+    way = proxy_start(fleet->sentinel[0]);
+    if (hello_unknown)
+        (void)proxy_on(way, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-ERR unknown command\r\n", .every = true);
+    uri = must_format("sentinel://127.0.0.1:%d/" SENTINEL_MASTER, proxy_port(way));
+    led = client_open(uri, OPTIONS(.sentinel_username = "finder", .sentinel_password = "pw"));
+    follow_a_failover(1);
+    led = rdl_client_close(led);
+    proxy_stop(way);
+    free(uri);
+}
+
+Test(behind_sentinel, no_hello_at_the_sentinel)
+{
+    expect_follows_one_sentinel("", true);
+}
+
+Test(behind_sentinel, no_sentinel_master)
+{
+    expect_follows_one_sentinel("-sentinel|master", false);
+}
+
+Test(behind_sentinel, no_subscribe_at_the_sentinel)
+{
+    expect_follows_one_sentinel("-subscribe -unsubscribe", false);
 }

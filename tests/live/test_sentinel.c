@@ -1,6 +1,7 @@
 /* test_sentinel.c - finding the master by real sentinels (SCENARIOS.md, C6, X1 and X7); test_failover has what comes of losing
  * it. */
 #include "tests/live/live.h"
+#include "tests/support/guide.h"
 #include "tests/support/proxy.h"
 #include "tests/support/rights.h"
 #include "tests/support/sentinels.h"
@@ -12,12 +13,14 @@
 #define LEASE_MS 60000
 
 static struct sentinels *fleet;
+static struct guide *guide; /* instead */
 static rdl_client_t *client;
 
 static void fini(void)
 {
     client = rdl_client_close(client);
     sentinels_stop(fleet);
+    guide_stop(guide);
 }
 
 TestSuite(sentinel, .fini = fini, .timeout = 120);
@@ -48,6 +51,32 @@ Test(sentinel, C6_master_is_found_and_locks_are_taken_there)
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(ask(0, "EXISTS " NAME), 0);
     rdl_lock_free(lock);
+}
+
+Test(sentinel, C6_database_is_the_one_of_the_address_at_every_master)
+{
+    rdl_lock_t *lock;
+    char *uri;
+
+    fleet = sentinels_start(NULL);
+    uri = must_format("%s/3", fleet->uri);
+    client = client_open(uri, NULL);
+    lock = reentrant(client, NAME, NULL);
+    for (int master = 0; master < 2; master++) {
+        struct probe *p = probe_open(fleet->data[master]);
+
+        expect(RDL_OK, rdl_try_lock(lock, FAILOVER_BOUND_MS, LEASE_MS, &err));
+        cr_assert_eq(probe_int(p, "EXISTS " NAME), 0);
+        (void)probe_text(p, "SELECT 3");
+        cr_assert_eq(probe_int(p, "EXISTS " NAME), 1);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        probe_close(p);
+        if (master == 0)
+            sentinels_failover(fleet);
+        cr_assert(sentinels_wait_master(fleet, 1, FAILOVER_BOUND_MS) || master == 1);
+    }
+    rdl_lock_free(lock);
+    free(uri);
 }
 
 Test(sentinel, X1_dead_and_silent_sentinels_delay_nobody)
@@ -240,6 +269,115 @@ Test(sentinel, C6_sentinel_under_two_names_is_asked_once)
     free(uri);
     cr_assert(WAIT_UNTIL(asked_for_s(1) > 2 && asked_for_s(2) > 2, SOON_MS), "the others were not asked for long");
     cr_assert(asks(0));
+}
+
+/* ---- whose word counts --------------------------------------------------------------------------------------------------- */
+
+#define HEAL_MS 4000
+#define MORE 3 /* questions, before which any word would have been followed */
+
+static unsigned asked(struct proxy *mouth, const int rules[2])
+{
+    return proxy_acted(mouth, rules[0]);
+}
+
+#define ANNOUNCEMENTS 20
+#define POLL_MS 1000 /* between two questions when nothing is announced */
+
+/* Each is answered by a question, long before the next would be asked anyway. */
+Test(sentinel, C6_each_announcement_makes_the_client_ask)
+{
+    int64_t began;
+
+    guide = guide_start(NULL);
+    client = client_open(guide->uri, NULL);
+    began = now_ms();
+    for (int i = 0; i < ANNOUNCEMENTS; i++) {
+        unsigned before = asked(guide->mouth, guide->rules);
+
+        cr_assert(WAIT_UNTIL(probe_int(guide->herald, "PUBLISH +switch-master main") == 1, SOON_MS));
+        cr_assert(proxy_wait(guide->mouth, guide->rules[0], before + 1, SOON_MS));
+    }
+    cr_assert_lt(now_ms() - began, ANNOUNCEMENTS * POLL_MS / 2);
+}
+
+/* The master has become a replica, and no sentinel has heard of it. */
+Test(sentinel, C6_replica_that_is_still_named_is_asked_for_nothing)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    unsigned accepted;
+    int verbs;
+
+    guide = guide_start(NULL);
+    client = client_open(guide->uri, OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    lock = reentrant(client, NAME, NULL);
+    guide_part(guide);
+    (void)probe_text(guide->probe[0], "REPLICAOF 127.0.0.1 %d", server_port(guide->data[1]));
+    verbs = proxy_on(guide->way, .action = PROXY_WATCH, .contains = "EVAL", .every = true);
+    accepted = proxy_accepted(guide->way);
+    proxy_cut(guide->way, PROXY_ALL);
+    actor_try_lock(waiter, lock, 4 * SOON_MS, LEASE_MS);
+    cr_assert(proxy_wait_accepted(guide->way, accepted + 10, 2 * SOON_MS));
+    cr_assert_eq(proxy_acted(guide->way, verbs), 0);
+    cr_assert(!actor_idle(waiter));
+    guide_switch(guide);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    cr_assert_eq(lock_holds(guide->probe[1], NAME), 1);
+    cr_assert_eq(proxy_acted(guide->way, verbs), 0);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
+/* Two sentinels, and the failover has passed the first one by. */
+static void start_with_laggard(void)
+{
+    guide = guide_start(NULL);
+    guide_add_laggard(guide);
+    client = client_open(guide->uri, NULL);
+    guide_switch(guide);
+    cr_assert(WAIT_UNTIL(proxy_open(guide->way) == 0, HEAL_MS), "the new master is not followed");
+}
+
+/* And nobody has tried the former one since it was left. */
+static void expect_taken_at_successor(unsigned accepted)
+{
+    rdl_lock_t *lock = reentrant(client, NAME, NULL);
+
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
+    cr_assert_eq(lock_holds(guide->probe[1], NAME), 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(proxy_accepted(guide->way), accepted);
+    rdl_lock_free(lock);
+}
+
+Test(sentinel, C6_newer_word_counts_whoever_says_it)
+{
+    unsigned accepted, mouth, past;
+
+    start_with_laggard();
+    accepted = proxy_accepted(guide->way);
+    mouth = asked(guide->mouth, guide->rules) + MORE;
+    past = asked(guide->past, guide->past_rules) + MORE;
+    cr_assert(proxy_wait(guide->mouth, guide->rules[0], mouth, SOON_MS));
+    cr_assert(proxy_wait(guide->past, guide->past_rules[0], past, SOON_MS));
+    expect_taken_at_successor(accepted);
+}
+
+/* Nobody else is heard any more, and the new master is well. */
+Test(sentinel, C6_older_word_is_not_followed_back)
+{
+    unsigned accepted, past;
+
+    start_with_laggard();
+    accepted = proxy_accepted(guide->way);
+    past = asked(guide->past, guide->past_rules) + MORE;
+    proxy_refuse(guide->mouth, true);
+    proxy_cut(guide->mouth, PROXY_ALL);
+    cr_assert(proxy_wait(guide->past, guide->past_rules[0], past, SOON_MS));
+    expect_taken_at_successor(accepted);
 }
 
 /* ---- TLS ----------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "tests/support/guide.h"
 #include "tests/support/rights.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #define NAME "job"
@@ -53,12 +54,25 @@ static void switch_and_leave(void)
 static rdl_lock_t *lock[KINDS_MAX];
 static struct actor *caller[KINDS_MAX];
 
+struct kind_name {
+    char text[32];
+};
+
+/* The lock of that type. */
+static struct kind_name name_of(const struct kind *kind)
+{
+    struct kind_name name;
+
+    (void)snprintf(name.text, sizeof name.text, "a-%s", kind->type);
+    return name;
+}
+
 static int64_t holds_of_all(int which)
 {
     int64_t holds = 0;
 
-    FOR_EACH_KIND(kind)
-    holds += lock_holds(guide->probe[which], kind->type);
+    for (size_t i = 0; i < kind_count; i++)
+        holds += lock_holds(guide->probe[which], name_of(&kinds[i]).text);
     return holds;
 }
 
@@ -67,7 +81,7 @@ static void begin_all(void)
     cr_assert_leq(kind_count, KINDS_MAX);
     start();
     for (size_t i = 0; i < kind_count; i++) {
-        lock[i] = kinds[i].make(client, kinds[i].type, NULL);
+        lock[i] = kinds[i].make(client, name_of(&kinds[i]).text, NULL);
         caller[i] = actor_new();
     }
 }
@@ -398,7 +412,7 @@ Test(successor, C1_C7_replicas_are_asked_for_anew_at_the_new_master)
         reentrant(client, "lenient", LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500, .replicas_if_able = true));
     expect(RDL_OK, rdl_try_lock(strict, SOON_MS, LEASE_MS, &err));
     cr_assert_eq(now_there(1, "HLEN " NAME), 1);
-    cr_assert_eq(probe_ask(guide->probe[0], "ACL SETUSER default -wait")->kind, REPLY_STATUS);
+    cr_assert_eq(probe_ask(guide->probe[0], "ACL SETUSER %s -wait", server_user(guide->data[0]))->kind, REPLY_STATUS);
     expect(RDL_OK, rdl_try_lock(lenient, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lenient, &err));
     switch_and_leave();
@@ -467,7 +481,7 @@ Test(successor, X2_replica_that_may_not_be_asked_for_its_role_is_not_stormed)
     guide = guide_start(NULL);
     rights_grant(guide->data[0], "Every program", "app");
     rights_grant(guide->data[0], "Reentrant, non-reentrant and spin lock", "app");
-    uri = must_format("sentinel://app:secret@%s", strstr(guide->uri, "//") + 2);
+    uri = must_format("sentinel://app:secret@127.0.0.1:%d/main", proxy_port(guide->mouth));
     client = client_open(uri, NULL);
     orders = reentrant(client, "orders:42", NULL);
     expect(RDL_OK, rdl_try_lock(orders, SOON_MS, LEASE_MS, &err));

@@ -372,7 +372,7 @@ Test(tls, many_callers_share_few_streams)
     for (int i = 0; i < ACTORS; i++) {
         char *name = must_alloc(NAME_LEN + 1);
 
-        memset(name, 'a' + i, NAME_LEN);
+        memset(name, 'A' + i, NAME_LEN);
         locks[i] = reentrant(st.client, name, NULL);
         actors[i] = actor_new();
         free(name);

@@ -642,14 +642,23 @@ Test(scripts, renew_lengthens_never_shortens_and_tells_what_was_left, .timeout =
 Test(scripts, repeated_take_and_renewal_write_although_nothing_changes, .timeout = 60)
 {
     static const struct {
-        const char *take, *words, *renew, *hold;
+        const char *take, *words, *brief, *renew, *hold;
     } CASES[] = {
-        {"reentrant_take", "N , A 1 60000", "reentrant_renew", "N , A 60000"},
-        {"fenced_take", "N T , A 1 60000", "reentrant_renew", "N , A 60000"},
-        {"simple_take", "N , A 1 60000", "simple_renew", "N , A 60000"},
-        {"write_take", "N , A 1 60000", "reentrant_renew", "N , A 60000"},
-        {"fair_take", "N ch q t w , A 1 60000 0 15000 P 1", "reentrant_renew", "N , A 60000"},
-        {"read_take", "N , A 1 60000", "read_renew", "N , A 60000"},
+        {"reentrant_take", "N , A 1 60000", "N , A 1 60000", "reentrant_renew", "N , A 60000"},
+        {"fenced_take", "N T , A 1 60000", "N T , A 1 60000", "reentrant_renew", "N , A 60000"},
+        {"simple_take", "N , A 1 60000", "N , A 1 60000", "simple_renew", "N , A 60000"},
+        {"write_take", "N , A 1 60000", "N , A 1 60000", "reentrant_renew", "N , A 60000"},
+        {"fair_take", "N ch q t w , A 1 60000 0 15000 P 1", "N ch q t w , A 1 60000 0 15000 P 1", "reentrant_renew",
+         "N , A 60000"},
+        {"read_take", "N , A 1 60000", "N , A 1 60000", "read_renew", "N , A 60000"},
+        /* the time to live is longer, and stays */
+        {"reentrant_take", "N , A 1 60000", "N , A 1 5000", "reentrant_renew", "N , A 5000"},
+        {"fenced_take", "N T , A 1 60000", "N T , A 1 5000", "reentrant_renew", "N , A 5000"},
+        {"simple_take", "N , A 1 60000", "N , A 1 5000", "simple_renew", "N , A 5000"},
+        {"write_take", "N , A 1 60000", "N , A 1 5000", "reentrant_renew", "N , A 5000"},
+        {"fair_take", "N ch q t w , A 1 60000 0 15000 P 1", "N ch q t w , A 1 5000 0 15000 P 1", "reentrant_renew",
+         "N , A 5000"},
+        {"read_take", "N , A 1 60000", "N , A 1 5000", "read_renew", "N , A 5000"},
     };
     struct fixture f = open_fixture();
 
@@ -664,9 +673,10 @@ Test(scripts, repeated_take_and_renewal_write_although_nothing_changes, .timeout
             before = writes(&f);
             (void)probe_ask(f.probe, "MULTI");
             (void)run(&f, CASES[i].take, CASES[i].words); /* which makes the time to live the lease */
-            (void)run(&f, again == 0 ? CASES[i].take : CASES[i].renew, again == 0 ? CASES[i].words : CASES[i].hold);
+            (void)run(&f, again == 0 ? CASES[i].take : CASES[i].renew, again == 0 ? CASES[i].brief : CASES[i].hold);
             (void)probe_ask(f.probe, "EXEC");
-            cr_expect_geq(writes(&f) - before, 2, "%s", again == 0 ? CASES[i].take : CASES[i].renew);
+            cr_expect_geq(writes(&f) - before, 2, "%zu: %s", i, again == 0 ? CASES[i].take : CASES[i].renew);
+            cr_expect_gt(probe_int(f.probe, "PTTL N"), 50000, "%zu", i);
         }
     }
     close_fixture(&f);

@@ -143,6 +143,12 @@ static struct server *start_node(const struct cluster *c, const struct cluster_o
     return s;
 }
 
+bool cluster_serves(struct probe *p)
+{
+    return strcmp(probe_ask(p, "ROLE")->items[0].text, "master") == 0 &&
+           strstr(probe_text(p, "CLUSTER INFO"), "cluster_state:ok") != NULL;
+}
+
 bool cluster_says_ok(const struct cluster *c, int node)
 {
     struct probe *p = probe_open(c->node[node]);
@@ -220,7 +226,8 @@ char *cluster_uri(const struct cluster *c, const char *scheme, const char *host)
     struct bytes uri = {0};
 
     for (int i = 0; i < CLUSTER_NODES; i++) {
-        char *part = must_format("%s%s%s:%d", i == 0 ? scheme : "", i == 0 ? "://" : ",", host, c->port[i]);
+        char *part = i == 0 ? must_format("%s://%s%s:%d", scheme, server_login(c->node[0]), host, c->port[0])
+                            : must_format(",%s:%d", host, c->port[i]);
 
         bytes_add(&uri, part, strlen(part));
         free(part);
@@ -336,13 +343,22 @@ static int node_at(const struct cluster *c, int64_t port)
     return NOBODY;
 }
 
+/* By the id: newer servers name the port for connections such as the probe's, which with TLS is none. */
+static int node_in(const struct cluster *c, const struct reply *address)
+{
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        if (strcmp(c->id[i], address->items[2].text) == 0)
+            return i;
+    return NOBODY;
+}
+
 /* From one range of CLUSTER SLOTS: first and last slot, then address after address, the master's first. */
 static struct owner owner_in(const struct cluster *c, const struct reply *range)
 {
-    struct owner owner = {.master = (int8_t)node_at(c, range->items[2].items[1].integer)};
+    struct owner owner = {.master = (int8_t)node_in(c, &range->items[2])};
 
     for (size_t i = 3; i < range->count; i++) {
-        int replica = node_at(c, range->items[i].items[1].integer);
+        int replica = node_in(c, &range->items[i]);
 
         owner.replicas |= (uint8_t)(replica == NOBODY ? 0 : 1U << replica);
     }

@@ -105,6 +105,9 @@ bool cluster_wait_whole(const struct cluster *c, int64_t bound_ms);
 /* Does the node say that the cluster serves? */
 bool cluster_says_ok(const struct cluster *c, int node);
 
+/* Does whoever is asked take itself for a master, and say that the cluster serves? */
+bool cluster_serves(struct probe *p);
+
 /* Clients do not reach that node, all others do. For `proxied` only, like the next. */
 void cluster_bar_clients(struct cluster *c, int node, bool on);
 

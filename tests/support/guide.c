@@ -12,28 +12,34 @@ static int port_in(const char *uri)
     return (int)strtol(strrchr(uri, ':') + 1, NULL, 10);
 }
 
-/* From now on the sentinel names that port, under that epoch. */
-static void name_master(struct guide *g, int port, int epoch)
+/* From now on that sentinel names that port, under that epoch; 0: it has named none so far. */
+static void name_master(struct proxy *mouth, int rules[2], int port, int epoch)
 {
     char *text = must_format("%d", port);
     char *address = must_format("*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(text), text);
     char *details = must_format("*2\r\n$12\r\nconfig-epoch\r\n$1\r\n%d\r\n", epoch);
 
     for (int i = 0; epoch > 0 && i < 2; i++)
-        proxy_let_go(g->mouth, g->rules[i]);
-    g->rules[0] = proxy_on(g->mouth, .action = PROXY_ANSWER, .command = "SENTINEL", .contains = "GET-MASTER", .every = true,
-                           .answer = address);
-    g->rules[1] = proxy_on(g->mouth, .action = PROXY_ANSWER, .command = "SENTINEL", .every = true, .answer = details);
+        proxy_let_go(mouth, rules[i]);
+    rules[0] = proxy_on(mouth, .action = PROXY_ANSWER, .command = "SENTINEL", .contains = "GET-MASTER", .every = true,
+                        .answer = address);
+    rules[1] = proxy_on(mouth, .action = PROXY_ANSWER, .command = "SENTINEL", .every = true, .answer = details);
     free(text);
     free(address);
     free(details);
 }
 
-/* WAIT is about what its own connection has seen done last. */
+/* WAIT is about what its own connection has written last. */
+static bool confirmed(struct guide *g)
+{
+    (void)probe_text(g->probe[0], "SET guide 1");
+    (void)probe_int(g->probe[0], "DEL guide");
+    return probe_int(g->probe[0], "WAIT 1 100") == 1;
+}
+
 void guide_sync(struct guide *g)
 {
-    (void)probe_text(g->probe[0], "PING");
-    if (!WAIT_UNTIL(probe_int(g->probe[0], "WAIT 1 100") == 1, BOUND_MS))
+    if (!WAIT_UNTIL(confirmed(g), BOUND_MS))
         die("the replica does not follow its master");
 }
 
@@ -52,10 +58,20 @@ struct guide *guide_start(const char *clock)
     g->herald = probe_open(g->sentinel);
     for (int i = 0; i < 2; i++)
         g->probe[i] = probe_open(g->data[i]);
-    name_master(g, port_in(proxy_uri(g->way)), 0);
+    name_master(g->mouth, g->rules, port_in(proxy_uri(g->way)), 0);
     guide_sync(g);
-    g->uri = must_format("sentinel://127.0.0.1:%d/main", port_in(proxy_uri(g->mouth)));
+    g->uri = must_format("sentinel://%s127.0.0.1:%d/main", server_login(g->data[0]), port_in(proxy_uri(g->mouth)));
     return g;
+}
+
+/* Nobody announces anything through its proxy. */
+void guide_add_laggard(struct guide *g)
+{
+    g->past = proxy_start(g->sentinel);
+    name_master(g->past, g->past_rules, port_in(proxy_uri(g->way)), 0);
+    free(g->uri);
+    g->uri =
+        must_format("sentinel://127.0.0.1:%d,127.0.0.1:%d/main", port_in(proxy_uri(g->past)), port_in(proxy_uri(g->mouth)));
 }
 
 void guide_part(struct guide *g)
@@ -66,7 +82,7 @@ void guide_part(struct guide *g)
 void guide_switch(struct guide *g)
 {
     guide_part(g);
-    name_master(g, server_port(g->data[1]), 1);
+    name_master(g->mouth, g->rules, server_port(g->data[1]), 1);
     (void)probe_int(g->herald, "PUBLISH +switch-master main");
 }
 
@@ -77,6 +93,7 @@ void guide_stop(struct guide *g)
     for (int i = 0; i < 2; i++)
         probe_close(g->probe[i]);
     probe_close(g->herald);
+    proxy_stop(g->past);
     proxy_stop(g->mouth);
     proxy_stop(g->way);
     server_stop(g->sentinel);

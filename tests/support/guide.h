@@ -20,11 +20,17 @@ struct guide {
     struct server *sentinel; /* carries announcements; what is asked of it the proxy answers */
     struct probe *herald;
     struct proxy *mouth;
-    int rules[2];
+    int rules[2]; /* the first is for the question where the master is */
+
+    struct proxy *past; /* a sentinel that says for ever what was so at first, with rules like these; NULL: there is none */
+    int past_rules[2];
 };
 
 struct guide *guide_start(const char *clock); /* the replica's, of clock.h; NULL: it is right */
 void guide_stop(struct guide *g);             /* NULL is fine */
+
+/* Besides, there is one that hears of nothing; it is the first in the URI. */
+void guide_add_laggard(struct guide *g);
 
 /* Whatever the master has done is at the replica.  */
 void guide_sync(struct guide *g);

@@ -59,8 +59,11 @@ void rights_grant(const struct server *server, const char *heading, const char *
 int64_t rights_refused(const struct server *server)
 {
     struct probe *p = probe_open(server);
-    int64_t n = (int64_t)probe_ask(p, "ACL LOG")->count;
+    const struct reply *log = probe_ask(p, "ACL LOG");
+    int64_t n = (int64_t)log->count;
 
+    if (log->kind != REPLY_ARRAY)
+        die("ACL LOG: %s", log->text);
     probe_close(p);
     return n;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define START_BOUND_MS 30000
+#define OTHER_ADDRESS "127.0.2.1" /* from which sentinels and replica speak to a master with a front */
 
 /* What a server has to be told to use the certificate `name` and believe those who are vouched for in `ca`, all of them files
  * in the first server's directory. */
@@ -78,8 +79,11 @@ static struct server *start_data(const struct sentinels *s, const struct sentine
 {
     char *follow = master_port == 0 ? must_format(" ") : must_format("replicaof 127.0.0.1 %d", master_port);
     char *auth = o->password == NULL ? must_format(" ") : must_format("masterauth %s", o->password);
-    char *config = must_format("repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n%s\n%s\n%s", follow, auth,
-                               o->tls ? "tls-replication yes" : "");
+    const char *apart = o->proxied && master_port != 0 ? "bind-source-addr " OTHER_ADDRESS
+                                                         "\nreplica-announce-ip 127.0.0.1\nprotected-mode no"
+                                                       : "";
+    char *config = must_format("repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s\n%s", follow, auth,
+                               o->tls ? "tls-replication yes" : "", apart, o->config != NULL ? o->config : "");
     struct server *data = start_one(s, false, o->tls, o->password, config);
 
     free(follow);
@@ -96,8 +100,9 @@ static struct server *start_sentinel(const struct sentinels *s, const struct sen
         o->sentinel_password == NULL ? must_format(" ") : must_format("sentinel sentinel-pass %s", o->sentinel_password);
     char *config = must_format("sentinel monitor " SENTINEL_MASTER " 127.0.0.1 %d 2\n"
                                "sentinel down-after-milliseconds " SENTINEL_MASTER " 500\n"
-                               "sentinel failover-timeout " SENTINEL_MASTER " 2000\n%s\n%s",
-                               master_port, auth, peers);
+                               "sentinel failover-timeout " SENTINEL_MASTER " 2000\n%s\n%s\n%s",
+                               master_port, auth, peers,
+                               o->proxied ? "bind-source-addr " OTHER_ADDRESS "\nsentinel announce-ip 127.0.0.1" : "");
     struct server *sentinel = start_one(s, true, o->tls, o->sentinel_password, config);
 
     free(auth);
@@ -135,6 +140,22 @@ static bool knows_all(struct probe *p)
     return field_of(p, "num-slaves") == 1 && field_of(p, "num-other-sentinels") == SENTINELS - 1;
 }
 
+/* From now on data[0] is where its front is. */
+static void make_front(struct sentinels *s)
+{
+    struct probe *p = probe_open(s->data[0]);
+
+    s->front = proxy_start_blind(server_port(s->data[0]));
+    (void)probe_text(p, "CONFIG SET replica-announce-port %d replica-announce-ip 127.0.0.1", proxy_port(s->front));
+    probe_close(p);
+}
+
+/* By which everybody knows it. */
+static int port_of(const struct sentinels *s, int which)
+{
+    return which == 0 && s->front != NULL ? proxy_port(s->front) : server_port(s->data[which]);
+}
+
 struct sentinels *sentinels_start(const struct sentinels_options *options)
 {
     static const struct sentinels_options defaults;
@@ -145,7 +166,9 @@ struct sentinels *sentinels_start(const struct sentinels_options *options)
     s->data[0] = start_data(s, options, 0);
     if (options->tls)
         make_authorities(s);
-    port = server_port(s->data[0]);
+    if (options->proxied)
+        make_front(s);
+    port = port_of(s, 0);
     s->data[1] = start_data(s, options, port);
     if (!sentinels_wait_synced(s, 1, START_BOUND_MS))
         die("the replica does not follow its master");
@@ -158,9 +181,9 @@ struct sentinels *sentinels_start(const struct sentinels_options *options)
     for (int i = 0; i < SENTINELS; i++)
         if (!WAIT_UNTIL(knows_all(s->probe[i]), START_BOUND_MS))
             die("sentinel %d does not find the others", i);
-    s->uri =
-        must_format("%s://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, options->tls ? "sentinels" : "sentinel",
-                    server_port(s->sentinel[0]), server_port(s->sentinel[1]), server_port(s->sentinel[2]));
+    s->uri = must_format("%s://%s127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER,
+                         options->tls ? "sentinels" : "sentinel", server_login(s->data[0]), server_port(s->sentinel[0]),
+                         server_port(s->sentinel[1]), server_port(s->sentinel[2]));
     return s;
 }
 
@@ -173,6 +196,7 @@ void sentinels_stop(struct sentinels *s)
         server_stop(s->sentinel[i]);
     }
     server_stop(s->data[1]);
+    proxy_stop(s->front);
     server_stop(s->data[0]);
     free(s->uri);
     free(s->ca);
@@ -184,7 +208,7 @@ static int master_by(const struct sentinels *s, int sentinel)
 {
     int64_t port = field_of(s->probe[sentinel], "port");
 
-    return port == server_port(s->data[0]) ? 0 : port == server_port(s->data[1]) ? 1 : -1;
+    return port == port_of(s, 0) ? 0 : port == port_of(s, 1) ? 1 : -1;
 }
 
 int sentinels_master(const struct sentinels *s)
@@ -213,7 +237,7 @@ bool sentinels_wait_master(const struct sentinels *s, int which, int64_t bound_m
 static bool synced(const struct sentinels *s, int which)
 {
     struct probe *p = probe_open(s->data[1 - which]);
-    char *line = must_format("port=%d,state=online", server_port(s->data[which]));
+    char *line = must_format("port=%d,state=online", port_of(s, which));
     const char *info = probe_text(p, "INFO replication");
     bool online = info != NULL && strstr(info, line) != NULL;
 
@@ -267,4 +291,9 @@ void sentinels_cut_off(const struct sentinels *s, int which)
     server_pause(s->data[which]);
     (void)probe_int(p, "CLIENT KILL TYPE replica");
     probe_close(p);
+}
+
+void sentinels_isolate(const struct sentinels *s, bool on)
+{
+    proxy_bar(s->front, OTHER_ADDRESS, on);
 }

@@ -7,6 +7,7 @@
 #define TESTS_SUPPORT_SENTINELS_H
 
 #include "tests/support/probe.h"
+#include "tests/support/proxy.h"
 #include "tests/support/server.h"
 
 #define SENTINELS 3
@@ -17,14 +18,17 @@ struct sentinels {
     struct server *data[2]; /* the master and the replica, or the other way round */
     struct server *sentinel[SENTINELS];
     struct probe *probe[SENTINELS];
-    char *uri;         /* for rdl_client_open, without passwords */
-    char *ca;          /* with `tls`: who vouches for master and replica; NULL without */
-    char *sentinel_ca; /* and who does for the sentinels */
+    struct proxy *front; /* of data[0], for everybody; NULL: none */
+    char *uri;           /* for rdl_client_open, without passwords */
+    char *ca;            /* with `tls`: who vouches for master and replica; NULL without */
+    char *sentinel_ca;   /* and who does for the sentinels */
 };
 
 struct sentinels_options {
     const char *password;          /* of master and replica */
     const char *sentinel_password; /* of the sentinels themselves */
+    bool proxied;                  /* data[0] can be cut off: by its front, or as below */
+    const char *config;            /* more lines of redis.conf, of master and replica */
     bool tls;                      /* everything over TLS, the sentinels with certificates of a CA of their own */
 };
 
@@ -43,6 +47,9 @@ bool sentinels_wait_synced(const struct sentinels *s, int which, int64_t bound_m
 /* Stop the replica data[which], and see to it that nothing which the master does from now on can reach it: when it is resumed,
  * it has to ask. */
 void sentinels_cut_off(const struct sentinels *s, int which);
+
+/* Sentinels and replica do not reach data[0], clients do. For `proxied` only. */
+void sentinels_isolate(const struct sentinels *s, bool on);
 
 /* SENTINEL FAILOVER, as soon as all sentinels see that the replica follows, until one names the new master; that all do is for
  * sentinels_wait_master. */

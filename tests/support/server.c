@@ -145,6 +145,11 @@ const char *server_login(const struct server *s)
     return s->rights ? "app:secret@" : "";
 }
 
+const char *server_user(const struct server *s)
+{
+    return s->rights ? "app" : "default";
+}
+
 /* Where CA and certificate are; to be freed. */
 static char *make_certificates(const struct server *s, const struct server_options *options)
 {

@@ -53,8 +53,9 @@ void server_resume(struct server *s);
 /* For rdl_client_open, without the password of `options`: "unix:/path", "redis://127.0.0.1:port", or "rediss://localhost:port". */
 const char *server_uri(const struct server *s);
 
-/* Who clients are, as it stands in a URI; "": nobody in particular. */
+/* Who clients are, as it stands in a URI; "": nobody in particular. And what the server calls them. */
 const char *server_login(const struct server *s);
+const char *server_user(const struct server *s);
 
 const char *server_dir(const struct server *s);
 const char *server_socket(const struct server *s);   /* its unix socket; there is always one */

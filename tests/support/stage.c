@@ -1,5 +1,7 @@
 #include "tests/support/stage.h"
 
+#include "tests/support/rights.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,20 @@ rdl_client_t *client_open(const char *uri, const rdl_client_options_t *options)
 const char *stage_uri(const struct stage *stage)
 {
     return stage->proxy != NULL ? proxy_uri(stage->proxy) : server_uri(stage->server);
+}
+
+const char *stage_place(const struct stage *stage)
+{
+    const char *uri = stage_uri(stage), *user_ends = strchr(uri, '@'),
+               *place = user_ends != NULL ? user_ends : strchr(uri, ':');
+
+    return place + 1 + strspn(place + 1, "/") - (server_port(stage->server) == 0);
+}
+
+void stage_limit(struct stage *stage, const char *rules)
+{
+    (void)probe_text(stage->probe, "ACL SETUSER %s %s", server_user(stage->server), rules);
+    stage->limited = true;
 }
 
 void stage_open_with(struct stage *stage, const struct stage_options *options)
@@ -36,7 +52,9 @@ void stage_close(struct stage *stage)
 
 int64_t stage_refusals(struct stage *stage)
 {
-    return server_login(stage->server)[0] == '\0' ? 0 : (int64_t)probe_ask(stage->probe, "ACL LOG")->count;
+    bool counts = server_login(stage->server)[0] != '\0' && !stage->limited;
+
+    return counts ? rights_refused(stage->server) : 0;
 }
 
 bool stage_is_clean(struct stage *stage, int64_t bound_ms)

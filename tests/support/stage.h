@@ -19,6 +19,7 @@ struct stage {
     struct proxy *proxy; /* NULL when the client is connected straight */
     struct probe *probe; /* always straight */
     rdl_client_t *client;
+    bool limited; /* by stage_limit */
 };
 
 struct stage_options {
@@ -38,7 +39,13 @@ void stage_close(struct stage *stage);
 /* The URI by which the stage's client reaches its server. */
 const char *stage_uri(const struct stage *stage);
 
-/* How much the server has refused a user with few rights; 0 where clients may do everything. */
+/* The same without scheme and user, as errors name that server (but for the "unix:"). */
+const char *stage_place(const struct stage *stage);
+
+/* Change the rights of whoever clients are, "-wait" or "+wait"; what is then refused is refused on purpose. */
+void stage_limit(struct stage *stage, const char *rules);
+
+/* How much the server has refused a user with few rights, not on purpose; 0 where clients may do everything. */
 int64_t stage_refusals(struct stage *stage);
 
 /* Has the server no key and no subscription, or none soon? The key of a compensating release may take a moment. */

@@ -206,6 +206,19 @@ Test(cast, empty_host_is_that_of_whoever_was_asked)
     cr_assert_not_null(rdl__cast_at(&cast, "asked", 1));
 }
 
+Test(cast, master_whose_place_nobody_knows_plays_its_part_and_its_replica_after_it)
+{
+    struct rdl__reply *nowhere = LIST(TEXT(""), NUMBER(0), TEXT("b"));
+
+    hear_of_two();
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("c", 3)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
+                        LIST(NUMBER(100), NUMBER(16383), nowhere, SERVER("rb", 12)))));
+    expect("b", 1, true, 0);
+    expect("rb", 1, false, 12);
+    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1)), LIST(NUMBER(100), NUMBER(16383), SERVER("rb", 12)))));
+    expect("rb", 1, true, 12);
+}
+
 Test(cast, what_is_no_map_or_has_no_room_changes_nothing)
 {
     hear_of_two();

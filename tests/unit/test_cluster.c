@@ -84,6 +84,34 @@ Test(cluster, ranges_have_a_master_and_its_replicas)
     cr_assert(!rdl__slot_range_at(map, 2, &range));
 }
 
+Test(cluster, master_whose_place_nobody_knows_has_its_slots_all_the_same)
+{
+    struct rdl__slot_range range;
+
+    cr_assert(rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT(""), NUMBER(0), TEXT("a")))), 0, &range));
+    cr_assert_eq(range.master.port, 0);
+    cr_assert_str_eq(range.master.id, "a");
+}
+
+/* What is told beside is a map, and a list in RESP2. */
+Test(cluster, member_without_the_name_it_should_have_is_at_its_address)
+{
+    const struct rdl__reply *beside[] = {LIST(TEXT("ip"), TEXT("10.0.0.1")), LIST(TEXT("x"), TEXT("ip"), TEXT("ip"), NIL),
+                                         LIST(TEXT("ip")), TEXT("ip"), NIL};
+    static const char *const host[] = {"10.0.0.1", "", "", "", ""};
+    struct rdl__slot_range range;
+
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        struct rdl__reply *member = LIST(TEXT("?"), NUMBER(1), TEXT("a"), (struct rdl__reply *)beside[i]);
+
+        cr_assert(rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), member)), 0, &range), "%zu", i);
+        cr_assert_str_eq(range.master.host, host[i], "%zu", i);
+    }
+    cr_assert(rdl__slot_range_at(
+        LIST(LIST(NUMBER(1), NUMBER(2), LIST(NIL, NUMBER(1), TEXT("a"), LIST(TEXT("ip"), TEXT("10.0.0.1"))))), 0, &range));
+    cr_assert_str_eq(range.master.host, "", "it is behind whatever was asked");
+}
+
 Test(cluster, ranges_that_make_no_sense_are_none)
 {
     struct rdl__slot_range range;
@@ -94,7 +122,8 @@ Test(cluster, ranges_that_make_no_sense_are_none)
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(-1), NUMBER(1), good)), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(16384), good)), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2))), 0, &range));
-    cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(0), TEXT("a")))), 0, &range));
+    cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(-1), TEXT("a")))), 0, &range));
+    cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(65536), TEXT("a")))), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(1)))), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(TEXT("x")), 0, &range));
     cr_assert(!rdl__slot_range_at(NIL, 0, &range));
