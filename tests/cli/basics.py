@@ -405,6 +405,20 @@ class TheServer(support.Case):
         self.assert_says(result, 70, "WRONGPASS")
         self.assertNotIn("wr0ng", result.err)
 
+    def test_sentinels_have_a_password_of_their_own(self):
+        reserved, port = support.free_port()
+        self.addCleanup(reserved.close)
+        server = support.Server("--port", str(port), "--bind", "127.0.0.1")
+        self.addCleanup(server.stop)
+        sentinel = support.Sentinel(port, support.PASSWORD)
+        self.addCleanup(sentinel.stop)
+        for names in ({}, {"REDLATCH_SENTINEL_USERNAME": "default"}):
+            result = self.run_lock("--server", sentinel.uri, "x", "true", env={"REDLATCH_SENTINEL_PASSWORD": support.PASSWORD, **names})
+            self.assert_result(result, 0)
+        result = self.run_lock("--server", sentinel.uri, "-w1", "x", "true", env={"REDLATCH_SENTINEL_PASSWORD": "wr0ng"})
+        self.assert_says(result, 70, "WRONGPASS")
+        self.assertNotIn("wr0ng", result.err)
+
     def test_over_tls_both_sides_show_a_certificate(self):
         server = support.TlsServer()
         self.addCleanup(server.stop)

@@ -151,14 +151,47 @@ class Server:
         return self.redis("KEYS", "*")
 
 
+def free_port():
+    """Reserved for whoever says SO_REUSEADDR, as servers do, until the socket is closed: (socket, port)."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved, reserved.getsockname()[1]
+
+
+class Sentinel(Server):
+    """One that calls a server with `port` its master, "main", and wants a password of its own."""
+
+    def __init__(self, port, password):
+        self.reserved, self.port = free_port()
+        folder = tempfile.mkdtemp(prefix="redlatch-cli-")
+        self.config = os.path.join(folder, "conf")
+        with open(self.config, "w") as f:
+            f.write("sentinel monitor main 127.0.0.1 %d 1\nrequirepass %s\n" % (port, password))
+        self.folder, self.path, self.password = folder, os.path.join(folder, "s"), password
+        binary = os.environ.get("REDLATCH_TEST_SERVER", "redis-server")
+        self.process = subprocess.Popen(
+            [binary, self.config, "--sentinel", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path,
+             "--dir", folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        for line in self.process.stdout:
+            if b"+monitor master" in line:
+                break
+        self.redis = Redis(self.path, password)
+
+    def stop(self):
+        super().stop()
+        self.reserved.close()
+
+    @property
+    def uri(self):
+        return "sentinel://127.0.0.1:%d/main" % self.port
+
+
 class TlsServer(Server):
     """One that listens with TLS on a free port, too, and shows a certificate for localhost: `cert`, signed with `key`."""
 
     def __init__(self, *arguments):
-        self.reserved = socket.socket()  # keeps the port; who says SO_REUSEADDR, as servers do, may listen there all the same
-        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.reserved.bind(("127.0.0.1", 0))
-        self.port = self.reserved.getsockname()[1]
+        self.reserved, self.port = free_port()
         self.keys = tempfile.mkdtemp(prefix="redlatch-cli-")
         self.cert, self.key = os.path.join(self.keys, "crt"), os.path.join(self.keys, "key")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",

@@ -2,6 +2,8 @@
 
 #include "tools/redlatch/text.h"
 
+#include <stdlib.h>
+
 #define CONNECT_MS 10000       /* reaching the server; -w lowers it, ... */
 #define CONNECT_LEAST_MS 1000  /* ... but not below this: a short -w is about other holders, not about the network */
 #define LEASE_DEFAULT_MS 30000 /* the library's own */
@@ -39,6 +41,8 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
     tls.key_file = o->key_file;
     tls.insecure = o->insecure;
     options.tls = (o->given & GIVEN_TLS) != 0 ? &tls : NULL;
+    options.sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
+    options.sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
     options.watchdog_lease_ms = hold_lease_ms(o);
