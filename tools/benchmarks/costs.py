@@ -91,6 +91,8 @@ def server_total(stage, options, count, server_options):
     path = os.path.join(BUILD, "callgrind.server.out")
     with Server(stage.server.core, ["valgrind", "--quiet", "--tool=callgrind", "--callgrind-out-file=" + path],
                 ["--hz", "1"] + server_options) as server:
+        if "--cluster-enabled" in server_options:
+            server.serve_all_slots()
         run(stage.argv("pairs", dict(options, count=count, server="unix:" + server.socket)), stage.core)
         server.end()
     with open(path) as f:
@@ -101,11 +103,12 @@ def server_total(stage, options, count, server_options):
 
 
 def server_instructions(stage, options):
-    """aof: it writes what it does to a file."""
+    """aof: it writes what it does to a file. cluster: it is all of one."""
     if not shutil.which("valgrind"):
         raise Unavailable("valgrind is not installed")
     options = dict(options)
     server_options = ["--appendonly", "yes", "--appendfsync", "no"] if options.pop("aof", False) else []
+    server_options += ["--cluster-enabled", "yes"] if options.pop("cluster", False) else []
     short, long = (server_total(stage, options, count, server_options) for count in (SHORT_SERVER, LONG_SERVER))
     return dict(server_instructions=(long - short) / (LONG_SERVER - SHORT_SERVER))
 

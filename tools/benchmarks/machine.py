@@ -54,9 +54,13 @@ def run(argv, core, bound_s=BOUND_S, **more):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One beside which a cluster's bus has room, 10,000 above it."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port < 55536:
+            return port
 
 
 class Server:
@@ -107,6 +111,15 @@ class Server:
 
     def answers(self):
         return self.cli("ping").strip() == "PONG"
+
+    def serve_all_slots(self):
+        """Of a cluster that has nobody else."""
+        self.cli("cluster", "addslotsrange", "0", "16383")
+        end = time.monotonic() + START_BOUND_S
+        while "cluster_state:ok" not in self.cli("cluster", "info"):
+            if time.monotonic() > end:
+                raise Failed("redis-server does not serve as a cluster")
+            time.sleep(0.01)
 
     def forget(self):
         """As if it had just been started: nobody's keys, scripts or counts."""

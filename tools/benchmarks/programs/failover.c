@@ -1,16 +1,21 @@
-/* failover.c - the master behind three sentinels is killed while a lock is waited for: from the moment at which the first
- * sentinel names the new master (+switch-master) until the waiter has the lock. Each round has sentinels of its own.
+/* failover.c - a master is killed while a lock is waited for: from the moment at which others know its successor until the waiter has
+ * the lock. Each round has servers of its own.
+ *
+ * Behind sentinels that moment is when the first of them names the new master (+switch-master). In a cluster, with --kind
+ * redlatch-cluster, it is when the replica takes itself for the master and says that the cluster serves.
  *
  * Who holds the lock is somebody else, whose lease ends while there is no master: so the waiter could have it as soon as there
- * is one again. That may be before their word: the sentinel that leads tells who asks a little sooner. How long the sentinels took
- * is told as well: from the kill to their word. */
+ * is one again. Behind sentinels that may be before their word: the one that leads tells who asks a little sooner. How long they took
+ * is told as well: from the kill to that moment. */
 #include "tools/benchmarks/programs/ours.h"
 
+#include "tests/support/cluster.h"
 #include "tests/support/probe.h"
 #include "tests/support/sentinels.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOCK "bench:failover"
 #define DEAD_LEASE_MS 500 /* less than the sentinels need */
@@ -56,14 +61,14 @@ static pthread_t begin(void *(*body)(void *arg), void *arg)
 }
 
 /* The lock is held by somebody else for DEAD_LEASE_MS, and the caller asleep on its channel, when this returns. */
-static pthread_t wait_for_it(const struct sentinels *fleet, struct caller *caller)
+static pthread_t wait_for_it(const struct server *at, bool sharded, struct caller *caller)
 {
-    struct probe *master = probe_open(fleet->data[0]);
+    struct probe *master = probe_open(at);
     pthread_t thread;
 
     (void)probe_ask(master, "HSET " LOCK " somebody:1 1");
     thread = begin(lock_once, caller);
-    while (probe_channels_of(master, false) == 0)
+    while (probe_channels_of(master, sharded) == 0)
         pause_ns(MS);
     (void)probe_ask(master, "PEXPIRE " LOCK " %d", DEAD_LEASE_MS);
     (void)probe_ask(master, "WAIT 1 %d", DEAD_LEASE_MS);
@@ -71,7 +76,7 @@ static pthread_t wait_for_it(const struct sentinels *fleet, struct caller *calle
     return thread;
 }
 
-static void one_failover(struct samples *named, struct samples *locked)
+static void behind_sentinels(struct samples *named, struct samples *locked)
 {
     struct sentinels *fleet = sentinels_start(NULL);
     rdl_client_t *client = ours_open(fleet->uri, NULL);
@@ -85,7 +90,7 @@ static void one_failover(struct samples *named, struct samples *locked)
         (void)probe_ask(heralds[i].probe, "SUBSCRIBE +switch-master");
         heard[i] = begin(hear, &heralds[i]);
     }
-    waiter = wait_for_it(fleet, &caller);
+    waiter = wait_for_it(fleet->data[0], false, &caller);
     killed_at = now_ns();
     server_kill(fleet->data[0]);
     (void)pthread_join(waiter, NULL);
@@ -102,12 +107,43 @@ static void one_failover(struct samples *named, struct samples *locked)
     sentinels_stop(fleet);
 }
 
+static void *see_it_serve(void *arg)
+{
+    struct herald *herald = arg;
+
+    while (!cluster_serves(herald->probe))
+        pause_ns(MS);
+    herald->heard_at = now_ns();
+    return NULL;
+}
+
+static void in_cluster(struct samples *named, struct samples *locked)
+{
+    struct cluster *fleet = cluster_start(NULL);
+    int master = cluster_master(fleet, cluster_slot(LOCK));
+    rdl_client_t *client = ours_open(fleet->uri, NULL);
+    struct caller caller = {.lock = ours_lock(client, "redlatch", LOCK)};
+    struct herald herald = {.probe = probe_open(fleet->node[CLUSTER_REPLICA_OF(master)])};
+    pthread_t waiter = wait_for_it(fleet->node[master], true, &caller), seen = begin(see_it_serve, &herald);
+    int64_t killed_at = now_ns();
+
+    cluster_kill(fleet, master);
+    (void)pthread_join(waiter, NULL);
+    (void)pthread_join(seen, NULL);
+    samples_add(named, herald.heard_at - killed_at);
+    samples_add(locked, caller.locked_at - herald.heard_at);
+    probe_close(herald.probe);
+    (void)rdl_client_close(client);
+    (void)rdl_lock_free(caller.lock);
+    cluster_stop(fleet);
+}
+
 void measure_failover(const struct run *run)
 {
     struct samples named = {0}, locked = {0};
 
     for (int64_t i = 0; i < run->rounds; i++)
-        one_failover(&named, &locked);
+        (strcmp(run->kind, "redlatch-cluster") == 0 ? in_cluster : behind_sentinels)(&named, &locked);
     answer_samples("named_", &named);
     answer_samples("locked_", &locked);
     answer_end();

@@ -6,7 +6,8 @@
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
  *   redlatch-multi            of three names
  *   redlatch-red, red         one lock on five servers of the program's own (red.c)
- *   redlatch-cluster, cluster the reentrant lock, on a cluster of the program's own (cluster.c)
+ *   redlatch-cluster, cluster the reentrant lock, on a cluster of the program's own (fleet.c)
+ *   redlatch-sentinel         the reentrant lock, behind sentinels of the program's own (fleet.c)
  *   three                     three locks by as many scripts in one write (three.c)
  *   three-in-one, three-of-any  by one script
  *   reentrant and the like    a hiredis connection a party, with that traffic (traffic.h)
@@ -40,6 +41,7 @@ extern const struct kind_ops semaphore_ops;
 extern const struct kind_ops permit_ops;
 extern const struct kind_ops our_red_ops;
 extern const struct kind_ops our_cluster_ops;
+extern const struct kind_ops our_sentinel_ops;
 extern const struct kind_ops plain_red_ops;
 extern const struct kind_ops plain_cluster_ops;
 extern const struct kind_ops three_ops;

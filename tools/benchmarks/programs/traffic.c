@@ -143,7 +143,7 @@ static int64_t redisson_left(const redisReply *taking)
 /* A type that lives in a hash, and whose scripts are called as the reentrant lock's. */
 struct in_hash {
     const char *kind;
-    const char *take, *release; /* scripts */
+    const char *take, *release; /* scripts; NULL: RESTORE takes it */
     const char *channel;        /* prefixes of keys */
     const char *counter;        /* the take's second key; NULL: none */
     const char *ending;         /* of its fields */
@@ -152,18 +152,42 @@ struct in_hash {
 
 static const struct in_hash in_hash[] = {
     {"reentrant", "reentrant_take", "reentrant_release", "redisson_lock__channel", NULL, "", NULL},
-    {"cluster", "reentrant_take", "reentrant_release", "redisson_lock__channel", NULL, "", "spublish"},
+    {"sharded", "reentrant_take", "reentrant_release", "redisson_lock__channel", NULL, "", "spublish"},
+    {"restored", NULL, "reentrant_release", "redisson_lock__channel", NULL, "", NULL},
+    {"restored-sharded", NULL, "reentrant_release", "redisson_lock__channel", NULL, "", "spublish"},
     {"fenced", "fenced_take", "reentrant_release", "redisson_lock__channel", "redisson_lock_token", "", NULL},
     {"read", "read_take", "read_release", "redisson_rwlock", NULL, "", NULL},
     {"write", "write_take", "write_release", "redisson_rwlock", NULL, ":write", NULL},
 };
 
-static void hash_traffic(struct traffic *t, const struct run *run, redisContext *c, const struct in_hash *type,
-                         const char *lock, const char *field, const char *lease)
+/* One command that fails where the key exists. What the server wants for it, it has dumped itself. */
+static void restoring_take(struct traffic *t, redisContext *c, const char *lock, const char *field, const char *lease)
+{
+    struct request set = {0}, dump = {0}, drop = {0};
+    redisReply *reply; /* its text stays */
+
+    request_add(&set, "HSET");
+    request_add(&set, lock);
+    request_add(&set, field);
+    request_add(&set, "1");
+    tell(c, &set);
+    request_add(&dump, "DUMP");
+    request_add(&dump, lock);
+    reply = ask(c, &dump);
+    request_add(&drop, "DEL");
+    request_add(&drop, lock);
+    tell(c, &drop);
+    t->left = simple_left;
+    request_add(&t->take, "RESTORE");
+    request_add(&t->take, lock);
+    request_add(&t->take, lease);
+    request_add_bytes(&t->take, reply->str, reply->len);
+}
+
+static void scripted_take(struct traffic *t, const struct run *run, redisContext *c, const struct in_hash *type,
+                          const char *lock, const char *field, const char *lease)
 {
     t->left = hash_left;
-    t->channel = format("%s:{%s}", type->channel, lock);
-    field = format("%s%s", field, type->ending);
     evalsha(&t->take, run, c, format("scripts/%s", type->take), type->counter == NULL ? "1" : "2");
     request_add(&t->take, lock);
     if (type->counter != NULL)
@@ -171,6 +195,17 @@ static void hash_traffic(struct traffic *t, const struct run *run, redisContext 
     request_add(&t->take, field);
     request_add(&t->take, "1");
     request_add(&t->take, lease);
+}
+
+static void hash_traffic(struct traffic *t, const struct run *run, redisContext *c, const struct in_hash *type,
+                         const char *lock, const char *field, const char *lease)
+{
+    t->channel = format("%s:{%s}", type->channel, lock);
+    field = format("%s%s", field, type->ending);
+    if (type->take != NULL)
+        scripted_take(t, run, c, type, lock, field, lease);
+    else
+        restoring_take(t, c, lock, field, lease);
     evalsha(&t->release, run, c, format("scripts/%s", type->release), "2");
     request_add(&t->release, lock);
     request_add(&t->release, t->channel);

@@ -1,7 +1,8 @@
 /* traffic.h - what is sent to lock and unlock, laid out once, and the plain hiredis connection that carries it.
  *
  *   reentrant, simple, fenced, read, write   redlatch's own scripts
- *   cluster             the reentrant lock's, with sharded messages
+ *   sharded             the reentrant lock's, with sharded messages
+ *   restored, restored-sharded   the same two, but the take is RESTORE of what is written for a holder, and no script
  *   semaphore, permit   redlatch's own; each request has a guard or an id of its own
  *   fair                those of the fair lock, without queueing: for whoever is alone
  *   redisson            as many commands doing as much as Redisson's do, by scripts of our own writing (redisson_*.lua):
