@@ -87,15 +87,13 @@ static void op_ready(rdl_op_t *op)
     rdl__timer_init(&op->timer, on_timer);
 }
 
-/* Memory for a call, as rdl__owner_take_spare gives it; at last what was kept for this one. */
+/* Memory for a call, as rdl__owner_take_spare gives it; at last what was set aside. */
 static rdl_op_t *op_memory(const struct rdl__order *order, rdl_owner_t *owner, bool *ret_fresh)
 {
     rdl_op_t *op = rdl__owner_take_spare(owner, sizeof *op, ret_fresh);
 
-    if (op == NULL && order->reserve != NULL) {
-        op = *order->reserve;
-        *order->reserve = NULL;
-    }
+    if (op == NULL && order->reserve != NULL)
+        op = rdl__reserve_take(order->reserve);
     return op;
 }
 

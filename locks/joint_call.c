@@ -108,10 +108,8 @@ static struct rdl__joint_op *call_make(const struct rdl__order *order, struct rd
 {
     struct rdl__joint_op *call = rdl__alloc(&j->home->mem, rdl__joint_op_size(j));
 
-    if (call == NULL && order->verb == &rdl__verb_release) {
-        call = rec->reserve;
-        rec->reserve = NULL;
-    }
+    if (call == NULL && order->verb == &rdl__verb_release)
+        call = rdl__reserve_take(&rec->reserve);
     if (call == NULL)
         return NULL;
     rdl__clear(call, rdl__joint_op_size(j));
@@ -181,10 +179,11 @@ static void on_answer(rdl_lock_t *part, int64_t result, const rdl_err_t *err, vo
 int rdl__joint_ask(struct rdl__joint_op *call, unsigned i, const struct rdl__verb *verb, int64_t wait_ms, bool once)
 {
     struct rdl__question *q = &call->question[i];
+    struct rdl__joint_seat *seat = &call->rec->seat[i];
     struct rdl__order order = {
         .verb = verb,
         .lock = &rdl__joint_op_of(call)->part[i].handle,
-        .owner = call->rec->seat[i].owner,
+        .owner = seat->owner,
         .wait_ms = wait_ms,
         .lease_ms = call->op.lease_ms,
         .fn = (rdl__callback_fn *)on_answer,
@@ -193,14 +192,17 @@ int rdl__joint_ask(struct rdl__joint_op *call, unsigned i, const struct rdl__ver
         .direct = true,
         .owed = verb == &rdl__verb_release,
         .fan = call->fan,
-        .reserve = verb == &rdl__verb_release ? &call->rec->seat[i].reserve : NULL,
+        .reserve = verb == &rdl__verb_release ? &seat->reserve : NULL,
     };
-    int rc = rdl__call_async(&order, &q->op, &call->why);
+    bool takes = verb == &rdl__verb_take;
+    int rc;
 
-    if (rc < 0)
+    if (takes && !rdl__reserve_fill(&seat->reserve, &seat->owner->client->mem, sizeof(rdl_op_t), seat->mine + 1))
+        return rdl__err_set(&call->why, RDL_ENOMEM, NULL);
+    if ((rc = rdl__call_async(&order, &q->op, &call->why)) < 0)
         return rc;
     q->under_way = true;
-    q->takes = verb == &rdl__verb_take;
+    q->takes = takes;
     call_ref(call);
     return RDL_OK;
 }
@@ -533,8 +535,7 @@ static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct 
     if ((rc = rdl__joint_record_of(j, owner, order->owner != NULL, &rec)) < 0)
         goto out;
     rc = RDL_ENOMEM;
-    if ((order->verb == &rdl__verb_take && !rdl__joint_record_reserve(rec)) ||
-        (call = call_make(order, j, rec, fan != NULL)) == NULL) {
+    if ((call = call_make(order, j, rec, fan != NULL)) == NULL) {
         rdl__joint_record_retire(rec);
         goto out;
     }

@@ -64,11 +64,11 @@ struct rdl__joint_seat {
     struct rdl__site site; /* what granted it */
     int64_t mine;          /* takes that are the composite's */
     int64_t n;             /* of the hold that they are part of */
-    rdl_op_t *reserve;
+    struct rdl__reserve reserve;
 };
 
-/* What one owner has of a composite. Under its mu. An acquire sets memory aside for the release: a lock that cannot be given
- * back for want of memory would be held for ever. */
+/* What one owner has of a composite. Under its mu. An acquire sets memory aside for its release, and so does each part's: a lock
+ * that cannot be given back for want of memory would be held for ever. */
 struct rdl__joint_record {
     struct rdl__link link;
     struct rdl__joint *joint;
@@ -85,8 +85,8 @@ struct rdl__joint_record {
     struct rdl__joint_op *active;
     struct rdl__joint_op *straggling; /* an acquire that has ended with questions still under way */
     struct rdl__link pending;
-    struct rdl__callback event; /* its owner is gone: to be told */
-    struct rdl__joint_op *reserve;
+    struct rdl__callback event;  /* its owner is gone: to be told */
+    struct rdl__reserve reserve; /* of calls */
     struct rdl__joint_seat seat[];
 };
 
@@ -170,7 +170,6 @@ void rdl__joint_unref(struct rdl__joint *j); /* @locks none */
 
 /* The owner's record; mu is let go of while one is made. `given`: the caller named the owner. Errors: RDL_ENOMEM, RDL_ECLOSED. */
 int rdl__joint_record_of(struct rdl__joint *j, rdl_owner_t *owner, bool given, struct rdl__joint_record **ret);
-bool rdl__joint_record_reserve(struct rdl__joint_record *rec); /* what is missing of the reserves; false: no memory */
 void rdl__joint_record_unref(struct rdl__joint_record *rec);
 void rdl__joint_record_retire(struct rdl__joint_record *rec); /* off the list when there is nothing to remember */
 void rdl__joint_records_drop(struct rdl__joint *j);           /* the handle is freed: so is what nothing is under way on */

@@ -29,24 +29,6 @@ static size_t record_size(const struct rdl__joint *j)
     return sizeof(struct rdl__joint_record) + j->n * sizeof(struct rdl__joint_seat);
 }
 
-bool rdl__joint_record_reserve(struct rdl__joint_record *rec)
-{
-    struct rdl__joint *j = rec->joint;
-    bool all;
-
-    if (rec->reserve == NULL)
-        rec->reserve = rdl__alloc(&j->home->mem, rdl__joint_op_size(j));
-    all = rec->reserve != NULL;
-    for (unsigned i = 0; i < j->n && all; i++) {
-        struct rdl__joint_seat *seat = &rec->seat[i];
-
-        if (seat->reserve == NULL)
-            seat->reserve = rdl__alloc(&seat->owner->client->mem, sizeof *seat->reserve);
-        all = seat->reserve != NULL;
-    }
-    return all;
-}
-
 static void leave_seats(struct rdl__joint_record *rec)
 {
     struct rdl__joint *j = rec->joint;
@@ -56,7 +38,7 @@ static void leave_seats(struct rdl__joint_record *rec)
 
         if (owner == NULL)
             continue;
-        rdl__free(&owner->client->mem, rec->seat[i].reserve, sizeof *rec->seat[i].reserve);
+        rdl__reserve_done(&rec->seat[i].reserve, &owner->client->mem, sizeof(rdl_op_t));
         if (rec->seat[i].stands_in)
             (void)rdl_owner_free(owner);
         else
@@ -71,7 +53,7 @@ void rdl__joint_record_unref(struct rdl__joint_record *rec)
     if (--rec->refs > 0)
         return;
     leave_seats(rec);
-    rdl__free(&j->home->mem, rec->reserve, rdl__joint_op_size(j));
+    rdl__reserve_done(&rec->reserve, &j->home->mem, rdl__joint_op_size(j));
     rdl__owner_unref(rec->owner);
     rdl__free(&j->home->mem, rec, record_size(j));
     (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */

@@ -189,6 +189,10 @@ static void begin_take(struct rdl__joint_op *call, int64_t now)
         rdl__joint_end(call, RDL_ELOST);
         return;
     }
+    if (!rdl__reserve_fill(&rec->reserve, &j->home->mem, rdl__joint_op_size(j), rec->count + 1)) {
+        rdl__joint_end(call, RDL_ENOMEM);
+        return;
+    }
     *p = (struct rdl__plan){
         .part = call->part,
         .n = j->n,

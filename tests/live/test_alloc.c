@@ -165,6 +165,30 @@ Test(alloc, memory_that_runs_out_for_good_is_an_error_and_leaves_nothing)
     close_server();
 }
 
+/* As often as they were taken, and whoever is at it. */
+Test(alloc, holds_of_all_types_are_given_back_without_memory)
+{
+    open_server();
+    FOR_EACH_KIND(kind)
+    {
+        const int depth = kind->reentrant ? 3 : 1;
+        rdl_allocator_t hooks = counting_alloc_init(&counting);
+        rdl_client_t *client = open_counting(&hooks);
+        rdl_lock_t *lock = kind->make(client, NAME, NULL);
+
+        for (int i = 0; i < depth; i++)
+            expect(RDL_OK, rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err));
+        counting_alloc_fail_from(&counting, 1);
+        for (int i = 0; i < depth; i++)
+            expect(RDL_OK, rdl_unlock(lock, &err));
+        expect(0, lock_keys(st.probe, NAME));
+        lock_over(st.probe, lock);
+        rdl_client_close(client);
+        counting_alloc_done(&counting);
+    }
+    close_server();
+}
+
 /* DESIGN.md: no allocation in steady state. Of composites that is not said. */
 Test(alloc, uncontended_pairs_allocate_nothing)
 {
