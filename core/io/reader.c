@@ -106,11 +106,14 @@ static void *text(const redisReadTask *task, enum rdl__reply_type type, const ch
 
 static void *create_string(const redisReadTask *task, char *str, size_t len)
 {
-    if (task->type == REDIS_REPLY_VERB && len >= 4) {
-        str += 4; /* "txt:" */
-        len -= 4;
-    }
-    return text(task, task->type == REDIS_REPLY_ERROR ? RDL__REPLY_ERROR : RDL__REPLY_STRING, str, len);
+    bool error = task->type == REDIS_REPLY_ERROR;
+    size_t skip = 0;
+
+    if (error)
+        skip = rdl__reply_error_preamble(str, len);
+    else if (task->type == REDIS_REPLY_VERB && len >= 4)
+        skip = 4; /* "txt:" */
+    return text(task, error ? RDL__REPLY_ERROR : RDL__REPLY_STRING, str + skip, len - skip);
 }
 
 static void *create_array(const redisReadTask *task, size_t elements)

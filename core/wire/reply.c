@@ -13,6 +13,19 @@ bool rdl__reply_error_says(const struct rdl__reply *r, const char *word)
     return r->len == len || r->str[len] == ' ';
 }
 
+size_t rdl__reply_error_preamble(const char *error, size_t len)
+{
+    static const char begin[] = "ERR Error running script (", end[] = ": -";
+    const char *at;
+    size_t n;
+
+    if (len < sizeof begin - 1 || memcmp(error, begin, sizeof begin - 1) != 0 ||
+        (at = memmem(error, len, end, sizeof end - 1)) == NULL)
+        return 0;
+    n = (size_t)(at - error) + sizeof end - 1;
+    return n < len ? n : 0;
+}
+
 /* Without leading blanks, a plus sign, or anything behind the digits. */
 static bool parse_integer(const char *s, size_t len, int64_t *ret)
 {

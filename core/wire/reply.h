@@ -31,6 +31,9 @@ static inline bool rdl__reply_is_error(const struct rdl__reply *r, const char *w
     return r != NULL && r->type == RDL__REPLY_ERROR && rdl__reply_error_says(r, word);
 }
 
+/* How much of an error stands before the words of the command that refused: Redis 6.2 begins with where in the script that was. */
+size_t rdl__reply_error_preamble(const char *error, size_t len);
+
 /* Does the error in answer to WAIT say that this server, or what stands before it, does not do that, at all or for this user? Any
  * other is about this one time: a failover (UNBLOCKED), a replica that should have been the master. */
 bool rdl__reply_refuses_wait(const struct rdl__reply *r);

@@ -160,6 +160,8 @@ Test(cluster_tls, nodes_announced_by_address_must_prove_the_address_or_the_name_
 
 Test(cluster_tls, nodes_announced_by_name_must_prove_the_name)
 {
+    if (server_is_old())
+        cr_skip_test("nodes of Redis 6.2 have addresses and no names");
     start("DNS:localhost", "cluster-announce-hostname localhost\ncluster-preferred-endpoint-type hostname");
     expect_works(by_name, TLS(.ca_file = ca));
     expect_fails(cluster->uri, TLS(.ca_file = ca), "the server's certificate is not for 127.0.0.1");

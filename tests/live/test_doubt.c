@@ -510,7 +510,7 @@ static int leave_an_acquire_behind(struct actor *caller, rdl_lock_t **ret_lock)
     int request;
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1));
-    stage_limit(&st, "-client|kill");
+    stage_limit(&st, "-client +client|setname +client|id +client|info");
     *ret_lock = reentrant(st.client, NAME, NULL);
     warm_up(*ret_lock);
     request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);

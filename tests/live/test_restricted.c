@@ -140,7 +140,7 @@ Test(restricted, no_client)
 
 Test(restricted, no_client_info_and_no_client_kill)
 {
-    expect_all_works_without("-client|info -client|kill");
+    expect_all_works_without("-client +client|setname +client|id");
 }
 
 Test(restricted, no_info)
@@ -315,7 +315,7 @@ static void expect_follows_one_sentinel(const char *rights, bool hello_unknown)
 
     fleet = sentinels_start(NULL);
     p = probe_open(fleet->sentinel[0]);
-    (void)probe_text(p, "ACL SETUSER finder on >pw ~* &* +@all -sentinel|myid -sentinel|sentinels %s", rights);
+    (void)probe_text(p, "ACL SETUSER finder on >pw ~* &* +@all -sentinel +sentinel|get-master-addr-by-name %s", rights);
     probe_close(p);
     way = proxy_start(fleet->sentinel[0]);
     if (hello_unknown)
@@ -330,15 +330,15 @@ static void expect_follows_one_sentinel(const char *rights, bool hello_unknown)
 
 Test(behind_sentinel, no_hello_at_the_sentinel)
 {
-    expect_follows_one_sentinel("", true);
+    expect_follows_one_sentinel("+sentinel|master", true);
 }
 
 Test(behind_sentinel, no_sentinel_master)
 {
-    expect_follows_one_sentinel("-sentinel|master", false);
+    expect_follows_one_sentinel("", false);
 }
 
 Test(behind_sentinel, no_subscribe_at_the_sentinel)
 {
-    expect_follows_one_sentinel("-subscribe -unsubscribe", false);
+    expect_follows_one_sentinel("+sentinel|master -subscribe -unsubscribe", false);
 }

@@ -459,7 +459,7 @@ Test(sentinel, C6_sentinel_that_may_not_name_others_is_asked_alone)
     fleet = sentinels_start(NULL);
     rights_grant(fleet->sentinel[0], "Behind Sentinel", "finder");
     p = probe_open(fleet->sentinel[0]);
-    (void)probe_ask(p, "ACL SETUSER finder -sentinel|myid -sentinel|sentinels");
+    (void)probe_text(p, "ACL SETUSER finder -sentinel +sentinel|get-master-addr-by-name +sentinel|master");
     probe_close(p);
     proxy = proxy_start(fleet->sentinel[0]);
     asked = proxy_on(proxy, .action = PROXY_WATCH, .contains = "GET-MASTER", .every = true);
@@ -490,7 +490,7 @@ Test(sentinel, C6_sentinel_that_lets_nobody_subscribe_is_polled)
     fleet = sentinels_start(NULL);
     rights_grant(fleet->sentinel[0], "Behind Sentinel", "finder");
     p = probe_open(fleet->sentinel[0]);
-    (void)probe_ask(p, "ACL SETUSER finder -subscribe -unsubscribe");
+    (void)probe_text(p, "ACL SETUSER finder -subscribe -unsubscribe");
     probe_close(p);
     uri = uri_of_one(0);
     client = client_open(uri, OPTIONS(.sentinel_username = "finder", .sentinel_password = "secret"));

@@ -35,8 +35,8 @@ struct ports {
 static void reserve_ports(struct cluster *c, struct ports *ports)
 {
     for (int i = 0; i < CLUSTER_NODES; i++) {
-        ports->port[i] = reserve_port(&c->port_fd[2 * i]);
-        ports->bus[i] = reserve_port(&c->port_fd[2 * i + 1]);
+        ports->port[i] = reserve_ports_of_node(&c->port_fd[2 * i], &c->port_fd[2 * i + 1]);
+        ports->bus[i] = ports->port[i] + BUS_OFFSET;
     }
 }
 
@@ -120,13 +120,13 @@ static struct server *start_node(const struct cluster *c, const struct cluster_o
     const char *tls = o->tls != NULL ? "tls-cluster yes\ntls-replication yes" : "";
     char *view = view_at_first(c, ports, node);
     char *fronts = fronts_config(c, node);
-    char *config =
-        must_format("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-port %d\n"
-                    "cluster-node-timeout " PATIENT_MS "\ncluster-replica-validity-factor 0\n"
-                    "cluster-replica-no-failover yes\ncluster-allow-replica-migration no\n"
-                    "cluster-require-full-coverage %s\n"
-                    "repl-diskless-sync no\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s",
-                    ports->bus[node], o->partial ? "no" : "yes", auth, tls, fronts, o->config != NULL ? o->config : "");
+    char *config = must_format("cluster-enabled yes\ncluster-config-file nodes.conf\n"
+                               "cluster-node-timeout " PATIENT_MS "\ncluster-replica-validity-factor 0\n"
+                               "cluster-replica-no-failover yes\n%s\n"
+                               "cluster-require-full-coverage %s\n"
+                               "repl-diskless-sync no\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s",
+                               server_is_old() ? "" : "cluster-allow-replica-migration no", o->partial ? "no" : "yes", auth,
+                               tls, fronts, o->config != NULL ? o->config : "");
     struct server *s = server_start(&(struct server_options){.tcp = true,
                                                              .tls = o->tls != NULL,
                                                              .cert_for = o->tls,

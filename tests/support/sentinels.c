@@ -146,7 +146,8 @@ static void make_front(struct sentinels *s)
     struct probe *p = probe_open(s->data[0]);
 
     s->front = proxy_start_blind(server_port(s->data[0]));
-    (void)probe_text(p, "CONFIG SET replica-announce-port %d replica-announce-ip 127.0.0.1", proxy_port(s->front));
+    (void)probe_text(p, "CONFIG SET replica-announce-port %d", proxy_port(s->front));
+    (void)probe_text(p, "CONFIG SET replica-announce-ip 127.0.0.1");
     probe_close(p);
 }
 

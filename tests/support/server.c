@@ -50,18 +50,59 @@ static const char *binary(void)
     return path != NULL && path[0] != '\0' ? path : "redis-server";
 }
 
-/* Both sides must say SO_REUSEADDR, and servers do; the kernel gives such a port to nobody who asks for any. */
-int reserve_port(int *ret_fd)
+bool server_is_old(void)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static int old = -1;
+    char line[256] = "", *command = must_format("%s --version", binary());
+    FILE *f = old < 0 ? popen(command, "re") : NULL;
+
+    if (f != NULL) {
+        if (fgets(line, sizeof line, f) == NULL || pclose(f) != 0)
+            die("%s does not run", command);
+        old = strstr(line, " v=6.") != NULL;
+    }
+    free(command);
+    return old > 0;
+}
+
+/* Port 0: any. Both sides must say SO_REUSEADDR, and servers do; the kernel gives such a port to nobody who asks for any. Returns -1
+ * if it is another's. */
+static int bind_port(int port, int *ret_fd)
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
     socklen_t len = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0 ||
-        bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-        die("no free port: %s", strerror(errno));
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0)
+        die("no socket: %s", strerror(errno));
+    if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0) {
+        close(fd);
+        return -1;
+    }
     *ret_fd = fd;
     return ntohs(at.sin_port);
+}
+
+int reserve_port(int *ret_fd)
+{
+    int port = bind_port(0, ret_fd);
+
+    if (port < 0)
+        die("no free port: %s", strerror(errno));
+    return port;
+}
+
+int reserve_ports_of_node(int *ret_fd, int *ret_bus_fd)
+{
+    for (int i = 0; i < 1000; i++) {
+        int port = reserve_port(ret_fd);
+
+        if (port + BUS_OFFSET <= UINT16_MAX && bind_port(port + BUS_OFFSET, ret_bus_fd) >= 0)
+            return port;
+        close(*ret_fd);
+    }
+    die("no two free ports %d apart", BUS_OFFSET);
 }
 
 int dead_port(void)
@@ -179,6 +220,8 @@ static void write_conf(const struct server *s)
                 "tls-auth-clients no\n",
                 s->port, s->cert_dir, s->cert_dir, s->cert_dir);
     fprintf(f, "save \"\"\nappendonly no\ndaemonize no\n");
+    if (!s->sentinel && !server_is_old()) /* which asks nobody */
+        fprintf(f, "enable-debug-command local\n");
     if (s->password != NULL)
         fprintf(f, "requirepass %s\n", s->password);
     if (s->rights)

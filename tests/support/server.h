@@ -65,8 +65,15 @@ pid_t server_pid(const struct server *s);
 void server_print_log(const struct server *s); /* to explain a failure */
 bool server_running(const struct server *s);   /* started, and not killed since */
 
+/* Is the binary a Redis 6.2, which lacks what some tests need? */
+bool server_is_old(void);
+
 /* A TCP port of 127.0.0.1 that is nobody else's until ret_fd is closed, and on which a server may listen even before. */
 int reserve_port(int *ret_fd);
+
+/* Two, for clients and, BUS_OFFSET above, for the other nodes of a cluster. */
+#define BUS_OFFSET 10000
+int reserve_ports_of_node(int *ret_fd, int *ret_bus_fd);
 
 /* One on which nobody listens as long as this process lives. */
 int dead_port(void);

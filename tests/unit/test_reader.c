@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <redlatch/error.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct rdl__mem mem;
@@ -90,6 +91,37 @@ Test(reader, nothing_is_taken_while_a_reply_is_begun)
         cr_assert_not(integer_at(":5\r\n", &value, &used), "%s", begun[i]);
         tear_down();
         set_up();
+    }
+}
+
+/* Redis 6.2 says where in the script it was before it says what a command was refused with; others say that last, or not. */
+Test(reader, error_of_a_command_in_a_script_begins_with_its_word)
+{
+    static const struct {
+        const char *said, *means;
+    } cases[] = {
+        {"ERR Error running script (call to f_59e6): @user_script:14: @user_script: 14: -READONLY You can't write.",
+         "READONLY You can't write."},
+        {"ERR Error running script (call to f_59e6): @user_script:1: @user_script: 1: -OOM command: -ERR no",
+         "OOM command: -ERR no"},
+        {"READONLY You can't write. script: f_59e6, on @user_script:14.",
+         "READONLY You can't write. script: f_59e6, on @user_script:14."},
+        {"ERR Error running script (call to f_59e6): @user_script:1: nil value",
+         "ERR Error running script (call to f_59e6): @user_script:1: nil value"},
+        {"ERR Error running script (call to f_59e6): at: -", "ERR Error running script (call to f_59e6): at: -"},
+        {"ERR no: -READONLY", "ERR no: -READONLY"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct rdl__reply *reply = NULL;
+        char line[256];
+        int len = snprintf(line, sizeof line, "-%s\r\n", cases[i].said);
+
+        cr_assert_eq(rdl__reader_feed(reader, line, (size_t)len), RDL_OK);
+        cr_assert_eq(rdl__reader_next(reader, &reply), RDL_OK);
+        cr_assert_eq(reply->type, RDL__REPLY_ERROR);
+        cr_assert_str_eq(reply->str, cases[i].means);
+        cr_assert_eq(reply->len, strlen(cases[i].means));
     }
 }
 
