@@ -147,6 +147,46 @@ Test(cluster_tls, another_ca_is_refused_with_words)
     free(other);
 }
 
+/* A new CA and new certificates, under a client with holds: present connections stay as they are, the next are made with what is
+ * in the files by then. */
+Test(cluster_tls, files_that_change_are_read_wherever_the_client_connects_again)
+{
+    const char *dir;
+    char *cert, *key;
+    rdl_client_t *client, *rival;
+    rdl_lock_t *held[SHARDS], *wanted[SHARDS];
+
+    start("DNS:localhost,IP:127.0.0.1", "tls-auth-clients yes");
+    dir = server_dir(cluster->node[0]);
+    certs_issue(dir, "ca", "client", "DNS:client", 2);
+    cert = file("client.crt");
+    key = file("client.key");
+    expect_fails(cluster->uri, TLS(.ca_file = ca), "certificate");
+    client = client_open(cluster->uri, OPTIONS(.tls = TLS(.ca_file = ca, .cert_file = cert, .key_file = key)));
+    rival = client_open(by_name, OPTIONS(.tls = TLS(.ca_file = ca, .cert_file = cert, .key_file = key)));
+    for (int i = 0; i < SHARDS; i++) {
+        held[i] = reentrant(client, name_on(i).text, NULL);
+        wanted[i] = reentrant(rival, name_on(i).text, NULL);
+        expect(RDL_OK, rdl_try_lock(held[i], 0, LEASE_MS, &err));
+    }
+    certs_make_ca(dir, "ca");
+    certs_issue(dir, "ca", "server", "DNS:localhost,IP:127.0.0.1", 2);
+    certs_issue(dir, "ca", "client", "DNS:client", 2);
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        server_read_certificates(cluster->node[i]);
+    for (int i = 0; i < SHARDS; i++) {
+        cr_assert(WAIT_UNTIL(rdl_extend(held[i], 2 * LEASE_MS, &err) == RDL_OK, SOON_MS), "%s", err.message);
+        expect(RDL_OK, rdl_unlock(held[i], &err));
+        expect_handed_over(held[i], wanted[i], i, i);
+        rdl_lock_free(held[i]);
+        rdl_lock_free(wanted[i]);
+    }
+    rdl_client_close(client);
+    rdl_client_close(rival);
+    free(cert);
+    free(key);
+}
+
 /* The URI's names are those of the first connections only. */
 Test(cluster_tls, nodes_announced_by_address_must_prove_the_address_or_the_name_given)
 {

@@ -1,6 +1,7 @@
 /* test_sentinel.c - finding the master by real sentinels (SCENARIOS.md, C6, X1 and X7); test_failover has what comes of losing
  * it. */
 #include "tests/live/live.h"
+#include "tests/support/certs.h"
 #include "tests/support/guide.h"
 #include "tests/support/proxy.h"
 #include "tests/support/rights.h"
@@ -406,6 +407,55 @@ Test(sentinel, X1_sentinels_and_masters_speak_tls_and_each_has_a_ca_of_its_own)
     expect(RDL_OK, rdl_try_lock(lock, 2 * FAILOVER_BOUND_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
+}
+
+/* From now on master and replica want to know who connects. */
+static void want_certificates(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct probe *p = probe_open(fleet->data[i]);
+
+        (void)probe_text(p, "CONFIG SET tls-ca-cert-file %s/both.crt", server_dir(fleet->data[0]));
+        (void)probe_text(p, "CONFIG SET tls-auth-clients yes");
+        probe_close(p);
+    }
+}
+
+Test(sentinel, files_for_tls_that_change_are_read_when_the_client_connects_again)
+{
+    rdl_client_t *none = NULL;
+    const char *dir;
+    char *cert, *key;
+    rdl_lock_t *lock;
+
+    fleet = sentinels_start(&(struct sentinels_options){.tls = true});
+    dir = server_dir(fleet->data[0]);
+    cert = must_format("%s/client.crt", dir);
+    key = must_format("%s/client.key", dir);
+    certs_issue(dir, "ca", "client", "DNS:client", 2);
+    want_certificates();
+    expect(RDL_ECONN, rdl_client_open(fleet->uri,
+                                      OPTIONS(.connect_timeout_ms = 1000, .tls = BELIEVES(fleet->ca),
+                                              .sentinel_tls = BELIEVES(fleet->sentinel_ca)),
+                                      &none, &err));
+    cr_assert_not_null(strstr(err.message, "certificate"), "%s", err.message);
+    client = client_open(
+        fleet->uri,
+        OPTIONS(.tls = (&(rdl_tls_options_t){
+                    .version = RDL_TLS_OPTIONS_VERSION, .ca_file = fleet->ca, .cert_file = cert, .key_file = key}),
+                .sentinel_tls = BELIEVES(fleet->sentinel_ca)));
+    lock = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    sentinels_renew_certificates(fleet);
+    certs_issue(dir, "ca", "client", "DNS:client", 2);
+    cr_assert(WAIT_UNTIL(rdl_extend(lock, 2 * LEASE_MS, &err) == RDL_OK, SOON_MS), "%s", err.message);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_kill(fleet->data[0]);
+    expect(RDL_OK, rdl_try_lock(lock, 2 * FAILOVER_BOUND_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    free(cert);
+    free(key);
 }
 
 Test(sentinel, X1_options_for_tls_that_the_uri_does_not_ask_for_are_refused)

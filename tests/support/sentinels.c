@@ -42,8 +42,8 @@ static void append_file(FILE *to, const char *path)
     (void)fclose(from);
 }
 
-/* Two CAs, and a file with both. */
-static void make_authorities(struct sentinels *s)
+/* The sentinels' CA, and a file with both. */
+static void make_authorities(const struct sentinels *s)
 {
     const char *dir = server_dir(s->data[0]);
     char *path = must_format("%s/both.crt", dir);
@@ -51,8 +51,6 @@ static void make_authorities(struct sentinels *s)
 
     certs_make_ca(dir, "sentinels");
     certs_issue(dir, "sentinels", "sentinel", "IP:127.0.0.1", 2);
-    s->ca = must_format("%s/ca.crt", dir);
-    s->sentinel_ca = must_format("%s/sentinels.crt", dir);
     if ((both = fopen(path, "we")) == NULL)
         die("%s: %s", path, strerror(errno));
     append_file(both, s->ca);
@@ -157,6 +155,19 @@ static int port_of(const struct sentinels *s, int which)
     return which == 0 && s->front != NULL ? proxy_port(s->front) : server_port(s->data[which]);
 }
 
+static void watch(struct sentinels *s, int which)
+{
+    s->probe[which] = probe_open(s->sentinel[which]);
+    (void)probe_ask(s->probe[which], "SENTINEL DEBUG INFO-PERIOD 100 ASK-PERIOD 100 PUBLISH-PERIOD 500 PING-PERIOD 300"
+                                     " TILT-PERIOD 1000"); /* a machine that stood still puts off no failover for long */
+}
+
+static void expect_knows_all(const struct sentinels *s, int which)
+{
+    if (!WAIT_UNTIL(knows_all(s->probe[which]), START_BOUND_MS))
+        die("sentinel %d does not find the others", which);
+}
+
 struct sentinels *sentinels_start(const struct sentinels_options *options)
 {
     static const struct sentinels_options defaults;
@@ -165,8 +176,11 @@ struct sentinels *sentinels_start(const struct sentinels_options *options)
 
     options = options != NULL ? options : &defaults;
     s->data[0] = start_data(s, options, 0);
-    if (options->tls)
+    if (options->tls) {
+        s->ca = must_format("%s/ca.crt", server_dir(s->data[0]));
+        s->sentinel_ca = must_format("%s/sentinels.crt", server_dir(s->data[0]));
         make_authorities(s);
+    }
     if (options->proxied)
         make_front(s);
     port = port_of(s, 0);
@@ -175,17 +189,32 @@ struct sentinels *sentinels_start(const struct sentinels_options *options)
         die("the replica does not follow its master");
     for (int i = 0; i < SENTINELS; i++) {
         s->sentinel[i] = start_sentinel(s, options, port);
-        s->probe[i] = probe_open(s->sentinel[i]);
-        (void)probe_ask(s->probe[i], "SENTINEL DEBUG INFO-PERIOD 100 ASK-PERIOD 100 PUBLISH-PERIOD 500 PING-PERIOD 300"
-                                     " TILT-PERIOD 1000"); /* a machine that stood still puts off no failover for long */
+        watch(s, i);
     }
     for (int i = 0; i < SENTINELS; i++)
-        if (!WAIT_UNTIL(knows_all(s->probe[i]), START_BOUND_MS))
-            die("sentinel %d does not find the others", i);
+        expect_knows_all(s, i);
     s->uri = must_format("%s://%s127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER,
                          options->tls ? "sentinels" : "sentinel", server_login(s->data[0]), server_port(s->sentinel[0]),
                          server_port(s->sentinel[1]), server_port(s->sentinel[2]));
     return s;
+}
+
+void sentinels_renew_certificates(struct sentinels *s)
+{
+    const char *dir = server_dir(s->data[0]);
+
+    certs_make_ca(dir, "ca");
+    certs_issue(dir, "ca", "server", "DNS:localhost,IP:127.0.0.1", 2);
+    make_authorities(s);
+    for (int i = 0; i < 2; i++)
+        server_read_certificates(s->data[i]);
+    for (int i = 0; i < SENTINELS; i++) {
+        probe_close(s->probe[i]);
+        server_kill(s->sentinel[i]);
+        server_start_again(s->sentinel[i]);
+        watch(s, i);
+        expect_knows_all(s, i);
+    }
 }
 
 void sentinels_stop(struct sentinels *s)

@@ -35,6 +35,9 @@ struct sentinels_options {
 struct sentinels *sentinels_start(const struct sentinels_options *options); /* NULL: no passwords. data[0] is the master */
 void sentinels_stop(struct sentinels *s);                                   /* NULL is fine */
 
+/* New CAs and certificates in the same files, with which everybody has to connect anew. */
+void sentinels_renew_certificates(struct sentinels *s);
+
 /* Which of `data` does the first sentinel take for the master? */
 int sentinels_master(const struct sentinels *s);
 

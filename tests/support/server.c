@@ -354,6 +354,19 @@ void server_kill(struct server *s)
     s->pid = 0;
 }
 
+void server_read_certificates(const struct server *s)
+{
+    static const char *const kinds[] = {"normal", "pubsub"};
+    struct probe *p = probe_open(s);
+    char *path = must_format("%s", probe_ask(p, "CONFIG GET tls-cert-file")->items[1].text);
+
+    (void)probe_text(p, "CONFIG SET tls-cert-file %s", path); /* reads them all */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        (void)probe_int(p, "CLIENT KILL TYPE %s", kinds[i]);
+    probe_close(p);
+    free(path);
+}
+
 void server_start_again(struct server *s)
 {
     launch(s);

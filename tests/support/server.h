@@ -46,6 +46,9 @@ void server_kill(struct server *s);
 /* Start it again where it was: same directory, socket and port, empty unless `config` made it persistent. */
 void server_start_again(struct server *s);
 
+/* Take what is in the files of certificate, key and CA from now on, and close the connections of all clients. */
+void server_read_certificates(const struct server *s);
+
 /* SIGSTOP and SIGCONT: it accepts connections (the kernel does) and answers nothing. Returns when it has stopped. */
 void server_pause(struct server *s);
 void server_resume(struct server *s);
