@@ -10,6 +10,8 @@
 #include "tests/support/workload.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LEASE_MS 60000
 #define WATCHED_MS 1500 /* a lease that is renewed, and can be waited for */
@@ -1113,29 +1115,103 @@ Test(cluster, X2_T9_what_a_shard_refuses_is_told_with_its_words_and_place)
     }
 }
 
+static void fill_memory(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET maxmemory 1");
+}
+
+static void free_memory(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET maxmemory 0");
+}
+
+static void want_replicas(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET min-replicas-to-write 5");
+}
+
+static void want_no_replicas(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET min-replicas-to-write 0");
+}
+
+static void fail_to_save(struct probe *p)
+{
+    char *path = must_format("%s/dump.rdb", probe_ask(p, "CONFIG GET dir")->items[1].text);
+
+    (void)unlink(path); /* of a replica's beginning */
+    cr_assert_eq(mkdir(path, 0700), 0);
+    (void)probe_text(p, "CONFIG SET save '3600 1000000'");
+    (void)probe_text(p, "BGSAVE");
+    cr_assert(WAIT_UNTIL(strstr(probe_text(p, "INFO persistence"), "rdb_last_bgsave_status:err") != NULL, SOON_MS));
+    free(path);
+}
+
+static void save_no_more(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET save ''");
+}
+
+static void forbid_scripts(struct probe *p)
+{
+    limited = true;
+    (void)probe_text(p, "ACL SETUSER %s -evalsha -eval", server_user(cluster->node[0]));
+}
+
+static void allow_scripts(struct probe *p)
+{
+    (void)probe_text(p, "ACL SETUSER %s +evalsha +eval", server_user(cluster->node[0]));
+}
+
+static struct probe *busy;
+
+static void run_a_script_without_end(struct probe *p)
+{
+    (void)probe_text(p, "CONFIG SET lua-time-limit 20");
+    busy = probe_open_at(probe_ask(p, "CONFIG GET unixsocket")->items[1].text);
+    probe_send(busy, "EVAL 'while true do end' 0");
+    cr_assert(WAIT_UNTIL(probe_ask(p, "PING")->kind == REPLY_ERROR, SOON_MS));
+}
+
+static void end_the_script(struct probe *p)
+{
+    (void)probe_text(p, "SCRIPT KILL");
+    cr_assert_not_null(probe_next(busy, SOON_MS));
+    probe_close(busy);
+}
+
 /* And the others take no notice. */
-Test(cluster, X2_shard_that_refuses_to_write_says_why_and_holds_up_nobody_else)
+Test(cluster, X2_shard_that_refuses_says_why_and_holds_up_nobody_else)
 {
     static const struct {
-        const char *cause, *mend, *word;
-    } reasons[] = {{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "OOM"},
-                   {"CONFIG SET min-replicas-to-write 5", "CONFIG SET min-replicas-to-write 0", "NOREPLICAS"}};
+        const char *word;
+        void (*cause)(struct probe *p), (*mend)(struct probe *p);
+    } reasons[] = {
+        {"OOM", fill_memory, free_memory},
+        {"NOREPLICAS", want_replicas, want_no_replicas},
+        {"MISCONF", fail_to_save, save_no_more},
+        {"NOPERM", forbid_scripts, allow_scripts},
+        {"BUSY", run_a_script_without_end, end_the_script},
+    };
 
     start(NULL);
+    for (int i = 0; i < SHARDS; i++)
+        expect_had_in_place(name[i].text); /* who is busy lets nobody in */
     for (size_t r = 0; r < sizeof reasons / sizeof *reasons; r++) {
-        struct probe *p = probe_open(cluster->node[r]);
+        const int there = (int)r % SHARDS;
+        struct probe *p = probe_open(cluster->node[there]);
 
-        (void)probe_text(p, "%s", reasons[r].cause);
-        for (size_t i = 0; i < SHARDS; i++) {
+        reasons[r].cause(p);
+        for (int i = 0; i < SHARDS; i++) {
             rdl_lock_t *lock = reentrant(client, name[i].text, NULL);
 
-            expect(i == r ? RDL_ESERVER : RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-            cr_assert(i != r || strstr(err.message, reasons[r].word) != NULL, "%s", err.message);
-            expect(i == r ? RDL_ENOTOWNER : RDL_OK, rdl_unlock(lock, &err));
+            expect(i == there ? RDL_ESERVER : RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+            cr_assert(i != there || strstr(err.message, reasons[r].word) != NULL, "%s", err.message);
+            expect(i == there ? RDL_ENOTOWNER : RDL_OK, rdl_unlock(lock, &err));
             rdl_lock_free(lock);
         }
-        (void)probe_text(p, "%s", reasons[r].mend);
-        expect_had_in_place(name[r].text);
+        reasons[r].mend(p);
+        expect_had_in_place(name[there].text);
         probe_close(p);
     }
 }
