@@ -210,7 +210,7 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
         ev.code = RDL_ESERVER;
     } else if (op->answer == RDL__GONE) {
         ev.kind = RDL__EV_GONE;
-        rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
+        rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold, op->n);
     } else if (is_grant(op->answer) && !rdl__op_acked(op)) {
         ev.code = RDL_ENOREPLICAS;
         ev.unsure = true; /* whoever has it is to forget it */

@@ -41,7 +41,7 @@ static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     if (op->answer == RDL__NO_HOLD) {
-        rdl__watchdog_gone(wd, &op->rec->hold);
+        rdl__watchdog_gone(wd, &op->rec->hold, op->n);
         return rdl__finish_with(RDL_ELOST);
     }
     if (!rdl__op_acked(op))

@@ -53,8 +53,8 @@ static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
     return op->ops->partner != NULL && !op->req.resent && rec->held_since < op->req.sent_at;
 }
 
-/* One such record, with a reference; NULL: there is none. */
-static struct rdl__record *next_evicted(const rdl_op_t *op)
+/* One such record, with a reference, and which hold it has; NULL: there is none. */
+static struct rdl__record *next_evicted(const rdl_op_t *op, int64_t *ret_n)
 {
     struct rdl__name *name = rdl__op_name(op);
     struct rdl__record *found = NULL;
@@ -65,6 +65,7 @@ static struct rdl__record *next_evicted(const rdl_op_t *op)
 
         if (evicted(op, rec)) {
             found = rec;
+            *ret_n = rec->n;
             atomic_fetch_add(&rec->refs, 1);
         }
     }
@@ -76,9 +77,10 @@ static struct rdl__record *next_evicted(const rdl_op_t *op)
 static void force_notice(const rdl_op_t *op)
 {
     struct rdl__record *rec;
+    int64_t n;
 
-    while ((rec = next_evicted(op)) != NULL) {
-        rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold);
+    while ((rec = next_evicted(op, &n)) != NULL) {
+        rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold, n);
         rdl__record_unref(rec);
     }
 }

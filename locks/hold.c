@@ -17,6 +17,11 @@ static size_t hold_field(const struct rdl__hold *hold, char *to)
     return rdl__hold_field(to, rec->name, rec->ops, rec->n);
 }
 
+static int64_t hold_number(const struct rdl__hold *hold)
+{
+    return rdl__container(hold, struct rdl__record, hold)->n;
+}
+
 /* n and token change only while the hold is not with the watchdog. */
 static struct rdl__hold_id hold_pin(struct rdl__hold *hold)
 {
@@ -61,6 +66,7 @@ const struct rdl__hold_ops rdl__hold_ops = {
     .acks = hold_acks,
     .key = hold_key,
     .field = hold_field,
+    .number = hold_number,
     .pin = hold_pin,
     .changed = hold_changed,
 };

@@ -15,8 +15,8 @@ static rdl__step_t release_begin(rdl_op_t *op, int64_t now)
     op->n = rec->n;
     op->count = op->undo_count = left;
     op->lease_ms = rdl__record_most_ms(rec, now);
+    rdl__record_set_count(rec, left); /* from here on it is nobody else's to tell of its loss (force.c) */
     state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
-    rdl__record_set_count(rec, left);
     if (left == 0)
         rdl__metric(&rdl__op_client(op)->sinks, RDL_M_HOLD_US, (now - rec->held_since) / RDL__US);
     return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__send_it();
@@ -39,7 +39,7 @@ static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
     }
     if (op->answer == RDL__NO_HOLD && !(op->req.resent && op->count == 0)) { /* a repeat finds its own work done */
         if (op->count > 0) {
-            rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold);
+            rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold, op->n);
         } else {
             rdl__metric(&rdl__op_client(op)->sinks, RDL_M_LOST, 1);
             rdl__record_tell(op->rec, &(struct rdl__hold_id){op->n, op->rec->token}, RDL_LOST, RDL_LOSS_GONE);

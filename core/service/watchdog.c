@@ -915,30 +915,30 @@ void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
     rdl__mutex_unlock(&wd->mu);
 }
 
-static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, rdl_loss_reason_t reason)
+/* Not one that is being given back: who does that will tell. `n` 0: whichever it is. */
+static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, rdl_loss_reason_t reason)
 {
     struct rdl__hold_id id = {0};
-    bool news = false;
     int64_t now = rdl__now();
+    bool looked_after;
 
     rdl__mutex_lock(&wd->mu);
-    if (hold->state == RDL_HELD || hold->state == RDL_AT_RISK) {
+    looked_after = rdl__heap_has(&hold->node) && (n == 0 || hold->ops->number(hold) == n);
+    if (looked_after)
         id = lose(wd, hold);
-        news = true;
-    }
     rdl__mutex_unlock(&wd->mu);
-    if (news)
+    if (looked_after)
         report(wd, hold, &id, RDL_LOST, reason, now);
 }
 
-void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold)
+void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n)
 {
-    lose_now(wd, hold, RDL_LOSS_GONE);
+    lose_now(wd, hold, n, RDL_LOSS_GONE);
 }
 
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
-    lose_now(wd, hold, RDL_LOSS_THREAD_EXIT);
+    lose_now(wd, hold, 0, RDL_LOSS_THREAD_EXIT);
 }
 
 /* Holds of a batch that is under way are asked about when that is repeated. */

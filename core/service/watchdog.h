@@ -44,6 +44,8 @@ struct rdl__hold_ops {
      * than its lease is confirmed again until that lease ends. */
     int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
     struct rdl__acks (*acks)(const struct rdl__hold *hold); /* NULL: none */
+    /* Which hold it is, like the next's n: the memory may be another's next. */
+    int64_t (*number)(const struct rdl__hold *hold);
     /* Keep it in memory until `changed` has run, and say which it is.  @locks watchdog's */
     struct rdl__hold_id (*pin)(struct rdl__hold *hold);
     /* The hold is at risk, or lost.  @thread any  @locks none */
@@ -120,8 +122,8 @@ rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold
 /* The hold is no longer looked after, and nobody is told: the client is closing.  @thread any */
 void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
-/* The server says that the hold is gone. ops->changed will run, once.  @thread any */
-void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold);
+/* The server says that hold n is gone. ops->changed will run, once, if it is still looked after.  @thread any */
+void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n);
 
 /* Its owner is gone: lost, and no longer renewed.  @thread any */
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);

@@ -5,14 +5,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { THREADS = 6, NAMES = 3, WATCHES_MAX = 200000 };
 
 /* What one handle was told. It outlives the handle, for a callback may still be running when the handle is freed. */
 struct watch {
     pthread_mutex_t mu;
-    char lost[80]; /* the last hold reported lost: holds of a handle are lost one after another, mostly */
+    int64_t lost; /* the last hold reported lost, by its token: holds of a lock are lost one after another, mostly */
 };
 
 static rdl_client_t *client;
@@ -31,9 +30,9 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
         return;
     atomic_fetch_add(&told, 1);
     pthread_mutex_lock(&watch->mu);
-    if (strcmp(watch->lost, loss->owner) == 0)
+    if (watch->lost == loss->token)
         race_violation("%s was reported lost twice", loss->owner);
-    (void)snprintf(watch->lost, sizeof watch->lost, "%s", loss->owner);
+    watch->lost = loss->token;
     pthread_mutex_unlock(&watch->mu);
 }
 
@@ -53,7 +52,7 @@ static rdl_lock_t *make(unsigned *random)
     char name[16];
 
     (void)snprintf(name, sizeof name, "short%d", i);
-    return i == 0 ? simple(client, name, NULL) : reentrant(client, name, NULL);
+    return (i == 0 ? simple : reentrant)(client, name, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
 }
 
 /* Take it, perhaps sit on it until it is lost, give it back, or forget to. */

@@ -197,6 +197,11 @@ static size_t thing_field(const struct rdl__hold *hold, char *to)
     return rdl__field(to, &uuid, thing_of(hold) - things);
 }
 
+static int64_t thing_number(const struct rdl__hold *hold)
+{
+    return 1 + (thing_of(hold) - things);
+}
+
 static struct rdl__hold_id thing_pin(struct rdl__hold *hold)
 {
     return (struct rdl__hold_id){.n = ++thing_of(hold)->pins, .token = 1 + (thing_of(hold) - things)};
@@ -225,6 +230,7 @@ static const struct rdl__hold_ops thing_ops = {
     .script = thing_script,
     .key = thing_key,
     .field = thing_field,
+    .number = thing_number,
     .pin = thing_pin,
     .changed = thing_changed,
 };
@@ -798,8 +804,8 @@ Test(watchdog, leaving_tells_of_a_loss_that_nobody_had_noticed)
 Test(watchdog, who_says_gone_or_orphan_is_believed_once)
 {
     add_many(2);
-    rdl__watchdog_gone(wd, hold(0));
-    rdl__watchdog_gone(wd, hold(0));
+    rdl__watchdog_gone(wd, hold(0), 1);
+    rdl__watchdog_gone(wd, hold(0), 1);
     rdl__watchdog_orphan(wd, hold(0));
     cr_assert_eq(things[0].lost, 1);
     cr_assert_eq(things[0].reason, RDL_LOSS_GONE);
@@ -808,6 +814,19 @@ Test(watchdog, who_says_gone_or_orphan_is_believed_once)
     run_for(2 * LEASE);
     cr_assert_eq(things[0].lost + things[1].lost, 2);
     cr_assert_eq(wire.submitted, 0);
+}
+
+/* Somebody evicts a hold while its owner gives it back, and has the next one by the time that is told. */
+Test(watchdog, only_the_hold_that_is_gone_is_lost_and_only_while_it_is_looked_after)
+{
+    add_many(2);
+    rdl__watchdog_gone(wd, hold(0), 2);
+    cr_assert_eq(rdl__watchdog_remove(wd, hold(1), T0), RDL_HELD);
+    rdl__watchdog_gone(wd, hold(1), 2);
+    rdl__watchdog_orphan(wd, hold(1));
+    cr_assert_eq(things[0].lost + things[1].lost, 0);
+    rdl__watchdog_gone(wd, hold(0), 1);
+    cr_assert_eq(things[0].lost, 1);
 }
 
 /* ---- raising --------------------------------------------------------------------------------------------------------- */
