@@ -34,7 +34,6 @@ struct topology {
 static const struct topology *topology;
 static const char *uri;
 static rdl_client_t *client;
-static rdl_client_t *rival;
 
 /* ---- sentinels ----------------------------------------------------------------------------------------------------------- */
 
@@ -224,7 +223,6 @@ static void start(const struct topology *which)
 static void fini(void)
 {
     client = rdl_client_close(client);
-    rival = rdl_client_close(rival);
     if (topology != NULL)
         topology->stop();
 }
@@ -272,66 +270,136 @@ static void kill_master_alone(void)
     topology->resume(1);
 }
 
+#define MOST_KINDS 16
+
+/* A lock of each type, all in one slot. */
+static rdl_lock_t *locks[MOST_KINDS];
+
+static struct slot_name name_of(const struct kind *kind)
+{
+    return cluster_name(cluster_slot(NAME), (unsigned)(kind - kinds));
+}
+
+static struct slot_name other_name_of(const struct kind *kind)
+{
+    return cluster_name(cluster_slot(NAME), MOST_KINDS + (unsigned)(kind - kinds));
+}
+
+static rdl_lock_t *lock_of(const struct kind *kind)
+{
+    return locks[kind - kinds];
+}
+
+static bool is_there(int which, const struct kind *kind)
+{
+    struct probe *p = topology->look(which);
+    bool is = probe_int(p, "EXISTS %s", name_of(kind).text) == 1;
+
+    probe_close(p);
+    return is;
+}
+
+static void open_locks(void)
+{
+    client = client_open(uri, NULL);
+    cr_assert_leq(single_kind_count, MOST_KINDS);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        locks[kind - kinds] = kind->make(client, name_of(kind).text, NULL);
+    }
+}
+
+static void take_locks(int64_t lease_ms)
+{
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect(RDL_OK, rdl_try_lock(lock_of(kind), 0, lease_ms, &err));
+    }
+}
+
+static void take_and_free_locks(void)
+{
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect(RDL_OK, rdl_try_lock(lock_of(kind), SOON_MS, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
+        rdl_lock_free(lock_of(kind));
+    }
+}
+
+static void expect_seen_by_replica(bool seen)
+{
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        cr_assert(WAIT_UNTIL(is_there(1, kind) == seen, SOON_MS), "%s: nothing is shown", kind->type);
+    }
+}
+
 TEST_EACH(C6_hold_that_the_new_master_knows_goes_on)
 {
-    rdl_lock_t *lock;
-
-    client = client_open(uri, NULL);
-    lock = reentrant(client, NAME, NULL);
-    expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err));
-    kill_master();
-    expect(RDL_OK, rdl_try_lock(lock, FAILOVER_BOUND_MS, RDL_LEASE_AUTO, &err));
-    expect(2, rdl_hold_count(lock, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    cr_assert_eq(ask(1, "EXISTS " NAME), 0);
-    rdl_lock_free(lock);
+    open_locks();
+    take_locks(RDL_LEASE_AUTO);
+    expect_seen_by_replica(true);
+    topology->kill(0);
+    cr_assert(topology->wait_master(1));
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        cr_assert(WAIT_UNTIL(rdl_extend(lock_of(kind), LEASE_MS, &err) == RDL_OK, HEAL_MS), "%s", err.message);
+        if (kind->reentrant) {
+            expect(RDL_OK, rdl_try_lock(lock_of(kind), 0, LEASE_MS, &err));
+            expect(2, rdl_hold_count(lock_of(kind), &err));
+            expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
+        }
+        expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
+        cr_assert(!is_there(1, kind), "%s", kind->type);
+        rdl_lock_free(lock_of(kind));
+    }
 }
 
-/* Its lease has an end and is never renewed: only looking tells. */
+/* Their leases have an end and are never renewed: only looking tells. */
 TEST_EACH(C6_hold_that_the_new_master_does_not_know_is_lost_at_once)
 {
-    rdl_lock_t *lock;
     struct losses losses;
 
-    client = client_open(uri, NULL);
     losses_init(&losses);
-    lock = reentrant(client, NAME, NULL);
-    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    open_locks();
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect(RDL_OK, rdl_on_lost(lock_of(kind), losses_note, &losses, &err));
+    }
     topology->cut_off();
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    take_locks(LEASE_MS);
     kill_master_alone();
-    cr_assert(ask(1, "EXISTS " NAME) == 0, "the replica knows the hold: nothing is shown");
+    expect_seen_by_replica(false);
     cr_assert(topology->wait_master(1));
-    cr_assert(losses_wait(&losses, RDL_LOST, 1, HEAL_MS));
+    cr_assert(losses_wait(&losses, RDL_LOST, (int)single_kind_count, HEAL_MS));
     cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
-    expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect(RDL_ELOST, rdl_unlock(lock_of(kind), &err));
+    }
+    take_and_free_locks();
 }
 
-/* The replica has seen the lock taken, and never saw it given back: the failover revives a hold that nobody has. */
+/* The replica has seen the locks taken, and never saw them given back: the failover revives holds that nobody has. */
 TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
 {
-    rdl_lock_t *lock, *other;
-
-    client = client_open(uri, NULL);
-    rival = client_open(uri, NULL);
-    lock = reentrant(client, NAME, NULL);
-    other = reentrant(rival, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    cr_assert(WAIT_UNTIL(ask(1, "EXISTS " NAME) == 1, SOON_MS));
+    open_locks();
+    take_locks(LEASE_MS);
+    expect_seen_by_replica(true);
     topology->cut_off();
-    expect(RDL_OK, rdl_unlock(lock, &err));
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
+    }
     kill_master_alone();
-    cr_assert(ask(1, "EXISTS " NAME) == 1, "the replica knows of the release: nothing is shown");
+    expect_seen_by_replica(true);
     cr_assert(topology->wait_master(1));
-    cr_assert(WAIT_UNTIL(ask(1, "EXISTS " NAME) == 0, HEAL_MS));
-    expect(RDL_OK, rdl_try_lock(other, SOON_MS, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(other, &err));
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        cr_assert(WAIT_UNTIL(!is_there(1, kind), HEAL_MS), "%s", kind->type);
+    }
+    take_and_free_locks();
 }
 
 TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
@@ -383,29 +451,56 @@ TEST_EACH(C3_new_master_that_knows_no_script_is_told)
     rdl_semaphore_free(permits);
 }
 
-/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up. */
+/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up. What it does
+ * with them when it comes back is nothing. */
 TEST_EACH(C6_stopped_master_is_left_for_its_successor)
 {
-    struct actor *caller = actor_new();
-    rdl_lock_t *lock;
-    int64_t switched;
+    struct actor *giver[MOST_KINDS], *taker[MOST_KINDS];
+    rdl_lock_t *wanted[MOST_KINDS];
+    int64_t switched, gave;
 
-    client = client_open(uri, NULL);
-    lock = reentrant(client, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
+    open_locks();
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        wanted[kind - kinds] = kind->make(client, other_name_of(kind).text, NULL);
+        taker[kind - kinds] = actor_new();
+        giver[kind - kinds] = actor_new();
+        actor_try_lock(giver[kind - kinds], lock_of(kind), 0, LEASE_MS);
+        expect_result(RDL_OK, giver[kind - kinds], SOON_MS);
+    }
+    expect_seen_by_replica(true);
     topology->pause(0);
-    actor_try_lock(caller, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        actor_try_lock(taker[kind - kinds], wanted[kind - kinds], 2 * FAILOVER_BOUND_MS, LEASE_MS);
+        actor_unlock(giver[kind - kinds], lock_of(kind));
+    }
     cr_assert(topology->wait_master(1));
     switched = now_us();
-    expect_result(RDL_OK, caller, FAILOVER_BOUND_MS);
-    cr_assert_lt(actor_ended_us(caller) - switched, 1000 * HEAL_MS);
-    cr_assert_eq(ask(1, "HLEN " NAME), 1);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect_result(RDL_OK, taker[kind - kinds], FAILOVER_BOUND_MS);
+        gave =
+            actor_result(giver[kind - kinds], FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
+        cr_assert(gave == RDL_OK || gave == RDL_EUNKNOWN, "%s", code_name(gave));
+        cr_assert_lt(actor_ended_us(taker[kind - kinds]) - switched, 1000 * HEAL_MS);
+        cr_assert(WAIT_UNTIL(!is_there(1, kind), HEAL_MS), "%s", kind->type);
+    }
     topology->resume(0);
-    actor_unlock(caller, lock);
-    expect_result(RDL_OK, caller, SOON_MS);
-    actor_free(caller);
-    rdl_lock_free(lock);
+    cr_assert(topology->wait_synced(0));
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        struct probe *p = topology->look(1);
+
+        cr_assert_eq(lock_holds(p, other_name_of(kind).text), 1, "%s", kind->type);
+        probe_close(p);
+        actor_unlock(taker[kind - kinds], wanted[kind - kinds]);
+        expect_result(RDL_OK, taker[kind - kinds], SOON_MS);
+        actor_free(taker[kind - kinds]);
+        actor_free(giver[kind - kinds]);
+        rdl_lock_free(wanted[kind - kinds]);
+        rdl_lock_free(lock_of(kind));
+    }
 }
 
 TEST_EACH(C6_no_call_outlives_its_deadline_while_there_is_no_master)
