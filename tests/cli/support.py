@@ -91,6 +91,8 @@ class Redis:
 class Server:
     """A redis-server in a directory of its own, on a unix socket. `password` and further arguments are optional."""
 
+    READY = b"eady to accept connections"
+
     def __init__(self, *arguments, password=None):
         self.folder = tempfile.mkdtemp(prefix="redlatch-cli-")
         self.path = os.path.join(self.folder, "s")
@@ -98,13 +100,17 @@ class Server:
         self.arguments = arguments + (("--requirepass", password) if password else ())
         self.start()
 
+    def kind(self):
+        """Its first arguments."""
+        return ["--port", "0", "--save", ""]
+
     def start(self):
         binary = os.environ.get("REDLATCH_TEST_SERVER", "redis-server")
         self.process = subprocess.Popen(
-            [binary, "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", self.folder, *self.arguments],
+            [binary, *self.kind(), "--unixsocket", self.path, "--dir", self.folder, *self.arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
         for line in self.process.stdout:
-            if b"eady to accept connections" in line:
+            if self.READY in line:
                 break
         else:
             raise RuntimeError("%s does not start" % binary)
@@ -162,21 +168,18 @@ def free_port():
 class Sentinel(Server):
     """One that calls a server with `port` its master, "main", and wants a password of its own."""
 
+    READY = b"+monitor master"
+
     def __init__(self, port, password):
         self.reserved, self.port = free_port()
-        folder = tempfile.mkdtemp(prefix="redlatch-cli-")
-        self.config = os.path.join(folder, "conf")
-        with open(self.config, "w") as f:
-            f.write("sentinel monitor main 127.0.0.1 %d 1\nrequirepass %s\n" % (port, password))
-        self.folder, self.path, self.password = folder, os.path.join(folder, "s"), password
-        binary = os.environ.get("REDLATCH_TEST_SERVER", "redis-server")
-        self.process = subprocess.Popen(
-            [binary, self.config, "--sentinel", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path,
-             "--dir", folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
-        for line in self.process.stdout:
-            if b"+monitor master" in line:
-                break
-        self.redis = Redis(self.path, password)
+        self.master = port
+        super().__init__(password=password)
+
+    def kind(self):
+        config = os.path.join(self.folder, "conf")  # which it writes as well
+        with open(config, "w") as f:
+            f.write("sentinel monitor main 127.0.0.1 %d 1\n" % self.master)
+        return [config, "--sentinel", "--port", str(self.port), "--bind", "127.0.0.1"]
 
     def stop(self):
         super().stop()
