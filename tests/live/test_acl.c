@@ -58,13 +58,23 @@ static void grant(const char *line)
     cr_assert_eq(answer->kind, REPLY_STATUS, "%s: %s", line, answer->text);
 }
 
+/* Redis 6.2 counts a command's subcommands together. */
+static int64_t calls_of(const char *word)
+{
+    char *command = must_format("%.*s", (int)strcspn(word, server_is_old() ? "|" : ""), word);
+    int64_t n = probe_calls(st.probe, command);
+
+    free(command);
+    return n;
+}
+
 static void expect_all_run(const char *line)
 {
     char *copy = must_format("%s", line), *rest = copy;
 
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
         if (word[0] == '+' && strcmp(word + 1, for_repeats) != 0)
-            cr_expect_gt(probe_calls(st.probe, word + 1), 0, "%s is allowed and was not needed", word + 1);
+            cr_expect_gt(calls_of(word + 1), 0, "%s is allowed and was not needed", word + 1);
     free(copy);
 }
 

@@ -81,8 +81,8 @@ bool server_is_old(void)
     return strstr(version, " v=6.") != NULL;
 }
 
-/* Port 0: any. Both sides must say SO_REUSEADDR, and servers do; the kernel gives such a port to nobody who asks for any. Returns -1
- * if it is another's. */
+/* Port 0: any. Returns -1 if it is another's, be it only reserved: SO_REUSEADDR, which a server says as well, comes after that. The
+ * kernel gives such a port to nobody who asks for any. */
 static int bind_port(int port, int *ret_fd)
 {
     struct sockaddr_in at = {
@@ -90,9 +90,10 @@ static int bind_port(int port, int *ret_fd)
     socklen_t len = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0)
+    if (fd < 0)
         die("no socket: %s", strerror(errno));
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0) {
+    if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0) {
         close(fd);
         return -1;
     }
