@@ -423,7 +423,8 @@ static void conclude(rdl_op_t *op, int rc, bool undo, bool by_loop, int64_t now)
 {
     rdl_client_t *client = rdl__op_client(op);
 
-    op->result = rc;
+    if (op->result != rc) /* the loop may read it already: an undo that was begun at once */
+        op->result = rc;
     if (by_loop)
         op->looped = false;
     if (undo)
@@ -729,12 +730,16 @@ static void on_undone_task(struct rdl__task *task, int64_t now)
 static void undo_at_once(rdl_op_t *op, int64_t now)
 {
     struct rdl__lane *lane = rdl__shard_lane(op->shard, op->owner->index);
+    int64_t until = send_deadline(op, now);
     bool resent = op->req.resent; /* stays the verb's */
 
+    op->result = RDL_ENOREPLICAS;
     undo_begins(op);
     rdl__req_init(&op->req, &blocking_undo_ops);
     op->req.resent = resent;
-    if (rdl__lane_call(lane, &op->req, send_deadline(op, now), &undo_ops, RDL__HEIR_REPLACES) != RDL__ANSWERED)
+    if (atomic_load(&op->cancel_code) != RDL_OK) /* before the request could be told of it: the loop goes on */
+        until = now;
+    if (rdl__lane_call(lane, &op->req, until, &undo_ops, RDL__HEIR_REPLACES) != RDL__ANSWERED)
         return;
     op->task.run = on_undone_task;
     rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);

@@ -207,16 +207,17 @@ static struct rdl__record *next_abandoned(struct rdl__name *name)
 static void forget_hold(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
+    bool held = rec->count > 0;
 
+    rdl__record_set_count(rec, 0); /* first: see release.c */
     if (rdl__client_call_begins(name->client) == RDL_OK) {
-        if (rec->count > 0)
+        if (held)
             (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
         rdl__client_call_ends(name->client);
-    } else if (rec->count > 0) {
+    } else if (held) {
         rdl__client_forget_hold(name->client, &rec->hold);
     }
     rdl__mutex_lock(&name->mu);
-    rec->count = 0;
     rdl__record_retire(rec);
 }
 

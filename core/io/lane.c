@@ -272,7 +272,8 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
         req->skip--;
         return true;
     }
-    if (lane->node->finder != NULL && rdl__reply_is_error(reply, "READONLY")) { /* a replica by now: look for the master */
+    if (lane->node->finder != NULL &&
+        (rdl__reply_is_error(reply, "READONLY") || rdl__reply_is_error(reply, "MASTERDOWN"))) { /* a replica by now */
         lane->line->refused = true;
         return false;
     }
@@ -1099,7 +1100,7 @@ static void done_kill(struct rdl__req *req, int64_t now)
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
 /* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. Another run has
- * forgotten them all, and its ids mean other clients.  @locks mu */
+ * forgotten them all, and its ids mean other clients. One that does not say which it is may be the same.  @locks mu */
 static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
 {
     struct rdl__link *next;
@@ -1109,6 +1110,8 @@ static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
 
         next = l->next;
         if (line->conn.id == 0 || line->conn.run_id[0] == '\0' || strcmp(line->conn.run_id, fresh->conn.run_id) != 0) {
+            if (fresh->conn.run_id[0] == '\0')
+                atomic_store(&lane->node->kill_refused, true);
             rdl__list_remove(l);
             line_free(line);
             continue;

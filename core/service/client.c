@@ -375,12 +375,12 @@ enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__repl
     return what;
 }
 
-static bool renewal_detoured(void *arg, const struct rdl__reply *error, struct rdl__lane **ret_ask)
+static bool renewal_detoured(void *arg, const struct rdl__reply *error, bool acked, struct rdl__lane **ret_ask)
 {
     struct rdl__shard *ask = NULL;
     enum rdl__detour what = rdl__client_detour(arg, error, &ask);
 
-    *ret_ask = ask == NULL ? NULL : ask->loop_lane;
+    *ret_ask = ask == NULL ? NULL : acked ? rdl__shard_acked_lane(ask) : ask->loop_lane;
     return what != RDL__DETOUR_NONE;
 }
 

@@ -452,7 +452,8 @@ static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     const struct rdl__routes *routes = batch->wd->config.routes;
 
-    return routes != NULL && reply->type == RDL__REPLY_ERROR && routes->detoured(routes->arg, reply, &batch->ask);
+    return routes != NULL && reply->type == RDL__REPLY_ERROR &&
+           routes->detoured(routes->arg, reply, batch->acks.replicas > 0, &batch->ask);
 }
 
 /* What an error says of all holds of its script.  @locks the lane's */
@@ -596,6 +597,21 @@ static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold,
     return ttl == GONE || batch->confirmed >= acks_of(hold).replicas;
 }
 
+/* Whoever is waited for there, it is not the replicas of this one. */
+static void ask_there(struct rdl__batch *batch)
+{
+    struct rdl__watchdog *wd = batch->wd;
+
+    rdl__mutex_lock(&wd->mu);
+    if (batch->acks.replicas > 0 && !batch->req.asking)
+        batch->at->acks_under_way = false;
+    rdl__mutex_unlock(&wd->mu);
+    rdl__req_init(&batch->req, batch->req.ops);
+    batch->req.asking = true;
+    rdl__lane_submit(batch->ask, &batch->req);
+    pump(wd, batch->at);
+}
+
 static void done_renew(struct rdl__req *req, int64_t now)
 {
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
@@ -605,9 +621,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
     int64_t renewed = 0, meddled = 0;
 
     if (settled && batch->ask != NULL && script_length(batch, 0) == batch->encoded) {
-        rdl__req_init(req, req->ops);
-        req->asking = true;
-        rdl__lane_submit(batch->ask, req);
+        ask_there(batch);
         return;
     }
     if (settled && batch->server_us != 0)
@@ -640,7 +654,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
     if (renewed > 0)
         rdl__metric(wd->sinks, RDL_M_RENEWED, renewed);
     rdl__mutex_lock(&wd->mu);
-    if (batch->acks.replicas > 0)
+    if (batch->acks.replicas > 0 && !req->asking)
         batch->at->acks_under_way = false;
     rdl__list_push_back(&batch->at->free, &batch->free);
     rdl__mutex_unlock(&wd->mu);

@@ -80,7 +80,7 @@ struct rdl__routes {
     struct rdl__renewer *(*renewer)(void *arg, unsigned slot); /* where it is now.  @locks any */
     /* Does the server's error send the renewal elsewhere? *ret_ask: this once, there; NULL: soon again, by the map.
      * @locks the lane's */
-    bool (*detoured)(void *arg, const struct rdl__reply *error, struct rdl__lane **ret_ask);
+    bool (*detoured)(void *arg, const struct rdl__reply *error, bool acked, struct rdl__lane **ret_ask);
 };
 
 struct rdl__watchdog_config {

@@ -48,7 +48,8 @@ struct rdl__redirect rdl__redirect_of(const struct rdl__reply *reply)
     else if (rdl__reply_is_error(reply, "ASK"))
         found.what = RDL__DETOUR_ASK;
     else if (rdl__reply_is_error(reply, "TRYAGAIN") || rdl__reply_is_error(reply, "CLUSTERDOWN") ||
-             strstr(reply->str, "attempted to access a non local key") != NULL)
+             strstr(reply->str, "attempted to access a non local key") != NULL ||
+             strstr(reply->str, "while the cluster is down") != NULL)
         found.what = RDL__DETOUR_LATER;
     if ((found.what == RDL__DETOUR_MOVED || found.what == RDL__DETOUR_ASK) && !read_redirect(reply->str, &found))
         return (struct rdl__redirect){.what = RDL__DETOUR_LATER};

@@ -723,6 +723,31 @@ Test(cluster, C5_free_lock_of_a_half_moved_slot_is_taken_where_the_slot_goes)
     rdl_lock_free(other);
 }
 
+/* One batch at a time waits for the replicas of a shard. One that is sent on to where a slot goes waits there. */
+Test(cluster, C5_renewal_that_follows_its_slot_to_a_silent_master_holds_up_no_other)
+{
+    const rdl_lock_options_t *confirmed = LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500);
+    unsigned slot = cluster_first_slot(0);
+    rdl_lock_t *moving, *staying;
+
+    start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
+    moving = reentrant(client, name[0].text, confirmed);
+    staying = reentrant(client, cluster_name(slot + 1, 0).text, confirmed);
+    cluster_begin_move(cluster, slot, 1);
+    expect(RDL_OK, rdl_try_lock(staying, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_try_lock(moving, 0, RDL_LEASE_AUTO, &err));
+    cr_assert_eq(ask(1, "EXISTS %s", name[0].text), 1);
+    cluster_pause(cluster, 1);
+    let_pass_ms(3 * WATCHED_MS);
+    expect(1, rdl_is_held(staying, &err));
+    cluster_resume(cluster, 1);
+    cluster_end_move(cluster, slot, 1);
+    (void)rdl_unlock(moving, &err);
+    expect(RDL_OK, rdl_unlock(staying, &err));
+    rdl_lock_free(moving);
+    rdl_lock_free(staying);
+}
+
 /* Its script needs keys that are not here yet and not there any more. */
 Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
 {

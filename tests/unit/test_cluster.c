@@ -30,6 +30,10 @@ Test(cluster, redirections_name_slot_and_place)
     expect_redirect("ASK 1 ?:6379", RDL__DETOUR_ASK, 1, "", 6379);
     expect_redirect("TRYAGAIN Multiple keys request during rehashing of slot", RDL__DETOUR_LATER, 0, "", 0);
     expect_redirect("CLUSTERDOWN The cluster is down", RDL__DETOUR_LATER, 0, "", 0);
+    expect_redirect(
+        "ERR Error running script (call to f_1): @user_script:9: @user_script: 9: Lua script attempted to execute a "
+        "write command while the cluster is down and readonly",
+        RDL__DETOUR_LATER, 0, "", 0);
     expect_redirect("ERR Script attempted to access a non local key in a cluster node script: f, on @user_script:41.",
                     RDL__DETOUR_LATER, 0, "", 0);
 }
