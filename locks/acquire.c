@@ -181,7 +181,7 @@ static bool take_commit(rdl_op_t *op, int64_t lease_ms, int64_t now)
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if (op->count > 1) {
-        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_ms, renewed, now);
+        held = rdl__watchdog_raise(wd, &rec->hold, op->req.sent_at, lease_ms, renewed);
     } else if ((held = !rec->orphaned)) {
         rec->n = op->n;
         rec->token = token_in(op->answer);
@@ -208,6 +208,7 @@ static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
         ev.code = op->req.rc;
     } else if (op->refused_words) {
         ev.code = RDL_ESERVER;
+        ev.unsure |= rdl__op_refused_in_doubt(op);
     } else if (op->answer == RDL__GONE) {
         ev.kind = RDL__EV_GONE;
         rdl__watchdog_gone(rdl__op_client(op)->watchdog, &op->rec->hold, op->n);
@@ -268,6 +269,13 @@ static rdl__step_t take_woken(rdl_op_t *op, int64_t now)
     return rdl__take_on(&op->take, &ev, &op->rand);
 }
 
+static bool take_lost(const rdl_op_t *op, int64_t now)
+{
+    struct rdl__view view = rdl__record_view(rdl__op_name(op), op->owner, op->ops, now);
+
+    return view.state == RDL_LOST && view.n == op->n;
+}
+
 const struct rdl__verb rdl__verb_take = {
     .acquires = true,
     .on_record = true,
@@ -281,4 +289,5 @@ const struct rdl__verb rdl__verb_take = {
     .decode = take_decode,
     .answered = take_answered,
     .woken = take_woken,
+    .lost = take_lost,
 };

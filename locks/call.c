@@ -8,14 +8,20 @@
  *                         asynchronous calls from the start, on a lane of its own
  *   the loop again        carries the undo, after the caller has gone
  *
- * A verb is four functions: begin decides locally and fills in what is to be sent; encode and decode speak with the server;
- * answered and stopped turn what came of it into the next step. Acquiring asks the machine in take.c for the steps.
+ * A composite's members are sent by its caller first (rdl__call_fan), and what replicas did not confirm its caller undoes itself
+ * (undo_at_once).
+ *
+ * A verb is begin, which decides locally and fills in what is to be sent, encode and decode, which speak with the server, and
+ * answered, which makes the next step of it; the rest of its table is said in verb.h. What stops a call from outside goes through
+ * `stopped`. Acquiring asks the machine in take.c for the steps.
  *
  * The call is its record's verb in flight from enter to leave; so it alone changes n, count and token. When the call is given
  * up, its request goes on in the lane as its undo (lane.h, heirs). The record does not wait for that: an undo of an
  * outermost verb concerns a number that is never used again, and one of a nested verb can only make the server's count too
  * low, which nothing depends on, because counts are absolute and only 0 deletes. Waiting would tie the owner's next verb to a
- * server that does not answer.
+ * server that does not answer. But the server may refuse a next take because of what the undo is about to remove: so while
+ * undos of the name are unanswered, takes go on the connection that they are on, behind them (way_behind_undos); where they are on
+ * several, on the one that is likeliest to carry the owner's own.
  *
  * References: the caller's (or the user's, of an operation), one while the loop drives the call, one for the undo, one for
  * the callback, one for a cancellation that was posted.
@@ -23,6 +29,7 @@
 #include "locks/call.h"
 
 #include "core/base/err.h"
+#include "core/service/scripts.h"
 #include "core/wire/names.h"
 #include "locks/joint.h"
 #include "locks/verb.h"
@@ -35,13 +42,12 @@ static void drive(rdl_op_t *op, rdl__step_t step, int64_t now);
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
-static void unref(rdl_op_t *op)
+/* Nobody has a reference to it. */
+static void op_unused(rdl_op_t *op)
 {
     rdl_owner_t *owner = op->owner;
     rdl_lock_t *lock = op->lock;
 
-    if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
-        return;
     if (op->verb->gone != NULL) {
         op->verb->gone(op);
         return;
@@ -52,6 +58,17 @@ static void unref(rdl_op_t *op)
     rdl__owner_give_spare(owner, op, sizeof *op);
     rdl__owner_unref(owner);
     rdl__handle_unref(lock);
+}
+
+static inline void unref_by(rdl_op_t *op, unsigned refs)
+{
+    if (atomic_fetch_sub_explicit(&op->refs, refs, memory_order_acq_rel) == refs)
+        op_unused(op);
+}
+
+static void unref(rdl_op_t *op)
+{
+    unref_by(op, 1);
 }
 
 static void ref(rdl_op_t *op)
@@ -82,6 +99,7 @@ static void op_ready(rdl_op_t *op)
     op->underway.cancel = cancel;
     rdl__list_init(&op->underway.link);
     rdl__list_init(&op->pending);
+    rdl__list_init(&op->debt.link);
     rdl__task_init(&op->task, on_task);
     rdl__task_init(&op->cancel_task, on_cancel);
     rdl__timer_init(&op->timer, on_timer);
@@ -118,6 +136,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->ops = order->lock->ops;
     op->owner = rdl__owner_ref(owner);
     op->shard = &op->lock->name->client->home;
+    op->lane = owner->lane;
     op->fn = order->fn;
     op->arg = order->arg;
     op->wait_ms = order->wait_ms;
@@ -179,6 +198,7 @@ static void note_lease(const rdl_op_t *op, struct rdl__record *rec, int64_t now)
 {
     int64_t ends_by;
 
+    rdl__assert_locked(&rec->name->mu);
     if (!op->verb->prolongs || op->sent_to == NULL || op->n != rec->n ||
         (op->lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
         return;
@@ -231,8 +251,8 @@ static enum rdl__detour detour_of(rdl_op_t *op, const struct rdl__reply *reply)
     return rdl__client_detour(rdl__op_client(op), reply, &op->ask);
 }
 
-/* Is the lock elsewhere, while the request waits for a connection? Where it was sent by an ASK it is to stay: the map does not know
- * of that. */
+/* Is the lock elsewhere, while the request waits for a connection? Where it was sent by an ASK it is to stay: the map does
+ * not know of that. */
 static bool astray(const struct rdl__req *req)
 {
     const rdl_op_t *op = rdl__container(req, rdl_op_t, req);
@@ -246,7 +266,11 @@ static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
 
-    op->verb->put_undo(op, to, eval);
+    (void)eval;
+    op->undo_failed = false;
+    if (op->verb->undo_more != NULL)
+        req->owed += (unsigned char)op->verb->undo_more(op);
+    op->verb->put_undo(op, to, true); /* were its script unknown, it would be sent again, behind what was sent meanwhile */
 }
 
 static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -255,7 +279,7 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
 
     (void)now;
     op->undo_detour = (unsigned char)detour_of(op, reply);
-    op->undo_failed = reply->type == RDL__REPLY_ERROR || (op->verb->undo_short != NULL && op->verb->undo_short(reply));
+    op->undo_failed |= reply->type == RDL__REPLY_ERROR || (op->verb->undo_short != NULL && op->verb->undo_short(reply));
 }
 
 static void done_undo(struct rdl__req *req, int64_t now);
@@ -263,11 +287,102 @@ static void done_undo(struct rdl__req *req, int64_t now);
 static const struct rdl__req_ops undo_ops = {
     .encode = encode_undo, .decode = decode_undo, .done = done_undo, .astray = astray};
 
-/* The undo begins, or has begun as an heir and may be settled already. */
-static void undo_begins(rdl_op_t *op)
+/* A name's undos that were not answered yet, in one word: how many go each way, and on which lane of callers; SEVERAL: that is of
+ * the latest, and there may be some on others. The word is 0 when there are none. */
+#define UNDO_BITS 19
+#define UNDO_MASK ((UINT64_C(1) << UNDO_BITS) - 1)
+#define UNDO_SHIFT(way) (UNDO_BITS * ((unsigned)(way)-1))
+#define UNDOS(word, way) ((word) >> UNDO_SHIFT(way) & UNDO_MASK)
+#define UNDO_LANE_SHIFT UNDO_SHIFT(RDL__WAY_ACKED + 1)
+#define UNDO_LANE(word) ((unsigned)((word) >> UNDO_LANE_SHIFT) % RDL__LANES_MAX)
+#define SEVERAL (UINT64_C(1) << 63)
+
+_Static_assert((RDL__LANES_MAX & (RDL__LANES_MAX - 1)) == 0 && (uint64_t)RDL__LANES_MAX << 3 * UNDO_BITS <= SEVERAL,
+               "the word has room for a lane");
+
+/* One more, or one less, goes that way. */
+static void count_undo(const rdl_op_t *op, enum rdl__way way, bool more)
 {
+    _Atomic uint64_t *undos = &rdl__op_name(op)->undos;
+    uint64_t had = atomic_load(undos), has, lane;
+
+    if (way == RDL__WAY_NONE)
+        return;
+    do {
+        has = had & ~(UNDO_MASK << UNDO_SHIFT(way)); /* below 0 while one is settled before it is counted */
+        has |= ((UNDOS(had, way) + (more ? 1 : UNDO_MASK)) & UNDO_MASK) << UNDO_SHIFT(way);
+        if (way != RDL__WAY_CALLERS)
+            continue;
+        lane = had >> UNDO_LANE_SHIFT << UNDO_LANE_SHIFT;
+        if (UNDOS(has, way) == 0)
+            lane = 0;
+        else if (more)
+            lane = (uint64_t)op->lane << UNDO_LANE_SHIFT |
+                   (UNDOS(had, way) != 0 && ((lane & SEVERAL) != 0 || UNDO_LANE(had) != op->lane) ? SEVERAL : 0);
+        has = (has & ((UINT64_C(1) << UNDO_LANE_SHIFT) - 1)) | lane;
+    } while (!atomic_compare_exchange_weak(undos, &had, has));
+}
+
+/* The undo begins, or has begun as an heir and may be settled already; then done_undo has counted it down before it is
+ * counted. */
+static void undo_begins(rdl_op_t *op, enum rdl__way way)
+{
+    count_undo(op, way, true);
     ref(op);
     op->undoing = true;
+}
+
+/* The same of a call that has nothing under way. All that it sent was answered, unless some of that was sent more than once. */
+static void undo_begins_answered(rdl_op_t *op, enum rdl__way way)
+{
+    op->all_answered = !op->resent_once && !op->req.resent && !op->sent_before && !op->may_come;
+    undo_begins(op, way);
+}
+
+/* Its first answer has come, or never will.  @thread loop */
+static void undo_heard(rdl_op_t *op)
+{
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
+    count_undo(op, op->way, false);
+    op->way = RDL__WAY_NONE;
+}
+
+/* It goes on by way of the loop's lane, whichever it went before.  @thread loop */
+static void undo_by_loop(rdl_op_t *op)
+{
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
+    if (op->way == RDL__WAY_NONE || op->way == RDL__WAY_LOOP)
+        return;
+    count_undo(op, RDL__WAY_LOOP, true);
+    count_undo(op, op->way, false);
+    op->way = RDL__WAY_LOOP;
+}
+
+/* Are there undos that its first try must not overtake? What an ended call left at the server must not refuse the next
+ * one. Only the answer is waited for, as ever. */
+static bool behind_undos(const rdl_op_t *op)
+{
+    return atomic_load(&rdl__op_name(op)->undos) != 0 && op->verb->acquires && op->take.tries == 0;
+}
+
+/* Which way that is. If they are on several, the owner's own lane comes first: its own are there, as it has one verb under way at
+ * a time. What replicas confirm does not hold up the loop's lane. */
+static enum rdl__way way_behind_undos(rdl_op_t *op, enum rdl__way usual)
+{
+    uint64_t word = behind_undos(op) ? atomic_load(&rdl__op_name(op)->undos) : 0;
+    bool loops = UNDOS(word, RDL__WAY_LOOP) != 0, acked = UNDOS(word, RDL__WAY_ACKED) != 0;
+
+    if (UNDOS(word, RDL__WAY_CALLERS) != 0) {
+        if (UNDO_LANE(word) == op->lane || ((word & SEVERAL) != 0 && usual != RDL__WAY_LOOP))
+            return RDL__WAY_CALLERS;
+        if (!loops && !acked) {
+            op->lane = (unsigned char)UNDO_LANE(word);
+            return RDL__WAY_CALLERS;
+        }
+    }
+    if (usual == RDL__WAY_ACKED)
+        return usual;
+    return loops ? RDL__WAY_LOOP : acked ? RDL__WAY_ACKED : usual;
 }
 
 /* Called twice: when the call is concluded, and when its undo is settled. The two may happen on different threads, in either
@@ -282,14 +397,15 @@ static void undo_gate(rdl_op_t *op)
 
 static void send_undo(rdl_op_t *op)
 {
-    bool resent = op->req.resent;                                         /* stays the verb's, for rdl__op_may_come */
-    bool in_order = op->result == RDL_ENOREPLICAS && op->undo_tries == 0; /* with the owner's next take */
+    bool resent = op->req.resent; /* stays the verb's, for rdl__op_may_come */
 
     rdl__req_init(&op->req, &undo_ops);
     op->req.resent = resent;
     op->req.asking = op->undo_detour == RDL__DETOUR_ASK;
     op->shard = op->req.asking ? op->ask : rdl__name_shard(rdl__op_name(op));
-    rdl__lane_submit(in_order ? rdl__shard_acked_lane(op->shard) : op->shard->loop_lane, &op->req);
+    if (op->way == RDL__WAY_CALLERS || op->undo_detour != RDL__DETOUR_NONE || rdl__shard_acked_lane(op->shard) == NULL)
+        undo_by_loop(op);
+    rdl__lane_submit(op->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(op->shard) : op->shard->loop_lane, &op->req);
 }
 
 static void on_undo_task(struct rdl__task *task, int64_t now)
@@ -298,58 +414,96 @@ static void on_undo_task(struct rdl__task *task, int64_t now)
     send_undo(rdl__container(task, rdl_op_t, task));
 }
 
-/* The loop is to send it. By now it has no other reason to look at the call.  @thread any */
+/* The loop is to send it, where the owner's next take goes. By now it has no other reason to look at the call.  @thread any */
 static void post_undo(rdl_op_t *op)
 {
+    op->way =
+        rdl__shard_acked_lane(op->shard) != NULL && (op->result == RDL_ENOREPLICAS || rdl__op_asks(op) == RDL__ASKS_REPLICAS)
+            ? RDL__WAY_ACKED
+            : RDL__WAY_LOOP;
+    undo_begins_answered(op, op->way);
     op->task.run = on_undo_task;
     rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
 }
 
 static void on_undo_timer(struct rdl__timer *timer, int64_t now)
 {
+    rdl_op_t *op = rdl__container(timer, rdl_op_t, timer);
+
     (void)now;
-    send_undo(rdl__container(timer, rdl_op_t, timer));
+    rdl__list_remove(&op->debt.link);
+    send_undo(op);
 }
 
-/* Until when the undo may be repeated: a lease after its first answer. */
+/* The client closes: not at its time, but now. */
+static void repeat_undo(struct rdl__debt *debt)
+{
+    rdl_op_t *op = rdl__container(debt, rdl_op_t, debt);
+
+    rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
+    send_undo(op);
+}
+
+/* May something that the call sent come after its undo? Where CLIENT KILL is refused, unless all of it was answered. */
+static bool undo_is_in_doubt(const rdl_op_t *op)
+{
+    return !op->all_answered && atomic_load(&op->shard->node.kill_refused);
+}
+
+/* Until when the undo may be repeated: a lease after its first answer, and no longer than RDL__REPEATS_MOST_MS. */
 static int64_t undo_until(rdl_op_t *op, int64_t now)
 {
     int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : rdl__op_client(op)->watchdog_lease_ms;
 
     if (op->undo_until == 0)
-        op->undo_until = rdl__after_ms(now, lease_ms);
+        op->undo_until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
     return op->undo_until;
 }
 
+/* When to repeat the undo: at 0.1, 0.3, 1, 3 ... s from one to the next, and for the last time as its time ends. */
+static int64_t undo_again_at(const rdl_op_t *op, int64_t now)
+{
+    static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000, 30000, 100000, 300000};
+    static const size_t most = sizeof pause_ms / sizeof pause_ms[0] - 1;
+    int64_t at = now + (op->undo_detour != RDL__DETOUR_NONE ? DETOUR_PAUSE_MS
+                                                            : pause_ms[op->undo_tries < most ? op->undo_tries : most]) *
+                           RDL__MS;
+
+    return at < op->undo_until ? at : op->undo_until;
+}
+
 /* Answered: settled, unless an error or the lack of CLIENT KILL leaves room for an acquire that comes late: then it is
- * repeated at 0.1, 0.3, 1, 3 ... s until a lease has passed (PROTOCOL.md, 3). */
+ * repeated (protocol.md, 3). */
 static void done_undo(struct rdl__req *req, int64_t now)
 {
-    static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000};
     rdl_op_t *op = rdl__container(req, rdl_op_t, req);
     rdl_client_t *client = rdl__op_client(op);
-    bool again =
-        req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || atomic_load(&op->shard->node.kill_refused)));
-    unsigned i = op->undo_tries < 4 ? op->undo_tries : 4;
+    bool again = req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (op->undo_failed || undo_is_in_doubt(op)));
+    int64_t at;
 
     if (req->rc == RDL__ASTRAY) {
         op->undo_detour = RDL__DETOUR_NONE;
         send_undo(op);
         return;
     }
-    if (!again || now >= undo_until(op, now) || atomic_load(&client->closing)) {
+    if (op->undo_detour == RDL__DETOUR_NONE)
+        undo_heard(op);
+    if (!again || now >= undo_until(op, now) || (atomic_load(&client->closing) && op->undo_detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !op->undo_failed && op->verb->put_undo == rdl__put_undo && op->undo_count == 0)
             rdl__note_release(op, now);
         if (!again && req->rc == RDL_OK && op->verb->undone != NULL)
             op->verb->undone(op, now);
+        undo_heard(op);
         undo_gate(op);
         return;
     }
+    at = undo_again_at(op, now);
     if (op->undo_detour == RDL__DETOUR_NONE)
         op->undo_tries++;
     op->timer.fire = on_undo_timer;
-    rdl__loop_timer(rdl__client_loop(client), &op->timer,
-                    now + (op->undo_detour == RDL__DETOUR_NONE ? pause_ms[i] : DETOUR_PAUSE_MS) * RDL__MS);
+    rdl__loop_timer(rdl__client_loop(client), &op->timer, at);
+    op->debt.pay = repeat_undo;
+    rdl__list_push_back(&client->debts, &op->debt.link);
 }
 
 /* ---- ending -------------------------------------------------------------------------------------------------------------- */
@@ -427,15 +581,18 @@ static void conclude(rdl_op_t *op, int rc, bool undo, bool by_loop, int64_t now)
         op->result = rc;
     if (by_loop)
         op->looped = false;
-    if (undo)
-        undo_begins(op);
+    if (op->verb->ended != NULL)
+        op->verb->ended(op, rc);
+    if (rc < 0 && op->verb->acquires && op->verb->has_heir && !op->undoing && rdl__op_may_come(op))
+        undo = true; /* refused, or what not; but an earlier sending of it may be granted yet */
+    if (undo) {      /* before anybody hears of the end, and sends something else */
+        post_undo(op);
+    }
     if (op->direct)
         announce(op);
     leave(op, now);
     rdl__owner_end(op->owner, &op->underway);
     count_result(op, now);
-    if (undo)
-        post_undo(op);
     if (op->undoing)
         undo_gate(op);
     else
@@ -469,6 +626,20 @@ static void explain_acks(const rdl_op_t *op, const char *lock, const char *serve
                            rdl__thing(name->ops), lock, server, (int)op->acks, (unsigned)name->settings.replicas, undone);
 }
 
+/* In the server's own words. Of a command in a script they may name the line alone, so that stands in place of its number. */
+static void explain_refusal(const rdl_op_t *op, const char *lock, const char *server, rdl_err_t *err)
+{
+    const char *thing = rdl__thing(rdl__op_name(op)->ops), *where = strstr(op->words, " script: ");
+    size_t len, words_len = where != NULL ? (size_t)(where - op->words) : op->words_len;
+    const char *line = rdl__script_line(op->words, &len);
+
+    if (line == NULL)
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, server, op->words);
+    else
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %.*s: %.*s", thing, lock, server, (int)words_len, op->words,
+                           (int)len, line);
+}
+
 /* What happened, for a person. */
 static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
@@ -485,7 +656,7 @@ static void explain(const rdl_op_t *op, rdl_err_t *err)
         (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, server,
                            (long long)op->wait_ms, name->ops->busy != NULL ? name->ops->busy : "somebody else holds it");
     else if (op->result == RDL_ESERVER && op->refused_words && op->words_len > 0)
-        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, server, op->words);
+        explain_refusal(op, lock, server, err);
     else if (op->result == RDL_ENOREPLICAS)
         explain_acks(op, lock, server, err);
     else if (op->result == RDL_ECONN && op->detours > 0)
@@ -501,6 +672,21 @@ static void explain(const rdl_op_t *op, rdl_err_t *err)
     rdl__err_where(err, server, name->bytes, name->node.key_len);
 }
 
+/* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? Nobody works under it then, and
+ * nothing is left to be undone but the count: whoever decided the loss has sent the release, and permits are over at the
+ * server as well.
+ * Returns the order that takes the count back; its verb is NULL when all is well.  @locks none */
+static struct rdl__order lost_meanwhile(rdl_op_t *op)
+{
+    struct rdl__order back = {.lock = op->lock, .owner = op->owner};
+
+    if (op->result != RDL_OK || op->verb->lost == NULL || !op->verb->lost(op, rdl__now()))
+        return back;
+    op->result = RDL_ELOST;
+    back.verb = op->verb->on_record ? &rdl__verb_release : NULL;
+    return back;
+}
+
 /* The callback of a lock's verb. */
 static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
 {
@@ -511,8 +697,15 @@ static void run_callback(struct rdl__callback *callback)
 {
     rdl_op_t *op = rdl__container(callback, rdl_op_t, callback);
     void (*tell)(const rdl_op_t *op, int64_t result, const rdl_err_t *err) = rdl__op_name(op)->ops->call_back;
+    rdl_client_t *client = rdl__op_client(op);
+    struct rdl__order back;
     rdl_err_t err = {0};
 
+    if (!op->direct && rdl__dispatch_waits(&client->dispatch) && rdl__client_call_begins(client) == RDL_OK) {
+        if ((back = lost_meanwhile(op)).verb != NULL)
+            (void)rdl__call_async(&back, NULL, NULL);
+        rdl__client_call_ends(client);
+    }
     if (op->result < 0)
         explain(op, &err);
     if (op->fn != NULL)
@@ -522,11 +715,25 @@ static void run_callback(struct rdl__callback *callback)
 
 /* ---- sending: requests of either thread ---------------------------------------------------------------------------------- */
 
+/* Until when an answer may come. A short wait is to get what is free, as none at all does, although it takes some time to say so:
+ * for the first try there is patience. What a composite asks of its parts has a bound of its own (rdl__call_patience). */
+static int64_t answer_by(const rdl_op_t *op)
+{
+    int64_t patient;
+
+    if (op->deadline - op->started_at >= rdl__op_client(op)->command_timeout_ms * RDL__MS) /* no patience is longer */
+        return op->deadline;
+    if (!op->verb->acquires || op->wait_ms <= 0 || op->direct || op->take.tries > 0)
+        return op->deadline;
+    patient = op->started_at + rdl__call_patience(rdl__op_client(op), op->shard);
+    return patient > op->deadline ? patient : op->deadline;
+}
+
 /* Ask for the replicas' confirmation, in time for the call to hear of it. */
-static void put_wait(const rdl_op_t *op, struct rdl__buf *to)
+static __attribute__((noinline)) void put_wait(const rdl_op_t *op, struct rdl__buf *to)
 {
     const struct rdl__settings *s = &rdl__op_name(op)->settings;
-    int64_t left_ms = op->deadline == RDL__NEVER ? INT32_MAX : (op->deadline - rdl__now()) / RDL__MS * 3 / 4;
+    int64_t left_ms = op->deadline == RDL__NEVER ? INT32_MAX : (answer_by(op) - rdl__now()) / RDL__MS * 3 / 4;
 
     rdl__cmd_wait(to, s->replicas,
                   left_ms < 1                        ? 1
@@ -544,7 +751,7 @@ static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
 }
 
 /* What the replicas have to say. */
-static void decode_acks(rdl_op_t *op, const struct rdl__reply *reply)
+static __attribute__((noinline)) void decode_acks(rdl_op_t *op, const struct rdl__reply *reply)
 {
     const struct rdl__settings *s = &rdl__op_name(op)->settings;
     int64_t acks;
@@ -585,8 +792,9 @@ static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t
 static int64_t send_deadline(const rdl_op_t *op, int64_t now)
 {
     int64_t most = rdl__after_ms(now, rdl__op_client(op)->outage_timeout_ms);
+    int64_t by = answer_by(op);
 
-    return op->deadline < most ? op->deadline : most;
+    return by < most ? by : most;
 }
 
 static rdl__step_t sent_elsewhere(rdl_op_t *op, int64_t now)
@@ -605,8 +813,11 @@ static rdl__step_t answered(rdl_op_t *op, int64_t now)
     const struct rdl__sinks *sinks = &rdl__op_client(op)->sinks;
 
     op->req.state = RDL__REQ_IDLE;
-    if (op->req.rc == RDL_OK)
+    if (op->req.rc == RDL_OK) {
         rdl__metric(sinks, RDL_M_RTT_US, (now - op->req.sent_at) / RDL__US);
+        if (op->req.ops->more == 0)
+            rdl__node_round_trip(&op->shard->node, now - op->req.sent_at);
+    }
     if (op->req.eval)
         rdl__metric(sinks, RDL_M_SCRIPT_LOADS, 1);
     if (op->req.rc == RDL__ASTRAY)
@@ -620,6 +831,7 @@ static rdl__step_t answered(rdl_op_t *op, int64_t now)
 /* The loop drives it from now on. Its task may be posted still: to say just that.  @thread loop */
 static void taken_over(rdl_op_t *op)
 {
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
     op->looped = true;
     if (op->handed == RDL__HANDED_SENT)
         rdl__loop_unpost(rdl__client_loop(rdl__op_client(op)), &op->task);
@@ -637,8 +849,6 @@ static void done_on_loop(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops blocking_ops = {.encode = encode, .decode = decode, .astray = astray};
 static const struct rdl__req_ops loop_ops = {.encode = encode, .decode = decode, .done = done_on_loop, .astray = astray};
-static const struct rdl__req_ops taken_over_ops = {
-    .encode = encode, .decode = decode, .done = done_on_loop, .astray = astray};
 static const struct rdl__req_ops blocking_acked_ops = {.encode = encode, .decode = decode, .astray = astray, .more = 1};
 static const struct rdl__req_ops loop_acked_ops = {
     .encode = encode, .decode = decode, .done = done_on_loop, .astray = astray, .more = 1};
@@ -646,15 +856,17 @@ static const struct rdl__req_ops loop_acked_ops = {
 /* The lane on which the request travels. */
 static struct rdl__lane *lane_of(const rdl_op_t *op)
 {
-    if (op->req.ops->more > 0)
-        return rdl__shard_acked_lane(op->shard);
-    return op->req.ops == &loop_ops ? op->shard->loop_lane : rdl__shard_lane(op->shard, op->owner->index);
+    if (op->way == RDL__WAY_CALLERS)
+        return rdl__shard_lane(op->shard, op->lane);
+    return op->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(op->shard) : op->shard->loop_lane;
 }
 
 /* Make the request ready to go, and say where. */
-static void ready(rdl_op_t *op, const struct rdl__req_ops *ops)
+static void ready(rdl_op_t *op, const struct rdl__req_ops *ops, enum rdl__way way)
 {
+    op->resent_once |= op->req.resent;
     rdl__req_init(&op->req, ops);
+    op->way = (unsigned char)way;
     op->sent_to = op->shard = rdl__name_shard(rdl__op_name(op));
     if (op->detours == 0)
         return;
@@ -677,10 +889,10 @@ static bool leaves_heir(const rdl_op_t *op, enum rdl__outcome outcome)
     return op->verb->has_heir && (outcome == RDL__UNSURE || op->verb->heir_mode == RDL__HEIR_REPLACES);
 }
 
-static void heir_begins(rdl_op_t *op, enum rdl__outcome outcome)
+static void heir_begins(rdl_op_t *op, enum rdl__outcome outcome, enum rdl__way way)
 {
     if (leaves_heir(op, outcome))
-        undo_begins(op);
+        undo_begins(op, way);
 }
 
 /* Waiting ends: `code`, or RDL_OK when the deadline has come. */
@@ -690,7 +902,7 @@ static rdl__step_t stopped(rdl_op_t *op, int code, enum rdl__outcome outcome)
         .kind = RDL__EV_STOPPED,
         .code = code,
         .unsure = outcome == RDL__UNSURE,
-        .connected = op->detours == 0 && rdl__lane_up(op->shard->loop_lane),
+        .connected = op->detours == 0 && rdl__lane_up(rdl__name_shard(rdl__op_name(op))->loop_lane),
     };
 
     if (op->verb->acquires)
@@ -729,17 +941,17 @@ static void on_undone_task(struct rdl__task *task, int64_t now)
 /* What replicas have not confirmed is gone when the caller hears of it, if the server answers in time. */
 static void undo_at_once(rdl_op_t *op, int64_t now)
 {
-    struct rdl__lane *lane = rdl__shard_lane(op->shard, op->owner->index);
     int64_t until = send_deadline(op, now);
     bool resent = op->req.resent; /* stays the verb's */
 
     op->result = RDL_ENOREPLICAS;
-    undo_begins(op);
+    op->way = RDL__WAY_CALLERS;
+    undo_begins_answered(op, op->way);
     rdl__req_init(&op->req, &blocking_undo_ops);
     op->req.resent = resent;
     if (atomic_load(&op->cancel_code) != RDL_OK) /* before the request could be told of it: the loop goes on */
         until = now;
-    if (rdl__lane_call(lane, &op->req, until, &undo_ops, RDL__HEIR_REPLACES) != RDL__ANSWERED)
+    if (rdl__lane_call(lane_of(op), &op->req, until, &undo_ops, RDL__HEIR_REPLACES) != RDL__ANSWERED)
         return;
     op->task.run = on_undone_task;
     rdl__loop_post(rdl__client_loop(rdl__op_client(op)), &op->task);
@@ -750,6 +962,7 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
     while (step.what == RDL__DO_SEND && op->detour != RDL__DETOUR_LATER) {
         enum rdl__asking asks = rdl__op_asks(op);
+        enum rdl__way way = asks == RDL__ASKS_REPLICAS ? RDL__WAY_ACKED : RDL__WAY_CALLERS;
         enum rdl__outcome outcome;
         int code;
 
@@ -757,7 +970,9 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
             step = not_asked(op);
             break;
         }
-        ready(op, asks == RDL__ASKS_REPLICAS ? &blocking_acked_ops : &blocking_ops);
+        if (behind_undos(op) && way_behind_undos(op, way) == RDL__WAY_CALLERS)
+            way = RDL__WAY_CALLERS;
+        ready(op, asks == RDL__ASKS_REPLICAS ? &blocking_acked_ops : &blocking_ops, way);
         if ((code = atomic_load(&op->cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
             step = stopped_between(op, code);
             break;
@@ -767,7 +982,7 @@ static bool drive_blocking(rdl_op_t *op, rdl__step_t step, int64_t now)
         if (outcome == RDL__ANSWERED) {
             step = answered(op, now);
         } else {
-            heir_begins(op, outcome);
+            heir_begins(op, outcome, way);
             step = stopped(op, atomic_load(&op->cancel_code), outcome);
         }
     }
@@ -819,6 +1034,16 @@ static bool leaves_place(const rdl_op_t *op, int rc)
            !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
+/* A call that ended before it began has no number, and its undo wants one that is nobody's. */
+static bool leave_place(rdl_op_t *op, int rc)
+{
+    bool leaves = leaves_place(op, rc);
+
+    if (leaves && op->n == 0)
+        op->n = rdl__client_numbers(rdl__op_client(op), op->count);
+    return leaves;
+}
+
 static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
 {
     rdl__loop_timer_off(rdl__client_loop(rdl__op_client(op)), &op->timer);
@@ -826,14 +1051,52 @@ static void finish_on_loop(rdl_op_t *op, const rdl__step_t *step, int64_t now)
         step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
         rdl__waiter_hint(&op->waiter, look_again_ms(op), now);
     stop_waiting(op, step->rc == RDL_OK, now);
-    conclude(op, step->rc, step->undo || leaves_place(op, step->rc), true, now);
+    conclude(op, step->rc, step->undo || leave_place(op, step->rc), true, now);
+}
+
+/* When it gives up because there is no connection: for who waits already the outage has begun when it began.  @thread loop */
+static int64_t outage_end(const rdl_op_t *op)
+{
+    int64_t since = rdl__name_shard(rdl__op_name(op))->down_since;
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
+    if (since == 0 || op->verb->listens)
+        return RDL__NEVER;
+    return rdl__after_ms(since > op->started_at ? since : op->started_at, rdl__op_client(op)->outage_timeout_ms);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool asleep(const rdl_op_t *op)
+{
+    return op->waiting && op->req.state == RDL__REQ_IDLE;
+}
+
+/* @thread loop */
+static void set_alarm(rdl_op_t *op)
+{
+    int64_t at = sooner(op->deadline, outage_end(op));
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
+    if (at != RDL__NEVER)
+        rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, at);
+}
+
+static void missed(struct rdl__waiter *waiter)
+{
+    set_alarm(rdl__container(waiter, rdl_op_t, waiter));
 }
 
 static void send_on_loop(rdl_op_t *op, int64_t now)
 {
-    ready(op, rdl__op_asks(op) == RDL__ASKS_REPLICAS ? &loop_acked_ops : &loop_ops);
+    bool acked = rdl__op_asks(op) == RDL__ASKS_REPLICAS;
+
+    ready(op, acked ? &loop_acked_ops : &loop_ops, way_behind_undos(op, acked ? RDL__WAY_ACKED : RDL__WAY_LOOP));
     rdl__waiter_sent(&op->waiter);
-    rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, send_deadline(op, now));
+    rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, sooner(send_deadline(op, now), outage_end(op)));
     rdl__lane_submit(lane_of(op), &op->req);
 }
 
@@ -883,8 +1146,7 @@ static int wait_on_loop(rdl_op_t *op, int64_t hint_ms, int64_t now)
     struct rdl__buf channel;
     int rc;
 
-    if (op->deadline != RDL__NEVER)
-        rdl__loop_timer(rdl__client_loop(name->client), &op->timer, op->deadline);
+    set_alarm(op);
     waiter_ready(op);
     rdl__buf_init(&channel, &name->client->mem);
     put_listened(&channel, op);
@@ -920,8 +1182,7 @@ static bool sleeps(rdl_op_t *op, rdl__step_t *step, int64_t now)
         *step = rc < 0 ? rdl__take_on(&op->take, &no_memory, &op->rand) : woken(op, now);
         return false;
     }
-    if (op->deadline != RDL__NEVER) /* before others are woken, who may end this call */
-        rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, op->deadline);
+    set_alarm(op); /* before others are woken, who may end this call */
     if (rdl__waiter_refused(&op->waiter, step->hint_ms, now))
         return true;
     *step = woken(op, now);
@@ -933,11 +1194,15 @@ static void drive(rdl_op_t *op, rdl__step_t step, int64_t now)
 {
     int code = atomic_load(&op->cancel_code);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
     if (step.what != RDL__DO_FINISH && code != RDL_OK)
         step = stopped_between(op, code);
-    while (step.what == RDL__DO_WAIT)
-        if (sleeps(op, &step, now))
+    while (step.what == RDL__DO_WAIT) {
+        if (now >= op->deadline)
+            step = stopped_between(op, RDL_OK);
+        else if (sleeps(op, &step, now))
             return;
+    }
     if (step.what == RDL__DO_SEND && rdl__op_asks(op) == RDL__ASKS_IN_VAIN)
         step = not_asked(op);
     if (step.what == RDL__DO_SEND && op->detour == RDL__DETOUR_LATER)
@@ -955,20 +1220,22 @@ static void go(struct rdl__waiter *waiter, int64_t now)
     drive(op, woken(op, now), now);
 }
 
-static const struct rdl__waiter_ops waiter_ops = {.go = go};
+static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed};
 
 /* End the call now, whatever it is doing.  @thread loop */
 static void stop(rdl_op_t *op, int code, int64_t now)
 {
     rdl__step_t step;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
     op->pausing = false;
     if (op->req.state == RDL__REQ_QUEUED || op->req.state == RDL__REQ_SENT || op->req.state == RDL__REQ_SETTLED) {
+        enum rdl__way way = op->way;
         enum rdl__outcome outcome = rdl__lane_give_up(lane_of(op), &op->req, heir_of(op), op->verb->heir_mode);
 
         if (outcome == RDL__ANSWERED)
             return; /* and its `done` is about to run */
-        heir_begins(op, outcome);
+        heir_begins(op, outcome, way);
         step = stopped(op, code, outcome);
     } else {
         step = stopped_between(op, code);
@@ -981,6 +1248,7 @@ static bool end_queued(rdl_op_t *op, int code, int64_t now)
 {
     bool queued;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
     rdl__mutex_lock(&rdl__op_name(op)->mu);
     queued = rdl__link_on(&op->pending);
     rdl__list_remove(&op->pending);
@@ -1006,12 +1274,30 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
         drive(op, rdl__send_it(), now);
         return;
     }
-    if (!end_queued(op, RDL_ETIMEDOUT, now) && op->looped) /* else it is on its way to begin, and will see the time */
+    if (end_queued(op, RDL_ETIMEDOUT, now) || !op->looped) /* it is on its way to begin, and will see the time */
+        return;
+    if (!asleep(op) || now >= op->deadline)
         stop(op, RDL_OK, now);
+    else if (now >= outage_end(op))
+        stop(op, RDL_ECONN, now);
+    else
+        set_alarm(op);
 }
 
-/* Until when one answer is waited for by a call that has no wait of its own. It counts from the beginning, not from when the
- * call was queued behind another verb. */
+#define FIRST_TRY_MS 20 /* at least: connecting takes as long as several answers, and threads are late on a busy machine */
+#define FIRST_TRY_ROUND_TRIPS 4
+
+int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *shard)
+{
+    int64_t patience = FIRST_TRY_ROUND_TRIPS * atomic_load_explicit(&shard->node.round_trip, memory_order_relaxed);
+    int64_t most = client->command_timeout_ms * RDL__MS;
+
+    if (patience < FIRST_TRY_MS * RDL__MS)
+        patience = FIRST_TRY_MS * RDL__MS;
+    return patience < most ? patience : most;
+}
+
+/* The call's deadline. A wait counts from the call; one answer, for a call without a wait, from when its turn came. */
 static void set_deadline(rdl_op_t *op, int64_t now)
 {
     if (op->verb->acquires && op->wait_ms == RDL_WAIT_FOREVER)
@@ -1027,7 +1313,7 @@ static rdl__step_t begin(rdl_op_t *op, int64_t now)
     int code = atomic_load(&op->cancel_code);
 
     set_deadline(op, now);
-    if (code == RDL_OK && op->verb->acquires && now >= op->deadline) /* it was queued all the time */
+    if (now != op->started_at && code == RDL_OK && op->verb->acquires && now >= answer_by(op)) /* queued all the time */
         code = RDL_ETIMEDOUT;
     return code != RDL_OK ? rdl__finish_with(code) : op->verb->begin(op, now);
 }
@@ -1047,6 +1333,7 @@ static void watch(rdl_op_t *op, int64_t now)
 {
     int code = atomic_load(&op->cancel_code);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__op_client(op)));
     if (code != RDL_OK)
         stop(op, code, now);
     else
@@ -1063,7 +1350,7 @@ static void on_task(struct rdl__task *task, int64_t now)
     if (op->was_queued && is_queued(op)) {
         set_deadline(op, op->started_at);
         if (op->verb->acquires && op->deadline != RDL__NEVER)
-            rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, op->deadline);
+            rdl__loop_timer(rdl__client_loop(rdl__op_client(op)), &op->timer, answer_by(op));
         return;
     }
     if (op->was_queued) /* the two posts may have met: the verb before it ended while this one was on its way here */
@@ -1095,7 +1382,7 @@ static bool send_in_fan(rdl_op_t *op, struct rdl__fan *fan)
 {
     rdl__step_t step;
 
-    if (rdl__op_asks(op) != RDL__ASKS_NOBODY)
+    if (rdl__op_asks(op) != RDL__ASKS_NOBODY || behind_undos(op))
         return false;
     step = begin(op, op->started_at);
     if (step.what == RDL__DO_FINISH) {
@@ -1103,7 +1390,7 @@ static bool send_in_fan(rdl_op_t *op, struct rdl__fan *fan)
         op->handed = RDL__HANDED_ENDED;
         return false;
     }
-    ready(op, &blocking_ops);
+    ready(op, &blocking_ops, RDL__WAY_CALLERS);
     if (rdl__fan_send(fan, lane_of(op), &op->req))
         return true;
     op->req.state = RDL__REQ_IDLE;
@@ -1119,7 +1406,7 @@ static void leave_fan(struct rdl__fan *fan, unsigned i)
     rdl__step_t step;
 
     op->handed = RDL__HANDED_SENT;
-    if (!rdl__fan_leave(fan, i, &taken_over_ops, &op->task))
+    if (!rdl__fan_leave(fan, i, &loop_ops, &op->task))
         return;
     op->handed = RDL__HANDED_AS_IT_IS;
     if (op->req.rc == RDL_ENOMEM) { /* the loop's lane may have room for it: it has, if the lock was taken by way of that */
@@ -1225,10 +1512,10 @@ void rdl__call_tidy(struct rdl__record *rec, int64_t n)
         return;
     }
     op->n = n;
-    op->ops = rec->ops; /* whichever end the handle is of */
-    undo_begins(op);
-    undo_gate(op);
+    op->ops = rec->ops;  /* whichever end the handle is of */
+    op->may_come = true; /* what took the hold */
     post_undo(op);
+    undo_gate(op);
     unref(op);
 }
 
@@ -1268,7 +1555,9 @@ fail:
 int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 {
     rdl_client_t *client = rdl__lock_client(order->lock);
+    struct rdl__order back;
     rdl_op_t *op = NULL;
+    unsigned refs = 1;
     int64_t result;
     int rc;
 
@@ -1282,15 +1571,23 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
         rdl__client_call_ends(client);
         return rc;
     }
-    if (rc == 0 || !drive_blocking(op, begin(op, op->started_at), op->started_at))
+    if (rc > 0 && behind_undos(op) &&
+        way_behind_undos(op, RDL__WAY_CALLERS) != RDL__WAY_CALLERS) { /* the loop has some of them to send yet */
+        rdl__loop_post(rdl__client_loop(client), &op->task);
+        rc = 0;
+    }
+    if (rc == 0 || !drive_blocking(op, begin(op, op->started_at), op->started_at)) {
         (void)rdl__park_for(&op->done, POST_DONE, RDL__NEVER);
-    else
-        unref(op); /* the loop never had it */
+        if ((back = lost_meanwhile(op)).verb != NULL)
+            (void)rdl__call(&back, NULL);
+    } else {
+        refs = 2; /* the loop never had it, and the clock was read as it ended */
+    }
     result = result_of(op);
     if (result < 0)
         explain(op, err);
     rdl__client_call_ends(client);
-    unref(op);
+    unref_by(op, refs);
     return result;
 }
 

@@ -55,6 +55,10 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err);
 /* Do it on the loop. RDL_OK, or an error and then fn never runs. */
 int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
 
+/* For how long, in ns, the answer to an acquire's first try is waited for, be its wait shorter: some recent round trips of
+ * that server, no longer than for any answer.  @thread any */
+int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *shard);
+
 /* Wait until `until` for one of the fan's calls, and drive it on: false if there is none, or time is up. Leave:
  * whatever is left, the loops drive on.  @thread the one that sent them  @locks none */
 bool rdl__call_fan(struct rdl__fan *fan, int64_t until);

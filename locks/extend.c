@@ -38,6 +38,7 @@ static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
     struct rdl__watchdog *wd = rdl__op_client(op)->watchdog;
     int rc = rdl__answer_failed(op);
 
+    (void)now;
     if (rc < 0)
         return rdl__finish_with(rc);
     if (op->answer == RDL__NO_HOLD) {
@@ -46,8 +47,8 @@ static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
     }
     if (!rdl__op_acked(op))
         return rdl__finish_with(RDL_ENOREPLICAS);
-    return rdl__finish_with(rdl__watchdog_raise(wd, &op->rec->hold, op->req.sent_at, op->lease_ms, false, now) ? RDL_OK
-                                                                                                               : RDL_ELOST);
+    return rdl__finish_with(rdl__watchdog_raise(wd, &op->rec->hold, op->req.sent_at, op->lease_ms, false) ? RDL_OK
+                                                                                                          : RDL_ELOST);
 }
 
 const struct rdl__verb rdl__verb_extend = {

@@ -1,4 +1,4 @@
-/* fair.c - first come, first served: the reentrant lock's hash, and a queue beside it (WIRE.md, Fair; PROTOCOL.md, 7).
+/* fair.c - first come, first served: the reentrant lock's hash, and a queue beside it (wire.md, Fair; protocol.md, 7).
  *
  * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next is due. Whoever
  * frees the lock passes it on at the server, to the first waiter that lives, and says so on that one's own channel: a change

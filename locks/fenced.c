@@ -1,4 +1,4 @@
-/* fenced.c - the lock whose every hold has a higher token than the one before: Redisson's RFencedLock (WIRE.md, Fenced).
+/* fenced.c - the lock whose every hold has a higher token than the one before: Redisson's RFencedLock (wire.md, Fenced).
  *
  * The reentrant lock's hash beside a counter that the take raises, in the same script, when the lock changes hands. Everything
  * else is the hash's.

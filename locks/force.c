@@ -46,6 +46,7 @@ static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
     char field[RDL__FIELD_MAX];
     size_t len = rdl__hold_field(field, rec->name, rec->ops, rec->n);
 
+    rdl__assert_locked(&rec->name->mu);
     if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
     if (len == op->words_len && memcmp(field, op->words, len) == 0)
@@ -88,8 +89,11 @@ static void force_notice(const rdl_op_t *op)
 static rdl__step_t force_answered(rdl_op_t *op, int64_t now)
 {
     (void)now;
-    if (op->stage == FORCE_EVICT && op->answer == 1 && rdl__answer_failed(op) == RDL_OK)
+    if (op->stage == FORCE_EVICT && op->answer > 0 && rdl__answer_failed(op) == RDL_OK) {
+        rdl__op_freed(op);
+        op->answer = 1;
         force_notice(op);
+    }
     if (op->stage == FORCE_EVICT || op->answer == 0 || rdl__answer_failed(op) < 0)
         return rdl__answer_is(op, op->answer);
     if (op->words_len == 0)

@@ -28,12 +28,23 @@ void rdl__guarded_number(rdl_op_t *op)
     rdl__mutex_unlock(&name->mu);
 }
 
+static void sweep(struct rdl__name *name, const struct rdl__settled *settled);
+
+/* More than a few are left when many calls were under way at once: then they go without waiting for a verb to take them. */
 static void settle(struct rdl__name *name, int64_t n)
 {
+    struct rdl__settled full = {0};
+
     rdl__mutex_lock(&name->mu);
-    if (name->settled != NULL && name->settled->count < SETTLED_MOST)
+    if (name->settled != NULL) {
+        if (name->settled->count == SETTLED_MOST) {
+            full = *name->settled;
+            name->settled->count = 0;
+        }
         name->settled->n[name->settled->count++] = n;
+    }
     rdl__mutex_unlock(&name->mu);
+    sweep(name, &full);
 }
 
 void rdl__guarded_settled(const rdl_op_t *op, int64_t now)
@@ -41,6 +52,14 @@ void rdl__guarded_settled(const rdl_op_t *op, int64_t now)
     (void)now;
     if (!rdl__op_may_come(op))
         settle(rdl__op_name(op), op->n);
+}
+
+void rdl__guarded_ended(const rdl_op_t *op, int rc)
+{
+    if (op->settled_n != 0)
+        settle(rdl__op_name(op), op->settled_n);
+    if (rc == RDL_EUNKNOWN && !op->verb->has_heir)
+        rdl__guarded_settled(op, 0);
 }
 
 /* ---- what another server may not have seen -------------------------------------------------------------------------------- */
@@ -175,19 +194,143 @@ void rdl__put_turn(const rdl_op_t *op, struct rdl__buf *to, enum rdl__turn what)
     struct rdl__name *name = rdl__op_name(op);
 
     rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
-    if (what != RDL__TURN_KEPT) {
-        rdl__cmd_int(to, what == RDL__TURN_LEFT && !rdl__name_waited_for(name));
+    if (what == RDL__TURN_LEFT) { /* noted first: the place is left by this, or by whoever waits and is the last to end */
+        (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
+        rdl__cmd_int(to, !rdl__name_waited_for(name));
+        return;
+    }
+    if (what == RDL__TURN_LET_BE) {
+        rdl__cmd_int(to, 0);
         return;
     }
     if (op->wait_ms > 0)
         (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
-    rdl__cmd_int(to, op->wait_ms > 0);
+    rdl__cmd_int(to, op->wait_ms > 0 ? name->settings.life_ms : 0);
 }
 
 void rdl__put_queue(struct rdl__buf *to, const struct rdl__name *name)
 {
     rdl__put_prefixed(to, "redlatch_semaphore_queue", name);
     rdl__put_prefixed(to, "redlatch_semaphore_signs", name);
+}
+
+/* ---- guards that nobody takes away --------------------------------------------------------------------------------------- */
+
+/* A DEL that nobody waits for; closing does until it is sent, where there is a connection. In vain, the guards go by themselves. */
+struct sweep {
+    struct rdl__req req;
+    struct rdl__task task;
+    rdl_client_t *client; /* a reference */
+    bool held_up;         /* loop only: a call under way of the client's, so that closing waits */
+    struct rdl__shard *shard;
+    size_t len;
+    char bytes[];
+};
+
+/* Closing need not wait for it any more. */
+static void let_close(struct sweep *sweep)
+{
+    if (sweep->held_up)
+        rdl__client_call_ends(sweep->client);
+    sweep->held_up = false;
+}
+
+static void on_sent_task(struct rdl__task *task, int64_t now)
+{
+    (void)now;
+    let_close(rdl__container(task, struct sweep, task));
+}
+
+static void encode_sweep(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    struct sweep *sweep = rdl__container(req, struct sweep, req);
+
+    (void)eval;
+    rdl__buf_put(to, sweep->bytes, sweep->len);
+    sweep->task.run = on_sent_task;
+    rdl__loop_post(rdl__client_loop(sweep->client), &sweep->task);
+}
+
+/* Only on the connection that is there: the guards have a time to live. */
+static bool sweep_astray(const struct rdl__req *req)
+{
+    (void)req;
+    return true;
+}
+
+static void decode_sweep(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    (void)req;
+    (void)reply;
+    (void)now;
+}
+
+static void done_sweep(struct rdl__req *req, int64_t now)
+{
+    struct sweep *sweep = rdl__container(req, struct sweep, req);
+    rdl_client_t *client = sweep->client;
+
+    (void)now;
+    rdl__loop_unpost(rdl__client_loop(client), &sweep->task);
+    let_close(sweep);
+    rdl__free(&client->mem, sweep, sizeof *sweep + sweep->len);
+    rdl__client_unref(client);
+}
+
+static const struct rdl__req_ops sweep_ops = {
+    .encode = encode_sweep, .decode = decode_sweep, .done = done_sweep, .astray = sweep_astray};
+
+static void on_sweep_task(struct rdl__task *task, int64_t now)
+{
+    struct sweep *sweep = rdl__container(task, struct sweep, task);
+
+    (void)now;
+    rdl__lane_submit(sweep->shard->loop_lane, &sweep->req);
+}
+
+/* NULL: no memory. */
+static struct sweep *sweep_make(const struct rdl__name *name, const struct rdl__settled *settled)
+{
+    rdl_client_t *client = name->client;
+    struct sweep *sweep = NULL;
+    struct rdl__buf call;
+
+    rdl__buf_init(&call, &client->mem);
+    rdl__cmd_begin(&call, 1 + settled->count);
+    rdl__cmd_arg(&call, "DEL", 3);
+    for (unsigned i = 0; i < settled->count; i++)
+        put_guard(&call, name, settled->n[i]);
+    if (!rdl__buf_failed(&call) && (sweep = rdl__alloc(&client->mem, sizeof *sweep + call.len)) != NULL) {
+        rdl__req_init(&sweep->req, &sweep_ops);
+        rdl__task_init(&sweep->task, on_sweep_task);
+        sweep->client = rdl__client_ref(client);
+        sweep->held_up = true;
+        sweep->shard = rdl__name_shard(name);
+        sweep->len = call.len;
+        memcpy(sweep->bytes, call.data, call.len);
+    }
+    rdl__buf_done(&call);
+    return sweep;
+}
+
+static void sweep(struct rdl__name *name, const struct rdl__settled *settled)
+{
+    rdl_client_t *client = name->client;
+    struct sweep *sweep;
+
+    if (settled->count == 0 || rdl__client_forked(client) ||
+        rdl__client_debt_begins(client) < 0) /* the last reference may go while the client is closing */
+        return;
+    if ((sweep = sweep_make(name, settled)) == NULL)
+        rdl__client_call_ends(client);
+    else
+        rdl__loop_post(rdl__client_loop(client), &sweep->task);
+}
+
+void rdl__guards_sweep(struct rdl__name *name)
+{
+    if (name->settled != NULL)
+        sweep(name, name->settled);
 }
 
 /* ---- whole verbs --------------------------------------------------------------------------------------------------------- */
@@ -223,15 +366,23 @@ rdl__step_t rdl__guarded_answered(rdl_op_t *op, int64_t now)
 
     if (step.rc < 0)
         return rdl__guarded_failed(op, step.rc);
+    op->settled_n = 0;
     rdl__guarded_settled(op, now);
     return step;
 }
 
+/* Our scripts put back what they have done when a command of theirs is refused. Other words, of something that stands between,
+ * say nothing of what was done. */
+static bool is_foreign(const rdl_op_t *op)
+{
+    return rdl__op_refused_in_doubt(op) && (op->words_len == 0 || strstr(op->words, "script") == NULL);
+}
+
 rdl__step_t rdl__guarded_failed(const rdl_op_t *op, int rc)
 {
-    bool unsure = op->verb->has_heir && op->req.resent && rc != RDL_ECLOSED;
+    bool unknown = (op->req.resent && rc != RDL_ECLOSED) || is_foreign(op);
 
-    return (rdl__step_t){.what = RDL__DO_FINISH, .rc = unsure ? RDL_EUNKNOWN : rc, .undo = unsure};
+    return (rdl__step_t){.what = RDL__DO_FINISH, .rc = unknown ? RDL_EUNKNOWN : rc, .undo = unknown && op->verb->has_heir};
 }
 
 const char *rdl__goes_on(int code)
@@ -268,9 +419,11 @@ void rdl__count_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 
 void rdl__count_decode(rdl_op_t *op, const struct rdl__reply *reply)
 {
+    static const char odd[] = "ERR redlatch: what is stored under the name is no count";
+
     op->answer = 0;
-    if (reply->type != RDL__REPLY_NIL)
-        rdl__decode_number(op, reply);
+    if (reply->type != RDL__REPLY_NIL && !rdl__reply_integer(reply, &op->answer))
+        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
 }
 
 static rdl__step_t count_answered(rdl_op_t *op, int64_t now)

@@ -1,8 +1,10 @@
 /* guarded.h - verbs that change a count, each exactly once; and what semaphores and latches have in common beside them.
  *
  * A count has no fields by which a repeat would be known, so each such request carries a number, and its script stores the
- * answer under it, in the guard (PROTOCOL.md, 2). The guard outlives every repeat of the request, and its undo. When the
- * answer has been read, the next verb on the same name takes it away; one that is forgotten goes by itself.
+ * answer under it, in the guard (protocol.md, 2). The guard outlives every repeat of the request, and its undo. When the
+ * answer has been read, the next verb on the same name takes it away, or who frees the name's last handle; so there are about as
+ * many as calls under way. Where more have ended at once they go by themselves, a DEL for each SETTLED_MOST; and one that is
+ * forgotten goes when its time is over.
  */
 #ifndef REDLATCH_LOCKS_GUARDED_H
 #define REDLATCH_LOCKS_GUARDED_H
@@ -16,11 +18,18 @@ void rdl__guarded_number(rdl_op_t *op);
  * that is settled.  @locks none */
 void rdl__guarded_settled(const rdl_op_t *op, int64_t now);
 
+/* The call ends: a guard that it was to take away and that may be there is another call's to take. So is its own, if nobody will ask
+ * how it went.  @locks none */
+void rdl__guarded_ended(const rdl_op_t *op, int rc);
+
 /* The server has confirmed what `put` asks for with `script`, which bears repeating at any time, by itself or under its guard.
  * Another server that takes over may not have seen it, and is told again. `guard`: it is the call's own, and may go only when
  * the request is remembered no more; this stands in for rdl__guarded_settled.  @locks none */
 void rdl__guarded_note(const rdl_op_t *op, int script, void (*put)(const rdl_op_t *op, struct rdl__buf *to, bool eval),
                        bool guard, int64_t now);
+
+/* Nobody uses the name any more: take the guards away that may go.  @locks none */
+void rdl__guards_sweep(struct rdl__name *name);
 
 /* How long a guard is kept, in ms. */
 int64_t rdl__guard_ms(const rdl_client_t *client);
@@ -51,7 +60,8 @@ rdl__step_t rdl__guarded_begin(rdl_op_t *op, int64_t now);
 void rdl__guarded_encode(rdl_op_t *op, struct rdl__buf *to, bool eval);
 rdl__step_t rdl__guarded_answered(rdl_op_t *op, int64_t now);
 
-/* An error. An earlier sending may have run all the same: then nobody knows, and it is seen to as if there were no answer. */
+/* An error. An earlier sending may have run all the same, or this one where the words are not the script's: then nobody knows, and
+ * it is seen to as if there were no answer. */
 rdl__step_t rdl__guarded_failed(const rdl_op_t *op, int rc);
 
 /* Undo: give back what was taken; or, for what must go on, the same once more. */

@@ -1,4 +1,4 @@
-/* hash.h - what the types share that live in Redisson's hash of one field (WIRE.md, Reentrant): all but the take. */
+/* hash.h - what the types share that live in Redisson's hash of one field (wire.md, Reentrant): all but the take. */
 #ifndef REDLATCH_LOCKS_HASH_H
 #define REDLATCH_LOCKS_HASH_H
 

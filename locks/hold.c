@@ -31,14 +31,25 @@ static struct rdl__hold_id hold_pin(struct rdl__hold *hold)
     return (struct rdl__hold_id){.n = rec->n, .token = rec->token};
 }
 
+/* Where CLIENT KILL is refused a sending of its take may come yet, whoever has ended the hold. */
+static bool may_be_taken_again(struct rdl__record *rec)
+{
+    bool may;
+
+    rdl__mutex_lock(&rec->name->mu);
+    may = rec->may_come;
+    rdl__mutex_unlock(&rec->name->mu);
+    return may;
+}
+
 static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
                          rdl_loss_reason_t reason, int64_t now)
 {
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
     (void)now;
-    if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
-        rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (PROTOCOL.md, 3) */
+    if (state == RDL_LOST && (reason == RDL_LOSS_LEASE || (reason == RDL_LOSS_GONE && may_be_taken_again(rec))))
+        rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__record_tell(rec, id, state, reason);
     rdl__record_unref(rec);
 }

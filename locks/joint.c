@@ -80,6 +80,35 @@ static int member_site(const rdl_lock_t *member, struct rdl__site *ret)
     return RDL_OK;
 }
 
+/* Do two names of different clients say the same, in databases of the same number? */
+static bool same_text(const struct rdl__name *a, const struct rdl__name *b)
+{
+    return a->client != b->client && a->node.key_len == b->node.key_len &&
+           memcmp(a->bytes, b->bytes, a->node.key_len) == 0 && a->client->home.node.uri.db == b->client->home.node.uri.db;
+}
+
+/* Are they one lock, as far as is known?  RDL_EDEADLK: yes. RDL_OK: no. RDL_ECLOSED */
+static int same_lock(const rdl_lock_t *a, const rdl_lock_t *b)
+{
+    struct rdl__site one, other;
+    int rc;
+
+    if (!same_text(a->name, b->name))
+        return RDL_OK;
+    if ((rc = member_site(a, &one)) < 0 || (rc = member_site(b, &other)) < 0)
+        return rc;
+    return rdl__joint_one_server(one, other) ? RDL_EDEADLK : RDL_OK;
+}
+
+int rdl__joint_check_twins(struct rdl__joint *j, rdl_err_t *err)
+{
+    for (unsigned i = 1; j->twins && i < j->n; i++)
+        for (unsigned k = i; k-- > 0 && same_text(j->part[k].handle.name, j->part[i].handle.name);)
+            if (same_lock(&j->part[k].handle, &j->part[i].handle) == RDL_EDEADLK)
+                return rdl__err_set(err, RDL_EDEADLK, "two members are the same lock, at one server by two clients");
+    return RDL_OK;
+}
+
 /* Twice the same lock would wait for itself or count twice; two votes of one server are no majority, nor are votes that each
  * server gives to many at a time. */
 static int check_members(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n, rdl_err_t *err)
@@ -98,6 +127,9 @@ static int check_members(const struct rdl__plan_ops *ops, rdl_lock_t *const *mem
         for (size_t k = 0; k < i; k++) {
             if (members[k]->name == members[i]->name)
                 return rdl__err_set(err, RDL_EINVAL, "members %zu and %zu are the same lock", k, i);
+            if (!ops->majority && (rc = same_lock(members[k], members[i])) < 0)
+                return rdl__err_set(err, rc == RDL_EDEADLK ? RDL_EINVAL : rc,
+                                    "members %zu and %zu are the same lock, at one server by two clients", k, i);
             if (ops->majority && rdl__joint_one_server(site[k], site[i]))
                 return rdl__err_set(err, RDL_EINVAL,
                                     "members %zu and %zu are of one server: a red lock wants servers that"
@@ -147,6 +179,7 @@ static void add_parts(struct rdl__joint *j, rdl_lock_t *const *members)
         rdl__handle_twin(order[i], &part->handle);
         if (order[i] == members[0])
             j->home_part = i;
+        j->twins |= !j->ops->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
     }
 }
 

@@ -47,7 +47,7 @@ int rdl__joint_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl
 bool rdl__joint_knows(const rdl_lock_t *lock, const rdl_owner_t *owner);
 
 /* What `owner` holds of it. token: 0 when it has none.  @locks none */
-struct rdl__view rdl__joint_view(rdl_lock_t *lock, const rdl_owner_t *owner, int64_t now);
+struct rdl__view rdl__joint_view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now);
 
 /* Why it has no tokens; NULL: it has. */
 const char *rdl__joint_tokenless(const rdl_lock_t *lock);

@@ -16,6 +16,7 @@
 
 #include "core/base/err.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,8 +73,10 @@ static const struct rdl__joint_verb *verb_of(const struct rdl__verb *part)
 {
     size_t i = 0;
 
-    while (verbs[i]->part != part)
+    while (verbs[i]->part != part) {
         i++;
+        assert(i < sizeof verbs / sizeof *verbs);
+    }
     return verbs[i];
 }
 
@@ -82,6 +85,7 @@ static void on_timer(struct rdl__timer *timer, int64_t now);
 static void run_callback(struct rdl__callback *callback);
 static void on_cancel(struct rdl__underway *underway, int code);
 static void on_cancel_named(struct rdl__underway *underway, int code);
+static void on_cancel_taken(struct rdl__underway *underway, int code);
 
 static void init_op(rdl_op_t *op, const struct rdl__order *order, struct rdl__joint *j, rdl_owner_t *home_owner)
 {
@@ -91,6 +95,7 @@ static void init_op(rdl_op_t *op, const struct rdl__order *order, struct rdl__jo
     op->arg = order->arg;
     op->wait_ms = order->wait_ms;
     op->lease_ms = order->lease_ms;
+    op->owed = order->owed;
     op->started_at = rdl__now();
     op->underway.cancel = on_cancel;
     atomic_init(&op->refs, 2); /* the caller's, and until it has ended */
@@ -125,6 +130,8 @@ static struct rdl__joint_op *call_make(const struct rdl__order *order, struct rd
     for (unsigned i = 0; i < j->n; i++) {
         call->question[i].call = call;
         call->question[i].index = i;
+        call->question[i].taken.cancel = on_cancel_taken;
+        rdl__list_init(&call->question[i].taken.link);
     }
     return call;
 }
@@ -143,7 +150,7 @@ static void on_cancel(struct rdl__underway *underway, int code)
     struct rdl__joint_op *call = call_of(rdl__container(underway, rdl_op_t, underway));
     int none = RDL_OK;
 
-    if ((!call->op.verb->acquires && code == RDL_ECANCELED) ||
+    if (call->op.owed || (!call->op.verb->acquires && code == RDL_ECANCELED) ||
         !atomic_compare_exchange_strong(&call->op.cancel_code, &none, code))
         return;
     rdl__joint_nudge(call);
@@ -155,6 +162,15 @@ static void on_cancel_named(struct rdl__underway *underway, int code)
     struct rdl__joint_op *call = rdl__container(underway, struct rdl__joint_op, named);
 
     if (code != RDL_ECLOSED)
+        on_cancel(&call->op.underway, code);
+}
+
+/* A client whose part was taken closes: who needs all of them has no use for the rest. */
+static void on_cancel_taken(struct rdl__underway *underway, int code)
+{
+    struct rdl__joint_op *call = rdl__container(underway, struct rdl__question, taken)->call;
+
+    if (code == RDL_ECLOSED && !rdl__joint_op_of(call)->ops->majority)
         on_cancel(&call->op.underway, code);
 }
 
@@ -170,6 +186,37 @@ static void delist(struct rdl__joint_op *call)
 {
     rdl__owner_end(call->op.owner, &call->op.underway);
     rdl__owner_end(call->rec->owner, &call->named);
+}
+
+/* The call itself keeps the home client open. */
+void rdl__joint_owing_begins(struct rdl__joint_op *call, unsigned i)
+{
+    struct rdl__question *q = &call->question[i];
+    rdl_owner_t *owner = call->rec->seat[i].owner;
+
+    if (owner->client == call->op.owner->client || q->owing)
+        return;
+    q->owing = true;
+    rdl__client_owing_begins(owner->client);
+    rdl__owner_begin(owner, &q->taken);
+}
+
+void rdl__joint_owing_ends(struct rdl__joint_op *call, unsigned i)
+{
+    struct rdl__question *q = &call->question[i];
+    rdl_owner_t *owner = call->rec->seat[i].owner;
+
+    if (!q->owing)
+        return;
+    q->owing = false;
+    rdl__owner_end(owner, &q->taken);
+    rdl__client_owing_ends(owner->client);
+}
+
+void rdl__joint_owing_ends_all(struct rdl__joint_op *call)
+{
+    for (unsigned i = 0; i < rdl__joint_op_of(call)->n; i++)
+        rdl__joint_owing_ends(call, i);
 }
 
 /* ---- asking the parts ---------------------------------------------------------------------------------------------------- */
@@ -260,22 +307,36 @@ static void begin(struct rdl__joint_op *call, int64_t now)
     call->verb->begin(call, now);
 }
 
-/* Let the record's next call begin, once nothing of the last one is under way. */
-static void next_call(struct rdl__joint_record *rec)
+/* The record's next call, if it may begin: nothing of the last one is under way. */
+static struct rdl__joint_op *next_call(struct rdl__joint_record *rec)
 {
-    struct rdl__link *l;
+    struct rdl__link *l = rdl__list_first(&rec->pending);
 
-    if (rec->active != NULL || (l = rdl__list_first(&rec->pending)) == NULL)
-        return;
+    if (rec->active != NULL || l == NULL)
+        return NULL;
     if (rec->straggling != NULL) {
         rdl__joint_cancel_questions(rec->straggling);
         if (call_of(rdl__container(l, rdl_op_t, pending))->verb != &rdl__joint_release)
-            return;
+            return NULL;
     }
     rdl__list_remove(l);
-    rec->active = call_of(rdl__container(l, rdl_op_t, pending));
-    rec->active->queued = false;
-    begin(rec->active, rdl__now());
+    return call_of(rdl__container(l, rdl_op_t, pending));
+}
+
+/* One may end as it begins, and come back here: the next one is then begun by whoever began it. */
+static void begin_next(struct rdl__joint_record *rec)
+{
+    struct rdl__joint_op *call;
+
+    if (rec->beginning)
+        return;
+    rec->beginning = true;
+    while ((call = next_call(rec)) != NULL) {
+        rec->active = call;
+        call->queued = false;
+        begin(call, rdl__now());
+    }
+    rec->beginning = false;
 }
 
 static bool asking(const struct rdl__joint_op *call)
@@ -301,7 +362,7 @@ void rdl__joint_end(struct rdl__joint_op *call, int64_t result)
     if (rec->active == call)
         rec->active = NULL;
     rdl__joint_nudge(call);
-    next_call(rec);
+    begin_next(rec);
 }
 
 /* All that it asked has been answered, too. */
@@ -312,7 +373,7 @@ static void straggled(struct rdl__joint_op *call)
     if (rec->straggling != call || asking(call))
         return;
     rec->straggling = NULL;
-    next_call(rec);
+    begin_next(rec);
     rdl__joint_record_retire(rec);
     call_unref(call); /* the question that was just answered has one, too */
 }
@@ -366,15 +427,24 @@ static void on_news(rdl_lock_t *part, int64_t result, const rdl_err_t *err, void
 
 /* ---- what is due --------------------------------------------------------------------------------------------------------- */
 
+/* How long an acquire waits for its turn.  @locks mu */
+static int64_t turn_by(const struct rdl__joint_op *call)
+{
+    int64_t patience_ms = rdl__joint_patience_ms(rdl__joint_op_of(call));
+
+    rdl__assert_locked(&rdl__joint_op_of(call)->mu);
+    return rdl__after_ms(call->op.started_at, call->op.wait_ms > patience_ms ? call->op.wait_ms : patience_ms);
+}
+
 /* Look what is due. True: the call has ended.  @locks mu */
 static bool look(struct rdl__joint_op *call, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
     struct rdl__plan_event timer = {.kind = RDL__PLAN_TIMER, .now = now};
-    int64_t deadline = rdl__after_ms(call->op.started_at, call->op.wait_ms);
 
-    if (call->queued && call->op.verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= deadline)
+    rdl__assert_locked(&rdl__joint_op_of(call)->mu);
+    if (call->queued && call->op.verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
     if (call->ended)
         return true;
@@ -384,6 +454,11 @@ static bool look(struct rdl__joint_op *call, int64_t now)
         rdl__joint_end(call, code);
     } else if (call->begun && call->op.verb->acquires && code != RDL_OK) {
         rdl__joint_feed(call, &stop);
+    } else if (call->begun && code != RDL_OK) {
+        if (call->end_by == 0)
+            call->end_by = rdl__after_ms(now, call->op.owner->client->close_timeout_ms);
+        if (now >= call->end_by)
+            rdl__joint_end(call, code);
     } else if (call->begun && call->op.verb->acquires && now >= call->plan.wake_at) {
         rdl__joint_feed(call, &timer);
     }
@@ -393,14 +468,18 @@ static bool look(struct rdl__joint_op *call, int64_t now)
 /* When to look next, if nothing happens.  @locks mu */
 static int64_t next_look(const struct rdl__joint_op *call)
 {
+    rdl__assert_locked(&rdl__joint_op_of(call)->mu);
     if (call->queued && call->op.verb->acquires && call->op.wait_ms > 0)
-        return rdl__after_ms(call->op.started_at, call->op.wait_ms);
-    return call->begun && call->op.verb->acquires ? call->plan.wake_at : RDL__NEVER;
+        return turn_by(call);
+    if (call->begun && call->op.verb->acquires)
+        return call->plan.wake_at;
+    return call->end_by != 0 ? call->end_by : RDL__NEVER;
 }
 
 /* Last thing but for the callback.  @locks mu */
 static void conclude(struct rdl__joint_op *call)
 {
+    rdl__assert_locked(&rdl__joint_op_of(call)->mu);
     delist(call);
     if (!call->op.blocking) {
         rdl_client_t *home = call->op.owner->client;
@@ -471,11 +550,36 @@ static void explain(const struct rdl__joint_op *call, rdl_err_t *err)
     rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
 }
 
+/* As call.c's: it was granted, and is lost by now that its caller hears of it. *ret_back takes it back, though the client be
+ * closing: parts of it may be held yet.  @locks mu */
+static bool lost_meanwhile(struct rdl__joint_op *call, struct rdl__order *ret_back)
+{
+    rdl__assert_locked(&rdl__joint_op_of(call)->mu);
+    if (call->op.result != RDL_OK || call->verb != &rdl__joint_take ||
+        rdl__joint_record_view(call->rec, rdl__now()).state != RDL_LOST)
+        return false;
+    call->op.result = RDL_ELOST;
+    *ret_back =
+        (struct rdl__order){.verb = &rdl__verb_release, .lock = call->op.lock, .owner = call->rec->owner, .owed = true};
+    return true;
+}
+
 static void run_callback(struct rdl__callback *callback)
 {
     struct rdl__joint_op *call = call_of(rdl__container(callback, rdl_op_t, callback));
+    struct rdl__joint *j = rdl__joint_op_of(call);
+    struct rdl__order back;
     rdl_err_t err = {0};
+    bool lost = false;
 
+    if (rdl__dispatch_waits(&j->home->dispatch) && rdl__client_call_begins(j->home) == RDL_OK) {
+        rdl__mutex_lock(&j->mu);
+        lost = lost_meanwhile(call, &back);
+        rdl__mutex_unlock(&j->mu);
+        if (lost)
+            (void)rdl__joint_call_async(&back, NULL, NULL);
+        rdl__client_call_ends(j->home);
+    }
     if (call->op.result < 0)
         explain(call, &err);
     if (call->op.fn != NULL)
@@ -520,7 +624,8 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 
 /* ---- joint.h ------------------------------------------------------------------------------------------------------------- */
 
-/* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two references. */
+/* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two
+ * references. */
 static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct rdl__joint_op **ret_call)
 {
     struct rdl__joint *j = rdl__joint_of(order->lock);
@@ -546,7 +651,7 @@ static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct 
     if (call->op.verb->on_record) {
         call->queued = true;
         rdl__list_push_back(&rec->pending, &call->op.pending);
-        next_call(rec);
+        begin_next(rec);
     } else {
         begin(call, call->op.started_at);
     }
@@ -597,12 +702,14 @@ int64_t rdl__joint_call(const struct rdl__order *order, rdl_err_t *err)
     struct rdl__joint *j = rdl__joint_of(order->lock);
     struct rdl__joint_op *call = NULL;
     struct rdl__fan fan = {0};
+    struct rdl__order back;
+    bool slept = false, lost;
     int64_t result;
     int rc;
 
     if (on_some_loop(j))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
-    if ((rc = rdl__client_call_begins(j->home)) < 0)
+    if ((rc = order->owed ? rdl__client_debt_begins(j->home) : rdl__client_call_begins(j->home)) < 0)
         return rdl__err_set(err, rc, NULL);
     if ((rc = prepare(order, &fan, &call)) < 0) {
         rdl__client_call_ends(j->home);
@@ -619,13 +726,18 @@ int64_t rdl__joint_call(const struct rdl__order *order, rdl_err_t *err)
         until = next_look(call);
         rdl__mutex_unlock(&j->mu);
         (void)rdl__park(&call->op.done, until);
+        slept = true;
         rdl__mutex_lock(&j->mu);
     }
     conclude(call);
+    lost = slept && lost_meanwhile(call, &back);
     result = call->op.result;
     if (result < 0)
         explain(call, err);
     rdl__mutex_unlock(&j->mu);
+    if (lost)
+        (void)rdl__joint_call(&back, NULL);
+    rdl__joint_owing_ends_all(call);
     rdl__client_call_ends(j->home);
     call_unref(call);
     call_unref(call);
@@ -636,7 +748,7 @@ int rdl__joint_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl
 {
     struct rdl__joint *j = rdl__joint_of(order->lock);
     struct rdl__joint_op *call = NULL;
-    int rc = rdl__client_call_begins(j->home);
+    int rc = order->owed ? rdl__client_debt_begins(j->home) : rdl__client_call_begins(j->home);
 
     if (rc < 0)
         return rdl__err_set(err, rc, NULL);

@@ -14,8 +14,7 @@
  * cancel, and that only posts.
  *
  * References: the handle's count is the user's, one for each part's handle, each record, each call. A call's are the user's
- * or caller's, one until it has ended, one for each question under way and
- * for each listener.
+ * or caller's, one until it has ended, one for each question under way, for each listener, and for its callback.
  *
  * To add a verb: a table in joint_sum.c, a line in joint_call.c.
  */
@@ -41,6 +40,7 @@ struct rdl__joint {
     rdl_client_t *home;
     unsigned home_part; /* one that is of that client */
     unsigned n, quorum;
+    bool twins; /* two members would be one lock, were their clients' servers the same */
     size_t size;
     char *name;
     size_t name_len;
@@ -83,6 +83,7 @@ struct rdl__joint_record {
     int64_t want;  /* count, or one more while an acquire is under way */
     int64_t token;
     struct rdl__joint_op *active;
+    bool beginning;                   /* somebody is at beginning what is pending */
     struct rdl__joint_op *straggling; /* an acquire that has ended with questions still under way */
     struct rdl__link pending;
     struct rdl__callback event;  /* its owner is gone: to be told */
@@ -98,7 +99,9 @@ struct rdl__question {
     bool takes;
     bool answered;
     int64_t result;
-    rdl_op_t *listener; /* of an acquire: hears of the part's releases */
+    rdl_op_t *listener;         /* of an acquire: hears of the part's releases */
+    bool owing;                 /* of an acquire: the part's client is kept open for what was taken */
+    struct rdl__underway taken; /* and its closing ends a take that cannot do without */
 };
 
 /* A call: an rdl_op_t of which only the user's side is used (joint_call.c, init_op), and what it asks the parts. Under mu; what
@@ -115,6 +118,7 @@ struct rdl__joint_op {
     bool was_lost;            /* before its release */
     unsigned asked, answered; /* of verbs other than acquire, like the next */
     unsigned spared;          /* parts that count and have what is wanted of them without being asked */
+    int64_t end_by;           /* the home client closes: answers of other clients' members are waited for until then; or 0 */
     rdl_err_t why;            /* the details of a part's failure that stands for the whole */
     unsigned lost_count;      /* parts that were lost, and which, for a person */
     char lost[160];
@@ -163,6 +167,9 @@ static inline rdl_client_t *rdl__joint_client(const struct rdl__joint *j, unsign
 /* Where the name is. For those whom its client cannot close under: a call of that client, or its loop.  @locks any */
 struct rdl__site rdl__joint_site(const struct rdl__name *name);
 bool rdl__joint_one_server(struct rdl__site a, struct rdl__site b);
+/* A multi-lock that names one lock twice would wait for itself. It may be found out only when all servers are known, or moved.
+ * RDL_OK, or RDL_EDEADLK.  @locks any */
+int rdl__joint_check_twins(struct rdl__joint *j, rdl_err_t *err);
 struct rdl__joint *rdl__joint_ref(struct rdl__joint *j);
 void rdl__joint_unref(struct rdl__joint *j); /* @locks none */
 
@@ -201,12 +208,21 @@ void rdl__joint_op_gone(rdl_op_t *op);
 /* Begin a part's verb. RDL_OK: `answered` will run. once: an acquire that does not wait for the lock. */
 int rdl__joint_ask(struct rdl__joint_op *call, unsigned i, const struct rdl__verb *verb, int64_t wait_ms, bool once);
 void rdl__joint_cancel_questions(struct rdl__joint_op *call); /* those that take */
+/* Part i was taken by an acquire that is under way, and may have to be given back: its client stays open for that. It ends as the
+ * give-back is begun, or as the whole is the caller's. */
+void rdl__joint_owing_begins(struct rdl__joint_op *call, unsigned i);
+void rdl__joint_owing_ends(struct rdl__joint_op *call, unsigned i);
+void rdl__joint_owing_ends_all(struct rdl__joint_op *call); /* or, of a call that has ended, by its own thread without mu */
 /* Feed the machine with what is heard of the parts' releases; until the call has ended, or as long as it goes. */
 void rdl__joint_listen(struct rdl__joint_op *call);
 void rdl__joint_nudge(struct rdl__joint_op *call); /* whoever drives the call should look at it */
 void rdl__joint_end(struct rdl__joint_op *call, int64_t result);
 
 /* ---- joint_take.c: under mu ------------------------------------------------------------------------------------------------ */
+
+/* For how long the first answers of an acquire are waited for, be its wait shorter: by the home shards of its clients, as another
+ * may go with its client. */
+int64_t rdl__joint_patience_ms(const struct rdl__joint *j);
 
 /* An event for the machine of an acquire that has begun, and all that follows from it at once. */
 void rdl__joint_feed(struct rdl__joint_op *call, const struct rdl__plan_event *ev);

@@ -159,15 +159,37 @@ static void orphan(struct rdl__tie *tie)
     rdl__joint_unref(j);
 }
 
-static struct rdl__joint_record *record_find(const struct rdl__joint *j, const rdl_owner_t *owner)
+static bool is_of(const struct rdl__joint_record *rec, const struct rdl__joint *j, const rdl_owner_t *owner)
 {
-    for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
+    return rec->owner == owner && rec->joint == j && !rec->orphaned;
+}
+
+/* Of the composite's records and of the owner's by turns, until one of the lists ends: thousands may wait for one composite, and
+ * one may hold thousands. What an owner has that is gone is perhaps on the first list only. */
+static struct rdl__joint_record *record_find(const struct rdl__joint *j, rdl_owner_t *owner)
+{
+    struct rdl__joint_record *found = NULL;
+    struct rdl__link *l = j->records.next, *t;
+
+    rdl__mutex_lock(&owner->mu);
+    t = owner->ties.next;
+    while (found == NULL && l != &j->records && (t != &owner->ties || owner->gone)) {
         struct rdl__joint_record *rec = rdl__container(l, struct rdl__joint_record, link);
 
-        if (rec->owner == owner && !rec->orphaned)
-            return rec;
+        if (is_of(rec, j, owner))
+            found = rec;
+        l = l->next;
+        if (t == &owner->ties)
+            continue;
+        if (rdl__container(t, struct rdl__tie, link)->orphan == orphan) { /* or a single lock's */
+            rec = rdl__container(t, struct rdl__joint_record, tie.link);
+            if (is_of(rec, j, owner))
+                found = rec;
+        }
+        t = t->next;
     }
-    return NULL;
+    rdl__mutex_unlock(&owner->mu);
+    return found;
 }
 
 /* Whoever the calling thread is in that client, with a reference. */
@@ -269,8 +291,9 @@ struct rdl__view rdl__joint_seat_view(const struct rdl__joint_record *rec, unsig
     struct rdl__joint *j = rec->joint;
     struct rdl__view view = {.state = RDL_NOT_HELD};
 
-    if (seat->mine == 0 || rdl__client_call_begins(rdl__joint_client(j, i)) < 0)
-        return view;
+    if (seat->mine == 0 ||
+        (rdl__client_call_begins(rdl__joint_client(j, i)) < 0 && rdl__client_debt_begins(rdl__joint_client(j, i)) < 0))
+        return view; /* a client that is closing has its holds until its connections go */
     view = rdl__record_view(j->part[i].handle.name, seat->owner, j->part[i].handle.ops, now);
     rdl__client_call_ends(rdl__joint_client(j, i));
     if (view.n != seat->n || view.state == RDL_LOST)
@@ -318,7 +341,7 @@ struct rdl__view rdl__joint_record_view(struct rdl__joint_record *rec, int64_t n
     return view;
 }
 
-struct rdl__view rdl__joint_view(rdl_lock_t *lock, const rdl_owner_t *owner, int64_t now)
+struct rdl__view rdl__joint_view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now)
 {
     struct rdl__joint *j = rdl__joint_of(lock);
     struct rdl__view view = {.state = RDL_NOT_HELD};
@@ -361,11 +384,14 @@ static struct rdl__joint_record *record_of_field(const struct rdl__joint *j, uns
 {
     char text[RDL__FIELD_MAX + 1];
 
+    rdl__assert_locked(&j->mu);
     for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
         struct rdl__joint_record *rec = rdl__container(l, struct rdl__joint_record, link);
 
+        if (rec->seat[i].mine == 0 || rec->count == 0) /* thousands that wait */
+            continue;
         text[seat_field(text, rec, i)] = '\0';
-        if (rec->seat[i].mine > 0 && rec->count > 0 && strcmp(text, field) == 0)
+        if (strcmp(text, field) == 0)
             return rec;
     }
     return NULL;

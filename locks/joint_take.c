@@ -20,7 +20,7 @@ static int64_t take_lease_ms(const struct rdl__joint_op *call, const rdl_client_
     return call->op.lease_ms == RDL_LEASE_AUTO ? client->watchdog_lease_ms : call->op.lease_ms;
 }
 
-/* May the server have forgotten a holder whose lease still runs? (PROTOCOL.md, 8) */
+/* May the server have forgotten a holder whose lease still runs? (protocol.md, 8) */
 static bool young(const struct rdl__joint_op *call, unsigned i, int64_t now)
 {
     const struct rdl__joint *j = rdl__joint_op_of(call);
@@ -54,6 +54,8 @@ static void note_taken(struct rdl__joint_op *call, unsigned i, struct rdl__plan_
     ev->uncounted = young(call, i, ev->now) || second_vote(call, i);
     if (seat->mine++ == 0)
         seat->uncounted = ev->uncounted;
+    if (!call->ended)
+        rdl__joint_owing_begins(call, i);
     view = rdl__record_view(rdl__joint_op_of(call)->part[i].handle.name, seat->owner,
                             rdl__joint_op_of(call)->part[i].handle.ops, ev->now);
     seat->n = view.n;
@@ -96,8 +98,8 @@ static int obey(struct rdl__joint_op *call, unsigned i)
             rdl_op_cancel(call->question[i].op);
         break;
     case RDL__PART_RELEASE:
-        if (call->rec->seat[i].mine >= call->rec->want)
-            (void)rdl__joint_give_back(call->rec, i);
+        if (call->rec->seat[i].mine >= call->rec->want && rdl__joint_give_back(call->rec, i))
+            rdl__joint_owing_ends(call, i);
         break;
     case RDL__PART_NOTHING:
         break;
@@ -160,6 +162,8 @@ static void end_take(struct rdl__joint_op *call)
         rdl__joint_cancel_questions(call);
     }
     rdl__joint_settle(rec);
+    if (rc < 0 || !call->op.blocking) /* else its thread sees whether it is still held as it returns */
+        rdl__joint_owing_ends_all(call);
     rdl__joint_end(call, rc);
 }
 
@@ -177,6 +181,21 @@ void rdl__joint_feed(struct rdl__joint_op *call, const struct rdl__plan_event *e
         rdl__joint_nudge(call); /* its timer */
 }
 
+/* By what a handle keeps of its client: no call is under way there, so that it may be closed meanwhile, with its shards. */
+int64_t rdl__joint_patience_ms(const struct rdl__joint *j)
+{
+    int64_t most = 0;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        rdl_client_t *client = rdl__joint_client(j, i);
+        int64_t ns = rdl__call_patience(client, &client->home);
+
+        if (ns > most)
+            most = ns;
+    }
+    return most / RDL__MS;
+}
+
 static void begin_take(struct rdl__joint_op *call, int64_t now)
 {
     struct rdl__joint *j = rdl__joint_op_of(call);
@@ -189,6 +208,10 @@ static void begin_take(struct rdl__joint_op *call, int64_t now)
         rdl__joint_end(call, RDL_ELOST);
         return;
     }
+    if (rdl__joint_check_twins(j, &call->why) < 0) {
+        rdl__joint_end(call, RDL_EDEADLK);
+        return;
+    }
     if (!rdl__reserve_fill(&rec->reserve, &j->home->mem, rdl__joint_op_size(j), rec->count + 1)) {
         rdl__joint_end(call, RDL_ENOMEM);
         return;
@@ -199,6 +222,7 @@ static void begin_take(struct rdl__joint_op *call, int64_t now)
         .quorum = j->quorum,
         .once = call->op.wait_ms == 0,
         .renewed = call->op.lease_ms == RDL_LEASE_AUTO,
+        .patience_ms = call->op.wait_ms > 0 ? rdl__joint_patience_ms(j) : 0,
         .part_timeout_ms = j->options.part_timeout_ms < lease_ms ? j->options.part_timeout_ms : lease_ms,
         .most_hold_ms = lease_ms / 3,
         .retry = j->options.retry,

@@ -1,4 +1,4 @@
-/* latch.c - the count-down latch: a string, the count, gone when it is open (WIRE.md, Latch).
+/* latch.c - the count-down latch: a string, the count, gone when it is open (wire.md, Latch).
  *
  * To await is to ask for the count until it is 0; the messages wake all.
  */
@@ -52,6 +52,7 @@ static const struct rdl__verb try_set_verb = {
     .encode = rdl__guarded_encode,
     .decode = rdl__decode_number,
     .answered = rdl__guarded_answered,
+    .ended = rdl__guarded_ended,
     .texts = rdl__done_or_not,
 };
 
@@ -67,6 +68,7 @@ static rdl__step_t count_down_answered(rdl_op_t *op, int64_t now)
 
     if (step.rc < 0)
         return rdl__guarded_failed(op, step.rc);
+    op->settled_n = 0;
     counted(op, now);
     return step;
 }
@@ -81,6 +83,7 @@ static const struct rdl__verb count_down_verb = {
     .answered = count_down_answered,
     .put_undo = rdl__guarded_put_again,
     .undone = counted,
+    .ended = rdl__guarded_ended,
     .texts = rdl__goes_on,
 };
 

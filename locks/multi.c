@@ -29,7 +29,7 @@
 /* Ask for all that is not had, and again for a whole lease of what is. */
 static void begin_round(struct rdl__plan *p, int64_t now)
 {
-    int64_t left_ms = rdl__plan_left_ms(p, now);
+    int64_t left_ms = rdl__plan_round_ms(p, now);
 
     p->phase = RDL__PLAN_ROUND;
     p->wake_at = RDL__NEVER;

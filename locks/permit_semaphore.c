@@ -1,8 +1,15 @@
 /* permit_semaphore.c - permits with ids and leases: a string, how many are free, and a sorted set, each taken one by the moment
- * at which it expires (WIRE.md, Permit-expirable).
+ * at which it expires (wire.md, Permit-expirable).
  *
  * The ids of a take are made from its number, so that its repeats and its undo name the same: no guard is wanted. They are
  * unique as long as clients' random identities are.
+ *
+ * Where CLIENT KILL is refused that is not enough. A sending whose connection broke may come after its repeat was answered, and
+ * after the permits were given back, by whomever: it would take them again, for nobody. So the caller is told of ids only that
+ * were sent once. Each repeat names others, the next series of its number; if it turns out only then that the first cannot be
+ * killed, the repeat is followed by another. What takes goes behind the undo of the series before it, and these are undone for
+ * as long as something may come when the call has ended as well. The last EARLIER of them are: who waits for hours need not
+ * remember each connection that broke meanwhile.
  */
 #include "core/base/err.h"
 #include "core/service/scripts.h"
@@ -13,6 +20,8 @@
 #include <string.h>
 
 #define ID_BYTES 16
+#define SERIES_SHIFT 48 /* numbers are below */
+#define EARLIER 4U
 
 struct rdl_permit_semaphore {
     rdl_lock_t handle; /* and nothing else: record.c makes it */
@@ -52,7 +61,7 @@ static void id_text(const unsigned char id[ID_BYTES], rdl_permit_t *to)
 }
 
 /* The id of permit `n` of this client: the client's random bytes, stirred by n; the stirring never makes two n alike. */
-static void id_make(const rdl_client_t *client, int64_t n, unsigned char to[ID_BYTES])
+static void id_make(const rdl_client_t *client, uint64_t n, unsigned char to[ID_BYTES])
 {
     unsigned char seed[ID_BYTES];
     const char *at = client->uuid.text;
@@ -67,7 +76,7 @@ static void id_make(const rdl_client_t *client, int64_t n, unsigned char to[ID_B
         struct rdl__rand stir;
 
         memcpy(&half, seed + i, sizeof half);
-        stir.state = half + (uint64_t)n;
+        stir.state = half + n;
         half = rdl__rand_next(&stir);
         memcpy(to + i, &half, sizeof half);
     }
@@ -94,12 +103,12 @@ static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int scr
     rdl__put_channel(to, name);
 }
 
-/* A take, or what undoes it: all but the ids. */
-static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place)
+/* A take, or what undoes it or a release: all but the ids, of which there are so many. */
+static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place, size_t ids)
 {
     const struct rdl__name *name = rdl__op_name(op);
 
-    put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + (size_t)op->count);
+    put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + ids);
     if (name->settings.in_order)
         rdl__put_queue(to, name);
     if (op->lease_ms == RDL_LEASE_NEVER)
@@ -110,14 +119,49 @@ static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, in
     rdl__put_turn(op, to, place);
 }
 
-static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place)
+/* The i-th id of a series. */
+static void take_id(const rdl_op_t *op, unsigned series, int64_t i, unsigned char to[ID_BYTES])
+{
+    id_make(rdl__op_client(op), (uint64_t)(op->n + i) + ((uint64_t)series << SERIES_SHIFT), to);
+}
+
+static void put_series(const rdl_op_t *op, struct rdl__buf *to, unsigned series)
 {
     unsigned char id[ID_BYTES];
 
-    put_take_head(op, to, eval, script, place);
     for (int64_t i = 0; i < op->count; i++) {
-        id_make(rdl__op_client(op), op->n + i, id);
+        take_id(op, series, i, id);
         rdl__cmd_arg(to, id, sizeof id);
+    }
+}
+
+/* How many series before the present one are undone. */
+static unsigned earlier(const rdl_op_t *op)
+{
+    return op->series < EARLIER ? op->series : EARLIER;
+}
+
+/* How many of them a command may name. */
+static unsigned most_series(const rdl_op_t *op)
+{
+    return (unsigned)(RDL_PERMIT_IDS_MAX / op->count);
+}
+
+static unsigned undos_of(const rdl_op_t *op, unsigned series)
+{
+    return (series + most_series(op) - 1) / most_series(op);
+}
+
+/* Undo `count` series before `end`, in so many commands. */
+static void put_undos(const rdl_op_t *op, struct rdl__buf *to, bool eval, enum rdl__turn place, unsigned end, unsigned count)
+{
+    while (count > 0) {
+        unsigned some = count < most_series(op) ? count : most_series(op);
+
+        put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)op->count);
+        for (unsigned i = 0; i < some; i++)
+            put_series(op, to, end - count + i);
+        count -= some;
     }
 }
 
@@ -125,28 +169,62 @@ static void put_take(const rdl_op_t *op, struct rdl__buf *to, bool eval, int scr
 
 static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
 {
-    rdl_client_t *client = rdl__op_client(op);
-
     (void)now;
-    op->n = rdl__client_number(client);
-    for (int64_t i = 1; i < op->count; i++)
-        (void)rdl__client_number(client);
+    op->n = rdl__client_numbers(rdl__op_client(op), op->count);
     return rdl__acquire_begin(op);
+}
+
+/* May a sending of this series come beside, or after, the one that is answered? */
+static bool comes_twice(const rdl_op_t *op)
+{
+    return op->in_doubt && rdl__op_unkilled(op);
 }
 
 static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take(op, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT);
+    op->in_doubt |= op->unanswered && op->req.resent;
+    if (comes_twice(op)) {
+        op->series++;
+        op->in_doubt = false;
+    }
+    op->unanswered = true;
+    if (!op->req.asking) { /* which is said of one command */
+        put_undos(op, to, true, RDL__TURN_LET_BE, op->series, earlier(op));
+        op->req.owed += (unsigned char)undos_of(op, earlier(op));
+    }
+    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)op->count);
+    put_series(op, to, op->series);
+}
+
+/* What the caller is told of is not undone. */
+static unsigned undo_end(const rdl_op_t *op)
+{
+    return op->series + (op->told ? 0U : 1U);
+}
+
+static unsigned undo_count(const rdl_op_t *op)
+{
+    unsigned count = earlier(op) + (op->told ? 0U : 1U);
+
+    return op->req.asking && count > most_series(op) ? most_series(op) : count; /* ASKING is said of one command */
 }
 
 static void take_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LEFT);
+    put_undos(op, to, eval, RDL__TURN_LEFT, undo_end(op), undo_count(op));
 }
 
+static unsigned take_undo_more(const rdl_op_t *op)
+{
+    return undos_of(op, undo_count(op)) - 1;
+}
+
+/* One command, of the last series if it cannot name all. */
 static void take_put_past(const rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE);
+    unsigned count = undo_count(op);
+
+    put_undos(op, to, eval, RDL__TURN_LET_BE, undo_end(op), count < most_series(op) ? count : most_series(op));
 }
 
 static void take_undone(const rdl_op_t *op, int64_t now)
@@ -154,7 +232,7 @@ static void take_undone(const rdl_op_t *op, int64_t now)
     rdl__guarded_note(op, RDL__SCRIPT_PERMIT_UNDO, take_put_past, false, now);
 }
 
-/* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. */
+/* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. Answers of undos before it do not stay. */
 static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
 {
     const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
@@ -168,19 +246,41 @@ static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
         op->hint_ms = -1;
 }
 
+/* When what is granted by the request that was answered is over. */
+static int64_t grant_ends(const rdl_op_t *op)
+{
+    return op->lease_ms == RDL_LEASE_NEVER
+               ? RDL__NEVER
+               : rdl__watchdog_validity(rdl__op_client(op)->watchdog, op->req.sent_at, op->lease_ms);
+}
+
+static bool take_lost(const rdl_op_t *op, int64_t now)
+{
+    return now >= op->told_until;
+}
+
 static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
 {
-    rdl_client_t *client = rdl__op_client(op);
-    bool valid =
-        op->lease_ms == RDL_LEASE_NEVER || now < rdl__watchdog_validity(client->watchdog, op->req.sent_at, op->lease_ms);
+    int64_t until = grant_ends(op);
+    bool valid = now < until;
     unsigned char id[ID_BYTES];
+    rdl__step_t step;
 
-    if (rdl__answer_failed(op) == RDL_OK && op->answer >= 0 && valid)
-        for (int64_t i = 0; i < op->count; i++) {
-            id_make(client, op->n + i, id);
-            id_text(id, &op->permits[i]);
-        }
-    return rdl__permits_answered(op, valid, op->hint_ms);
+    if (op->req.rc == RDL_OK)
+        op->unanswered = false;
+    op->told = rdl__answer_failed(op) == RDL_OK && op->answer >= 0 && valid;
+    if (op->told && comes_twice(op)) {
+        op->told = false;
+        return rdl__send_it();
+    }
+    for (int64_t i = 0; op->told && i < op->count; i++) {
+        take_id(op, op->series, i, id);
+        id_text(id, &op->permits[i]);
+    }
+    op->told_until = until;
+    step = rdl__permits_answered(op, valid, op->hint_ms);
+    step.undo |= op->told && op->series > 0;
+    return step;
 }
 
 static const struct rdl__verb take_verb = {
@@ -192,7 +292,9 @@ static const struct rdl__verb take_verb = {
     .decode = take_decode,
     .answered = take_answered,
     .put_undo = take_put_undo,
+    .undo_more = take_undo_more,
     .undone = take_undone,
+    .lost = take_lost,
 };
 
 /* ---- giving back --------------------------------------------------------------------------------------------------------- */
@@ -214,7 +316,7 @@ static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
  * a permit had expired, and to give back the others. */
 static void release_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
-    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE);
+    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)op->count);
     put_ids(op, to);
 }
 
@@ -373,6 +475,7 @@ static const struct rdl__verb set_verb = {
     .encode = set_encode,
     .decode = rdl__decode_number,
     .answered = rdl__guarded_answered,
+    .ended = rdl__guarded_ended,
     .texts = rdl__done_or_not,
 };
 

@@ -4,6 +4,9 @@
 #include "locks/args.h"
 #include "scripts/scripts.h"
 
+#define DEFAULT_LIFE_MS 15000
+#define HOUR_BITS 0x3fffff /* as wide as struct rdl__settings has it */
+
 /* ---- the public face ----------------------------------------------------------------------------------------------------- */
 
 int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name,
@@ -11,6 +14,7 @@ int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, c
 {
     rdl_semaphore_options_t o = options != NULL ? *options : (rdl_semaphore_options_t)RDL_SEMAPHORE_OPTIONS_INIT;
     struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE, .in_order = o.fair};
+    int64_t life_ms = o.waiter_life_ms == 0 ? DEFAULT_LIFE_MS : o.waiter_life_ms;
     int rc;
 
     if (client == NULL || name == NULL)
@@ -19,6 +23,12 @@ int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, c
         return rdl__err_set(err, RDL_EINVAL,
                             "semaphore options have version %u: initialise them with RDL_SEMAPHORE_OPTIONS_INIT",
                             (unsigned)o.version);
+    if (!o.fair && o.waiter_life_ms != 0)
+        return rdl__err_set(err, RDL_EINVAL, "semaphore option waiter_life_ms is for fair semaphores");
+    if (life_ms < 100 || life_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "semaphore option waiter_life_ms is %lld: it must be 100 to 3600000",
+                            (long long)life_ms);
+    settings.life_ms = o.fair ? (uint32_t)life_ms & HOUR_BITS : 0;
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_name("semaphore", name, &o.name_len, err)) < 0)
         return rc;
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_handle, err);
@@ -59,7 +69,9 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
 
 rdl__step_t rdl__permits_answered(rdl_op_t *op, bool valid, int64_t hint_ms)
 {
-    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = rdl__answer_failed(op), .unsure = op->req.resent};
+    struct rdl__take_event ev = {
+        .kind = RDL__EV_FAILED, .code = rdl__answer_failed(op), .unsure = op->req.resent || rdl__op_refused_in_doubt(op)};
+    int64_t life_ms = rdl__op_name(op)->settings.life_ms;
 
     if (ev.code == RDL_OK && op->answer >= 0) {
         rdl__waiter_told(&op->waiter, op->answer);
@@ -70,6 +82,8 @@ rdl__step_t rdl__permits_answered(rdl_op_t *op, bool valid, int64_t hint_ms)
         rdl__waiter_told(&op->waiter, -1 - op->answer);
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = hint_ms;
+        if (life_ms > 0 && (hint_ms < 0 || hint_ms > life_ms / 3)) /* its place wants a sign of life by then */
+            ev.ttl_ms = life_ms / 3;
     }
     return rdl__take_on(&op->take, &ev, &op->rand);
 }
@@ -84,6 +98,7 @@ const struct rdl__verb rdl__verb_add_permits = {
     .answered = rdl__guarded_answered,
     .put_undo = rdl__guarded_put_again,
     .undone = rdl__guarded_settled,
+    .ended = rdl__guarded_ended,
     .texts = rdl__goes_on,
 };
 
@@ -93,5 +108,6 @@ const struct rdl__verb rdl__verb_try_set_permits = {
     .encode = rdl__guarded_encode,
     .decode = rdl__decode_number,
     .answered = rdl__guarded_answered,
+    .ended = rdl__guarded_ended,
     .texts = rdl__done_or_not,
 };

@@ -91,6 +91,13 @@ int64_t rdl__plan_left_ms(const struct rdl__plan *p, int64_t now)
     return p->deadline == 0 ? 0 : rdl__ms_until(p->deadline, now);
 }
 
+int64_t rdl__plan_round_ms(const struct rdl__plan *p, int64_t now)
+{
+    int64_t left_ms = rdl__plan_left_ms(p, now);
+
+    return p->rounds == 0 && p->deadline != 0 && left_ms < p->patience_ms ? p->patience_ms : left_ms;
+}
+
 bool rdl__plan_late(const struct rdl__plan *p, int64_t now)
 {
     return p->deadline != 0 && now >= p->deadline;

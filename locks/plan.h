@@ -54,6 +54,7 @@ struct rdl__plan {
     bool once;               /* do not wait for anybody's release */
     bool renewed;            /* the lease is RDL_LEASE_AUTO */
     int64_t deadline;        /* RDL__NEVER: none. once: of the one round's answers; 0: as long as any answer takes */
+    int64_t patience_ms;     /* how long the first round's answers are waited for at least, if part_timeout_ms is not less */
     int64_t part_timeout_ms; /* red.c: how long one server is waited for */
     int64_t most_hold_ms;    /* multi.c: how long some may be held while waiting for another */
     rdl_retry_t retry;
@@ -109,8 +110,10 @@ bool rdl__plan_note(struct rdl__plan *p, const struct rdl__plan_event *ev);
 /* The end. Unless rc is RDL_OK everything is let go. */
 void rdl__plan_finish(struct rdl__plan *p, int rc, unsigned culprit);
 
-/* Time left until the deadline in whole milliseconds, as wait_ms has it. */
+/* Time left until the deadline in whole milliseconds, as wait_ms has it; and how long the answers of a round that begins may
+ * take. */
 int64_t rdl__plan_left_ms(const struct rdl__plan *p, int64_t now);
+int64_t rdl__plan_round_ms(const struct rdl__plan *p, int64_t now);
 bool rdl__plan_late(const struct rdl__plan *p, int64_t now);
 
 /* A pause that grows with the conflicts, as the retry policy has it; at least 1 ms. */

@@ -1,8 +1,6 @@
 /* question.c - what the server, or the owner's own hold, says of the lock. */
 #include "locks/verb.h"
 
-#include <string.h>
-
 static void encode_question(rdl_op_t *op, struct rdl__buf *to, const char *command)
 {
     rdl__cmd_begin(to, 2);
@@ -10,26 +8,25 @@ static void encode_question(rdl_op_t *op, struct rdl__buf *to, const char *comma
     rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
 }
 
-/* Of a lock with two ends it matters which one is held. */
+/* Of a lock with two ends it matters who holds it: its owner may have both, whatever the mode says. */
 static void is_locked_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    if (op->ops->mode == NULL) {
+    if (op->ops->partner == NULL)
         encode_question(op, to, "EXISTS");
-        return;
-    }
-    rdl__cmd_begin(to, 3);
-    rdl__cmd_str(to, "HGET");
-    rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
-    rdl__cmd_str(to, "mode");
+    else
+        op->ops->encode_holder(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
 }
 
 static void is_locked_decode(rdl_op_t *op, const struct rdl__reply *reply)
 {
-    if (op->ops->mode == NULL)
+    const char *field;
+    size_t len;
+
+    if (op->ops->partner == NULL)
         rdl__decode_number(op, reply);
     else
-        op->answer = reply->type == RDL__REPLY_STRING && strcmp(reply->str, op->ops->mode) == 0;
+        op->answer = op->ops->decode_holder(reply, &field, &len);
 }
 
 static void remaining_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)

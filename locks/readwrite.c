@@ -1,4 +1,4 @@
-/* readwrite.c - the read-write lock: many readers or one writer (WIRE.md, Read and Write).
+/* readwrite.c - the read-write lock: many readers or one writer (wire.md, Read and Write).
  *
  * One hash for both: `mode`, and a field of its own for each hold: `U:n` with the read holds of an owner, `U:n:write` with its
  * write holds. Beside it one key with a time to live for each read hold, so that a reader that dies costs no more than its own
@@ -69,7 +69,6 @@ const struct rdl__lock_ops rdl__read_ops = {
     .reentrant = true,
     .shares = true,
     .partner = &rdl__write_ops,
-    .mode = "read",
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
     .marks = MARKS,
@@ -86,7 +85,6 @@ const struct rdl__lock_ops rdl__write_ops = {
     .name = "write",
     .reentrant = true,
     .partner = &rdl__read_ops,
-    .mode = "write",
     .ending = WRITE,
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,

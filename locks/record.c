@@ -2,9 +2,12 @@
 
 #include "core/base/err.h"
 #include "core/wire/names.h"
+#include "locks/guarded.h"
 #include "locks/joint.h"
 
 #include <string.h>
+
+enum { FEW = 16 }; /* records of a name that are looked through without a thought */
 
 /* ---- names and handles --------------------------------------------------------------------------------------------------- */
 
@@ -26,6 +29,7 @@ void rdl__name_unref(struct rdl__name *name)
 
     if (atomic_fetch_sub_explicit(&name->refs, 1, memory_order_acq_rel) != 1)
         return;
+    rdl__guards_sweep(name);
     rdl__free(&client->mem, name->spare, sizeof *name->spare);
     rdl__free(&client->mem, name->settled, sizeof *name->settled);
     rdl__mutex_done(&name->mu);
@@ -90,6 +94,7 @@ static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *o
     struct rdl__table_node *node = rdl__table_find(&client->names, bytes, len);
     int rc;
 
+    rdl__assert_locked(&client->names_mu);
     if (node != NULL) {
         struct rdl__name *name = rdl__container(node, struct rdl__name, node);
 
@@ -250,31 +255,73 @@ void rdl__handle_drop(rdl_lock_t *lock)
 
 static void notice_init(struct rdl__notice *notice, struct rdl__record *rec);
 
-static struct rdl__record *find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
-                                bool orphaned)
-{
-    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
-        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+static void orphan(struct rdl__tie *tie);
 
-        if (rec->owner == owner && rec->ops == ops && rec->orphaned == orphaned && (!orphaned || rec->active != NULL))
-            return rec;
-    }
-    return NULL;
+static bool is_of(const struct rdl__record *rec, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    return rec->owner == owner && rec->ops == ops && !rec->orphaned;
 }
 
-struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+/* Look at the rest of the name's records from `l` on and at all of the owner's by turns, until one of the lists ends:
+ * thousands may wait for one lock, and one may hold thousands. What an owner has that is gone is perhaps on the first list
+ * only. */
+static __attribute__((noinline)) struct rdl__record *find_by_turns(const struct rdl__name *name, struct rdl__link *l,
+                                                                   rdl_owner_t *owner, const struct rdl__lock_ops *ops)
 {
-    return find(name, owner, ops, false);
+    struct rdl__record *found = NULL;
+    struct rdl__link *t;
+
+    rdl__mutex_lock(&owner->mu);
+    t = owner->ties.next;
+    while (found == NULL && l != &name->records && (t != &owner->ties || owner->gone)) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (is_of(rec, owner, ops))
+            found = rec;
+        l = l->next;
+        if (t == &owner->ties)
+            continue;
+        if (rdl__container(t, struct rdl__tie, link)->orphan == orphan) { /* or a composite's */
+            rec = rdl__container(t, struct rdl__record, tie.link);
+            if (rec->name == name && is_of(rec, owner, ops))
+                found = rec;
+        }
+        t = t->next;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    return found;
+}
+
+struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    struct rdl__link *l = name->records.next;
+
+    rdl__assert_locked(&name->mu);
+    for (int i = 0; i < FEW; i++, l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (l == &name->records)
+            return NULL;
+        if (is_of(rec, owner, ops))
+            return rec;
+    }
+    return find_by_turns(name, l, owner, ops);
 }
 
 struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
                                             const struct rdl__lock_ops *ops)
 {
-    return find(name, owner, ops, true);
+    rdl__assert_locked(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->owner == owner && rec->ops == ops && rec->orphaned && rec->active != NULL)
+            return rec;
+    }
+    return NULL;
 }
 
-struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
-                                  int64_t now)
+struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops, int64_t now)
 {
     struct rdl__view view = {.state = RDL_NOT_HELD};
     const struct rdl__record *rec;
@@ -326,6 +373,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
 {
     struct rdl__record *rec = name->spare;
 
+    rdl__assert_locked(&name->mu);
     name->spare = NULL;
     if (rec == NULL && (rec = rdl__alloc(&name->client->mem, sizeof *rec)) == NULL)
         return NULL;
@@ -387,6 +435,7 @@ static bool unlist(struct rdl__record *rec)
 {
     bool untied = rec->tied && rdl__owner_untie(rec->owner, &rec->tie);
 
+    rdl__assert_locked(&rec->name->mu);
     rec->tied = false;
     rdl__list_remove(&rec->link);
     return untied;
@@ -400,6 +449,7 @@ void rdl__record_retire(struct rdl__record *rec)
     struct rdl__record *leaving = NULL;
     bool untied = false;
 
+    rdl__assert_locked(&rec->name->mu);
     if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
         leaving = rec;
         if (name->idle == rec)
@@ -418,13 +468,11 @@ void rdl__record_retire(struct rdl__record *rec)
     rdl__record_unref(leaving);
 }
 
-void rdl__record_unref(struct rdl__record *rec)
+void rdl__record_unused(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
     rdl_owner_t *owner = rec->owner;
 
-    if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) != 1)
-        return;
     rdl__mutex_lock(&name->mu);
     if (name->spare == NULL) {
         name->spare = rec;
@@ -522,6 +570,7 @@ static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
 {
     struct rdl__notice *notice = rec->latest;
 
+    rdl__assert_locked(&rec->name->mu);
     if (notice != NULL && notice->n == n)
         return notice;
     if (rec->notice.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)

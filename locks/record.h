@@ -1,4 +1,4 @@
-/* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (PROTOCOL.md, 1).
+/* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (protocol.md, 1).
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one (client,
  * owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one verb is in flight
@@ -59,6 +59,7 @@ struct rdl__name {
     _Atomic unsigned refs;
     _Atomic uint32_t waiting; /* calls of this process that wait for the lock to have it alone; and RDL__PLACED */
     uint32_t next_serial;     /* of handles; under mu */
+    _Atomic uint64_t undos;   /* of calls that have ended, and not answered yet: how many go which way (call.c); 0: none */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
@@ -88,10 +89,12 @@ static inline bool rdl__name_waited_for(const struct rdl__name *name)
 
 static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
 {
+    if (name->settings.replicas == 0)
+        return (struct rdl__acks){.replicas = 0};
     return (struct rdl__acks){.replicas = name->settings.replicas,
                               .timeout_ms = name->settings.replicas_timeout_ms,
                               .if_able = name->settings.replicas_if_able,
-                              .lane = name->settings.replicas > 0 ? rdl__shard_acked_lane(rdl__name_shard(name)) : NULL};
+                              .lane = rdl__shard_acked_lane(rdl__name_shard(name))};
 }
 
 /* Do those who wait to have it alone leave marks? */
@@ -170,12 +173,10 @@ struct rdl__view {
 };
 
 /* The client is not closed yet (rdl__client_call_begins).  @locks none */
-struct rdl__view rdl__record_view(struct rdl__name *name, const rdl_owner_t *owner, const struct rdl__lock_ops *ops,
-                                  int64_t now);
+struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops, int64_t now);
 
-/* The owner's record of that end, or NULL.  @locks the name's */
-struct rdl__record *rdl__record_find(const struct rdl__name *name, const rdl_owner_t *owner,
-                                     const struct rdl__lock_ops *ops);
+/* The owner's record of that end, or NULL.  @locks the name's; takes the owner's */
+struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
 
 /* The record of an owner that is gone, while a verb is in flight on it; or NULL.  @locks the name's */
 struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
@@ -188,7 +189,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
 size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n);
 
 /* How long after its last confirmation a hold with that lease may be believed in: a peer's watchdog may have shortened it at
- * the server since (PROTOCOL.md, 6). */
+ * the server since (protocol.md, 6). */
 int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms);
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
@@ -200,7 +201,12 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
 /* If nothing is held or under way: idle, or off the list.  @locks the name's, which is released: last thing */
 void rdl__record_retire(struct rdl__record *rec);
-void rdl__record_unref(struct rdl__record *rec);
+void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
+static inline void rdl__record_unref(struct rdl__record *rec)
+{
+    if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)
+        rdl__record_unused(rec);
+}
 
 /* The owner is gone, and no verb is in flight: its hold is lost, and the record goes.  @locks none */
 void rdl__record_abandon(struct rdl__record *rec);

@@ -20,7 +20,7 @@
  * such rounds were lost, at a random moment within the time of two rounds, four, at most sixteen. Not all is heard: leases end
  * by themselves, and messages are lost. For that there is the pause.
  *
- * The hold is valid until the quorum-th longest of its parts' deadlines (PROTOCOL.md, 8): each of those is lease - elapsed -
+ * The hold is valid until the quorum-th longest of its parts' deadlines (protocol.md, 8): each of those is lease - elapsed -
  * drift, by its own client. A part from a server that is young is held and released like any other, but does not count: that
  * server may have forgotten a holder whose lease still runs. Nor does a second part from one server.
  */
@@ -32,7 +32,7 @@ static void round_lost(struct rdl__plan *p, int64_t now);
 
 static void begin_round(struct rdl__plan *p, int64_t now)
 {
-    int64_t left_ms = rdl__plan_left_ms(p, now);
+    int64_t left_ms = rdl__plan_round_ms(p, now);
     int64_t bound_ms = left_ms != 0 && left_ms < p->part_timeout_ms ? left_ms : p->part_timeout_ms;
 
     p->phase = RDL__PLAN_ROUND;

@@ -1,4 +1,4 @@
-/* reentrant.c - the general-purpose lock: a hash of one field (WIRE.md, Reentrant). */
+/* reentrant.c - the general-purpose lock: a hash of one field (wire.md, Reentrant). */
 #include "locks/hash.h"
 
 const struct rdl__lock_ops rdl__reentrant_ops = {

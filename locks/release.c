@@ -30,7 +30,10 @@ static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = op->req.rc, .undo = op->req.rc != RDL_ECLOSED};
+    bool late =
+        op->count == 0 && op->rec->may_come && op->rec->ends_by > now; /* it may yet be taken, whoever has ended it */
 
+    op->may_come |= op->rec->may_come; /* the take of what is released */
     if (op->req.rc != RDL_OK)
         return again;
     if (op->refused_words) {
@@ -44,14 +47,17 @@ static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
             rdl__metric(&rdl__op_client(op)->sinks, RDL_M_LOST, 1);
             rdl__record_tell(op->rec, &(struct rdl__hold_id){op->n, op->rec->token}, RDL_LOST, RDL_LOSS_GONE);
         }
-        return rdl__finish_with(RDL_ELOST);
+        again.rc = RDL_ELOST;
+        again.undo = late;
+        return again;
     }
     if (op->count == 0) {
+        rdl__op_freed(op);
         rdl__note_release(op, now);
         rdl__metric(&rdl__op_client(op)->sinks, RDL_M_RELEASED, 1);
     }
     again.rc = RDL_OK;
-    again.undo = op->count == 0 && op->rec->may_come && op->rec->ends_by > now;
+    again.undo = late;
     return again;
 }
 

@@ -1,4 +1,4 @@
-/* semaphore.c - permits that are numbers: a string, how many are free (WIRE.md, Semaphore). */
+/* semaphore.c - permits that are numbers: a string, how many are free (wire.md, Semaphore). */
 #include "core/base/err.h"
 #include "locks/permits.h"
 #include "scripts/scripts.h"
@@ -25,6 +25,8 @@ static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
 
 static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
 {
+    if (rdl__answer_failed(op) == RDL_OK)
+        op->settled_n = 0;
     if (rdl__answer_failed(op) == RDL_OK && op->answer >= 0)
         rdl__guarded_settled(op, now);
     return rdl__permits_answered(op, true, -1);
@@ -40,6 +42,7 @@ static const struct rdl__verb take_verb = {
     .answered = take_answered,
     .put_undo = rdl__guarded_put_undo,
     .undone = rdl__guarded_settled,
+    .ended = rdl__guarded_ended,
 };
 
 static const struct rdl__verb drain_verb = {
@@ -52,6 +55,7 @@ static const struct rdl__verb drain_verb = {
     .answered = rdl__guarded_answered,
     .put_undo = rdl__guarded_put_undo,
     .undone = rdl__guarded_settled,
+    .ended = rdl__guarded_ended,
 };
 
 /* ---- the public face ----------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* spin.c - the lock that is held for moments and waited for by asking again: Redisson's RSpinLock (WIRE.md).
+/* spin.c - the lock that is held for moments and waited for by asking again: Redisson's RSpinLock (wire.md).
  *
  * The reentrant lock's hash, without a subscription: those who wait look again after an exponential, jittered pause. The
  * defaults are Redisson's, 1 to 128 ms. Its unlock still publishes, so that ordinary waiters on the name are woken at once.

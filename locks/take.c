@@ -78,8 +78,6 @@ static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take
 
     if (ev->code != RDL_OK)
         return finish(t, ev->code, undo);
-    if (t->state == RDL__TAKE_WAITING)
-        return finish(t, RDL_ETIMEDOUT, undo);
     if (ev->unsure)
         return finish(t, RDL_EUNKNOWN, undo);
     return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, undo);

@@ -37,7 +37,7 @@ enum rdl__take_event_kind {
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
     RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: the server keeps a place in a queue for us */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
-    RDL__EV_FAILED,  /* code: the server's or our own error; unsure: an earlier sending of this try may have run */
+    RDL__EV_FAILED,  /* code: the server's or our own error; unsure: this try, or an earlier sending of it, may have run */
     RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
     RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsure: a try was under way that may have run;
                         connected: there is a connection to send on */

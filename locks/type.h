@@ -20,6 +20,8 @@
 #define RDL__HELD (-11)
 #define RDL__GONE (-12)
 #define RDL__NO_HOLD (-14)
+/* And to a release or a force: done, but the server has refused the message to who waits. */
+#define RDL__UNTOLD 2
 /* A counted token t is answered as RDL__COUNTED - t: below all of these. One of the server's time is answered as it is: no
  * lease is that long. */
 #define RDL__COUNTED (-1000)
@@ -46,7 +48,6 @@ struct rdl__lock_ops {
     bool reentrant;    /* false: a second take by the owner is RDL_EDEADLK */
     bool shares;       /* many hold it at a time; so a try is always worth it, and who is let in lets others in */
     const struct rdl__lock_ops *partner; /* the other end of the same lock, which has records of its own; NULL: none */
-    const char *mode;                    /* with a partner: the hash's `mode` when this end is held */
     const char *ending;                  /* of its fields: U:n and this. NULL: nothing */
     bool polls;                          /* waiters look again by the retry policy alone, and subscribe to nothing */
     const char *channel;                 /* prefix of the channel's name: prefix(channel, N), */

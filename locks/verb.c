@@ -1,6 +1,7 @@
 /* verb.c - what verbs have in common: pieces of commands, and plain answers. */
 #include "locks/verb.h"
 
+#include "core/base/err.h"
 #include "core/service/scripts.h"
 #include "core/wire/names.h"
 
@@ -32,20 +33,35 @@ void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
         rdl__op_keep_words(op, odd, sizeof odd - 1, true);
 }
 
-enum rdl__asking rdl__op_asks(const rdl_op_t *op)
+enum rdl__asking rdl__op_asks_replicas(const rdl_op_t *op)
 {
-    const struct rdl__settings *s = &rdl__op_name(op)->settings;
-
-    if (s->replicas == 0 || !op->verb->acked)
-        return RDL__ASKS_NOBODY;
     if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__op_name(op))))
         return RDL__ASKS_REPLICAS;
-    return s->replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+    return rdl__op_name(op)->settings.replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
 }
 
 bool rdl__op_acked(const rdl_op_t *op)
 {
     return op->req.ops->more == 0 || op->acks >= (int32_t)rdl__op_name(op)->settings.replicas;
+}
+
+bool rdl__op_refused_in_doubt(const rdl_op_t *op)
+{
+    struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = op->words, .len = op->words_len};
+
+    return op->req.rc == RDL_OK && op->refused_words && (op->words_len == 0 || !rdl__reply_wrote_nothing(&refusal));
+}
+
+void rdl__op_freed(const rdl_op_t *op)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    char text[128];
+
+    if (op->answer != RDL__UNTOLD || name->client->sinks.log == NULL)
+        return;
+    (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
+    rdl__log(&name->client->sinks, RDL_LOG_WARN, "lock %s at %s: freed, but the server has refused the message to who waits",
+             text, rdl__client_label(name->client));
 }
 
 int rdl__answer_failed(const rdl_op_t *op)
@@ -230,12 +246,13 @@ static const struct rdl__deed_ops past_release = {.encode = encode_past, .keep =
 void rdl__note_release(const rdl_op_t *op, int64_t now)
 {
     struct rdl__past *past = op->shard->past;
+    int64_t lease_ms = rdl__op_lease_ms(op);
     struct rdl__deed deed;
 
     if (past == NULL)
         return;
     deed = hold_of(op);
     deed.ops = &past_release;
-    deed.until = rdl__after_ms(now, rdl__op_lease_ms(op));
+    deed.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
     rdl__past_note(past, &deed, now);
 }

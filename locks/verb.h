@@ -12,6 +12,10 @@
 /* Acquire's steps serve every verb: send, (wait,) finish. */
 typedef struct rdl__take_step rdl__step_t;
 
+/* What is repeated for want of certainty ends after the lease that it is about, or after so long: longer than any packet is
+ * on its way, or a replica behind. */
+#define RDL__REPEATS_MOST_MS INT64_C(3600000)
+
 /* The server would not say how many, `words` may tell why; or that is known, and it was not asked. */
 #define RDL__ACKS_REFUSED (-1)
 #define RDL__ACKS_NOT_ASKED (-2)
@@ -33,10 +37,14 @@ struct rdl__verb {
     void (*put_undo)(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* wanted where there is an heir, or step.undo */
     void (*undone)(const rdl_op_t *op,
                    int64_t now); /* the undo was answered, and nothing of the call may come any more; may be NULL */
+    void (*ended)(const rdl_op_t *op, int rc);          /* and its undo may be about to begin; may be NULL */
+    unsigned (*undo_more)(const rdl_op_t *op);          /* commands that put_undo writes behind the first; NULL: none */
     bool (*undo_short)(const struct rdl__reply *reply); /* is something left to be done after an undo? NULL: never */
-    const char *(*texts)(int code);                     /* what a code means here; NULL, or answering NULL: the usual */
-    int script;                                         /* of those whose encode takes it from here */
-    bool copies_permits; /* the order's list of permits is the caller's only until the call has begun */
+    bool (*lost)(const rdl_op_t *op,
+                 int64_t now);      /* what was granted is over by now, as its caller is told of it. NULL: never */
+    const char *(*texts)(int code); /* what a code means here; NULL, or answering NULL: the usual */
+    int script;                     /* of those whose encode takes it from here */
+    bool copies_permits;            /* the order's list of permits is the caller's only until the call has begun */
 
     /* A call that is not driven by call.c (joint_call.c): its last reference is given back. All the rest is NULL. */
     void (*gone)(rdl_op_t *op);
@@ -49,6 +57,10 @@ enum rdl__handed {
     RDL__HANDED_SENT,  /* as a request of the loop's on the lane of callers */
     RDL__HANDED_ENDED, /* op->result says how */
 };
+
+/* On which connection a request goes: the loop's; a lane of callers; that of what replicas confirm. None: it is an undo that was
+ * answered, and goes on by the loop's without anybody behind it. */
+enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED };
 
 /* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
 struct rdl_op {
@@ -78,7 +90,7 @@ struct rdl_op {
     struct rdl__rand rand;
     int64_t n;
     int64_t partner_n;  /* of the owner's hold of the other end; 0: it has none */
-    int64_t settled_n;  /* of an earlier call whose guard may go (guarded.c); 0: none */
+    int64_t settled_n;  /* of an earlier call whose guard this one takes away (guarded.c); 0: none, or it has */
     int32_t count;      /* wanted, or to be left; of permits */
     int32_t undo_count; /* to be left by the undo */
     rdl_permit_t *permits;
@@ -88,6 +100,12 @@ struct rdl_op {
     char *words; /* the server's error, or a field that it named */
     uint32_t words_size, words_len;
     uint32_t sendings; /* of takes of this n, if the type has a queue */
+    uint16_t series;   /* of takes of permits: which ids of this n they name (permit_semaphore.c) */
+    bool unanswered;   /* a sending of this series has not been answered, */
+    bool in_doubt;     /* and another one followed: it may come yet, unless it was killed */
+    bool told;         /* the series is the caller's, */
+
+    int64_t told_until; /* for so long: kept here, because `req` may be the undo's as soon as it is told */
 
     /* driving */
     int64_t deadline;           /* of the whole call */
@@ -99,11 +117,15 @@ struct rdl_op {
     unsigned char undo_detour; /* of the undo's last request */
     bool sent_before;          /* an earlier sending of the request may have run, at the server that it went to then, */
     bool may_come;             /* and may yet come, because that one refuses CLIENT KILL */
+    bool resent_once;          /* an earlier request of the call was sent anew after its connection had broken */
+    unsigned char way;         /* enum rdl__way: of the request, or of the undo; once that is sent, done_undo's */
+    unsigned char lane;        /* RDL__WAY_CALLERS: which of them; the owner's, unless there are undos on another */
     unsigned detours;          /* in a row */
     int64_t detours_until;     /* no longer than that */
     struct rdl__shard *ask;    /* RDL__DETOUR_ASK: there, this once */
     struct rdl__parker done;   /* a blocked caller, while the loop drives */
     bool undoing;              /* an undo is under way, or about to be */
+    bool all_answered;         /* when the undo began, nothing that the call had sent could come any more */
     unsigned char handed;      /* enum rdl__handed: what the loop finds when `task` runs */
 
     /* loop thread only */
@@ -127,7 +149,8 @@ struct rdl_op {
     struct rdl__timer timer;       /* loop thread only; of the call, then of its undo */
     struct rdl__underway underway; /* under the owner's mu */
     struct rdl__link pending;      /* on the record's queue, under the name's mu */
-    struct rdl__task task;         /* likewise */
+    struct rdl__debt debt;         /* loop thread only; the undo, until `timer` repeats it */
+    struct rdl__task task;         /* posted by any thread, run by the loop: of the call, then of its undo */
     struct rdl__task cancel_task;
 };
 
@@ -158,10 +181,16 @@ static inline rdl__step_t rdl__send_it(void)
 
 /* ---- verb.c: what verbs have in common ----------------------------------------------------------------------------------- */
 
-/* May an earlier sending of the request still come, after its answer? Where CLIENT KILL is refused (PROTOCOL.md, 3). */
+/* May what the call has sent on a connection that broke still come? Where CLIENT KILL is refused (protocol.md, 3). */
+static inline bool rdl__op_unkilled(const rdl_op_t *op)
+{
+    return op->may_come || atomic_load(&op->shard->node.kill_refused);
+}
+
+/* May an earlier sending of the request still come, after its answer? */
 static inline bool rdl__op_may_come(const rdl_op_t *op)
 {
-    return op->req.resent && (op->may_come || atomic_load(&op->shard->node.kill_refused));
+    return (op->req.resent || op->resent_once) && rdl__op_unkilled(op);
 }
 
 /* Keep bytes of the server's; nothing is kept when memory is short. `error`: they are its refusal.  @locks the lane's */
@@ -172,10 +201,21 @@ void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
 
 /* Is it to be confirmed by replicas? In vain: it is, and the server is known not to let them be asked. */
 enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
-enum rdl__asking rdl__op_asks(const rdl_op_t *op);
+enum rdl__asking rdl__op_asks_replicas(const rdl_op_t *op);
+static inline enum rdl__asking rdl__op_asks(const rdl_op_t *op)
+{
+    return rdl__op_name(op)->settings.replicas == 0 || !op->verb->acked ? RDL__ASKS_NOBODY : rdl__op_asks_replicas(op);
+}
 
 /* Have as many confirmed it as the lock wants? */
 bool rdl__op_acked(const rdl_op_t *op);
+
+/* Has the server refused the request with words that do not prove that nothing was written? Then it is undone as if there
+ * had been no answer. */
+bool rdl__op_refused_in_doubt(const rdl_op_t *op);
+
+/* A lock was freed; if nobody could be told, say so to whoever cares for the rights. Waiters look again by themselves. */
+void rdl__op_freed(const rdl_op_t *op);
 
 /* What every verb makes of an answer that is none. RDL_OK: it is one. */
 int rdl__answer_failed(const rdl_op_t *op);

@@ -2,18 +2,17 @@
 --
 -- KEYS     as in fair_queue.inc
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and passed on to the head of the queue; 0 that holder is gone.
+-- Returns 1 freed, and passed on to the head of the queue; 2 freed, and that was refused; 0 that holder is gone.
 local publish = ARGV[2] or 'publish'
 
 -- include publishes.inc
 -- include fair_queue.inc
 
+local key = lock
+-- include other_type.inc
 if call('hexists', lock, ARGV[1]) == 0 then
     return 0
 end
 local head = call('lindex', queue, 0)
 call('del', lock)
-if head then
-    pass_on()
-end
-return 1
+return head and freed() or 1

@@ -4,8 +4,9 @@
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  place `U:k` of the caller
 -- ARGV[4]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 freed, and passed on to the head of the queue; 0 still held; -14 the caller has no hold here, and with a count of
--- 0 no place in the queue any more; a lock that is free, and whose head that was, has been passed on.
+-- Returns 1 freed, and passed on to the head of the queue; 2 freed, and that was refused; 0 still held; -14 the caller
+-- has no hold here, and with a count of 0 no place in the queue any more; a lock that is free, and whose head that was, has
+-- been passed on.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold, nor a
 -- newer wait at the same place. Any other field of the lock is another's hold and stays. Constant work for any number of
@@ -29,16 +30,12 @@ end
 
 local head = call('lindex', queue, 0)
 if call('hdel', lock, field) == 1 then
-    if head then
-        pass_on()
-    end
-    return 1
+    return head and freed() or 1
 end
 local waiting = select(6, sign_of(place))
 if waiting == field or (not waiting and head == place) then
     leave(place, call('lindex', queue, -1) == place and -1 or 1)
-    if head == place then
-        pass_on()
-    end
+    local said = head == place and pass_on()
+    return type(said) == 'table' and said or -14
 end
 return -14

@@ -14,7 +14,7 @@
 --
 -- May be repeated and may come late: count and time to live only grow, a place in the queue is kept, and only count 1 creates
 -- or queues. An owner waits for one hold at a time: of two takes at one place the one with the greater n is the one that
--- counts, and begins to wait anew. Everything that can fail is checked before the first write.
+-- counts, and begins to wait anew. What can be checked is checked before the first write; what is refused later is taken back.
 -- Constant work for any number of waiters, but for those put back: a living waiter of ours that peers have dropped, by their
 -- clock or by scores that they lowered, finds its score missing. They drop at the front only, so there it goes again, with
 -- all others of ours in that plight, by arrival.
@@ -48,6 +48,23 @@ local function last_moment()
     return now + life + 900000
 end
 
+-- What makes a key is followed by its time to live. So once a command has been refused, no other is run, and what was made goes
+-- again. Of commands that answer numbers.
+local refused = false
+
+local function try(command, ...)
+    local said = not refused and redis.pcall(command, ...)
+    if type(said) == 'table' then
+        refused = redis.error_reply(said.err .. ' (' .. command .. ')')
+    end
+end
+
+local function last_for_a_while()
+    for i = 3, 5 do
+        try('pexpire', KEYS[i], digits(life + 3600000))
+    end
+end
+
 local function put_back()
     local missing, all = {}, call('hgetall', waiters)
     for i = 1, #all, 2 do
@@ -59,8 +76,13 @@ local function put_back()
         return a.arrival > b.arrival or (a.arrival == b.arrival and a.name > b.name)
     end)
     for i = 1, #missing do
-        call('zadd', scores, digits(last_moment()), missing[i].name)
-        call('lpush', queue, missing[i].name)
+        try('zadd', scores, digits(last_moment()), missing[i].name)
+        try('lpush', queue, missing[i].name)
+    end
+    last_for_a_while()
+    for i = refused and 1 or #missing + 1, #missing do
+        call('zrem', scores, missing[i].name)
+        call('lrem', queue, 1, missing[i].name)
     end
 end
 
@@ -72,8 +94,8 @@ local function join()
         local before = string.match(call('hget', waiters, tail) or '', '^%d+')
         arrival = math.max(arrival, (before or 0) + 1)
     end
-    call('zadd', scores, digits(score), place)
-    call('rpush', queue, place)
+    try('zadd', scores, digits(score), place)
+    try('rpush', queue, place)
     return digits(arrival)
 end
 
@@ -82,12 +104,13 @@ local function stay(arrival)
     if not score then
         arrival = join()
     elseif tonumber(score) < last_moment() then
-        call('zadd', scores, digits(last_moment()), place)
+        try('zadd', scores, digits(last_moment()), place)
     end
-    call('hset', waiters, place,
+    try('hset', waiters, place,
         table.concat({arrival or '0', digits(now + life), sending, ARGV[4] == '1' and '1' or '0', lease, field}, ':'))
-    for i = 3, 5 do
-        call('pexpire', KEYS[i], digits(life + 3600000))
+    last_for_a_while()
+    if refused then
+        leave(place, -1)
     end
 end
 
@@ -100,6 +123,10 @@ if held then
     -- no shorter than it was, and written in any case: a WAIT may follow
     call('pexpire', lock, ttl > tonumber(lease) and ttl or lease)
     return granted(-11)
+end
+if ttl ~= -2 then
+    local key = lock
+    -- include other_type.inc
 end
 if count ~= '1' then
     return -12
@@ -116,18 +143,22 @@ if waiting and waiting ~= field then
 end
 if arrival and not call('zscore', scores, place) then
     put_back()
+    if refused then
+        return refused
+    end
 end
 local head, left = first_living(place)
 if ttl == -2 and (not head or head == place) then
-    call('hset', lock, field, '1')
-    call('pexpire', lock, lease)
     if head then
         leave(place, 1)
     end
-    return granted(-10)
+    return hold(field, lease) or granted(-10)
 end
 if ttl == -2 then
-    pass_on()
+    local why = pass_on()
+    if type(why) == 'table' then
+        return why
+    end
     head, left = first_living(place)
     ttl = call('pttl', lock)
 end
@@ -135,6 +166,9 @@ if life == '0' then
     return math.max(ttl, -1)
 end
 stay(arrival)
+if refused then
+    return refused
+end
 local look = math.floor(life / 3)
 if left then
     look = math.min(look, left)

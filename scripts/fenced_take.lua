@@ -9,10 +9,10 @@
 -- asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
 --
 -- May be repeated and may come late: count and time to live only grow, only count 1 creates, and the repeat answers the
--- token of the first, because the counter moves only when the lock changes hands.
--- Everything that can fail comes before the first write of the lock: a raised counter without a hold is a token that nobody
--- has, and no harm. Tokens stay below 2^53, so numbers carry them exactly.
--- The free lock costs four commands, a refusal two.
+-- token of the first, because the counter moves only when the lock changes hands. Everything that can fail comes before the
+-- first write of the lock: a raised counter without a hold is a token that nobody has, and no harm. Tokens stay below 2^53,
+-- so numbers carry them exactly: a counter that somebody has set to anything else, below 1 too, is an error. The free lock
+-- costs four commands, a refusal three.
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
@@ -35,26 +35,39 @@ local function next_token()
     return token
 end
 
+-- As it is answered; what is none is an error.
+local function said(token)
+    if token < 1 or token > 9007199254730000 then
+        return redis.error_reply('ERR redlatch: the counter of fencing tokens is not between 1 and 9007199254730000')
+    end
+    return -1000 - token
+end
+
 local ttl = call('pttl', key)
 if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local token = next_token()
+    local token = said(next_token())
+    if type(token) == 'table' then
+        return token
+    end
     call('hset', key, field, '1')
-    call('pexpire', key, lease)
-    return -1000 - token
+    -- include lasts.inc
+    return token
 end
 local held = call('hget', key, field)
 if not held then
+    -- include other_type.inc
     return count == '1' and ttl or -12
+end
+local token = count == '1' and said(tonumber(call('get', KEYS[2])) or next_token()) or -11
+if type(token) == 'table' then
+    return token
 end
 if (tonumber(held) or 0) < tonumber(count) then
     call('hset', key, field, count)
 end
 -- no shorter than it was, and written in any case: a WAIT may follow
 call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
-if count ~= '1' then
-    return -11
-end
-return -1000 - (tonumber(call('get', KEYS[2])) or next_token())
+return token

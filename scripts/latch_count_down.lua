@@ -6,7 +6,8 @@
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- Returns the count left, 0 or more; `0` was published when this one has opened it.
 --
--- May be repeated and may come late: the guard keeps the answer.
+-- May be repeated and may come late: the guard keeps the answer. It goes if the count cannot be lowered; a latch is opened
+-- even without it, since that can be done twice. The message comes before all: where it is refused nothing is done.
 local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
 -- include publishes.inc
@@ -17,12 +18,15 @@ if done then
 end
 local left = math.max(0, count - 1)
 if left > 0 then
-    call('decr', key)
-else
-    call('del', key)
+    call('set', guard, string.format('%.0f', left), 'px', keep)
+    local by = 'decr'
+    local free = redis.pcall(by, key)
+    -- include counted.inc
+    return left
 end
-call('set', guard, string.format('%.0f', left), 'px', keep)
 if count == 1 then
     call(publish, channel, '0')
 end
-return left
+call('del', key) -- a full server lets a script begin with it, and go on
+redis.pcall('set', guard, '0', 'px', keep)
+return 0

@@ -13,12 +13,5 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 -- include wanted.inc
 -- include guarded.inc
 -- include guard.inc
-if done then
-    return tonumber(done)
-end
-local set = call('set', key, ARGV[1], 'nx')
-call('set', guard, set and '1' or '0', 'px', keep)
-if set then
-    call(publish, channel, '1')
-end
-return set and 1 or 0
+local message = 1
+-- include try_set.inc

@@ -19,7 +19,10 @@ if done then
 end
 -- include returned.inc
 local more = tonumber(ARGV[2]) - call('zcard', taken) - free
-free = call('incrby', key, string.format('%.0f', more))
-call('set', guard, '1', 'px', keep)
+free = free + more
 -- include publish_free.inc
+call('set', guard, '1', 'px', keep)
+local by = 'incrby'
+free = redis.pcall(by, key, string.format('%.0f', more))
+-- include counted.inc
 return 0

@@ -1,4 +1,5 @@
--- Give back the permits of a take whose outcome its caller does not know.
+-- Give back whichever of these permits are taken: of a take in doubt, of an earlier sending of one, of a release that goes on
+-- without its caller.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires
 -- KEYS[3]  the semaphore's channel         KEYS[4], KEYS[5]  of a fair one: queue and signs of life
@@ -14,15 +15,30 @@ local publish, channel, from = ARGV[2], KEYS[3], 5
 -- include ids.inc
 -- include returned.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
-local place, queues = ARGV[3], true
+local place, queues, life = ARGV[3], true, 0
 local leaves = ARGV[4] == '1'
-local back = call('zrem', taken, unpack(ids))
-
--- include queue.inc
-if back > 0 then
-    free = call('incrby', key, back)
+local entries, seen = {}, {}
+for i = 1, #ids do
+    local ends = not seen[ids[i]] and call('zscore', taken, ids[i])
+    seen[ids[i]] = true
+    if ends then
+        entries[#entries + 1], entries[#entries + 2] = ends, ids[i]
+    end
 end
+-- include queue.inc
+local back = #entries / 2
+local more = math.min(back, room)
+free = free + more
 if leaves and leave_queue() or back > 0 or returned > 0 or dropped then
+    local call = redis.pcall -- nobody is told of an undo: where the message is refused it gives back all the same
     -- include publish_free.inc
+end
+if back > 0 then
+    call('zrem', taken, unpack(ids))
+    local said = redis.pcall('incrby', key, more)
+    if type(said) == 'table' then
+        put_back(entries)
+        return redis.error_reply(said.err .. ' (incrby)')
+    end
 end
 return back

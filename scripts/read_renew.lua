@@ -9,9 +9,10 @@
 -- A full server refuses SET where a script begins to write with it, and PEXPIRE never.
 -- May be repeated and may come late: a time to live only grows, and no hold is created.
 -- include renew.inc
+local ask = 'hget'
 for i = 1, #KEYS do
     local key, field, lease = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
-    local said = pcall('hget', key, field)
+    local said = pcall(ask, key, field)
     local held = type(said) == 'string'
     if held then
         local timeout = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':' .. field .. ':rwlock_timeout:'

@@ -6,15 +6,15 @@
 -- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; absent or '0': not
 -- ARGV[5]  field of the caller's own write hold; absent: it has none
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise (>= -1) the time to
--- live of the present holders, or of the writers that wait, in ms, -1 when there is none. With a token wanted, count 1 answers the server's time in
--- microseconds in place of -10 and -11.
+-- live of the present holders, or of the writers that wait, in ms, -1 when there is none. With a token wanted, count 1
+-- answers the server's time in microseconds in place of -10 and -11.
 --
 -- Readers share; in mode `write` only the writer itself may read as well. Each of an owner's holds has a key
--- {lock}:field:rwlock_timeout:i beside the lock; all of an owner's carry the longest lease that it asked for, so a hold that is
--- given back leaves the others as they were.
--- May be repeated and may come late: counts and times to live only grow, and only count 1 creates.
--- The keys beside the lock are written first: in a cluster slot that is on its way the server refuses them while the lock itself is
--- still here, and then nothing has been written.
+-- {lock}:field:rwlock_timeout:i beside the lock. The first carries the longest lease that its owner asked for, and goes
+-- last: so a hold that is given back leaves the lock as long as the others need it, and a nested take writes two keys,
+-- however deep it is. May be repeated and may come late: counts and times to live only grow, and only count 1 creates. The
+-- keys beside the lock are written first: in a cluster slot that is on its way the server refuses them while the lock itself
+-- is still here, and then nothing has been written.
 local call, key, marks, field, count, lease = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 -- include writers.inc
@@ -26,6 +26,7 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
 end
 
 local mode = call('hget', key, 'mode')
+-- include modes.inc
 local held = mode and tonumber(call('hget', key, field) or 0) or 0
 if held == 0 then
     if count ~= '1' then
@@ -49,17 +50,20 @@ local px = tonumber(lease)
 if held > 0 then
     px = math.max(px, call('pttl', timeout .. '1'))
 end
-for i = 1, math.max(held, tonumber(count)) do
+call('set', timeout .. '1', '1', 'px', string.format('%.0f', px))
+for i = math.max(held + 1, 2), tonumber(count) do
     call('set', timeout .. string.format('%.0f', i), '1', 'px', string.format('%.0f', px))
 end
 if not mode then
-    call('hset', key, 'mode', 'read')
-end
-if held < tonumber(count) then
-    call('hset', key, field, count)
-end
-if call('pttl', key) < px then
-    call('pexpire', key, string.format('%.0f', px))
+    call('hset', key, 'mode', 'read', field, '1')
+    -- include lasts.inc
+else
+    if held < tonumber(count) then
+        call('hset', key, field, count)
+    end
+    if call('pttl', key) < px then
+        call('pexpire', key, string.format('%.0f', px))
+    end
 end
 if ARGV[4] == '1' and count == '1' then
     local now = call('time')

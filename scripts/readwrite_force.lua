@@ -3,25 +3,30 @@
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen: one that ends in `:write` is a writer's
 -- ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `1` and `0` (a writer), as write_release has them, or `0` (readers) published; 0 that holder is gone, or the
--- other end is held.
+-- Returns 1 freed, and `1` and `0` (a writer), as write_release has them, or `0` (readers) published; 2 the same, and to
+-- tell was refused; 0 that holder is gone, or the other end is held.
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
 
 -- include publishes.inc
-if call('hget', key, 'mode') ~= (writes and 'write' or 'read') or call('hexists', key, ARGV[1]) == 0 then
+-- include delete.inc
+local mode = call('hget', key, 'mode')
+-- include modes.inc
+if not mode and call('exists', key) == 1 then
+    return redis.error_reply('ERR redlatch: the name is held as a lock of another type')
+end
+if mode ~= (writes and 'write' or 'read') or call('hexists', key, ARGV[1]) == 0 then
     return 0
 end
 local prefix = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':'
-local fields = call('hgetall', key)
+local fields, names = call('hgetall', key), {key} -- the lock first: without it the others mean nothing
 for i = 1, #fields, 2 do
     for hold = 1, tonumber(fields[i + 1]) or 0 do
-        call('del', prefix .. fields[i] .. ':rwlock_timeout:' .. string.format('%.0f', hold))
+        names[#names + 1] = prefix .. fields[i] .. ':rwlock_timeout:' .. string.format('%.0f', hold)
     end
 end
-call('del', key)
+delete(names)
 if writes then
-    call(publish, KEYS[2], '1')
+    redis.pcall(publish, KEYS[2], '1')
 end
-call(publish, KEYS[2], '0')
-return 1
+return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -7,9 +7,10 @@
 --
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
 -- include renew.inc
+local ask = 'hexists'
 for i = 1, #KEYS do
     local key, lease = KEYS[i], ARGV[2 * i]
-    local said = pcall('hexists', key, ARGV[2 * i - 1])
+    local said = pcall(ask, key, ARGV[2 * i - 1])
     local held = said == 1
     -- include renew_one.inc
 end

@@ -9,9 +9,9 @@
 --
 -- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes even where
 -- nothing changes: the WAIT behind it, maybe on another connection, is for what that connection has written.
--- Everything that can fail is checked before the first write: HSET done and PEXPIRE refused would be a lock for ever.
+-- Everything that can be checked is checked before the first write, and no lock is left without its time to live.
 -- Numbers are plain digits, and are handed on as the text that they came in: exact, and nothing is formatted.
--- The free lock costs three commands, a refusal two.
+-- The free lock costs three commands, a refusal three.
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
@@ -28,11 +28,12 @@ if ttl == -2 then
         return -12
     end
     call('hset', key, field, '1')
-    call('pexpire', key, lease)
+    -- include lasts.inc
     answer = -10
 else
     local held = call('hget', key, field)
     if not held then
+        -- include other_type.inc
         return count == '1' and ttl or -12
     end
     if (tonumber(held) or 0) < tonumber(count) then

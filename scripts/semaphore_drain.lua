@@ -11,9 +11,11 @@
 if done then
     return tonumber(done)
 end
-local taken = math.max(0, count)
+local taken = math.min(math.max(0, count), 2147483647) -- no more than can be given back at once
 call('set', guard, string.format('%.0f', taken), 'px', keep)
 if taken > 0 then
-    call('decrby', key, string.format('%.0f', taken))
+    local by = 'decrby'
+    local free = redis.pcall(by, key, string.format('%.0f', taken))
+    -- include counted.inc
 end
 return taken

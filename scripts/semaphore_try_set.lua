@@ -15,14 +15,5 @@ if not string.find(ARGV[1], '^%d+$') or tonumber(ARGV[1]) > 2147483647 then
 end
 -- include guarded.inc
 -- include guard.inc
-if done then
-    return tonumber(done)
-end
-local free = tonumber(ARGV[1])
-local set = call('set', key, ARGV[1], 'nx')
-call('set', guard, set and '1' or '0', 'px', keep)
-if not set then
-    return 0
-end
--- include publish_free.inc
-return 1
+local message = tonumber(ARGV[1])
+-- include try_set.inc

@@ -14,17 +14,23 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 -- include guarded.inc
 -- include guard.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
-local place, queues = ARGV[4], true
+local place, queues, life = ARGV[4], true, 0
 local leaves = ARGV[5] == '1'
-local back, free = tonumber(done or '0'), count
+local back = math.min(tonumber(done or '0'), math.max(0, 2147483647 - count)) -- others may give back what was not taken
+local free = count + back
 
 -- include queue.inc
-if back > 0 then
-    call('del', guard) -- a full server lets a script go on that has begun to write, and DEL it lets begin
-    free = call('incrby', key, back)
-end
-call('set', guard, '0', 'px', keep)
 if leaves and leave_queue() or back > 0 or dropped then
+    local call = redis.pcall -- nobody is told of an undo: where the message is refused it gives back all the same
     -- include publish_free.inc
 end
+if back > 0 then
+    call('del', guard) -- a full server lets a script go on that has begun to write, and DEL it lets begin
+    local said = redis.pcall('incrby', key, string.format('%.0f', back))
+    if type(said) == 'table' then
+        redis.pcall('set', guard, done, 'px', keep)
+        return redis.error_reply(said.err .. ' (incrby)')
+    end
+end
+call('set', guard, '0', 'px', keep)
 return back

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel
 -- ARGV[1]  the value that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `0` published; 0 that holder is gone.
+-- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 that holder is gone.
 local publish = ARGV[2] or 'publish'
 
 -- include publishes.inc
@@ -10,5 +10,4 @@ if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end
 redis.call('del', KEYS[1])
-redis.call(publish, KEYS[2], '0')
-return 1
+return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -3,7 +3,7 @@
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel
 -- ARGV[1]  value of the caller             ARGV[2]  count to be left, always 0: the lock is not re-entrant
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 freed, and `0` published; -14 the caller has no hold here.
+-- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; -14 the caller has no hold here.
 --
 -- May be repeated and may come late: a value is never used again, so it cannot hurt a newer hold.
 local publish = ARGV[3] or 'publish'
@@ -16,5 +16,4 @@ if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return -14
 end
 redis.call('del', KEYS[1])
-redis.call(publish, KEYS[2], '0')
-return 1
+return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -7,9 +7,10 @@
 --
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
 -- include renew.inc
+local ask = 'get'
 for i = 1, #KEYS do
     local key, lease = KEYS[i], ARGV[2 * i]
-    local said = pcall('get', key)
+    local said = pcall(ask, key)
     local held = said == ARGV[2 * i - 1]
     -- include renew_one.inc
 end

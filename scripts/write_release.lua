@@ -4,14 +4,15 @@
 -- KEYS[3]  the marks of writers that wait (writers.inc); absent: the caller has left none
 -- ARGV[1]  field `U:n:write` of the caller ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 given back, and `1` and `0` published; 0 still held; -14 the caller has no hold here, and
--- with a count of 0 no mark any more.
+-- Returns 1 given back, and `1` and `0` published; 2 the same, and to tell was refused; 0 still held; -14 the caller has no
+-- hold here, and with a count of 0 no mark any more.
 --
 -- A writer that reads as well goes on reading: the mode becomes `read`, the time to live that of the longest read hold, and
 -- the messages let other readers in. Otherwise the lock is free.
 -- `1` wakes all of a Java process, but only those asleep already; `0` is kept for one that is about to sleep.
 -- Who takes away the last mark that kept readers out publishes `2`, which peers ignore.
--- May be repeated and may come late: the count only falls, and n is never used again.
+-- May be repeated and may come late: the count only falls, and n is never used again. The caller's field goes last, or with the
+-- lock, so that a repeat goes on where a first one was refused.
 local call, key, marks, field, left, publish = redis.call, KEYS[1], KEYS[3], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
 -- include publishes.inc
@@ -23,7 +24,7 @@ local call, key, marks, field, left, publish = redis.call, KEYS[1], KEYS[3], ARG
 local held = call('hget', key, field)
 if not held then
     if marks and left == '0' and call('zrem', marks, field) == 1 and preferred_ms() == 0 then
-        call(publish, KEYS[2], '2')
+        redis.pcall(publish, KEYS[2], '2')
     end
     return -14
 end
@@ -34,14 +35,13 @@ if left ~= '0' then
     return 0
 end
 
-call('hdel', key, field)
 local most = longest()
 if most > 0 then
+    call('pexpire', key, string.format('%.0f', most)) -- a full server lets a script go on that has begun so, and not with HSET
     call('hset', key, 'mode', 'read')
-    call('pexpire', key, string.format('%.0f', most))
+    call('hdel', key, field)
 else
     call('del', key)
 end
-call(publish, KEYS[2], '1')
-call(publish, KEYS[2], '0')
-return 1
+redis.pcall(publish, KEYS[2], '1')
+return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -32,9 +32,14 @@ end
 local function leave_mark(ttl)
     local now = now_ms()
     call('zremrangebyscore', marks, '-inf', string.format('%.0f', now))
+    local left = call('pttl', marks)
     call('zadd', marks, string.format('%.0f', now + life), field)
-    if call('pttl', marks) < tonumber(life) then
-        call('pexpire', marks, life)
+    if left < tonumber(life) then
+        local lasts = redis.pcall('pexpire', marks, life)
+        if lasts ~= 1 then
+            redis.pcall('zrem', marks, field)
+            return redis.error_reply(lasts.err .. ' (pexpire)')
+        end
     end
     local look = math.floor(life / 3)
     return ttl < 0 and look or math.max(math.min(look, ttl), 1)
@@ -42,6 +47,7 @@ end
 
 local answer
 local mode = call('hget', key, 'mode')
+-- include modes.inc
 local held = mode and call('hget', key, field)
 if not mode then
     if count ~= '1' then
@@ -51,7 +57,7 @@ if not mode then
         return redis.error_reply('ERR redlatch: the name is held as a lock of another type')
     end
     call('hset', key, 'mode', 'write', field, '1')
-    call('pexpire', key, lease)
+    -- include lasts.inc
     if marks and call('del', marks) == 1 then
         call(publish, KEYS[3], '2')
     end

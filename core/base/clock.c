@@ -5,7 +5,7 @@
 
 int64_t rdl__now(void)
 {
-    struct timespec now = {0};
+    struct timespec now;
 
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;

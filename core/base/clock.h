@@ -19,7 +19,9 @@ int64_t rdl__now(void);
 /* now + ms, RDL__NEVER instead of overflowing. ms >= 0. */
 static inline int64_t rdl__after_ms(int64_t now, int64_t ms)
 {
-    return ms >= (RDL__NEVER - now) / RDL__MS ? RDL__NEVER : now + ms * RDL__MS;
+    int64_t at;
+
+    return __builtin_mul_overflow(ms, RDL__MS, &at) || __builtin_add_overflow(at, now, &at) ? RDL__NEVER : at;
 }
 
 /* Whole milliseconds until `deadline`, rounded up, 0 when it has passed. */

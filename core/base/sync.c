@@ -27,6 +27,9 @@ static void futex(struct rdl__parker *p, int op, uint32_t value, const struct ti
 
 int rdl__mutex_init(struct rdl__mutex *mu)
 {
+#ifdef REDLATCH_ASSERTS
+    mu->holder = (pthread_t)0;
+#endif
     return pthread_mutex_init(&mu->m, NULL) == 0 ? RDL_OK : RDL_ENOMEM;
 }
 

@@ -7,12 +7,16 @@
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 struct rdl__mutex {
     pthread_mutex_t m;
+#ifdef REDLATCH_ASSERTS
+    pthread_t holder; /* 0: nobody */
+#endif
 };
 
 int rdl__mutex_init(struct rdl__mutex *mu); /* RDL_OK or RDL_ENOMEM */
@@ -21,12 +25,25 @@ void rdl__mutex_done(struct rdl__mutex *mu);
 static inline void rdl__mutex_lock(struct rdl__mutex *mu)
 {
     (void)pthread_mutex_lock(&mu->m);
+#ifdef REDLATCH_ASSERTS
+    __atomic_store_n(&mu->holder, pthread_self(), __ATOMIC_RELAXED);
+#endif
 }
 
 static inline void rdl__mutex_unlock(struct rdl__mutex *mu)
 {
+#ifdef REDLATCH_ASSERTS
+    __atomic_store_n(&mu->holder, (pthread_t)0, __ATOMIC_RELAXED);
+#endif
     (void)pthread_mutex_unlock(&mu->m);
 }
+
+/* A function whose comment says `@locks mu` says it to the machine as well; nothing in release. */
+#ifdef REDLATCH_ASSERTS
+#define rdl__assert_locked(mu) assert(__atomic_load_n(&(mu)->holder, __ATOMIC_RELAXED) == pthread_self())
+#else
+#define rdl__assert_locked(mu) ((void)0)
+#endif
 
 struct rdl__parker {
     _Atomic uint32_t word; /* 0: nothing posted */

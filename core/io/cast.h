@@ -49,10 +49,11 @@ struct rdl__parts {
     bool (*more)(struct rdl__parts *parts); /* make part `count`, and count it. False: there cannot be more */
 };
 
-/* Read an answer into a fresh cast. `before` is who was known until now; `host` is where the answer comes from, which an empty host
- * in it means. A master whose id had a part, as its master, or else as one of its replicas, plays that; then come masters who were
- * guests; who is left gets a part that nobody plays, or a new one. Guests of before stay unless their parts are taken, the answer
- * names them as replicas, or they were not asked for long. False: the answer is no map, or there is no memory or no part. */
+/* Read an answer into a fresh cast. `before` is who was known until now; `host` is where the answer comes from, which an
+ * empty host in it means. A master whose id had a part, as its master, or else as one of its replicas, plays that; then come
+ * masters who were guests; who is left gets a part that nobody plays, or a new one. Guests of before stay unless their parts
+ * are taken, the answer names them as replicas, or they were not asked for long. False: the answer is no map, or there is no
+ * memory or no part. */
 bool rdl__cast_read(struct rdl__cast *cast, const struct rdl__cast *before, const struct rdl__reply *slots, const char *host,
                     struct rdl__parts *parts);
 

@@ -78,9 +78,10 @@ struct rdl__cluster {
     int64_t asked_at; /* all of them */
     int64_t epoch;    /* of the word that was followed last */
     rdl_err_t trouble;
-    unsigned failures; /* of scouts, in a row */
-    unsigned cursor;   /* through the servers that may be asked */
-    unsigned turn;     /* of whom is asked next */
+    struct rdl__repeats told; /* troubles */
+    unsigned failures;        /* of scouts, in a row */
+    unsigned cursor;          /* through the servers that may be asked */
+    unsigned turn;            /* of whom is asked next */
     struct rdl__seed *seeds;
     unsigned seed_count;
     unsigned scout_count; /* at work */
@@ -259,6 +260,7 @@ static void invite(struct rdl__cluster *c, const struct rdl__redirect *to)
 {
     struct rdl__place *p;
 
+    rdl__assert_locked(&c->mu);
     for (unsigned i = 0; i < c->guest_count; i++)
         if (c->guests[i].port == to->port && strcmp(c->guests[i].host, to->host) == 0)
             return;
@@ -381,6 +383,7 @@ static void on_post(struct rdl__task *task, int64_t now)
 
 void rdl__cluster_doubt(struct rdl__cluster *c)
 {
+    rdl__assert_on_loop(c->loop);
     rdl__loop_later(c->loop, &c->look);
 }
 
@@ -413,7 +416,10 @@ static void take_slots(struct scout *s, const struct rdl__reply *reply, int64_t 
 
     rdl__loop_timer_off(s->node.loop, &s->overdue);
     if (reply->type == RDL__REPLY_ERROR) {
-        lose(s, RDL_ESERVER, reply->str, now);
+        lose(s, RDL_ESERVER,
+             rdl__reply_is_error(reply, "ERR This instance has cluster support disabled") ? "it is no node of a cluster"
+                                                                                          : reply->str,
+             now);
         return;
     }
     welcome_all(c, now);
@@ -503,7 +509,7 @@ static void failed(struct scout *s, int64_t now)
     struct rdl__cluster *c = s->all;
 
     silent(s);
-    rdl__log(s->node.sinks, RDL_LOG_WARN, "%s", c->trouble.message);
+    rdl__log_again(s->node.sinks, RDL_LOG_WARN, &c->told, now, "%s", c->trouble.message);
     move_on(s, now);
     if (++c->failures >= c->seed_count && !c->found)
         nobody_knows(c, now);
@@ -547,7 +553,7 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
     }
     while (up(s)) {
         if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(s, RDL_ECONN, rdl__unreadable, now);
+            lose(s, RDL_ECONN, rdl__reader_why(conn->reader), now);
             return;
         }
         if (reply == NULL)
@@ -635,6 +641,7 @@ struct rdl__cluster *rdl__cluster_new(struct rdl__node *first, const struct rdl_
 
 void rdl__cluster_open(struct rdl__cluster *c, int64_t now)
 {
+    rdl__assert_on_loop(c->loop);
     c->asked_at = now - ASK_MS * RDL__MS;
     start_scouts(c, c->seed_count < SCOUTS ? c->seed_count : SCOUTS, now);
     rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
@@ -644,6 +651,7 @@ void rdl__cluster_close(struct rdl__cluster *c)
 {
     if (c == NULL)
         return;
+    rdl__assert_on_loop(c->loop);
     c->closed = true;
     rdl__loop_not_later(c->loop, &c->look);
     rdl__loop_timer_off(c->loop, &c->timer);
@@ -678,6 +686,7 @@ struct rdl__finder *rdl__cluster_finder(struct rdl__cluster *c)
 
 bool rdl__cluster_found(const struct rdl__cluster *c)
 {
+    rdl__assert_on_loop(c->loop);
     return c->found;
 }
 
@@ -688,6 +697,7 @@ bool rdl__cluster_sharded(const struct rdl__cluster *c)
 
 bool rdl__cluster_plays(const struct rdl__cluster *c, unsigned part)
 {
+    rdl__assert_on_loop(c->loop);
     for (size_t i = 0; i < c->cast.count; i++)
         if (c->cast.players[i].master && c->cast.players[i].part == part)
             return true;
@@ -704,6 +714,7 @@ static enum rdl__detour take_redirect(struct rdl__cluster *c, const struct rdl__
 {
     const struct rdl__player *k = rdl__cast_at(&c->cast, to->host, to->port);
 
+    rdl__assert_locked(&c->mu);
     if (k != NULL && k->master && to->what == RDL__DETOUR_MOVED) {
         if (atomic_exchange_explicit(&c->map.part[to->slot], (uint16_t)k->part, memory_order_acq_rel) != k->part)
             atomic_store(&c->remapped, true);

@@ -55,8 +55,8 @@ static inline unsigned rdl__map_part(const struct rdl__slot_map *map, unsigned s
 }
 
 /* What a server's error says of slots (wire/cluster.h). Where it says RDL__DETOUR_MOVED, the map knows it from now on;
- * RDL__DETOUR_ASK: *ret_part is to be asked. Either of them about a server that is not known yet is RDL__DETOUR_LATER, and somebody
- * will be asked.  @thread any  @locks any but ours */
+ * RDL__DETOUR_ASK: *ret_part is to be asked. Either of them about a server that is not known yet is RDL__DETOUR_LATER, and
+ * somebody will be asked.  @thread any  @locks any but ours */
 enum rdl__detour rdl__cluster_detour(struct rdl__cluster *cluster, const struct rdl__reply *error, unsigned *ret_part);
 
 /* The map may be old: look again.  @thread loop */

@@ -76,12 +76,6 @@ static void say_rest(struct rdl__conn *conn)
 {
     struct rdl__buf *b = &conn->greeting;
 
-    if (conn->node->uri.db != 0) {
-        rdl__cmd_begin(b, 2);
-        rdl__cmd_str(b, "SELECT");
-        rdl__cmd_int(b, conn->node->uri.db);
-        conn->steps[conn->step_count++] = STEP_SELECT;
-    }
     rdl__cmd_begin(b, 2);
     rdl__cmd_str(b, "CLIENT");
     rdl__cmd_str(b, "INFO");
@@ -90,6 +84,12 @@ static void say_rest(struct rdl__conn *conn)
     rdl__cmd_str(b, "INFO");
     rdl__cmd_str(b, "server");
     conn->steps[conn->step_count++] = STEP_INFO;
+    if (conn->node->uri.db != 0) { /* which other kinds do not know */
+        rdl__cmd_begin(b, 2);
+        rdl__cmd_str(b, "SELECT");
+        rdl__cmd_int(b, conn->node->uri.db);
+        conn->steps[conn->step_count++] = STEP_SELECT;
+    }
     if (conn->node->finder != NULL) {
         rdl__cmd_begin(b, 1);
         rdl__cmd_str(b, "ROLE");
@@ -135,7 +135,7 @@ static int prepare_greeting(struct rdl__conn *conn)
 {
     const struct login fixed = {conn->node->uri.username, conn->node->uri.password};
 
-    if ((conn->reader = rdl__reader_new(conn->node->mem)) == NULL)
+    if ((conn->reader = rdl__reader_new(conn->node->mem, conn->node->uri.password)) == NULL)
         return RDL_ENOMEM;
     return conn->node->config.credentials != NULL ? write_greeting_as_told(conn) : write_greeting(conn, &fixed);
 }
@@ -144,7 +144,7 @@ static int prepare_greeting(struct rdl__conn *conn)
 static void forget_greeting(struct rdl__conn *conn)
 {
     if (conn->greeting.data != NULL)
-        rdl__wipe(conn->greeting.data, conn->greeting.len);
+        rdl__wipe(conn->greeting.data, conn->greeting.cap); /* its length is 0 once it was sent */
     rdl__buf_done(&conn->greeting);
     rdl__buf_init(&conn->greeting, conn->node->mem);
 }
@@ -171,6 +171,11 @@ static void keep_client_info(struct rdl__conn *conn, const struct rdl__reply *re
     conn->id = sscanf(id, "%lld", &n) == 1 ? n : 0;
 }
 
+static bool is_text(const struct rdl__reply *r, const char *text)
+{
+    return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, text) == 0;
+}
+
 /* A server that does not let us ask will say so when something is to be written. */
 static bool is_replica(const struct rdl__reply *role)
 {
@@ -179,12 +184,85 @@ static bool is_replica(const struct rdl__reply *role)
     return word != NULL && word->type == RDL__REPLY_STRING && strcmp(word->str, "master") != 0;
 }
 
-/* What a refusal is: of who we are, or of anything else. */
-static int code_of(enum step step, const struct rdl__reply *error)
+/* Is it a server of its own, if that is what the URI says? It may say nothing. One that becomes a replica later refuses by
+ * itself, and one that a finder names is asked for its ROLE; who are no sentinels or nodes do not know what these are asked.
+ * Returns false when the connection has failed. */
+static bool is_as_told(struct rdl__conn *conn, const char *mode, size_t len, bool replica, int64_t now)
 {
-    return step == STEP_AUTH || rdl__reply_is_error(error, "WRONGPASS") || rdl__reply_is_error(error, "NOAUTH")
-               ? RDL_EAUTH
-               : RDL_ESERVER;
+    static const struct {
+        const char *mode, *means;
+    } others[] = {
+        {"sentinel", "this is a sentinel: the URI is sentinel://hosts/master"},
+        {"cluster", "this is a node of a cluster: the URI is cluster://hosts"},
+    };
+    const struct rdl__node *node = conn->node;
+    const char *but = NULL;
+
+    if (node->config.kind != RDL__KIND_SERVER)
+        return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (len == strlen(others[i].mode) && memcmp(mode, others[i].mode, len) == 0)
+            but = others[i].means;
+    if (replica && node->finder == NULL && !node->has_been_up)
+        but = "this is a replica, and locks are taken at its master";
+    if (but != NULL)
+        fail(conn, RDL_ESERVER, now, but);
+    return but == NULL;
+}
+
+static bool take_hello(struct rdl__conn *conn, const struct rdl__reply *hello, int64_t now)
+{
+    const struct rdl__reply *mode = rdl__reply_named(hello, "mode");
+    bool told = mode != NULL && mode->type == RDL__REPLY_STRING;
+
+    return is_as_told(conn, told ? mode->str : "", told ? mode->len : 0, is_text(rdl__reply_named(hello, "role"), "replica"),
+                      now);
+}
+
+static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int64_t now)
+{
+    const char *mode;
+    char uptime[24];
+    size_t len;
+
+    keep_field(info, "run_id", ':', conn->run_id, sizeof conn->run_id);
+    keep_field(info, "uptime_in_seconds", ':', uptime, sizeof uptime);
+    rdl__node_run(conn->node, conn->run_id);
+    rdl__node_uptime(conn->node, uptime, now);
+    if (!rdl__reply_field(info, "redis_mode", ':', &mode, &len) && !rdl__reply_field(info, "server_mode", ':', &mode, &len))
+        return true;
+    return is_as_told(conn, mode, len, false, now);
+}
+
+/* A command of the greeting was refused. Told in our words, but for the first one of the server's: who does not know HELLO
+ * or AUTH may quote what it was sent, and a proxy may answer one request too many. */
+static void refused(struct rdl__conn *conn, enum step step, const struct rdl__reply *error, int64_t now)
+{
+    static const char *const asked[] = {
+        [STEP_HELLO] = "HELLO", [STEP_AUTH] = "AUTH", [STEP_SELECT] = "SELECT", [STEP_PING] = "PING"};
+    static const struct {
+        const char *word, *means;
+    } known[] = {
+        {"WRONGPASS", "no such user, or a wrong password"},
+        {"NOAUTH", "the server wants a password"},
+        {"LOADING", "the server is loading its data"},
+        {"DENIED", "the server is in protected mode, and takes connections from its own machine only"},
+        {"ERR max number of clients", "the server has the max number of clients that it takes"},
+    };
+    bool who = step == STEP_AUTH || rdl__reply_is_error(error, "WRONGPASS") || rdl__reply_is_error(error, "NOAUTH");
+    char text[128];
+    const char *means = NULL;
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (rdl__reply_is_error(error, known[i].word))
+            means = known[i].means;
+    if (step == STEP_SELECT && rdl__reply_is_error(error, "ERR"))
+        (void)rdl__line(text, sizeof text, "the server has no database %d (ERR)", conn->node->uri.db);
+    else if (means == NULL)
+        (void)rdl__line(text, sizeof text, "the server refused %s (%s)", asked[step], rdl__reply_word(error));
+    else
+        (void)rdl__line(text, sizeof text, "%s (%s)", means, rdl__reply_word(error));
+    fail(conn, who ? RDL_EAUTH : RDL_ESERVER, now, text);
 }
 
 /* HELLO is not known, or not with this protocol, or not allowed. */
@@ -199,7 +277,6 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
 {
     bool error = reply->type == RDL__REPLY_ERROR;
     enum step step;
-    char uptime[24];
 
     if (conn->step >= conn->step_count) { /* the welcome: a script that could not be loaded is found out by NOSCRIPT */
         conn->step++;
@@ -207,13 +284,14 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
     }
     if (conn->step == 0 &&
         rdl__reply_is_error(reply, "ERR max number of clients")) { /* said before it reads what is asked */
-        fail(conn, RDL_ESERVER, now, reply->str);
+        refused(conn, STEP_HELLO, reply, now);
         return false;
     }
     switch (step = (enum step)conn->steps[conn->step++]) {
     case STEP_HELLO:
         if (error && wants_older(reply)) {
-            rdl__log(conn->node->sinks, RDL_LOG_INFO, "%s: no HELLO 3, so RESP2: %s", conn->node->label, reply->str);
+            rdl__log(conn->node->sinks, RDL_LOG_INFO, "%s: no HELLO 3, so RESP2 (%s)", conn->node->label,
+                     rdl__reply_word(reply));
             conn->node->resp2 = true;
             rdl__conn_close(conn);
             attempt(conn, now);
@@ -223,21 +301,17 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
     case STEP_AUTH:
     case STEP_SELECT:
         if (error) {
-            fail(conn, code_of(step, reply), now, reply->str);
+            refused(conn, step, reply, now);
             return false;
         }
-        return true;
+        return step != STEP_HELLO || take_hello(conn, reply, now);
     case STEP_NAME:
         return true;
     case STEP_CLIENT_INFO:
         keep_client_info(conn, reply);
         return true;
     case STEP_INFO:
-        keep_field(reply, "run_id", ':', conn->run_id, sizeof conn->run_id);
-        keep_field(reply, "uptime_in_seconds", ':', uptime, sizeof uptime);
-        rdl__node_run(conn->node, conn->run_id);
-        rdl__node_uptime(conn->node, uptime, now);
-        return true;
+        return take_info(conn, reply, now);
     case STEP_ROLE:
         if (is_replica(reply)) {
             fail(conn, RDL_ECONN, now, "it is a replica");
@@ -247,7 +321,7 @@ static bool take_answer(struct rdl__conn *conn, const struct rdl__reply *reply, 
     case STEP_PING:
         /* It greets, but no lock works yet, or ever. That PING itself is not allowed does not matter. */
         if (rdl__reply_is_error(reply, "LOADING") || rdl__reply_is_error(reply, "NOAUTH")) {
-            fail(conn, code_of(step, reply), now, reply->str);
+            refused(conn, step, reply, now);
             return false;
         }
         return true;
@@ -273,6 +347,7 @@ static void finish(struct rdl__conn *conn, int64_t now)
     forget_greeting(conn);
     conn->state = RDL__CONN_UP;
     conn->up_at = now;
+    conn->node->first_addr = conn->addrs.addr[conn->dial.won];
     rdl__node_connected(conn->node, now);
     rdl__node_where(conn->node, where, sizeof where);
     rdl__log(conn->node->sinks, RDL_LOG_DEBUG, "%s: connected (client id %lld)", where, (long long)conn->id);
@@ -289,12 +364,15 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
     if (!(events & RDL__READABLE))
         return;
     if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
-        fail(conn, RDL_ECONN, now, wrong == rdl__unreadable ? "this is not a Redis server" : wrong);
+        fail(conn, RDL_ECONN, now, wrong);
         return;
     }
+    if (conn->greeted_at != 0) /* who takes a lock first is to know how far away the server is */
+        rdl__node_round_trip(conn->node, now - conn->greeted_at);
+    conn->greeted_at = 0;
     while (conn->step < conn->step_count + conn->node->welcome_count) {
         if (rdl__reader_next(conn->reader, &reply) < 0) {
-            fail(conn, RDL_ECONN, now, "this is not a Redis server");
+            fail(conn, RDL_ECONN, now, rdl__reader_why(conn->reader));
             return;
         }
         if (reply == NULL)
@@ -307,18 +385,16 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
 
 /* ---- getting there ------------------------------------------------------------------------------------------------------- */
 
-static void try_next_address(struct rdl__conn *conn, int64_t now)
+static const struct rdl__addr *addr_after(const struct rdl__conn *conn, unsigned i)
 {
-    int rc = -EADDRNOTAVAIL;
+    return &conn->addrs.addr[(i + 1) % conn->addrs.count];
+}
 
-    while (conn->addr_next < conn->addrs.count) {
-        if ((rc = rdl__sock_open(&conn->sock, &conn->addrs.addr[conn->addr_next++])) == RDL_OK) {
-            conn->state = RDL__CONN_CONNECTING;
-            rdl__conn_watch(conn, RDL__WRITABLE);
-            return;
-        }
-    }
-    fail(conn, RDL_ECONN, now, strerror(-rc));
+static void dial(struct rdl__conn *conn, int64_t now)
+{
+    rdl__addrs_begin_with(&conn->addrs, &conn->node->first_addr);
+    conn->state = RDL__CONN_CONNECTING;
+    rdl__dial_start(&conn->dial, &conn->addrs, now, conn->deadline);
 }
 
 static void begin_greeting(struct rdl__conn *conn, int64_t now)
@@ -326,6 +402,7 @@ static void begin_greeting(struct rdl__conn *conn, int64_t now)
     int rc;
 
     conn->state = RDL__CONN_GREETING;
+    conn->greeted_at = now;
     if ((rc = prepare_greeting(conn)) < 0)
         fail(conn, rc, now, rc == RDL_EAUTH ? "the callback has no credentials" : rdl_strerror(rc));
     else
@@ -357,19 +434,16 @@ static void begin_handshake(struct rdl__conn *conn, int64_t now)
         secure(conn, now);
 }
 
-static void connected(struct rdl__conn *conn, int64_t now)
+static void dialed(struct rdl__dial *dial, int64_t now)
 {
-    int error = rdl__sock_error(&conn->sock);
+    struct rdl__conn *conn = rdl__container(dial, struct rdl__conn, dial);
 
-    rdl__conn_watch(conn, 0);
-    if (error != 0) {
-        rdl__sock_close(&conn->sock);
-        if (conn->addr_next < conn->addrs.count)
-            try_next_address(conn, now);
-        else
-            fail(conn, RDL_ECONN, now, strerror(error));
+    if (dial->sock.fd < 0) {
+        fail(conn, RDL_ECONN, now, strerror(dial->error));
         return;
     }
+    conn->sock = dial->sock;
+    conn->node->first_addr = *addr_after(conn, dial->won); /* until it has answered */
     if (conn->node->config.tls != NULL)
         begin_handshake(conn, now);
     else
@@ -386,8 +460,7 @@ static void resolved(void *arg, const struct rdl__addrs *addrs, const char *why,
         fail(conn, RDL_ECONN, now, why);
     } else {
         conn->addrs = *addrs;
-        conn->addr_next = 0;
-        try_next_address(conn, now);
+        dial(conn, now);
     }
     (void)rdl__resolve_drop(resolve);
 }
@@ -396,17 +469,16 @@ static void attempt(struct rdl__conn *conn, int64_t now)
 {
     conn->deadline = rdl__after_ms(now, conn->node->config.connect_timeout_ms);
     rdl__loop_timer(conn->node->loop, &conn->timer, conn->deadline);
-    conn->addr_next = 0;
     if (conn->node->finder != NULL && conn->node->uri.host == NULL) {
         conn->state = RDL__CONN_FINDING;
         return;
     }
     if (rdl__resolve_numeric(&conn->node->uri, &conn->addrs)) {
-        try_next_address(conn, now);
+        dial(conn, now);
         return;
     }
     conn->state = RDL__CONN_RESOLVING;
-    conn->resolve = rdl__resolve_start(conn->node->loop, &conn->node->uri, resolved, conn);
+    conn->resolve = rdl__resolve_start(conn->node->config.resolver, &conn->node->uri, resolved, conn);
     if (conn->resolve == NULL)
         fail(conn, RDL_ENOMEM, now, "cannot start a thread to resolve the name");
 }
@@ -436,9 +508,7 @@ static void on_ready(struct rdl__watch *watch, int events, int64_t now)
 {
     struct rdl__conn *conn = rdl__container(watch, struct rdl__conn, watch);
 
-    if (conn->state == RDL__CONN_CONNECTING)
-        connected(conn, now);
-    else if (conn->state == RDL__CONN_SECURING)
+    if (conn->state == RDL__CONN_SECURING)
         secure(conn, now);
     else if (conn->state == RDL__CONN_GREETING)
         greet(conn, events, now);
@@ -458,6 +528,7 @@ void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct
     rdl__buf_init(&conn->greeting, node->mem);
     rdl__watch_init(&conn->watch, on_ready);
     rdl__timer_init(&conn->timer, on_timer);
+    rdl__dial_init(&conn->dial, node->loop, dialed);
 }
 
 void rdl__conn_done(struct rdl__conn *conn)
@@ -469,12 +540,14 @@ void rdl__conn_done(struct rdl__conn *conn)
 
 void rdl__conn_start(struct rdl__conn *conn, int64_t now)
 {
+    rdl__assert_on_loop(conn->node->loop);
     conn->state = RDL__CONN_WAITING;
     rdl__loop_timer(conn->node->loop, &conn->timer, conn->node->next_attempt > now ? conn->node->next_attempt : now);
 }
 
 void rdl__conn_moved(struct rdl__conn *conn, const rdl_err_t *unused, int64_t now)
 {
+    rdl__assert_on_loop(conn->node->loop);
     (void)unused;
     if (conn->state == RDL__CONN_UP) {
         conn->ops->moved(conn, now);
@@ -486,14 +559,19 @@ void rdl__conn_moved(struct rdl__conn *conn, const rdl_err_t *unused, int64_t no
 
 void rdl__conn_lost_its_way(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 {
+    rdl__assert_on_loop(conn->node->loop);
     if (conn->state == RDL__CONN_FINDING)
         fail_because(conn, why, now);
 }
 
 void rdl__conn_close(struct rdl__conn *conn)
 {
+    if (conn->state == RDL__CONN_CLOSED) /* as ever when it is freed, by then without a loop */
+        return;
+    rdl__assert_on_loop(conn->node->loop);
     rdl__loop_timer_off(conn->node->loop, &conn->timer);
     conn->resolve = rdl__resolve_drop(conn->resolve);
+    rdl__dial_stop(&conn->dial);
     rdl__conn_watch(conn, 0);
     conn->tls = rdl__tls_end(conn->tls);
     rdl__sock_close(&conn->sock);
@@ -516,6 +594,7 @@ const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n)
 
 const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, size_t *sent)
 {
+    rdl__assert_on_loop(conn->node->loop);
     while (*sent < out->len) {
         ssize_t n = rdl__conn_send(conn, out->data + *sent, out->len - *sent);
 
@@ -533,8 +612,6 @@ const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, siz
     return NULL;
 }
 
-const char rdl__unreadable[] = "out of memory, or not the Redis protocol";
-
 const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now)
 {
     char bytes[RDL__CONN_RECV];
@@ -542,5 +619,5 @@ const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now)
 
     if (n < 0)
         return rdl__conn_why(conn, n);
-    return n > 0 && rdl__reader_feed(conn->reader, bytes, (size_t)n) < 0 ? rdl__unreadable : NULL;
+    return n > 0 && rdl__reader_feed(conn->reader, bytes, (size_t)n) < 0 ? rdl__reader_why(conn->reader) : NULL;
 }

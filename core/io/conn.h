@@ -1,16 +1,20 @@
 /* conn.h - one connection to a node, from resolving its name until it is ready for commands.
  *
- * Find out where the node is, resolve, connect, shake hands where it is TLS, greet (HELLO with AUTH, SELECT, CLIENT INFO, INFO,
- * ROLE, PING, the node's welcome): one bound for all (connect_timeout_ms). ROLE is asked where the node has a finder: what that
- * has found may be a replica by now. Then `up`, and whoever owns the connection sends and receives on it as it likes; `ready`
- * passes on what the watch sees.
+ * Find out where the node is, resolve, connect, shake hands where it is TLS, greet (HELLO with AUTH, CLIENT INFO, INFO,
+ * SELECT, ROLE, PING, the node's welcome): one bound for all (connect_timeout_ms). Of several addresses the first that
+ * connects is taken (dial.h); if the server there then says nothing, or nothing of use, the next attempt begins with the
+ * address behind it. ROLE is asked where the node has a finder: what that has found may be a replica by now. Who is no
+ * server of its own, a sentinel say, where the URI names one is refused. Nothing of what the server answers here is told to
+ * anybody but the word that an error begins with: it may quote a password. Then `up`, and whoever owns the connection sends
+ * and receives on it as it likes; `ready` passes on what the watch sees.
  *
  * CLIENT INFO and INFO tell who we are to the server (id, address) and which run of the server it is. That is what a later
- * CLIENT KILL needs (PROTOCOL.md, 3).
+ * CLIENT KILL needs (protocol.md, 3).
  */
 #ifndef REDLATCH_IO_CONN_H
 #define REDLATCH_IO_CONN_H
 
+#include "core/io/dial.h"
 #include "core/io/node.h"
 #include "core/io/reader.h"
 #include "core/io/resolve.h"
@@ -52,12 +56,13 @@ struct rdl__conn {
     struct rdl__timer timer; /* next attempt due, or out of time */
     struct rdl__resolve *resolve;
     struct rdl__addrs addrs;
-    unsigned addr_next;
+    struct rdl__dial dial;
     struct rdl__buf greeting;
     size_t greeting_sent;
     unsigned char steps[8]; /* what the answers in the greeting are to */
     unsigned step_count, step;
     int64_t deadline;
+    int64_t greeted_at; /* the greeting began; 0: its first answer has come */
     int64_t up_at;
     /* what the server said of this connection; id 0 and empty strings: it would not say */
     int64_t id;
@@ -109,7 +114,5 @@ const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n);
  * there was too little. Receive what has come, for conn->reader. NULL, or what is wrong, as rdl__conn_why.  @thread loop */
 const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, size_t *sent);
 const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now);
-
-extern const char rdl__unreadable[]; /* what is wrong when conn->reader fails */
 
 #endif

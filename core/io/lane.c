@@ -20,7 +20,9 @@
  * the settler may still touch the request. Nobody blocks in a write: when the socket is full the rest waits in `out`, and
  * the reader, who drains the other direction, goes on with it.
  *
- * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its descriptor.
+ * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its descriptor. The
+ * loop waits for that writer, and begins no new connection before: only who has left can have sent nothing that the KILLs of
+ * the new one do not cover (protocol.md, 3).
  */
 #include "core/io/lane.h"
 
@@ -31,7 +33,10 @@
 #include <string.h>
 
 #define RECV_SIZE RDL__CONN_RECV
-#define OUT_ROOM 1024 /* at least, for what is to be sent */
+#define MEMORY_PAUSE (50 * RDL__MS)
+#define OUT_ROOM 1024  /* at least, for what is to be sent, */
+#define OUT_KEPT 65536 /* and at most, once it is sent */
+#define OTHER_RUNS 16  /* severed lines of runs of the server other than the present one, at most */
 
 enum role { ROLE_LOOP, ROLE_NONE, ROLE_CALLER };
 
@@ -74,7 +79,7 @@ struct rdl__lane {
 
     /* loop thread only */
     struct line *making;      /* being connected */
-    struct rdl__link severed; /* closed lines whose KILL is unanswered */
+    struct rdl__link severed; /* closed lines whose KILL is unanswered, the last ones last; each can be killed */
     struct rdl__task attend;
     struct rdl__task flush_later;
     struct rdl__timer stall; /* the server has been silent too long */
@@ -102,6 +107,7 @@ static bool blocking(const struct rdl__req *req)
 /* @locks mu */
 static void enqueue(struct rdl__lane *lane, struct rdl__req *req)
 {
+    rdl__assert_locked(&lane->mu);
     req->state = RDL__REQ_QUEUED;
     rdl__list_push_back(&lane->queued, &req->link);
     if (!blocking(req))
@@ -111,6 +117,7 @@ static void enqueue(struct rdl__lane *lane, struct rdl__req *req)
 /* Take a request off its list as settled. Blocking ones are collected in `wake`, for after mu.  @locks mu */
 static void settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct rdl__link *wake)
 {
+    rdl__assert_locked(&lane->mu);
     rdl__list_remove(&req->link);
     req->state = RDL__REQ_SETTLED;
     req->rc = rc;
@@ -143,6 +150,7 @@ static void wake_all(struct rdl__link *wake, const struct rdl__req *self)
 /* @thread loop  @locks none */
 static void run_settled(struct rdl__lane *lane, int64_t now)
 {
+    rdl__assert_on_loop(lane->node->loop);
     for (;;) {
         struct rdl__link *l;
         struct rdl__req *req;
@@ -170,6 +178,7 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
 {
     struct rdl__link *l;
 
+    rdl__assert_locked(&lane->mu);
     while ((l = rdl__list_first(&lane->queued)) != NULL) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
         size_t before = lane->out.len;
@@ -194,6 +203,23 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
     }
 }
 
+/* Nothing in `out` is to be sent any more. What it has grown to for very many requests at once is given back, if there is memory
+ * for a small one.  @locks mu; nobody is writing, or the caller is */
+static void empty_out(struct rdl__lane *lane)
+{
+    struct rdl__buf small;
+
+    rdl__buf_cut(&lane->out, 0);
+    lane->out_sent = 0;
+    if (lane->out.cap <= OUT_KEPT)
+        return;
+    rdl__buf_init(&small, lane->out.mem);
+    if (!rdl__buf_reserve(&small, OUT_ROOM))
+        return;
+    rdl__buf_done(&lane->out);
+    lane->out = small;
+}
+
 static bool out_pending(const struct rdl__lane *lane)
 {
     return lane->out_sent < lane->out.len;
@@ -206,6 +232,7 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
     struct line *line = lane->line;
     struct rdl__link wake;
 
+    rdl__assert_locked(&lane->mu);
     if (lane->writing || line == NULL)
         return;
     rdl__list_init(&wake);
@@ -226,15 +253,12 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
         if (n <= 0)
             break;
         lane->out_sent += (size_t)n;
-        if (lane->out_sent == lane->out.len) {
-            rdl__buf_cut(&lane->out, 0);
-            lane->out_sent = 0;
-        }
+        if (lane->out_sent == lane->out.len)
+            empty_out(lane);
     }
     lane->writing = false;
     if (lane->line != line) { /* broke meanwhile: what was encoded is on its way back to `queued` */
-        rdl__buf_cut(&lane->out, 0);
-        lane->out_sent = 0;
+        empty_out(lane);
         rdl__loop_post(lane->node->loop, &lane->attend);
     } else if (out_pending(lane) && lane->role == ROLE_LOOP && !rdl__loop_here(lane->node->loop)) {
         rdl__loop_post(lane->node->loop, &lane->attend); /* to wait until the socket has room */
@@ -246,6 +270,7 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
 /* Replies will come that nobody waits for, behind those of the request before `next`.  @locks mu */
 static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t replies)
 {
+    rdl__assert_locked(&lane->mu);
     if (next != &lane->sent)
         rdl__container(next, struct rdl__req, link)->skip += replies;
     else
@@ -259,6 +284,7 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
     struct rdl__link *l = rdl__list_first(&lane->sent);
     struct rdl__req *req;
 
+    rdl__assert_locked(&lane->mu);
     if (reply->push)
         return true;
     if (l == NULL) {
@@ -308,14 +334,14 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     if (at == end)
         return NULL;
     if (rdl__reader_feed(reader, at, (size_t)(end - at)) < 0)
-        return rdl__unreadable;
+        return rdl__reader_why(reader);
     for (;;) {
         if (rdl__reader_next(reader, &reply) < 0)
-            return rdl__unreadable;
+            return rdl__reader_why(reader);
         if (reply == NULL)
             return NULL;
         if (!hand_out(lane, reply, now, wake))
-            return reply->type == RDL__REPLY_ERROR ? reply->str : unasked;
+            return lane->line->refused ? reply->str : unasked;
     }
 }
 
@@ -331,6 +357,7 @@ static void drop_kills(struct rdl__lane *lane, struct rdl__link *list)
 {
     struct rdl__link *next;
 
+    rdl__assert_locked(&lane->mu);
     for (struct rdl__link *l = list->next; l != list; l = next) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
@@ -349,12 +376,13 @@ static void sever(struct rdl__lane *lane, const char *why)
     struct line *line = lane->line;
     char server[sizeof lane->node->place];
 
+    rdl__assert_locked(&lane->mu);
     rdl__sock_shutdown(&line->conn.sock);
+    drop_kills(lane, &lane->sent); /* a KILL may come late: what it names is never used again by that run of the server */
+    drop_kills(lane, &lane->queued);
     line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
     rdl__list_push_back(&lane->broken, &line->link);
     lane->line = NULL;
-    drop_kills(lane, &lane->sent);
-    drop_kills(lane, &lane->queued);
     for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
@@ -364,10 +392,8 @@ static void sever(struct rdl__lane *lane, const char *why)
     }
     rdl__list_splice_front(&lane->queued, &lane->sent);
     lane->tail_skip = 0;
-    if (!lane->writing) {
-        rdl__buf_cut(&lane->out, 0);
-        lane->out_sent = 0;
-    }
+    if (!lane->writing)
+        empty_out(lane);
     lane->role = ROLE_LOOP;
     lane->leader = NULL;
     rdl__node_server(lane->node, server, sizeof server);
@@ -383,6 +409,7 @@ static void sever(struct rdl__lane *lane, const char *why)
 /* @locks mu */
 static void give_to_loop(struct rdl__lane *lane)
 {
+    rdl__assert_locked(&lane->mu);
     if (lane->role != ROLE_LOOP)
         rdl__loop_post(lane->node->loop, &lane->attend);
     lane->role = ROLE_LOOP;
@@ -395,17 +422,18 @@ static void pass_role(struct rdl__lane *lane)
 {
     struct rdl__link *first = rdl__list_first(rdl__list_empty(&lane->sent) ? &lane->queued : &lane->sent);
 
+    rdl__assert_locked(&lane->mu);
     if (lane->line == NULL || lane->closed || lane->loop_owed > 0) {
         give_to_loop(lane);
-    } else if (idle(lane)) {
-        lane->role = ROLE_NONE;
-        lane->leader = NULL;
-    } else if (first == NULL) {
-        give_to_loop(lane);
-    } else {
+    } else if (first != NULL) {
         lane->role = ROLE_CALLER;
         lane->leader = rdl__container(first, struct rdl__req, link);
         rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
+    } else if (lane->tail_skip == 0 && !out_pending(lane)) {
+        lane->role = ROLE_NONE;
+        lane->leader = NULL;
+    } else {
+        give_to_loop(lane);
     }
 }
 
@@ -413,6 +441,7 @@ static void pass_role(struct rdl__lane *lane)
  * @locks mu */
 static bool may_look(const struct rdl__lane *lane, const struct rdl__req *self)
 {
+    rdl__assert_locked(&lane->mu);
     return lane->node->config.poll_ns > 0 && atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 &&
            lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
 }
@@ -466,6 +495,7 @@ static void leader_received(struct rdl__lane *lane, const struct rdl__req *leade
 {
     const char *wrong = NULL;
 
+    rdl__assert_locked(&lane->mu);
     lane->reading = false;
     if (n > 0)
         wrong = take_bytes(lane, (size_t)n, now, wake);
@@ -479,15 +509,17 @@ static void leader_received(struct rdl__lane *lane, const struct rdl__req *leade
 
 /* Write for all, read for all, until one's own request is settled or has waited long enough. The role is passed on only in the
  * first case, before the others are woken; else it is still the caller's on return, or the loop's if the connection broke.
- * @locks mu, released while sending and receiving */
+ * While others are woken it may be taken away, and come back with another connection.
+ * @locks mu, released while sending, receiving and waking */
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
-    struct line *line = lane->line;
     struct rdl__link wake;
     int64_t now = 0;
 
+    rdl__assert_locked(&lane->mu);
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
+        struct line *line = lane->line;
         bool full, lone, looks;
         ssize_t n = 0;
         int64_t began;
@@ -531,6 +563,7 @@ static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, c
     bool unsure = on_wire || req->resent;
     bool in_place = heir != NULL && (mode == RDL__HEIR_REPLACES || (unsure && !on_wire));
 
+    rdl__assert_locked(&lane->mu);
     if (req->state == RDL__REQ_SETTLED)
         return RDL__ANSWERED;
     if (!blocking(req))
@@ -626,6 +659,7 @@ static bool in_fan(const struct rdl__fan *fan, const struct rdl__req *req)
 /* What TLS has decrypted ahead cannot be waited for with others.  @locks mu */
 static bool can_lead(const struct rdl__fan *fan, const struct rdl__lane *lane)
 {
+    rdl__assert_locked(&lane->mu);
     return fan->n < RDL__FAN_MAX && !lane->closed && lane->line != NULL && lane->line->conn.tls == NULL &&
            (lane->role == ROLE_NONE || (lane->role == ROLE_CALLER && in_fan(fan, lane->leader)));
 }
@@ -782,11 +816,19 @@ static void line_free(struct line *line)
     rdl__free(mem, line, sizeof *line);
 }
 
+/* Has the server said who it and we are? */
+static bool can_be_killed(const struct line *line)
+{
+    return line->conn.id != 0 && line->conn.run_id[0] != '\0';
+}
+
 /* Close what broke; remember those whose requests may still run.  @thread loop  @locks mu */
 static void close_broken(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__link *l;
 
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
     if (lane->writing)
         return; /* the writer posts `attend` when it is out */
     while ((l = rdl__list_pop(&lane->broken)) != NULL) {
@@ -795,24 +837,41 @@ static void close_broken(struct rdl__lane *lane, int64_t now)
         rdl__conn_close(&line->conn);
         if (!lane->closed)
             rdl__node_broke(lane->node, line->conn.up_at, line->refused, now);
-        if (!line->owed) {
-            line_free(line);
+        if (line->owed && can_be_killed(line)) {
+            rdl__list_push_back(&lane->severed, &line->link);
             continue;
         }
-        if (line->conn.id == 0 || line->conn.run_id[0] == '\0')
+        if (line->owed)
             atomic_store(&lane->node->kill_refused, true);
-        rdl__list_push_back(&lane->severed, &line->link);
+        line_free(line);
     }
 }
 
-/* What was taken by way of one lane may be given back by way of another, and that must not fail for want of memory. */
+/* What was taken by way of one lane may be given back by way of another, and that must not fail for want of memory.
+ * @locks mu; nobody is writing */
 static bool has_room(struct rdl__lane *lane)
 {
-    bool room = lane->writing || rdl__buf_reserve(&lane->out, OUT_ROOM);
+    bool room = rdl__buf_reserve(&lane->out, OUT_ROOM);
 
+    rdl__assert_locked(&lane->mu);
     if (!room)
         rdl__buf_cut(&lane->out, lane->out.len);
     return room;
+}
+
+/* @locks mu */
+static bool may_start(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return !lane->closed && lane->making == NULL && rdl__list_empty(&lane->broken);
+}
+
+/* Where something is to be killed, soon rather than before the next request: what is to be killed may still come.  @locks mu */
+static bool wants_line(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return lane->wanted || !rdl__list_empty(&lane->queued) ||
+           (!lane->rests && (lane->kept_up || !rdl__list_empty(&lane->severed)));
 }
 
 static void start_line(struct rdl__lane *lane, int64_t now)
@@ -820,7 +879,7 @@ static void start_line(struct rdl__lane *lane, int64_t now)
     struct line *line = has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *line) : NULL;
 
     if (line == NULL) {
-        rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + 50 * RDL__MS);
+        rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + MEMORY_PAUSE);
         return;
     }
     line->lane = lane;
@@ -856,11 +915,12 @@ static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
 {
     rdl_err_t why;
 
+    rdl__assert_on_loop(lane->node->loop);
     if (!lane->told_up)
         return;
     lane->told_up = false;
     if (!wanted && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
-        rdl__log(lane->node->sinks, RDL_LOG_WARN, "%s", why.message);
+        rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "%s", why.message);
     if (lane->on_news != NULL)
         lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
 }
@@ -870,6 +930,7 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
 {
     const char *wrong = n > 0 ? take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->line->conn, n);
 
+    rdl__assert_locked(&lane->mu);
     if (wrong == NULL)
         return;
     rdl__conn_watch(&lane->line->conn, 0);
@@ -885,6 +946,7 @@ static void look_on_loop(struct rdl__lane *lane)
     struct rdl__link wake;
     ssize_t n;
 
+    rdl__assert_locked(&lane->mu);
     if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
         return;
     if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !may_look(lane, rdl__container(l, struct rdl__req, link)) ||
@@ -904,11 +966,13 @@ static void look_on_loop(struct rdl__lane *lane)
     rdl__mutex_lock(&lane->mu);
 }
 
-/* What another server has by now need not wait for this one. Blocking requests are collected in `wake`, for after mu.  @locks mu */
+/* What another server has by now need not wait for this one. Blocking requests are collected in `wake`, for after
+ * mu.  @locks mu */
 static void shed(struct rdl__lane *lane, struct rdl__link *wake)
 {
     struct rdl__link *next;
 
+    rdl__assert_locked(&lane->mu);
     for (struct rdl__link *l = lane->queued.next; l != &lane->queued; l = next) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
@@ -924,6 +988,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
     struct rdl__link wake;
     bool down, closed, rests;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
@@ -947,8 +1012,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
     close_broken(lane, now);
     watch_line(lane);
     watch_stall(lane);
-    if (down && lane->making == NULL && !closed &&
-        ((lane->kept_up && !rests) || lane->wanted || !rdl__list_empty(&lane->queued)))
+    if (down && may_start(lane) && wants_line(lane))
         start_line(lane, now);
     rdl__mutex_unlock(&lane->mu);
     wake_all(&wake, NULL);
@@ -1083,14 +1147,25 @@ static void decode_kill(struct rdl__req *req, const struct rdl__reply *reply, in
         atomic_store(&line->lane->node->kill_refused, true);
 }
 
+/* @locks mu */
+static void queue_kill(struct rdl__lane *lane, struct line *line)
+{
+    line->kill.state = RDL__REQ_QUEUED;
+    rdl__list_push_front(&lane->queued, &line->kill.link);
+    lane->loop_owed++;
+}
+
 static void done_kill(struct rdl__req *req, int64_t now)
 {
     struct line *line = rdl__container(req, struct line, kill);
 
-    (void)now;
-    if (req->rc == RDL_ENOMEM) {
+    if (req->rc == RDL_ENOMEM) { /* in a while, before anything else; or, made anew, on the next connection */
         rdl__req_init(req, &kill_ops);
-        rdl__lane_submit(line->lane, req);
+        rdl__mutex_lock(&line->lane->mu);
+        if (line->lane->line != NULL)
+            queue_kill(line->lane, line);
+        rdl__mutex_unlock(&line->lane->mu);
+        rdl__loop_timer(line->lane->node->loop, &line->lane->memory_retry, now + MEMORY_PAUSE);
         return;
     }
     rdl__list_remove(&line->link);
@@ -1099,28 +1174,30 @@ static void done_kill(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
-/* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. Another run has
- * forgotten them all, and its ids mean other clients. One that does not say which it is may be the same.  @locks mu */
+/* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. To another run their
+ * ids mean other clients; but that may be another server, and theirs the node's again later. So they stay, the last few of them.
+ * A run that does not say which it is may be the same.  @locks mu */
 static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
 {
-    struct rdl__link *next;
+    struct rdl__link *before;
+    unsigned others = 0;
 
-    for (struct rdl__link *l = lane->severed.next; l != &lane->severed; l = next) {
+    rdl__assert_locked(&lane->mu);
+    for (struct rdl__link *l = lane->severed.prev; l != &lane->severed; l = before) {
         struct line *line = rdl__container(l, struct line, link);
+        bool same = strcmp(line->conn.run_id, fresh->conn.run_id) == 0;
 
-        next = l->next;
-        if (line->conn.id == 0 || line->conn.run_id[0] == '\0' || strcmp(line->conn.run_id, fresh->conn.run_id) != 0) {
-            if (fresh->conn.run_id[0] == '\0')
-                atomic_store(&lane->node->kill_refused, true);
+        before = l->prev;
+        if (same) {
+            rdl__req_init(&line->kill, &kill_ops);
+            queue_kill(lane, line);
+        } else if (++others > OTHER_RUNS) {
             rdl__list_remove(l);
             line_free(line);
-            continue;
         }
-        rdl__req_init(&line->kill, &kill_ops);
-        line->kill.state = RDL__REQ_QUEUED;
-        rdl__list_push_front(&lane->queued, &line->kill.link);
-        lane->loop_owed++;
     }
+    if (others > 0 && fresh->conn.run_id[0] == '\0')
+        atomic_store(&lane->node->kill_refused, true);
 }
 
 /* Is it another run of a server than the last one? One that does not tell is taken for another only where the node may be
@@ -1162,7 +1239,7 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
     struct line *line = rdl__container(conn, struct line, conn);
     struct rdl__lane *lane = line->lane;
 
-    rdl__log(lane->node->sinks, RDL_LOG_WARN, "cannot connect: %s", why->message);
+    rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "cannot connect: %s", why->message);
     lane->making = NULL;
     line_free(line);
     rdl__mutex_lock(&lane->mu);
@@ -1230,11 +1307,13 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane
 
 void rdl__lane_open(struct rdl__lane *lane, int64_t now)
 {
+    rdl__assert_on_loop(lane->node->loop);
     attend(lane, now);
 }
 
 void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
 {
+    rdl__assert_on_loop(lane->node->loop);
     attend(lane, now);
 }
 
@@ -1242,6 +1321,7 @@ void rdl__lane_rest(struct rdl__lane *lane, bool rests, int64_t now)
 {
     bool unused;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
     lane->rests = rests;
     unused = rests && idle(lane);
@@ -1269,6 +1349,7 @@ void rdl__lane_close(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__link wake;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     lane->closed = true;
@@ -1324,6 +1405,7 @@ struct rdl__lane *rdl__lane_free(struct rdl__lane *lane)
 
 void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
 {
+    rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
     if (lane->closed) {
         req->state = RDL__REQ_SETTLED;
@@ -1341,6 +1423,7 @@ enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req
 {
     enum rdl__outcome outcome;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
     outcome = give_up(lane, req, heir, mode);
     rdl__mutex_unlock(&lane->mu);

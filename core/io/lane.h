@@ -4,7 +4,7 @@
  * reading becomes the leader, writes for all and reads for all, and hands the role on when its own answer is there. What
  * nobody blocks for (asynchronous requests, what callers gave up) the loop reads. See lane.c.
  *
- * Rules of PROTOCOL.md, 3 that live here:
+ * Rules of protocol.md, 3 that live here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind a
  *     CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
  *   - A request that is given up leaves its reply to be passed over, and may go on as another one, its heir: a request of the
@@ -27,8 +27,8 @@ struct rdl__task;
 
 struct rdl__req_ops {
     /* Append exactly one command, and `more` behind it; for any further one add to req->owed, which counts these already.
-     * `eval`: with the script's text instead of its digest. Called once for each sending; the repeat of a request (req->resent)
-     * must do no more than the first did.  @locks under the lane's */
+     * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent) and what was
+     * sent before must do no more together than one of them.  @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
     unsigned char more;
 
@@ -110,7 +110,8 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__l
 /* Connect now rather than at the first request.  @thread loop */
 void rdl__lane_open(struct rdl__lane *lane, int64_t now);
 
-/* Other nodes have what was the node's, or it has what was theirs: who waits for a connection here may look again.  @thread loop */
+/* Other nodes have what was the node's, or it has what was theirs: who waits for a connection here may look
+ * again.  @thread loop */
 void rdl__lane_reroute(struct rdl__lane *lane, int64_t now);
 
 /* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request; or

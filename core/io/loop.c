@@ -4,6 +4,10 @@
  * rounded to milliseconds, and a lease is neither. One event descriptor wakes the loop, written only while it sleeps; libev's
  * own would abort the process where descriptors run out. Order within one turn: descriptors and timers, then tasks, then what
  * was put off with rdl__loop_later, then sleep.
+ *
+ * libev aborts the process where memory runs out, too. So it watches three descriptors that are there from the beginning,
+ * and has all the memory for them before the thread starts: the two above, and an epoll of ours, in which all the others
+ * are. That is one more system call in a turn that has something to tell.
  */
 #include "core/io/loop.h"
 
@@ -12,12 +16,17 @@
 #include "core/io/watch.h"
 
 #include <errno.h>
+#include <ev.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#define READY_MAX 16 /* told at a time */
 
 struct rdl__loop {
     /* immutable once started */
@@ -26,11 +35,15 @@ struct rdl__loop {
     pthread_t thread;
     int clock_fd;
     int wake_fd;
+    int watch_fd; /* the epoll in which the watches are */
 
     /* loop thread only */
     struct ev_io wake;
     struct ev_check after_sleep;
     struct ev_io clock;
+    struct ev_io watches;
+    struct epoll_event ready[READY_MAX]; /* being told; data.ptr NULL: not watched any more */
+    int ready_count;
     struct ev_prepare before_sleep;
     struct rdl__heap timers;
     int64_t armed; /* what clock_fd is set to */
@@ -123,6 +136,31 @@ static void on_clock(struct ev_loop *ev, struct ev_io *w, int revents)
     run_timers(loop);
 }
 
+static void on_watches(struct ev_loop *ev, struct ev_io *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    int count = epoll_wait(loop->watch_fd, loop->ready, READY_MAX, 0);
+
+    (void)ev;
+    (void)revents;
+    loop->ready_count = count > 0 ? count : 0;
+    for (int i = 0; i < loop->ready_count; i++) {
+        struct rdl__watch *watch = loop->ready[i].data.ptr;
+        uint32_t got = loop->ready[i].events;
+        int events = 0;
+
+        if (watch == NULL)
+            continue;
+        if (got & (EPOLLIN | EPOLLERR | EPOLLHUP))
+            events |= RDL__READABLE;
+        if (got & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+            events |= RDL__WRITABLE;
+        if ((events &= watch->events) != 0)
+            watch->ready(watch, events, rdl__now());
+    }
+    loop->ready_count = 0;
+}
+
 static void arm(struct rdl__loop *loop)
 {
     struct rdl__heap_node *first = rdl__heap_min(&loop->timers);
@@ -180,6 +218,21 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
+/* The C library takes thread-local storage out of the stack that is asked for. Where that alone is as much (EINVAL), the
+ * thread has what the system gives any. */
+static int start_with_stack(struct rdl__loop *loop)
+{
+    pthread_attr_t attr;
+    int rc = pthread_attr_init(&attr);
+
+    if (rc != 0)
+        return rc;
+    if ((rc = pthread_attr_setstacksize(&attr, RDL__LOOP_STACK)) == 0)
+        rc = pthread_create(&loop->thread, &attr, loop_main, loop);
+    (void)pthread_attr_destroy(&attr);
+    return rc == EINVAL ? pthread_create(&loop->thread, NULL, loop_main, loop) : rc;
+}
+
 static int start_thread(struct rdl__loop *loop)
 {
     sigset_t all, before;
@@ -187,7 +240,7 @@ static int start_thread(struct rdl__loop *loop)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&loop->thread, NULL, loop_main, loop);
+    rc = start_with_stack(loop);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
@@ -202,9 +255,48 @@ static struct rdl__loop *loop_free(struct rdl__loop *loop)
         (void)close(loop->clock_fd);
     if (loop->wake_fd >= 0)
         (void)close(loop->wake_fd);
+    if (loop->watch_fd >= 0)
+        (void)close(loop->watch_fd);
     rdl__mutex_done(&loop->mu);
     rdl__free(loop->mem, loop, sizeof *loop);
     return NULL;
+}
+
+/* libev asks for its memory as it starts: for a struct and some tables, one of them by descriptors. That there is as much is seen
+ * before, in the way in which it asks, where nothing that compilers know of blocks is of use. */
+static bool has_memory_for_ev(int highest_fd)
+{
+    void *volatile block = NULL;
+
+    block = realloc(block, 32768 + 64 * ((size_t)highest_fd + 8));
+    free(block);
+    return block != NULL;
+}
+
+static void start_watchers(struct rdl__loop *loop)
+{
+    ev_io_init(&loop->wake, on_wake, loop->wake_fd, EV_READ);
+    ev_io_init(&loop->clock, on_clock, loop->clock_fd, EV_READ);
+    ev_io_init(&loop->watches, on_watches, loop->watch_fd, EV_READ);
+    ev_check_init(&loop->after_sleep, on_after_sleep);
+    ev_prepare_init(&loop->before_sleep, on_before_sleep);
+    loop->wake.data = loop->clock.data = loop->watches.data = loop->after_sleep.data = loop->before_sleep.data = loop;
+    ev_io_start(loop->ev, &loop->wake);
+    ev_check_start(loop->ev, &loop->after_sleep);
+    ev_io_start(loop->ev, &loop->clock);
+    ev_io_start(loop->ev, &loop->watches);
+    ev_prepare_start(loop->ev, &loop->before_sleep);
+    /* All may be due at once: that libev has a place for each, it learns by that being so. */
+    ev_feed_event(loop->ev, &loop->wake, 0);
+    ev_feed_event(loop->ev, &loop->after_sleep, 0);
+    ev_feed_event(loop->ev, &loop->clock, 0);
+    ev_feed_event(loop->ev, &loop->watches, 0);
+    ev_feed_event(loop->ev, &loop->before_sleep, 0);
+    (void)ev_clear_pending(loop->ev, &loop->wake);
+    (void)ev_clear_pending(loop->ev, &loop->after_sleep);
+    (void)ev_clear_pending(loop->ev, &loop->clock);
+    (void)ev_clear_pending(loop->ev, &loop->watches);
+    (void)ev_clear_pending(loop->ev, &loop->before_sleep);
 }
 
 int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl_err_t *err)
@@ -216,7 +308,7 @@ int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     loop->mem = mem;
     loop->armed = RDL__NEVER;
-    loop->clock_fd = loop->wake_fd = -1;
+    loop->clock_fd = loop->wake_fd = loop->watch_fd = -1;
     rdl__list_init(&loop->mailbox);
     rdl__list_init(&loop->later);
     if (rdl__mutex_init(&loop->mu) < 0) {
@@ -224,26 +316,20 @@ int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     }
     if ((loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0 ||
-        (loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        (loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+        (loop->watch_fd = epoll_create1(EPOLL_CLOEXEC)) < 0) {
         rc = rdl__err_set(err, RDL_ENOMEM, "cannot make a descriptor: %s", strerror(errno));
+        goto fail;
+    }
+    if (!has_memory_for_ev(loop->watch_fd)) {
+        rc = rdl__err_set(err, RDL_ENOMEM, NULL);
         goto fail;
     }
     if ((loop->ev = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOSIGMASK)) == NULL) {
         rc = rdl__err_set(err, RDL_ENOMEM, "cannot make an event loop: %s", strerror(errno));
         goto fail;
     }
-    ev_io_init(&loop->wake, on_wake, loop->wake_fd, EV_READ);
-    loop->wake.data = loop;
-    ev_io_start(loop->ev, &loop->wake);
-    ev_check_init(&loop->after_sleep, on_after_sleep);
-    loop->after_sleep.data = loop;
-    ev_check_start(loop->ev, &loop->after_sleep);
-    ev_io_init(&loop->clock, on_clock, loop->clock_fd, EV_READ);
-    loop->clock.data = loop;
-    ev_io_start(loop->ev, &loop->clock);
-    ev_prepare_init(&loop->before_sleep, on_before_sleep);
-    loop->before_sleep.data = loop;
-    ev_prepare_start(loop->ev, &loop->before_sleep);
+    start_watchers(loop);
     if ((rc = start_thread(loop)) != 0) {
         rc = rdl__err_set(err, RDL_ENOMEM, "cannot start a thread: %s", strerror(rc));
         goto fail;
@@ -291,23 +377,28 @@ void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)
 
 void rdl__loop_later(struct rdl__loop *loop, struct rdl__task *task)
 {
+    rdl__assert_on_loop(loop);
     if (!rdl__link_on(&task->link))
         rdl__list_push_back(&loop->later, &task->link);
 }
 
 void rdl__loop_not_later(struct rdl__loop *loop, struct rdl__task *task)
 {
+    rdl__assert_on_loop(loop);
     (void)loop;
     rdl__list_remove(&task->link);
 }
 
 void rdl__loop_timer(struct rdl__loop *loop, struct rdl__timer *timer, int64_t at)
 {
+    rdl__assert_on_loop(loop);
     rdl__heap_move(&loop->timers, &timer->node, at);
 }
 
 void rdl__loop_timer_off(struct rdl__loop *loop, struct rdl__timer *timer)
 {
+    if (rdl__heap_has(&timer->node))
+        rdl__assert_on_loop(loop);
     rdl__heap_remove(&loop->timers, &timer->node);
 }
 
@@ -318,35 +409,36 @@ bool rdl__loop_here(const struct rdl__loop *loop)
 
 /* ---- watch.h ----------------------------------------------------------------------------------------------------------- */
 
-static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
-{
-    struct rdl__watch *watch = rdl__container(io, struct rdl__watch, io);
-    int events = 0;
-
-    (void)ev;
-    if (revents & EV_READ)
-        events |= RDL__READABLE;
-    if (revents & EV_WRITE)
-        events |= RDL__WRITABLE;
-    watch->ready(watch, events, rdl__now());
-}
-
 void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t))
 {
-    ev_init(&watch->io, on_io);
+    watch->fd = -1;
     watch->events = 0;
     watch->ready = ready;
 }
 
+/* What was seen of it in this turn is not told any more. */
+static void forget_ready(struct rdl__loop *loop, const struct rdl__watch *watch)
+{
+    for (int i = 0; i < loop->ready_count; i++)
+        if (loop->ready[i].data.ptr == watch)
+            loop->ready[i].data.ptr = NULL;
+}
+
 void rdl__watch_set(struct rdl__loop *loop, struct rdl__watch *watch, int fd, int events)
 {
+    struct epoll_event wanted = {.data.ptr = watch,
+                                 .events = (events & RDL__READABLE ? (uint32_t)EPOLLIN : 0) |
+                                           (events & RDL__WRITABLE ? (uint32_t)EPOLLOUT : 0)};
+    int how = watch->events == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+
+    rdl__assert_on_loop(loop);
     if (watch->events == events)
         return;
-    if (watch->events != 0)
-        ev_io_stop(loop->ev, &watch->io);
-    watch->events = events;
     if (events == 0)
-        return;
-    ev_io_set(&watch->io, fd, (events & RDL__READABLE ? EV_READ : 0) | (events & RDL__WRITABLE ? EV_WRITE : 0));
-    ev_io_start(loop->ev, &watch->io);
+        forget_ready(loop, watch);
+    if (watch->events != 0)
+        fd = watch->fd;
+    watch->fd = fd;
+    if (epoll_ctl(loop->watch_fd, how, fd, &wanted) == 0 || how == EPOLL_CTL_DEL)
+        watch->events = events;
 }

@@ -11,10 +11,15 @@
 #include "core/base/list.h"
 #include "core/base/mem.h"
 
+#include <assert.h>
 #include <redlatch/error.h>
 #include <stdbool.h>
 
 struct rdl__loop;
+
+/* The thread's stack, whatever the process' limit (ulimit -s). Half of it is for what the user runs there, as client.h says;
+ * how much the library needs is known (tests/static/recursion). */
+#define RDL__LOOP_STACK (1024 * 1024)
 
 /* A message to the loop, embedded in what it is about: posting needs no memory, and posting twice is posting once. */
 struct rdl__task {
@@ -60,5 +65,12 @@ void rdl__loop_timer(struct rdl__loop *loop, struct rdl__timer *timer, int64_t a
 void rdl__loop_timer_off(struct rdl__loop *loop, struct rdl__timer *timer);
 
 bool rdl__loop_here(const struct rdl__loop *loop); /* is the calling thread the loop's? */
+
+/* A function whose comment says `@thread loop` says it to the machine as well; nothing in release. */
+#ifdef REDLATCH_ASSERTS
+#define rdl__assert_on_loop(loop) assert(rdl__loop_here(loop))
+#else
+#define rdl__assert_on_loop(loop) ((void)0)
+#endif
 
 #endif

@@ -59,11 +59,13 @@ static void missed(struct rdl__node *node, int64_t outage, int64_t now)
 
 void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
 {
+    rdl__assert_on_loop(node->loop);
     rdl__mutex_lock(&node->mu);
     node->last_error = *why;
     rdl__mutex_unlock(&node->mu);
     if (node->outage_began == 0)
         node->outage_began = now;
+    node->attempts++;
     missed(node, now - node->outage_began, now);
 }
 
@@ -75,6 +77,7 @@ static bool still_in_vain(const struct rdl__node *node, int64_t now)
 
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now)
 {
+    rdl__assert_on_loop(node->loop);
     if ((!refused && now - up_at >= BRIEF) || node->placed_at > up_at)
         return;
     if (!still_in_vain(node, now))
@@ -85,6 +88,7 @@ void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_
 
 int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now)
 {
+    rdl__assert_on_loop(node->loop);
     if (node->outage_began != 0)
         return node->outage_began;
     return still_in_vain(node, now) && node->vain_at > node->placed_at ? node->vain_since : 0;
@@ -93,8 +97,12 @@ int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now)
 void rdl__node_connected(struct rdl__node *node, int64_t now)
 {
     if (node->outage_began != 0)
-        rdl__log(node->sinks, RDL_LOG_INFO, "%s: reachable again after %lld ms", node->label,
-                 (long long)((now - node->outage_began) / RDL__MS));
+        rdl__log(node->sinks, RDL_LOG_INFO, "%s: reachable again after %lld ms and %u attempts in vain", node->label,
+                 (long long)((now - node->outage_began) / RDL__MS), node->attempts);
+    if (!still_in_vain(node, now))
+        node->told = (struct rdl__repeats){0};
+    node->attempts = 0;
+    node->has_been_up = true;
     node->outage_began = 0;
     node->next_attempt = 0;
     rdl__mutex_lock(&node->mu);
@@ -116,6 +124,7 @@ void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now)
 
 void rdl__node_run(struct rdl__node *node, const char *run_id)
 {
+    rdl__assert_on_loop(node->loop);
     atomic_store(&node->run, run_id[0] == '\0' ? 0 : rdl__hash(run_id, strlen(run_id)) | 1);
 }
 
@@ -149,6 +158,7 @@ bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t
     bool first = node->uri.host == NULL;
     char where[sizeof node->label];
 
+    rdl__assert_on_loop(node->loop);
     if (!first && strcmp(node->uri.host, host) == 0 && node->uri.port == port)
         return true;
     if (!rdl__uri_place(&node->uri, host, port))
@@ -166,6 +176,7 @@ bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t
 
 void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now)
 {
+    rdl__assert_on_loop(node->loop);
     tell_conns(node, rdl__conn_lost_its_way, why, now);
 }
 
@@ -178,6 +189,7 @@ void rdl__node_server(struct rdl__node *node, char *to, size_t cap)
 
 void rdl__node_where(const struct rdl__node *node, char *to, size_t cap)
 {
+    rdl__assert_on_loop(node->loop);
     if (node->finder == NULL || node->uri.host == NULL)
         (void)rdl__line(to, cap, "%s", node->label);
     else

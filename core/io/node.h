@@ -15,6 +15,7 @@
 #include "core/base/sink.h"
 #include "core/base/sync.h"
 #include "core/io/loop.h"
+#include "core/io/resolve.h"
 #include "core/io/tls.h"
 #include "core/wire/buf.h"
 #include "core/wire/uri.h"
@@ -22,7 +23,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* What is to be at the other end. */
+enum rdl__kind { RDL__KIND_SERVER, RDL__KIND_SENTINEL, RDL__KIND_CLUSTER };
+
 struct rdl__node_config {
+    enum rdl__kind kind;
     int64_t connect_timeout_ms;
     int64_t command_timeout_ms;
     int64_t reconnect_min_ms;
@@ -30,6 +35,7 @@ struct rdl__node_config {
     int64_t ping_interval_ms;
     int64_t poll_ns; /* a lone caller may look that long for its answer before it sleeps; 0: never */
     const char *client_name;
+    struct rdl__resolver *resolver;
     struct rdl__tls *tls;           /* NULL: plain connections */
     rdl_credentials_fn credentials; /* asked for each connection; NULL: the URI's */
     void *credentials_arg;
@@ -57,19 +63,24 @@ struct rdl__node {
     /* loop thread only */
     struct rdl__link conns; /* all of the node's connections */
     struct rdl__rand rand;
-    bool resp2;           /* the server knows no HELLO */
-    int64_t outage_began; /* 0: the last attempt to connect succeeded */
-    int64_t next_attempt; /* not before */
-    int64_t placed_at;    /* the finder has moved it */
-    int64_t vain_since;   /* connections break as soon as they are made; 0: they do not */
-    int64_t vain_at;      /* the last one did */
+    bool resp2; /* the server knows no HELLO */
+    bool has_been_up;
+    struct rdl__repeats told;    /* why connections were not made, or lost */
+    unsigned attempts;           /* in vain, since one succeeded */
+    int64_t outage_began;        /* 0: the last attempt to connect succeeded */
+    int64_t next_attempt;        /* not before */
+    struct rdl__addr first_addr; /* of several, the one to be tried first; len 0: none in particular */
+    int64_t placed_at;           /* the finder has moved it */
+    int64_t vain_since;          /* connections break as soon as they are made; 0: they do not */
+    int64_t vain_at;             /* the last one did */
 
     /* any thread */
     _Atomic uint64_t run;    /* of which server, the last one that was greeted: the same number means the same; 0: unknown */
     _Atomic int64_t born_at; /* the server cannot have started later than that, by our clock */
-    _Atomic bool kill_refused; /* CLIENT KILL was refused: doubts are settled by repeating (PROTOCOL.md, 3) */
-    _Atomic bool polling;      /* somebody looks for an answer; the account is its alone */
-    _Atomic unsigned callers;  /* threads that wait for an answer */
+    _Atomic bool kill_refused;  /* CLIENT KILL was refused: doubts are settled by repeating (protocol.md, 3) */
+    _Atomic int64_t round_trip; /* about the longest of recent ones, ns; 0: unknown */
+    _Atomic bool polling;       /* somebody looks for an answer; the account is its alone */
+    _Atomic unsigned callers;   /* threads that wait for an answer */
     struct rdl__busypoll caller_poll;
     struct rdl__busypoll loop_poll;
     struct rdl__mutex mu;
@@ -99,6 +110,16 @@ void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
 
 /* A greeting's INFO says which run of which server it is ("": it does not say).  @thread loop */
 void rdl__node_run(struct rdl__node *node, const char *run_id);
+
+/* A request was answered after so many ns. A longer time than before counts at once; shorter ones bring it down by and by,
+ * when they are much shorter: so most calls have nothing to write.  @thread any */
+static inline void rdl__node_round_trip(struct rdl__node *node, int64_t took)
+{
+    int64_t had = atomic_load_explicit(&node->round_trip, memory_order_relaxed);
+
+    if (took > had || took < had / 2)
+        atomic_store_explicit(&node->round_trip, took > had ? took : had - (had - took) / 8, memory_order_relaxed);
+}
 
 /* The finder knows: the server is there. Connections to anywhere else are dropped. False: no memory.  @thread loop */
 bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t now);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define CHUNK_SIZE 4096
-#define MAX_ELEMENTS (1 << 20) /* larger arrays are no answer to anything we ask */
 
 struct chunk {
     struct chunk *next;
@@ -19,9 +18,14 @@ struct chunk {
 struct rdl__reader {
     const struct rdl__mem *mem;
     redisReader *hiredis;
+    struct rdl__frames frames;
+    const char *secret;
+    const char *why; /* it has failed, if not for what hiredis says; NULL: not */
+    char begin[8];   /* the first bytes of all */
+    size_t begin_len;
     struct chunk *first; /* kept from reply to reply */
     struct chunk *last;
-    struct rdl__reply *building; /* top of the reply that is being read */
+    size_t taken; /* of the arena, for the reply that is being read */
     struct rdl__reply integer;
 };
 
@@ -55,13 +59,22 @@ static void arena_reset(struct rdl__reader *r)
     r->first->next = NULL;
     r->first->used = 0;
     r->last = r->first;
+    r->taken = 0;
 }
+
+static const char too_large[] = "a reply that is larger than any answer to what was asked";
+static const char too_deep[] = "a reply that is nested deeper than any answer to what was asked";
 
 static void *arena_take(struct rdl__reader *r, size_t size)
 {
     struct chunk *c = r->last;
 
+    if (size > RDL__REPLY_BYTES_MAX - r->taken) {
+        r->why = too_large;
+        return NULL;
+    }
     size = (size + 15) & ~(size_t)15;
+    r->taken += size;
     if (c->size - c->used < size) {
         if ((c = chunk_new(r->mem, size > CHUNK_SIZE ? size : CHUNK_SIZE)) == NULL)
             return NULL;
@@ -83,22 +96,33 @@ static struct rdl__reply *node(const redisReadTask *task, enum rdl__reply_type t
         return NULL;
     memset(n, 0, sizeof *n);
     n->type = type;
-    if (task->parent == NULL)
-        r->building = n;
-    else
+    if (task->parent != NULL)
         ((struct rdl__reply *)task->parent->obj)->elem[task->idx] = n;
     return n;
 }
 
-static void *text(const redisReadTask *task, enum rdl__reply_type type, const char *str, size_t len)
+/* Beyond the first word, which says what an error is. */
+static void blot_out(char *text, size_t len, const char *secret)
 {
+    size_t secret_len = secret == NULL ? 0 : strlen(secret);
+    char *at = memchr(text, ' ', len);
+
+    while (secret_len > 0 && at != NULL && (at = memmem(at, len - (size_t)(at - text), secret, secret_len)) != NULL)
+        memset(at, '*', secret_len);
+}
+
+static struct rdl__reply *text(const redisReadTask *task, enum rdl__reply_type type, const char *str, size_t len)
+{
+    struct rdl__reader *r = task->privdata;
     struct rdl__reply *n = node(task, type);
     char *copy;
 
-    if (n == NULL || (copy = arena_take(task->privdata, len + 1)) == NULL)
+    if (n == NULL || (copy = arena_take(r, len + 1)) == NULL)
         return NULL;
     memcpy(copy, str, len);
     copy[len] = '\0';
+    if (type == RDL__REPLY_ERROR)
+        blot_out(copy, len, r->secret);
     n->str = copy;
     n->len = len;
     return n;
@@ -116,13 +140,25 @@ static void *create_string(const redisReadTask *task, char *str, size_t len)
     return text(task, error ? RDL__REPLY_ERROR : RDL__REPLY_STRING, str + skip, len - skip);
 }
 
+static bool is_too_deep(const redisReadTask *task)
+{
+    int depth = 0;
+
+    while ((task = task->parent) != NULL && depth < RDL__REPLY_DEPTH_MAX)
+        depth++;
+    return task != NULL;
+}
+
 static void *create_array(const redisReadTask *task, size_t elements)
 {
-    struct rdl__reply *n = node(task, RDL__REPLY_ARRAY);
+    struct rdl__reader *r = task->privdata;
+    struct rdl__reply *n;
 
-    if (n == NULL || elements > MAX_ELEMENTS)
+    if (is_too_deep(task)) {
+        r->why = too_deep;
         return NULL;
-    if ((n->elem = arena_take(task->privdata, elements * sizeof *n->elem)) == NULL)
+    }
+    if ((n = node(task, RDL__REPLY_ARRAY)) == NULL || (n->elem = arena_take(r, elements * sizeof *n->elem)) == NULL)
         return NULL;
     memset(n->elem, 0, elements * sizeof *n->elem);
     n->len = elements;
@@ -172,13 +208,14 @@ static redisReplyObjectFunctions functions = {
 
 /* ---- reader.h ------------------------------------------------------------------------------------------------------------ */
 
-struct rdl__reader *rdl__reader_new(const struct rdl__mem *mem)
+struct rdl__reader *rdl__reader_new(const struct rdl__mem *mem, const char *secret)
 {
     struct rdl__reader *r = rdl__zalloc(mem, sizeof *r);
 
     if (r == NULL)
         return NULL;
     r->mem = mem;
+    r->secret = secret;
     r->integer.type = RDL__REPLY_INT;
     r->first = r->last = chunk_new(mem, CHUNK_SIZE);
     r->hiredis = redisReaderCreateWithFunctions(&functions);
@@ -201,17 +238,62 @@ struct rdl__reader *rdl__reader_free(struct rdl__reader *r)
 
 static int failure(const struct rdl__reader *r)
 {
-    return r->hiredis->err == REDIS_ERR_OOM ? RDL_ENOMEM : RDL_ESERVER;
+    return r->why == NULL && r->hiredis->err == REDIS_ERR_OOM ? RDL_ENOMEM : RDL_ESERVER;
+}
+
+static bool begins(const struct rdl__reader *r, const char *bytes)
+{
+    return r->begin_len >= strlen(bytes) && memcmp(r->begin, bytes, strlen(bytes)) == 0;
+}
+
+static const char *not_redis(const struct rdl__reader *r)
+{
+    if (begins(r, "HTTP/"))
+        return "this is a web server, not a Redis server";
+    if (begins(r, "\x15\x03")) /* an alert */
+        return "this server wants TLS (rediss://)";
+    return "this is not a Redis server";
+}
+
+const char *rdl__reader_why(const struct rdl__reader *r)
+{
+    if (r->why != NULL)
+        return r->why;
+    return failure(r) == RDL_ENOMEM ? rdl_strerror(RDL_ENOMEM) : not_redis(r);
+}
+
+static void keep_begin(struct rdl__reader *r, const char *bytes, size_t len)
+{
+    size_t room = sizeof r->begin - r->begin_len, n = len < room ? len : room;
+
+    memcpy(r->begin + r->begin_len, bytes, n);
+    r->begin_len += n;
 }
 
 int rdl__reader_feed(struct rdl__reader *r, const void *bytes, size_t len)
 {
-    return redisReaderFeed(r->hiredis, bytes, len) == REDIS_OK ? RDL_OK : failure(r);
+    const char *at = bytes, *end = at + len;
+
+    keep_begin(r, bytes, len);
+    while (at < end && r->why == NULL) {
+        const char *from = at;
+        bool wanted;
+        enum rdl__frames_wrong wrong = rdl__frames_pass(&r->frames, &at, end, &wanted);
+
+        if (wrong == RDL__FRAMES_TOO_LARGE || r->hiredis->len - r->hiredis->pos + (size_t)(at - from) > RDL__REPLY_BYTES_MAX)
+            r->why = too_large;
+        else if (wrong == RDL__FRAMES_MALFORMED)
+            r->why = not_redis(r);
+        else if (wanted && redisReaderFeed(r->hiredis, from, (size_t)(at - from)) != REDIS_OK)
+            return failure(r);
+    }
+    return r->why == NULL ? RDL_OK : failure(r);
 }
 
 static bool at_start(const struct rdl__reader *r)
 {
-    return r->hiredis->ridx == -1 && r->hiredis->pos == r->hiredis->len && r->hiredis->err == 0;
+    return r->hiredis->ridx == -1 && r->hiredis->pos == r->hiredis->len && r->hiredis->err == 0 && r->why == NULL &&
+           rdl__frames_whole(&r->frames);
 }
 
 bool rdl__reader_integer(struct rdl__reader *r, const char **at, const char *end, const struct rdl__reply **ret)
@@ -240,7 +322,7 @@ int rdl__reader_next(struct rdl__reader *r, const struct rdl__reply **ret)
 
     if (r->hiredis->ridx == -1) /* between replies: nothing in the arena is wanted any more */
         arena_reset(r);
-    if (redisReaderGetReply(r->hiredis, &whole) != REDIS_OK)
+    if (r->why != NULL || redisReaderGetReply(r->hiredis, &whole) != REDIS_OK)
         return failure(r);
     *ret = whole;
     return RDL_OK;

@@ -1,8 +1,9 @@
-/* resolve.c - getaddrinfo on a thread.
+/* resolve.c - getaddrinfo on a few threads.
  *
- * getaddrinfo cannot be bounded or interrupted, so the thread may outlive the connection that asked, and the client. The job
- * is shared by both sides and freed by whoever lets go last; it uses the C library's memory because the client's may be gone
- * by then.
+ * getaddrinfo can be neither bounded nor interrupted, while attempts to connect come again and again. So a client has a few
+ * threads at most, a name is looked up by one at a time, and its answer goes to all who wait for that name by then. A thread
+ * knows the name and nobody who has asked: those may be gone when it has the answer, and the client, too. So what it shares with
+ * them is in the C library's memory, and freed by whoever lets go last.
  */
 #include "core/io/resolve.h"
 
@@ -17,30 +18,60 @@
 #include <strings.h>
 #include <sys/un.h>
 
-struct rdl__resolve {
-    struct rdl__task task; /* the answer, on its way to the loop */
+#define THREADS 8 /* of a client: one less names may be slow without holding up any other */
+
+struct name {
+    char host[256]; /* "": none */
+    char port[8];
+};
+
+struct worker {
+    struct rdl__resolver *resolver;
+    struct name name; /* looked up; none: there is no such thread */
+};
+
+struct rdl__resolver {
+    struct rdl__loop *loop; /* immutable; for look-ups that wait */
     struct rdl__mutex mu;
-    struct rdl__loop *loop; /* NULL: nobody waits any more */
-    int refs;
+    /* under mu */
+    unsigned refs; /* the client's, and one a thread */
+    struct rdl__link waiting;
+    struct worker workers[THREADS];
+};
+
+struct rdl__resolve {
+    struct rdl__resolver *resolver;
+    struct rdl__link link; /* among those that wait */
+    struct rdl__task task; /* the answer, on its way to the loop */
     void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now);
     void *arg;
-    char host[256];
-    char port[8];
+    struct name name;
     struct rdl__addrs addrs;
     int error;
 };
 
+static const struct addrinfo *of_family(const struct addrinfo *a, int family, bool that_one)
+{
+    while (a != NULL && ((a->ai_family == family) != that_one || a->ai_addrlen > sizeof(struct sockaddr_storage)))
+        a = a->ai_next;
+    return a;
+}
+
+/* The preferred family's and others by turns (RFC 8305, 4), so that a family that leads nowhere hides nothing. */
 static void collect(const struct addrinfo *list, struct rdl__addrs *ret)
 {
+    const struct addrinfo *at[] = {of_family(list, list->ai_family, true), of_family(list, list->ai_family, false)};
+
     ret->count = 0;
-    for (const struct addrinfo *a = list; a != NULL && ret->count < RDL__ADDRS_MAX; a = a->ai_next) {
+    for (int i = 0; ret->count < RDL__ADDRS_MAX && (at[0] != NULL || at[1] != NULL); i = 1 - i) {
         struct rdl__addr *to = &ret->addr[ret->count];
 
-        if (a->ai_addrlen > sizeof to->sa)
+        if (at[i] == NULL)
             continue;
-        memcpy(&to->sa, a->ai_addr, a->ai_addrlen);
-        to->len = a->ai_addrlen;
+        *to = (struct rdl__addr){.len = at[i]->ai_addrlen};
+        memcpy(&to->sa, at[i]->ai_addr, at[i]->ai_addrlen);
         ret->count++;
+        at[i] = of_family(at[i]->ai_next, list->ai_family, i == 0);
     }
 }
 
@@ -64,10 +95,9 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
     if (uri->scheme == RDL__SCHEME_UNIX) {
         struct sockaddr_un *un = (struct sockaddr_un *)&ret->addr[0].sa;
 
-        memset(un, 0, sizeof *un);
+        ret->addr[0] = (struct rdl__addr){.len = sizeof *un};
         un->sun_family = AF_UNIX;
         (void)snprintf(un->sun_path, sizeof un->sun_path, "%s", uri->host);
-        ret->addr[0].len = sizeof *un;
         ret->count = 1;
         return true;
     }
@@ -84,47 +114,113 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
     return look_up(uri->host, port, AI_NUMERICHOST, ret) == 0;
 }
 
-static void let_go(struct rdl__resolve *r)
+static bool same_addr(const struct rdl__addr *a, const struct rdl__addr *b)
 {
-    bool last;
-
-    rdl__mutex_lock(&r->mu);
-    last = --r->refs == 0;
-    rdl__mutex_unlock(&r->mu);
-    if (!last)
-        return;
-    rdl__mutex_done(&r->mu);
-    free(r);
+    return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
 }
 
-static void *resolve_main(void *arg)
+void rdl__addrs_begin_with(struct rdl__addrs *addrs, const struct rdl__addr *first)
 {
-    struct rdl__resolve *r = arg;
-    int error = look_up(r->host, r->port, AI_ADDRCONFIG, &r->addrs);
+    struct rdl__addrs old = *addrs;
+    unsigned at = 0;
 
-    rdl__mutex_lock(&r->mu);
-    r->error = error;
-    if (r->loop != NULL)
-        rdl__loop_post(r->loop, &r->task);
-    rdl__mutex_unlock(&r->mu);
-    let_go(r);
+    while (at < old.count && !same_addr(&old.addr[at], first))
+        at++;
+    for (unsigned i = 0; at < old.count && i < old.count; i++)
+        addrs->addr[i] = old.addr[(at + i) % old.count];
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+
+static bool same_name(const struct name *a, const struct name *b)
+{
+    return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0;
+}
+
+/* @locks mu */
+static bool is_busy(const struct worker *worker)
+{
+    return worker->name.host[0] != '\0';
+}
+
+/* @locks mu */
+static bool looked_up(const struct rdl__resolver *resolver, const struct name *name)
+{
+    rdl__assert_locked(&resolver->mu);
+    for (unsigned i = 0; i < THREADS; i++)
+        if (is_busy(&resolver->workers[i]) && same_name(&resolver->workers[i].name, name))
+            return true;
+    return false;
+}
+
+/* @locks takes mu over, and gives it up */
+static void let_go(struct rdl__resolver *resolver)
+{
+    bool last = --resolver->refs == 0;
+
+    rdl__mutex_unlock(&resolver->mu);
+    if (!last)
+        return;
+    rdl__mutex_done(&resolver->mu);
+    free(resolver);
+}
+
+/* @locks mu */
+static void answer_all(struct rdl__resolver *resolver, const struct name *name, const struct rdl__addrs *addrs, int error)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&resolver->mu);
+    for (struct rdl__link *l = resolver->waiting.next; l != &resolver->waiting; l = next) {
+        struct rdl__resolve *r = rdl__container(l, struct rdl__resolve, link);
+
+        next = l->next;
+        if (!same_name(&r->name, name))
+            continue;
+        rdl__list_remove(l);
+        r->addrs = *addrs;
+        r->error = error;
+        rdl__loop_post(resolver->loop, &r->task);
+    }
+}
+
+/* The first that waits, and that no thread is about. False: there is none.  @locks mu */
+static bool take_name(struct worker *worker)
+{
+    rdl__assert_locked(&worker->resolver->mu);
+    worker->name.host[0] = '\0';
+    for (struct rdl__link *l = worker->resolver->waiting.next; l != &worker->resolver->waiting; l = l->next) {
+        const struct rdl__resolve *r = rdl__container(l, struct rdl__resolve, link);
+
+        if (!looked_up(worker->resolver, &r->name)) {
+            worker->name = r->name;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    struct rdl__resolver *resolver = worker->resolver;
+    bool more;
+
+    do {
+        struct rdl__addrs addrs = {.count = 0};
+        int error = look_up(worker->name.host, worker->name.port, AI_ADDRCONFIG, &addrs); /* nobody else writes the name */
+
+        rdl__mutex_lock(&resolver->mu);
+        answer_all(resolver, &worker->name, &addrs, error);
+        more = take_name(worker);
+        if (more)
+            rdl__mutex_unlock(&resolver->mu);
+    } while (more);
+    let_go(resolver);
     return NULL;
 }
 
-static void answer(struct rdl__task *task, int64_t now)
-{
-    struct rdl__resolve *r = rdl__container(task, struct rdl__resolve, task);
-    void *arg = r->arg;
-
-    rdl__mutex_lock(&r->mu); /* the thread wrote the answer under it */
-    rdl__mutex_unlock(&r->mu);
-    if (r->error != 0)
-        r->done(arg, NULL, gai_strerror(r->error), now);
-    else
-        r->done(arg, &r->addrs, NULL, now);
-}
-
-static int start_thread(struct rdl__resolve *r)
+static int start_thread(struct worker *worker)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -136,50 +232,108 @@ static int start_thread(struct rdl__resolve *r)
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, &attr, resolve_main, r);
+    rc = pthread_create(&thread, &attr, work, worker);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attr);
     return rc;
 }
 
-struct rdl__resolve *rdl__resolve_start(struct rdl__loop *loop, const struct rdl__uri *uri,
+/* False: nobody will ever look that name up.  @locks mu */
+static bool see_to(struct rdl__resolver *resolver, const struct name *name)
+{
+    struct worker *idle = NULL;
+
+    rdl__assert_locked(&resolver->mu);
+    if (looked_up(resolver, name))
+        return true;
+    for (unsigned i = 0; i < THREADS; i++)
+        if (!is_busy(&resolver->workers[i]))
+            idle = &resolver->workers[i];
+    if (idle == NULL)
+        return true;
+    idle->name = *name;
+    resolver->refs++;
+    if (start_thread(idle) == 0)
+        return true;
+    resolver->refs--;
+    idle->name.host[0] = '\0';
+    return false;
+}
+
+/* ---- resolve.h ----------------------------------------------------------------------------------------------------------- */
+
+struct rdl__resolver *rdl__resolver_new(struct rdl__loop *loop)
+{
+    struct rdl__resolver *resolver = calloc(1, sizeof *resolver);
+
+    if (resolver == NULL)
+        return NULL;
+    if (rdl__mutex_init(&resolver->mu) < 0) {
+        free(resolver);
+        return NULL;
+    }
+    resolver->loop = loop;
+    resolver->refs = 1;
+    rdl__list_init(&resolver->waiting);
+    for (unsigned i = 0; i < THREADS; i++)
+        resolver->workers[i].resolver = resolver;
+    return resolver;
+}
+
+struct rdl__resolver *rdl__resolver_free(struct rdl__resolver *resolver)
+{
+    if (resolver != NULL) {
+        rdl__mutex_lock(&resolver->mu);
+        let_go(resolver);
+    }
+    return NULL;
+}
+
+static void answer(struct rdl__task *task, int64_t now)
+{
+    struct rdl__resolve *r = rdl__container(task, struct rdl__resolve, task);
+
+    if (r->error != 0)
+        r->done(r->arg, NULL, gai_strerror(r->error), now);
+    else
+        r->done(r->arg, &r->addrs, NULL, now);
+}
+
+struct rdl__resolve *rdl__resolve_start(struct rdl__resolver *resolver, const struct rdl__uri *uri,
                                         void (*done)(void *, const struct rdl__addrs *, const char *, int64_t), void *arg)
 {
     struct rdl__resolve *r = calloc(1, sizeof *r);
+    bool hopeless;
 
+    rdl__assert_on_loop(resolver->loop);
     if (r == NULL)
         return NULL;
-    if (rdl__mutex_init(&r->mu) < 0) {
-        free(r);
-        return NULL;
-    }
     rdl__task_init(&r->task, answer);
-    r->loop = loop;
-    r->refs = 2;
+    r->resolver = resolver;
     r->done = done;
     r->arg = arg;
-    (void)snprintf(r->host, sizeof r->host, "%s", uri->host);
-    (void)snprintf(r->port, sizeof r->port, "%d", uri->port);
-    if (start_thread(r) != 0) {
-        r->refs = 1;
-        let_go(r);
-        return NULL;
-    }
-    return r;
+    (void)snprintf(r->name.host, sizeof r->name.host, "%s", uri->host);
+    (void)snprintf(r->name.port, sizeof r->name.port, "%d", uri->port);
+    rdl__mutex_lock(&resolver->mu);
+    hopeless = !see_to(resolver, &r->name);
+    if (!hopeless)
+        rdl__list_push_back(&resolver->waiting, &r->link);
+    rdl__mutex_unlock(&resolver->mu);
+    if (!hopeless)
+        return r;
+    free(r);
+    return NULL;
 }
 
 struct rdl__resolve *rdl__resolve_drop(struct rdl__resolve *r)
 {
-    struct rdl__loop *loop;
-
     if (r == NULL)
         return NULL;
-    rdl__mutex_lock(&r->mu);
-    loop = r->loop;
-    r->loop = NULL;
-    rdl__mutex_unlock(&r->mu);
-    if (loop != NULL)
-        rdl__loop_unpost(loop, &r->task);
-    let_go(r);
+    rdl__assert_on_loop(r->resolver->loop);
+    rdl__mutex_lock(&r->resolver->mu);
+    rdl__list_remove(&r->link);
+    rdl__mutex_unlock(&r->resolver->mu);
+    rdl__loop_unpost(r->resolver->loop, &r->task);
+    free(r);
     return NULL;
 }

@@ -12,18 +12,28 @@ struct rdl__addrs {
     unsigned count;
 };
 
-struct rdl__resolve; /* a look-up under way */
+/* Have them begin with this one, and go round; nothing changes when it is none of them. */
+void rdl__addrs_begin_with(struct rdl__addrs *addrs, const struct rdl__addr *first);
+
+struct rdl__resolver; /* a client's */
+struct rdl__resolve;  /* a look-up under way */
 
 /* The addresses of a unix path, a numeric host or localhost, at once. False: it is a name, and somebody has to be asked. */
 bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret);
 
-/* Ask the system's resolver on a thread of its own; `done` runs on the loop: addrs, or NULL and the reason. NULL when the
- * thread cannot be had.  @thread loop */
+/* NULL: no memory. */
+struct rdl__resolver *rdl__resolver_new(struct rdl__loop *loop);
+
+/* Without look-ups under way; what its threads wait for they go on waiting for, on their own. NULL is fine; returns NULL. */
+struct rdl__resolver *rdl__resolver_free(struct rdl__resolver *resolver);
+
+/* Ask the system's resolver on a thread; `done` runs on the loop: addrs, the families by turns, or NULL and the reason. NULL
+ * when there is no memory, or no thread to be had.  @thread loop */
 struct rdl__resolve *
-rdl__resolve_start(struct rdl__loop *loop, const struct rdl__uri *uri,
+rdl__resolve_start(struct rdl__resolver *resolver, const struct rdl__uri *uri,
                    void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now), void *arg);
 
-/* Forget about it: `done` will not run; the thread ends when the resolver lets it. NULL is fine; returns NULL.  @thread loop */
+/* Forget about it: `done` will not run. NULL is fine; returns NULL.  @thread loop */
 struct rdl__resolve *rdl__resolve_drop(struct rdl__resolve *r);
 
 #endif

@@ -6,7 +6,7 @@
  *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what was
  *     unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the server
  *     that issued the id;
- *   - the subscriber subscribes anew, and each acknowledgement makes sleepers try (PROTOCOL.md, 5.2);
+ *   - the subscriber subscribes anew, and each acknowledgement makes sleepers try (protocol.md, 5.2);
  *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the releases
  *     that the new master may not have seen (past.h).
  *
@@ -51,6 +51,7 @@ enum question { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
 #define ID_SIZE 41 /* 40 digits */
 
 struct sentinel {
+    struct rdl__repeats told; /* why it was of no use */
     struct rdl__sentinels *all;
     bool given;       /* by the URI */
     unsigned unnamed; /* if not: answers in a row, of others, without it */
@@ -254,26 +255,20 @@ static void take_address(struct sentinel *s, const struct rdl__reply *reply)
     s->host[0] = '\0';
     if (host == NULL || host->type != RDL__REPLY_STRING || host->len >= sizeof s->host ||
         !rdl__reply_integer(rdl__reply_at(reply, 1), &port) || port < 1 || port > 65535) {
-        note_trouble(s, RDL_ECONN, reply->type == RDL__REPLY_ERROR ? reply->str : "it knows of no such master");
+        note_trouble(s, RDL_ECONN,
+                     rdl__reply_is_error(reply, "ERR unknown command") ? "it is no sentinel, but a server of its own"
+                     : reply->type == RDL__REPLY_ERROR                 ? reply->str
+                                                                       : "it knows of no such master");
         return;
     }
     memcpy(s->host, host->str, host->len + 1);
     s->port = (int)port;
 }
 
-/* A field of what is told of one server, a list of names and values; NULL: there is none. */
-static const struct rdl__reply *field_of(const struct rdl__reply *told, const char *name)
-{
-    for (size_t i = 0; told->type == RDL__REPLY_ARRAY && i + 1 < told->len; i += 2)
-        if (says(rdl__reply_at(told, i), name))
-            return rdl__reply_at(told, i + 1);
-    return NULL;
-}
-
 /* Of one that does not tell the epoch the word counts least. */
 static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
 {
-    const struct rdl__reply *epoch = field_of(reply, "config-epoch");
+    const struct rdl__reply *epoch = rdl__reply_named(reply, "config-epoch");
 
     if (epoch == NULL || !rdl__reply_integer(epoch, &s->epoch))
         s->epoch = 0;
@@ -291,7 +286,8 @@ struct word {
 
 static bool read_word(const struct rdl__reply *told, struct word *ret)
 {
-    const struct rdl__reply *id = field_of(told, "runid"), *host = field_of(told, "ip"), *port = field_of(told, "port");
+    const struct rdl__reply *id = rdl__reply_named(told, "runid"), *host = rdl__reply_named(told, "ip"),
+                            *port = rdl__reply_named(told, "port");
     int64_t number;
 
     if (id == NULL || id->type != RDL__REPLY_STRING || id->len == 0 || id->len >= ID_SIZE || host == NULL ||
@@ -460,7 +456,7 @@ static void failed(struct sentinel *s, const rdl_err_t *why, int64_t now)
     silent(s);
     if (s->given)
         s->all->trouble = *why;
-    rdl__log(s->node.sinks, s->given ? RDL_LOG_WARN : RDL_LOG_DEBUG, "%s", why->message);
+    rdl__log_again(s->node.sinks, s->given ? RDL_LOG_WARN : RDL_LOG_DEBUG, &s->told, now, "%s", why->message);
     rdl__conn_start(&s->conn, now);
     judge(s->all, now);
 }
@@ -505,7 +501,7 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
     }
     while (conn->state == RDL__CONN_UP) {
         if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(s, RDL_ECONN, rdl__unreadable, now);
+            lose(s, RDL_ECONN, rdl__reader_why(conn->reader), now);
             return;
         }
         if (reply == NULL)
@@ -526,6 +522,7 @@ static bool place(struct sentinel *s, const char *host, int port, const char *us
     struct rdl__node_config config = master->config;
     bool made;
 
+    config.kind = RDL__KIND_SENTINEL;
     config.credentials = NULL; /* the master's */
     config.tls = s->all->tls;
     made = rdl__uri_place(&uri, host, port) && rdl__uri_credentials(&uri, username, password) &&

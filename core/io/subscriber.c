@@ -2,7 +2,7 @@
  *
  * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the
  * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the newer
- * topic, and the newer one follows; since every acknowledgement makes sleepers try (PROTOCOL.md, 5), the window between them
+ * topic, and the newer one follows; since every acknowledgement makes sleepers try (protocol.md, 5), the window between them
  * loses nothing.
  *
  * A server that refuses a channel, because a script runs for too long or an ACL forbids it, is asked again after a pause that
@@ -58,7 +58,8 @@ static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
 {
     struct rdl__table_node *n = NULL;
 
-    rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: subscriptions lost: %s", sub->node->label, why);
+    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: subscriptions lost: %s", sub->node->label,
+                   why);
     rdl__conn_close(&sub->conn);
     rdl__node_broke(sub->node, sub->conn.up_at, false, now);
     rdl__loop_timer_off(sub->node->loop, &sub->alive);
@@ -178,7 +179,8 @@ static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *rep
             ask_around(sub);
             return;
         }
-        rdl__log(sub->node->sinks, RDL_LOG_WARN, "%s: cannot subscribe: %s", sub->node->label, reply->str);
+        rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s", sub->node->label,
+                       reply->str);
         ask_again(sub, now);
         return;
     }
@@ -217,7 +219,7 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
     sub->pinged = false;
     for (;;) {
         if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(sub, rdl__unreadable, now);
+            lose(sub, rdl__reader_why(conn->reader), now);
             return;
         }
         if (reply == NULL)
@@ -264,7 +266,7 @@ static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 {
     struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
 
-    rdl__log(sub->node->sinks, RDL_LOG_WARN, "cannot connect for messages: %s", why->message);
+    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "cannot connect: %s", why->message);
     want_connection(sub, now);
 }
 
@@ -299,6 +301,7 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
 
 void rdl__subscriber_rest(struct rdl__subscriber *sub)
 {
+    rdl__assert_on_loop(sub->node->loop);
     if (sub->topics.count > 0)
         return;
     rdl__subscriber_close(sub);
@@ -310,6 +313,7 @@ void rdl__subscriber_rest(struct rdl__subscriber *sub)
 
 void rdl__subscriber_close(struct rdl__subscriber *sub)
 {
+    rdl__assert_on_loop(sub->node->loop);
     rdl__conn_close(&sub->conn);
     rdl__loop_timer_off(sub->node->loop, &sub->alive);
     rdl__loop_timer_off(sub->node->loop, &sub->again);
@@ -329,6 +333,7 @@ struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub)
 
 void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now)
 {
+    rdl__assert_on_loop(sub->node->loop);
     topic->confirmed = false;
     rdl__list_init(&topic->unsent);
     rdl__table_add(&sub->topics, &topic->node);
@@ -339,6 +344,7 @@ void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, 
 
 void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
 {
+    rdl__assert_on_loop(sub->node->loop);
     rdl__table_remove(&sub->topics, &topic->node);
     if (rdl__link_on(&topic->unsent)) {
         rdl__list_remove(&topic->unsent);
@@ -354,6 +360,7 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
 
 void rdl__subscriber_shard(struct rdl__subscriber *sub)
 {
+    rdl__assert_on_loop(sub->node->loop);
     sub->sharded = true;
 }
 
@@ -361,6 +368,7 @@ void rdl__subscriber_retry(struct rdl__subscriber *sub)
 {
     struct rdl__table_node *n = NULL;
 
+    rdl__assert_on_loop(sub->node->loop);
     if (!sub->refused)
         return;
     sub->refused = false;

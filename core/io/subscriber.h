@@ -22,8 +22,9 @@ struct rdl__topic {
     bool confirmed; /* the present connection has acknowledged it, and the server has not taken it back */
 };
 
-/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots go, and
- * refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again that have not moved. */
+/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots go,
+ * and refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again that have
+ * not moved. */
 void rdl__subscriber_shard(struct rdl__subscriber *sub); /* before there is a topic */
 void rdl__subscriber_retry(struct rdl__subscriber *sub);
 

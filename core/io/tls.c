@@ -112,6 +112,7 @@ static void explain(struct rdl__tls_stream *stream)
     long verified = SSL_get_verify_result(stream->ssl);
     const char *words = plainer(code);
 
+    rdl__assert_locked(&stream->mu);
     if (stream->broken)
         return;
     stream->broken = true;
@@ -436,6 +437,7 @@ struct rdl__tls_stream *rdl__tls_end(struct rdl__tls_stream *stream)
 /* Before a call of OpenSSL's: what it leaves behind is judged by `failure`.  @locks mu */
 static void prepare(struct rdl__tls_stream *stream)
 {
+    rdl__assert_locked(&stream->mu);
     ERR_clear_error();
     stream->sock_error = 0;
 }
@@ -443,6 +445,7 @@ static void prepare(struct rdl__tls_stream *stream)
 /* What a call of OpenSSL's that moved nothing says: 0, or -errno.  @locks mu */
 static int failure(struct rdl__tls_stream *stream, int rc)
 {
+    rdl__assert_locked(&stream->mu);
     switch (SSL_get_error(stream->ssl, rc)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
@@ -480,6 +483,7 @@ static int last_words(struct rdl__tls_stream *stream, int error)
     char ignored;
     int rc;
 
+    rdl__assert_locked(&stream->mu);
     prepare(stream);
     rc = SSL_peek(stream->ssl, &ignored, 1);
     return rc <= 0 && failure(stream, rc) == -EPROTO ? -EPROTO : error;

@@ -1,8 +1,9 @@
 /* client.c - putting a client together, and taking it apart in order.
  *
  * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay what one
- * of those owes (a composite lock's give-backs), get close_timeout_ms to be answered; then lanes and subscriber close, the last
- * callers leave, the loop stops. Holds are left to their leases. What remains, a struct without a thread, goes with its last reference.
+ * of those owes or may owe yet (a composite lock's give-backs), get close_timeout_ms; then lanes and subscriber close, the
+ * last callers leave, the loop stops. Holds are left to their leases. What remains, a struct without a thread, goes with its
+ * last reference.
  */
 #include "core/service/client.h"
 
@@ -113,6 +114,8 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
         return rdl__err_set(err, RDL_EINVAL, "client option reconnect_max_ms is less than reconnect_min_ms");
     if (o->credentials != NULL && (o->username != NULL || o->password != NULL))
         return rdl__err_set(err, RDL_EINVAL, "client option credentials is given beside username or password");
+    if (o->sentinel_username != NULL && o->sentinel_password == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "client option sentinel_username is given without sentinel_password");
     if (o->allocator != NULL && (o->allocator->alloc == NULL || o->allocator->free == NULL))
         return rdl__err_set(err, RDL_EINVAL, "client option allocator lacks a function");
     return RDL_OK;
@@ -120,8 +123,8 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------- */
 
-/* Is there no use in waiting longer for the first connection? A master that was found, and that cannot be reached, may be about to
- * be replaced. */
+/* Is there no use in waiting longer for the first connection? A master that was found, and that cannot be reached, may be
+ * about to be replaced. */
 static bool is_final(rdl_client_t *client)
 {
     bool found = (client->sentinels != NULL && rdl__sentinels_found(client->sentinels)) ||
@@ -135,12 +138,17 @@ static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
     struct rdl__shard *shard = arg;
     rdl_client_t *client = shard->client;
 
+    if ((news == RDL__LANE_DOWN || news == RDL__LANE_FAILED) && shard->down_since == 0) {
+        shard->down_since = now;
+        rdl__waiters_missed(&client->waiters);
+    }
     if (news == RDL__LANE_UP_ANEW) {
         rdl__watchdog_examine(client->watchdog, shard->renewer);
         if (shard->past != NULL)
             rdl__past_repeat(shard->past, now);
     }
     if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW) {
+        shard->down_since = 0;
         atomic_store(&shard->wait_refused_until, 0); /* the acked lane may be asleep, and not know that it is down */
         rdl__parker_post(&client->parker, POST_CONNECTED);
     } else if (news == RDL__LANE_FAILED && is_final(client)) {
@@ -192,6 +200,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     atomic_init(&client->next_n, 1);
     rdl__parker_init(&client->parker);
     rdl__list_init(&client->owners);
+    rdl__list_init(&client->debts);
     rdl__task_init(&client->open_task, on_open);
     rdl__task_init(&client->close_task, on_close);
     rdl__task_init(&client->idle_task, on_idle);
@@ -229,7 +238,7 @@ static int make_identity(rdl_client_t *client)
     return RDL_OK;
 }
 
-/* A shard of the client's, whose node the URI is for.  `replaced`: other servers may take its part. */
+/* A shard of the client's, whose node the URI is for. */
 static int make_shard(rdl_client_t *client, struct rdl__shard *shard, const struct rdl__node_config *config,
                       unsigned lane_count, struct rdl__uri *uri)
 {
@@ -239,6 +248,18 @@ static int make_shard(rdl_client_t *client, struct rdl__shard *shard, const stru
         return rc;
     rdl__lane_on_news(shard->loop_lane, on_news, shard);
     return RDL_OK;
+}
+
+/* A name alone would be sent to nobody, and `redis://secret@host` be taken for a connection with a password. */
+static int check_login(const rdl_client_options_t *o, const struct rdl__uri *uri, rdl_err_t *err)
+{
+    if (uri->username == NULL || uri->password != NULL || o->credentials != NULL)
+        return RDL_OK;
+    if (o->username != NULL)
+        return rdl__err_set(err, RDL_EINVAL, "client option username is given, and there is no password");
+    return rdl__err_set(err, RDL_EINVAL,
+                        "invalid URI: what stands before the @ is a user without a password: write :password@, "
+                        "user:password@, or user:@ if that user has none");
 }
 
 /* What TLS needs, if the URI asks for it. Who gave options for it and the wrong URI must not believe himself safe. */
@@ -390,7 +411,7 @@ static const struct rdl__cluster_ops cluster_ops = {
 static bool make_cluster(rdl_client_t *client, const struct rdl__node_config *config)
 {
     client->shard_config = *config;
-    client->routes = (struct rdl__routes){client, renewer_of_slot, renewal_detoured};
+    client->routes = (struct rdl__routes){.arg = client, .renewer = renewer_of_slot, .detoured = renewal_detoured};
     client->home.past = rdl__past_new(&client->mem, client->home.loop_lane);
     client->cluster = rdl__cluster_new(&client->home.node, &cluster_ops, client);
     client->shards = rdl__zalloc(&client->mem, RDL__PARTS_MAX * sizeof *client->shards);
@@ -466,11 +487,15 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
     if ((client->client_name = rdl__memdup(&client->mem, o->client_name, client->client_name_size - 1)) == NULL)
         return RDL_ENOMEM;
     node.client_name = client->client_name;
-    if ((rc = make_tls(client, o, uri, err)) < 0)
+    node.kind = uri->scheme == RDL__SCHEME_CLUSTER ? RDL__KIND_CLUSTER : RDL__KIND_SERVER;
+    if ((rc = check_login(o, uri, err)) < 0 || (rc = make_tls(client, o, uri, err)) < 0)
         return rc;
     node.tls = client->tls;
-    if ((rc = make_identity(client)) < 0 || (rc = rdl__loop_start(&client->mem, &client->loop, err)) < 0 ||
-        (rc = make_shard(client, &client->home, &node, (unsigned)o->connections, uri)) < 0)
+    if ((rc = make_identity(client)) < 0 || (rc = rdl__loop_start(&client->mem, &client->loop, err)) < 0)
+        return rc;
+    if ((node.resolver = client->resolver = rdl__resolver_new(client->loop)) == NULL)
+        return RDL_ENOMEM;
+    if ((rc = make_shard(client, &client->home, &node, (unsigned)o->connections, uri)) < 0)
         return rc;
     if (client->home.node.uri.scheme == RDL__SCHEME_SENTINEL && !make_sentinels(client, o))
         return RDL_ENOMEM;
@@ -502,6 +527,7 @@ static void free_parts(rdl_client_t *client)
     rdl__shard_done(&client->home);
     client->tls = rdl__tls_free(client->tls);
     client->sentinel_tls = rdl__tls_free(client->sentinel_tls);
+    client->resolver = rdl__resolver_free(client->resolver);
     rdl__free(&client->mem, client->client_name, client->client_name_size);
 }
 
@@ -567,13 +593,15 @@ static bool shards_quiet(rdl_client_t *client)
     return true;
 }
 
-/* No debt is taken on any more: now, or, unless `late`, if none is left. False: some are.  @thread loop */
+/* No debt is taken on any more: now, or, unless `late`, if none is left, or may come. False: some are. What is owing begins
+ * during a call, so calls are looked at first.  @thread loop */
 static bool shut(rdl_client_t *client, bool late)
 {
     bool shuts;
 
+    rdl__assert_on_loop(client->loop);
     rdl__mutex_lock(&client->close_mu);
-    shuts = late || atomic_load(&client->calls) == 0;
+    shuts = late || (atomic_load(&client->calls) == 0 && atomic_load(&client->owing) == 0);
     client->lanes_closed = shuts;
     rdl__mutex_unlock(&client->close_mu);
     return shuts;
@@ -592,16 +620,45 @@ static void close_lanes(rdl_client_t *client, int64_t now)
     rdl__cluster_close(client->cluster);
 }
 
-/* A step further, if it is time.  @thread loop */
+/* What is remembered keeps names, and these keep guards at a server: they go while it is connected, and are calls until then.
+ * @thread loop */
+static void forget_past(rdl_client_t *client)
+{
+    for (unsigned i = 0; shard_at(client, i) != NULL; i++)
+        if (shard_at(client, i)->past != NULL && rdl__lane_up(shard_at(client, i)->loop_lane))
+            rdl__past_forget(shard_at(client, i)->past);
+}
+
+/* A step further, if it is time. Calls that are refused count for a moment: once it has been told, they keep nobody.
+ * @thread loop */
 static void close_further(rdl_client_t *client, int64_t now)
 {
+    if (client->close_told)
+        return;
+    rdl__assert_on_loop(client->loop);
+    if (!client->lanes_closed && atomic_load(&client->calls) == 0)
+        forget_past(client);
     if (!client->lanes_closed && shut(client, false))
         close_lanes(client, now);
     if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
         rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
+        client->close_told = true;
         rdl__parker_post(&client->parker, POST_CLOSED);
     } else if (client->lanes_closed) { /* a caller is on its way out */
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
+    }
+}
+
+/* None is put off any more: it is `closing`.  @thread loop */
+static void pay_debts(rdl_client_t *client)
+{
+    struct rdl__link *l;
+
+    rdl__assert_on_loop(client->loop);
+    while ((l = rdl__list_pop(&client->debts)) != NULL) {
+        struct rdl__debt *debt = rdl__container(l, struct rdl__debt, link);
+
+        debt->pay(debt);
     }
 }
 
@@ -609,7 +666,10 @@ static void on_close(struct rdl__task *task, int64_t now)
 {
     rdl_client_t *client = rdl__container(task, rdl_client_t, close_task);
 
-    rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
+    if (!client->close_told) { /* a call that ended may have brought it here before */
+        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
+        pay_debts(client);
+    }
     close_further(client, now);
 }
 
@@ -649,6 +709,8 @@ rdl_client_t *rdl_client_close(rdl_client_t *client)
 {
     if (client == NULL || rdl__client_forked(client))
         return NULL;
+    if (atomic_load(&client->closing)) /* from a callback, it may be; there is no loop to ask any more */
+        return client;
     if (rdl__loop_here(client->loop) || rdl__dispatch_here(&client->dispatch))
         return client;
     atomic_store(&client->closing, true);

@@ -34,6 +34,12 @@ void rdl__dispatch_push(struct rdl__dispatch *d, struct rdl__callback *callback)
 /* Run what is due on the calling thread; returns how many. */
 int rdl__dispatch_run(struct rdl__dispatch *d);
 
+/* Do callbacks run only when the program comes to it?  @thread that of callbacks */
+static inline bool rdl__dispatch_waits(const struct rdl__dispatch *d)
+{
+    return d->fd >= 0;
+}
+
 bool rdl__dispatch_here(struct rdl__dispatch *d); /* is the calling thread inside a callback? */
 
 #endif

@@ -26,29 +26,13 @@ void rdl__client_unref(rdl_client_t *client)
         client_free(client);
 }
 
-int rdl__client_check(const rdl_client_t *client, rdl_err_t *err)
+int rdl__client_refuses(const rdl_client_t *client, rdl_err_t *err)
 {
-    if (rdl__client_forked(client))
-        return rdl__err_set(err, RDL_EFORK, NULL);
-    if (atomic_load_explicit(&client->closing, memory_order_acquire))
-        return rdl__err_set(err, RDL_ECLOSED, NULL);
-    return RDL_OK;
+    return rdl__err_set(err, rdl__client_forked(client) ? RDL_EFORK : RDL_ECLOSED, NULL);
 }
 
-int rdl__client_call_begins(rdl_client_t *client)
+void rdl__client_ended_closing(rdl_client_t *client)
 {
-    atomic_fetch_add(&client->calls, 1);
-    if (!atomic_load(&client->closing))
-        return RDL_OK;
-    rdl__client_call_ends(client);
-    return RDL_ECLOSED;
-}
-
-void rdl__client_call_ends(rdl_client_t *client)
-{
-    atomic_fetch_sub(&client->calls, 1);
-    if (!atomic_load(&client->closing))
-        return;
     /* The client may have gone through with closing since the count is down: its loop, not the struct. */
     rdl__mutex_lock(&client->close_mu);
     if (client->loop != NULL)

@@ -82,7 +82,7 @@ static void thread_ends(void *arg)
     (void)arg;
     while ((seat = seats) != NULL) {
         seats = seat->next;
-        if (seat->pid == getpid()) /* in a fork, what is held is the parent's, and so may be the mutex */
+        if (seat->pid == getpid()) /* else it is the parent's, as in prune */
             seat_leave(seat);
     }
 }
@@ -92,23 +92,34 @@ static void make_key(void)
     key_made = pthread_key_create(&key, thread_ends) == 0;
 }
 
-/* Forget the seats of clients that were closed. */
+/* @locks takes seat->mu */
+static bool was_closed(struct rdl__seat *seat)
+{
+    bool closed;
+
+    rdl__mutex_lock(&seat->mu);
+    closed = seat->own == NULL;
+    rdl__mutex_unlock(&seat->mu);
+    return closed;
+}
+
+/* Forget the seats of clients that were closed, and those that came with a fork: they are the parent's, and so may the mutex
+ * be, for ever. */
 static void prune(void)
 {
     struct rdl__seat **at = &seats, *seat;
+    const pid_t here = getpid();
 
     while ((seat = *at) != NULL) {
-        bool closed;
+        bool ours = seat->pid == here;
 
-        rdl__mutex_lock(&seat->mu);
-        closed = seat->own == NULL;
-        rdl__mutex_unlock(&seat->mu);
-        if (!closed) {
+        if (ours && !was_closed(seat)) {
             at = &seat->next;
             continue;
         }
         *at = seat->next;
-        seat_leave(seat);
+        if (ours)
+            seat_leave(seat);
     }
 }
 
@@ -129,6 +140,7 @@ static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__seat *seat)
     rdl__list_init(&owner->calls);
     rdl__mutex_lock(&client->owners_mu);
     owner->index = client->owner_count++;
+    owner->lane = (unsigned char)(owner->index % client->home.lane_count);
     rdl__list_push_back(&client->owners, &owner->link);
     rdl__mutex_unlock(&client->owners_mu);
     return owner;
@@ -184,12 +196,10 @@ rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner)
     return owner;
 }
 
-void rdl__owner_unref(rdl_owner_t *owner)
+void rdl__owner_unused(rdl_owner_t *owner)
 {
     rdl_client_t *client = owner->client;
 
-    if (atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) != 1)
-        return;
     if (owner->seat != NULL)
         seat_unref(owner->seat);
     rdl__mutex_lock(&client->owners_mu);

@@ -26,7 +26,8 @@ struct rdl__seat;
 struct rdl_owner {
     /* immutable */
     rdl_client_t *client;
-    unsigned index;         /* picks the lane */
+    unsigned index;         /* of the client's */
+    unsigned char lane;     /* of a shard's, for its calls that block */
     struct rdl__seat *seat; /* of a thread's own owner: the tie to the thread; NULL: explicit */
 
     _Atomic unsigned refs;
@@ -47,7 +48,12 @@ struct rdl_owner {
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
 
 rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
-void rdl__owner_unref(rdl_owner_t *owner);
+void rdl__owner_unused(rdl_owner_t *owner); /* nobody has a reference to it */
+static inline void rdl__owner_unref(rdl_owner_t *owner)
+{
+    if (atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) == 1)
+        rdl__owner_unused(owner);
+}
 
 /* False, and nothing done, when the owner is gone. */
 bool rdl__owner_tie(rdl_owner_t *owner, struct rdl__tie *tie);

@@ -51,6 +51,7 @@ static void grow(struct rdl__past *past)
     uint64_t room = past->room == 0 ? FIRST_ROOM : 2 * past->room;
     struct rdl__deed *ring;
 
+    rdl__assert_locked(&past->mu);
     if (has_room(past) || room > RDL__PAST_MAX || (ring = rdl__alloc(past->mem, room * sizeof *ring)) == NULL)
         return;
     for (uint64_t i = past->first; i != past->next; i++)
@@ -63,6 +64,7 @@ static void grow(struct rdl__past *past)
 /* Take the oldest deed out, if its time is over or its place is wanted. False: it stays.  @locks mu */
 static bool take_oldest(struct rdl__past *past, bool place_wanted, int64_t now, struct rdl__deed *ret)
 {
+    rdl__assert_locked(&past->mu);
     if (past->first == past->next || (at(past, past->first)->until > now && !place_wanted))
         return false;
     *ret = *at(past, past->first++);
@@ -163,6 +165,20 @@ void rdl__past_repeat(struct rdl__past *past, int64_t now)
     pump(past, now);
 }
 
+void rdl__past_forget(struct rdl__past *past)
+{
+    struct rdl__deed old;
+    bool more = true;
+
+    while (more) {
+        rdl__mutex_lock(&past->mu);
+        more = take_oldest(past, true, 0, &old);
+        rdl__mutex_unlock(&past->mu);
+        if (more)
+            old.ops->drop(&old);
+    }
+}
+
 struct rdl__past *rdl__past_new(const struct rdl__mem *mem, struct rdl__lane *lane)
 {
     struct rdl__past *past = rdl__zalloc(mem, sizeof *past);
@@ -187,8 +203,7 @@ struct rdl__past *rdl__past_free(struct rdl__past *past)
 {
     if (past == NULL)
         return NULL;
-    for (uint64_t i = past->first; i != past->next; i++)
-        at(past, i)->ops->drop(at(past, i));
+    rdl__past_forget(past);
     rdl__free(past->mem, past->ring, past->room * sizeof *past->ring);
     rdl__mutex_done(&past->mu);
     rdl__free(past->mem, past, sizeof *past);

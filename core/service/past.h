@@ -1,8 +1,9 @@
 /* past.h - deeds that a server has confirmed, kept in case its successor has not seen them.
  *
  * Replication is asynchronous: a failover right after a release may revive the hold at the new master, where nobody would ever
- * release it (PROTOCOL.md, 8). So a client whose server may be replaced remembers its last releases, each for as long as the
- * hold could still live there, and repeats them at a successor. What a deed is, this does not know: whoever notes it says how to
+ * release it (protocol.md, 8). So a client whose server may be replaced remembers what it has confirmed last, and repeats it
+ * at a successor: releases, for as long as the hold could still live there; count-downs and give-backs of permits with ids, for
+ * outage_timeout_ms. As it closes it forgets all, while guards that go with them can still be taken away. What a deed is, this does not know: whoever notes it says how to
  * encode it. It must bear repeating at any time.
  *
  * At most RDL__PAST_MAX are remembered; then the oldest is forgotten, which is the one that a replica is likeliest to have seen.
@@ -40,6 +41,9 @@ void rdl__past_note(struct rdl__past *past, const struct rdl__deed *deed, int64_
 
 /* Another server has taken over: repeat what is remembered there.  @thread loop */
 void rdl__past_repeat(struct rdl__past *past, int64_t now);
+
+/* Nobody will be told of a successor any more: forget all.  @thread loop  @locks none */
+void rdl__past_forget(struct rdl__past *past);
 
 /* NULL is fine; returns NULL. The loop has stopped, and nobody notes any more. */
 struct rdl__past *rdl__past_free(struct rdl__past *past);

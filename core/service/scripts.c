@@ -2,6 +2,7 @@
 
 #include "scripts/scripts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CALL_LEN (sizeof "$7\r\nEVALSHA\r\n$40\r\n" - 1 + 40 + 2)
@@ -40,4 +41,19 @@ unsigned rdl__scripts_load(struct rdl__buf *to)
         rdl__cmd_arg(to, rdl__scripts[i].body, rdl__scripts[i].body_len);
     }
     return RDL__SCRIPT_GREETING_COUNT;
+}
+
+const char *rdl__script_line(const char *error, size_t *ret_len)
+{
+    static const char mark[] = "@user_script:";
+    const char *at = strstr(error, mark), *line = NULL;
+
+    for (int i = 0; i < RDL__SCRIPT_COUNT && at != NULL && line == NULL; i++)
+        if (strstr(error, rdl__scripts[i].sha) != NULL)
+            line = rdl__scripts[i].body;
+    for (long number = line == NULL ? 1 : strtol(at + sizeof mark - 1, NULL, 10); number > 1 && line != NULL; number--)
+        line = (line = strchr(line, '\n')) != NULL ? line + 1 : NULL;
+    if (line != NULL)
+        *ret_len = strcspn(line, "\n");
+    return line;
 }

@@ -14,4 +14,8 @@ void rdl__script_with_text(struct rdl__buf *to, int script, const char *call, si
 /* Append SCRIPT LOAD for every script of the greeting. Returns their number. */
 unsigned rdl__scripts_load(struct rdl__buf *to);
 
+/* The line of a script of ours that a server's error is about, if it names script and line; NULL: it does not. Not
+ * NUL-terminated. */
+const char *rdl__script_line(const char *error, size_t *ret_len);
+
 #endif

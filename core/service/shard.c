@@ -54,8 +54,9 @@ static void rest(struct rdl__shard *shard, bool rests, int64_t now)
 
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
 {
+    rdl__assert_on_loop(shard->node.loop);
     if (used && shard->unused_since != 0) {
-        shard->unused_since = 0;
+        shard->unused_since = shard->down_since = 0; /* that it was not connected while it rested was no outage */
         rest(shard, false, now);
     } else if (!used && shard->unused_since == 0) {
         shard->unused_since = now;
@@ -66,12 +67,14 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
 
 void rdl__shard_reroute(struct rdl__shard *shard, int64_t now)
 {
+    rdl__assert_on_loop(shard->node.loop);
     for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
         rdl__lane_reroute(lane_at(shard, i), now);
 }
 
 void rdl__shard_close(struct rdl__shard *shard, int64_t now)
 {
+    rdl__assert_on_loop(shard->node.loop);
     for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
         rdl__lane_close(lane_at(shard, i), now);
     rdl__subscriber_close(shard->sub);

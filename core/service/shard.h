@@ -29,7 +29,9 @@ struct rdl__shard {
     struct rdl__renewer *renewer; /* the watchdog's */
     struct rdl__past *past;       /* NULL: the server is never replaced */
 
-    int64_t unused_since; /* nobody plays its part; 0: somebody does. Loop thread only */
+    /* loop thread only */
+    int64_t unused_since; /* nobody plays its part; 0: somebody does */
+    int64_t down_since;   /* the loop's lane is not connected, or was not at the first attempt; 0: it is */
 
     /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for that yet.
      * Made under the client's names_mu. */
@@ -56,7 +58,7 @@ bool rdl__shard_quiet(struct rdl__shard *shard);
 
 static inline struct rdl__lane *rdl__shard_lane(const struct rdl__shard *shard, unsigned index)
 {
-    return shard->lanes[index % shard->lane_count];
+    return shard->lanes[index];
 }
 
 #define RDL__WAIT_REFUSED_MS 60000 /* unless it is connected to anew before */

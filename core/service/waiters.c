@@ -24,6 +24,13 @@
  *
  * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows which of
  * them may come in. Who shares and is let in wakes all others who share.
+ *
+ * To wake somebody is to put it on a list. The loop empties that before it sleeps, at one place (on_woken), which nothing that
+ * happens there enters again: one who is told to go may leave and wake the next, so calls inside calls would take stack for each
+ * of those who wait. A wake-up on the list is one under way, and handed on like any other by whoever leaves with it.
+ *
+ * 100,000 may wait. So nothing but waking all looks at all of them: who goes back to its place among the sleepers begins where
+ * the last one went (struct queue), and an offer looks at nobody while it is smaller than every wish.
  */
 #include "core/service/waiters.h"
 
@@ -32,15 +39,21 @@
 #include <redlatch/error.h>
 #include <string.h>
 
+/* Those who sleep, in the order of joining. */
+struct queue {
+    struct rdl__link waiters;
+    struct rdl__link *last; /* who went back to a place among others last: the next one's is often beside it. Or the head */
+};
+
 struct rdl__channel {
     struct rdl__waiters *ws;
     struct rdl__table_node node;
     struct rdl__topic topic;
     struct rdl__subscriber *sub; /* while subscribed */
     bool subscribed;
-    struct rdl__link sleepers;
-    struct rdl__link sharers; /* sleepers who share */
-    struct rdl__link listeners;
+    struct queue sleepers;
+    struct queue sharers; /* sleepers who share */
+    struct queue listeners;
     struct rdl__link lingers; /* on the list of those without waiters */
     struct rdl__timer hint;   /* or the end of its lingering */
     enum rdl__news news;      /* of those who wait here */
@@ -50,6 +63,7 @@ struct rdl__channel {
     uint32_t epoch;      /* raised by every message */
     int64_t known;       /* free, as far as is known; UNKNOWN */
     int64_t trying;      /* wishes of those who were woken */
+    uint32_t least;      /* no sleeper wishes less */
     int64_t heard_at;    /* the last message, or acknowledgement */
     size_t size;
     size_t said_len;
@@ -63,11 +77,66 @@ static const struct rdl__topic_ops topic_ops;
 
 static void channel_free(struct rdl__channel *c);
 
-static struct rdl__link *list_of(struct rdl__channel *c, const struct rdl__waiter *w)
+static void queue_init(struct queue *q)
+{
+    rdl__list_init(&q->waiters);
+    q->last = &q->waiters;
+}
+
+static struct queue *queue_of(struct rdl__channel *c, const struct rdl__waiter *w)
 {
     if (w->listens)
         return &c->listeners;
     return w->shares ? &c->sharers : &c->sleepers;
+}
+
+static struct rdl__waiter *first_in(const struct queue *q)
+{
+    struct rdl__link *l = rdl__list_first(&q->waiters);
+
+    return l == NULL ? NULL : rdl__container(l, struct rdl__waiter, link);
+}
+
+/* Did the one at `l` join after w? */
+static bool joined_after(const struct rdl__link *l, const struct rdl__waiter *w)
+{
+    return (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) > 0;
+}
+
+/* Into its place, from where the last one went. */
+static void insert(struct queue *q, struct rdl__waiter *w)
+{
+    struct rdl__link *l = q->last;
+
+    while (l != &q->waiters && joined_after(l, w))
+        l = l->prev;
+    while (l->next != &q->waiters && !joined_after(l->next, w))
+        l = l->next;
+    rdl__list_insert_before(l->next, &w->link);
+    q->last = &w->link;
+}
+
+/* To sleep, behind those who joined before: the first time, or again. */
+static void sleep_on(struct rdl__channel *c, struct rdl__waiter *w)
+{
+    struct queue *q = queue_of(c, w);
+
+    if (rdl__list_empty(&q->waiters) || !joined_after(q->waiters.prev, w))
+        rdl__list_push_back(&q->waiters, &w->link);
+    else
+        insert(q, w);
+    if (w->wish < c->least)
+        c->least = w->wish;
+}
+
+/* Off the list that it is on, be it that of the woken. */
+static void off(struct rdl__waiter *w)
+{
+    struct queue *q = queue_of(w->channel, w);
+
+    if (q->last == &w->link)
+        q->last = w->link.prev;
+    rdl__list_remove(&w->link);
 }
 
 static void set_woken(struct rdl__waiter *w, bool woken)
@@ -77,24 +146,51 @@ static void set_woken(struct rdl__waiter *w, bool woken)
     w->woken = woken;
 }
 
-static void wake(struct rdl__waiter *w, int64_t now)
+static void wake(struct rdl__waiter *w)
 {
-    rdl__list_remove(&w->link);
+    struct rdl__waiters *ws = w->channel->ws;
+
+    off(w);
     set_woken(w, true);
-    w->ops->go(w, now);
+    rdl__list_push_back(&ws->woken, &w->link);
+    rdl__loop_later(ws->loop, &ws->task);
 }
 
-static struct rdl__waiter *first_in(struct rdl__link *sleepers)
+static void wake_first_in(const struct queue *q)
 {
-    return rdl__list_empty(sleepers) ? NULL : rdl__container(sleepers->next, struct rdl__waiter, link);
-}
-
-static void wake_first_in(struct rdl__link *sleepers, int64_t now)
-{
-    struct rdl__waiter *w = first_in(sleepers);
+    struct rdl__waiter *w = first_in(q);
 
     if (w != NULL)
-        wake(w, now);
+        wake(w);
+}
+
+/* The first asleep, of each side. */
+static void wake_first(const struct rdl__channel *c)
+{
+    wake_first_in(&c->sleepers);
+    wake_first_in(&c->sharers);
+}
+
+/* Everyone asleep now. */
+static void wake_all(const struct queue *q)
+{
+    struct rdl__waiter *w;
+
+    while ((w = first_in(q)) != NULL)
+        wake(w);
+}
+
+/* Everyone who was woken, and those whom they wake. */
+static void on_woken(struct rdl__task *task, int64_t now)
+{
+    struct rdl__waiters *ws = rdl__container(task, struct rdl__waiters, task);
+    struct rdl__link *l;
+
+    while ((l = rdl__list_pop(&ws->woken)) != NULL) {
+        struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
+
+        w->ops->go(w, now);
+    }
 }
 
 static void end_lingering(struct rdl__channel *c)
@@ -114,7 +210,7 @@ static void linger(struct rdl__channel *c, int64_t now)
         channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
 }
 
-/* One that waited, or woke others, does so no more. */
+/* One that waited does so no more. */
 static void release(struct rdl__channel *c, int64_t now)
 {
     if (--c->waiters > 0)
@@ -125,59 +221,41 @@ static void release(struct rdl__channel *c, int64_t now)
         channel_free(c);
 }
 
-/* The first asleep, of each side. Whoever wakes up may leave, and the last one takes the channel with it. */
-static void wake_first(struct rdl__channel *c, int64_t now)
+/* In order, all who fit into what is known to be free and in nobody's hands. */
+static void offer_all(struct rdl__channel *c)
 {
-    c->waiters++; /* so that the channel stays */
-    wake_first_in(&c->sleepers, now);
-    wake_first_in(&c->sharers, now);
-    release(c, now);
+    struct rdl__link *l = c->sleepers.waiters.next;
+    int64_t left = c->known - c->trying;
+    uint32_t least = UINT32_MAX;
+
+    if (left < (int64_t)c->least)
+        return;
+    while (l != &c->sleepers.waiters && left > 0) {
+        struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
+
+        l = l->next;
+        if ((int64_t)w->wish <= left) {
+            left -= (int64_t)w->wish;
+            wake(w);
+        } else if (w->wish < least) {
+            least = w->wish;
+        }
+    }
+    if (l == &c->sleepers.waiters)
+        c->least = least;
 }
 
-/* The first sleeper whom the offer may reach and who fits into what is known to be free; NULL: none. */
-static struct rdl__waiter *who_fits(struct rdl__channel *c)
+/* Wake whom what is known to be free may reach. */
+static void offer(struct rdl__channel *c)
 {
     struct rdl__waiter *w = first_in(&c->sleepers);
 
-    if (w == NULL || (w->in_order && c->trying > 0))
-        return NULL;
-    if (c->known == UNKNOWN)
-        return c->trying > 0 ? NULL : w;
-    if (w->in_order)
-        return (int64_t)w->wish <= c->known ? w : NULL;
-    for (struct rdl__link *l = c->sleepers.next; l != &c->sleepers; l = l->next) {
-        w = rdl__container(l, struct rdl__waiter, link);
-        if ((int64_t)w->wish <= c->known - c->trying)
-            return w;
-    }
-    return NULL;
-}
-
-/* Wake, in order, all who fit. One who is woken may leave, and the last one takes the channel with it: that one ends this. */
-static void offer(struct rdl__channel *c, int64_t now)
-{
-    struct rdl__waiter *w;
-
-    c->waiters++; /* so that the channel stays */
-    while ((w = who_fits(c)) != NULL)
-        wake(w, now);
-    release(c, now);
-}
-
-/* Everyone asleep now. */
-static void wake_all(struct rdl__link *sleepers, int64_t now)
-{
-    struct rdl__link woken, *l;
-
-    rdl__list_init(&woken);
-    rdl__list_splice_front(&woken, sleepers);
-    for (l = woken.next; l != &woken; l = l->next)
-        set_woken(rdl__container(l, struct rdl__waiter, link), true);
-    while ((l = rdl__list_pop(&woken)) != NULL) {
-        struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
-
-        w->ops->go(w, now);
-    }
+    if (w == NULL)
+        return;
+    if (c->known != UNKNOWN && !w->in_order)
+        offer_all(c);
+    else if (c->trying == 0 && (c->known == UNKNOWN || (int64_t)w->wish <= c->known))
+        wake(w);
 }
 
 /* Whatever is heard is for all who wait here. */
@@ -187,15 +265,15 @@ static bool wakes_all(const struct rdl__channel *c)
 }
 
 /* Somebody should look, although nothing is known. */
-static void wake_somebody(struct rdl__channel *c, int64_t now)
+static void wake_somebody(struct rdl__channel *c)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
 
     c->known = UNKNOWN;
     if (wakes_all(c))
-        wake_all(&c->sleepers, now);
+        wake_all(&c->sleepers);
     else if (w == NULL || !w->in_order || c->trying == 0)
-        wake_first(c, now);
+        wake_first(c);
 }
 
 static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
@@ -227,7 +305,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         return;
     }
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try says better */
-    wake_somebody(c, now);
+    wake_somebody(c);
 }
 
 static void on_subscribed(struct rdl__topic *topic, int64_t now)
@@ -238,25 +316,23 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
     c->heard_at = now;
     if (c->waiters == 0) /* it lingers */
         return;
-    c->waiters++; /* so that the channel stays */
-    wake_somebody(c, now);
-    wake_all(&c->listeners, now);
-    release(c, now);
+    wake_somebody(c);
+    wake_all(&c->listeners);
 }
 
 /* `0` and `1` on a channel where they are commands. */
-static void on_command(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+static void on_command(struct rdl__channel *c, const char *payload, size_t len)
 {
     if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
         return;
     c->epoch++;
     if (payload[0] == '1')
-        wake_all(&c->sleepers, now);
+        wake_all(&c->sleepers);
     else
-        wake_first(c, now);
+        wake_first(c);
 }
 
-static void on_total(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+static void on_total(struct rdl__channel *c, const char *payload, size_t len)
 {
     const struct rdl__reply text = {.type = RDL__REPLY_STRING, .str = payload, .len = len};
     int64_t total;
@@ -265,11 +341,11 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len, in
         return;
     c->epoch++;
     if (c->news == RDL__NEWS_SOME) {
-        wake_somebody(c, now);
+        wake_somebody(c);
         return;
     }
     c->known = total;
-    offer(c, now);
+    offer(c);
 }
 
 static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
@@ -278,18 +354,18 @@ static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
     memcpy(c->said, payload, c->said_len);
 }
 
-static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+static void wake_by(struct rdl__channel *c, const char *payload, size_t len)
 {
     if (c->news == RDL__NEWS_WAKE) {
-        on_command(c, payload, len, now);
+        on_command(c, payload, len);
     } else if (wakes_all(c)) {
         c->epoch++;
-        wake_all(&c->sleepers, now);
+        wake_all(&c->sleepers);
     } else if (c->news == RDL__NEWS_SIDES) {
         c->epoch++;
-        wake_first(c, now);
+        wake_first(c);
     } else {
-        on_total(c, payload, len, now);
+        on_total(c, payload, len);
     }
 }
 
@@ -302,10 +378,8 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
         keep_words(c, payload, len);
     if (c->waiters == 0) /* it lingers */
         return;
-    c->waiters++; /* so that the channel stays */
-    wake_by(c, payload, len, now);
-    wake_all(&c->listeners, now);
-    release(c, now);
+    wake_by(c, payload, len);
+    wake_all(&c->listeners);
 }
 
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
@@ -339,9 +413,10 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     c->node.key = c->topic.node.key = c->name;
     c->node.key_len = c->topic.node.key_len = (uint32_t)len;
     c->topic.ops = &topic_ops;
-    rdl__list_init(&c->sleepers);
-    rdl__list_init(&c->sharers);
-    rdl__list_init(&c->listeners);
+    c->least = UINT32_MAX;
+    queue_init(&c->sleepers);
+    queue_init(&c->sharers);
+    queue_init(&c->listeners);
     rdl__list_init(&c->lingers);
     rdl__timer_init(&c->hint, on_hint);
     rdl__table_add(&ws->channels, &c->node);
@@ -369,6 +444,8 @@ int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struc
     ws->loop = loop;
     ws->sub = sub;
     rdl__list_init(&ws->lingering);
+    rdl__list_init(&ws->woken);
+    rdl__task_init(&ws->task, on_woken);
     return rdl__table_init(&ws->channels, mem);
 }
 
@@ -384,6 +461,7 @@ void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now)
 {
     struct rdl__table_node *n = NULL;
 
+    rdl__assert_on_loop(ws->loop);
     while ((n = rdl__table_next(&ws->channels, n)) != NULL) {
         struct rdl__channel *c = rdl__container(n, struct rdl__channel, node);
 
@@ -396,12 +474,14 @@ void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now)
 
 void rdl__waiters_sweep(struct rdl__waiters *ws)
 {
+    rdl__assert_on_loop(ws->loop);
     while (!rdl__list_empty(&ws->lingering))
         channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
 }
 
 void rdl__waiters_close(struct rdl__waiters *ws)
 {
+    rdl__assert_on_loop(ws->loop);
     ws->closed = true;
     rdl__waiters_sweep(ws);
 }
@@ -438,6 +518,7 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
     struct rdl__channel *c =
         n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, w->news, name, len, subscribed, now);
 
+    rdl__assert_on_loop(ws->loop);
     if (c == NULL)
         return RDL_ENOMEM;
     if (rdl__link_on(&c->lingers))
@@ -451,7 +532,7 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
         set_woken(w, true);
         return 1;
     }
-    rdl__list_push_back(list_of(c, w), &w->link);
+    sleep_on(c, w);
     return RDL_OK;
 }
 
@@ -465,16 +546,6 @@ const char *rdl__waiter_said(const struct rdl__waiter *w, size_t *ret_len)
 {
     *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
     return w->channel == NULL ? NULL : w->channel->said;
-}
-
-/* Back among the sleepers, to where it came. */
-static void sleep_again(struct rdl__link *sleepers, struct rdl__waiter *w)
-{
-    struct rdl__link *l = sleepers->next;
-
-    while (l != sleepers && (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) < 0)
-        l = l->next;
-    rdl__list_insert_before(l, &w->link);
 }
 
 static bool wishes_differ(const struct rdl__channel *c)
@@ -495,13 +566,35 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     if (w->epoch != c->epoch)
         return false;
     set_woken(w, false);
-    sleep_again(list_of(c, w), w);
+    sleep_on(c, w);
     if (w->listens)
         return true;
     arm(c, hint_ms, now);
     if (wishes_differ(c))
-        offer(c, now);
+        offer(c);
     return true;
+}
+
+static void tell_missed(const struct queue *q)
+{
+    for (struct rdl__link *l = q->waiters.next; l != &q->waiters; l = l->next) {
+        struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
+
+        if (w->ops->missed != NULL)
+            w->ops->missed(w);
+    }
+}
+
+void rdl__waiters_missed(struct rdl__waiters *ws)
+{
+    rdl__assert_on_loop(ws->loop);
+    for (struct rdl__table_node *node = rdl__table_next(&ws->channels, NULL); node != NULL;
+         node = rdl__table_next(&ws->channels, node)) {
+        const struct rdl__channel *c = rdl__container(node, struct rdl__channel, node);
+
+        tell_missed(&c->sleepers);
+        tell_missed(&c->sharers);
+    }
 }
 
 void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
@@ -517,17 +610,17 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
 
     if (c == NULL)
         return;
-    rdl__list_remove(&w->link);
+    off(w);
     set_woken(w, false);
     w->channel = NULL;
     c->listening -= w->listens;
     if (w->in_order)
         c->known = UNKNOWN; /* whoever is first now has not tried yet */
     if (used && w->shares)
-        wake_all(&c->sharers, now);
+        wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))
-        offer(c, now);
+        offer(c);
     else if (was_woken && !used)
-        wake_first(c, now);
+        wake_first(c);
     release(c, now);
 }

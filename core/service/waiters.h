@@ -1,4 +1,4 @@
-/* waiters.h - who sleeps on which channel, and whom a message wakes (PROTOCOL.md, 5).  @thread loop, all of it
+/* waiters.h - who sleeps on which channel, and whom a message wakes (protocol.md, 5).  @thread loop, all of it
  *
  * One list a channel, whatever the handle. A waiter joins after a refusal, or instead of a first try when others wait
  * already; is told to try (ops->go); says when its try is sent, refused, or that it leaves. It touches no socket and reads
@@ -30,7 +30,10 @@ struct rdl__channel;
 struct rdl__waiter;
 
 struct rdl__waiter_ops {
-    void (*go)(struct rdl__waiter *waiter, int64_t now); /* woken: send a try (calling rdl__waiter_sent), or leave */
+    /* Woken: send a try (calling rdl__waiter_sent), or leave. Runs before the loop sleeps next, never inside a function below. */
+    void (*go)(struct rdl__waiter *waiter, int64_t now);
+    /* While it sleeps a server has gone: it may set its timer, and no more. NULL: fine. */
+    void (*missed)(struct rdl__waiter *waiter);
 };
 
 /* What the messages of a channel mean. All waiters of a channel say the same. */
@@ -44,7 +47,7 @@ enum rdl__news {
 };
 
 struct rdl__waiter {
-    struct rdl__link link;        /* among the sleepers, in order */
+    struct rdl__link link;        /* among the sleepers, in order, or the woken */
     struct rdl__channel *channel; /* NULL: has not joined */
     const struct rdl__waiter_ops *ops;
     int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
@@ -67,6 +70,8 @@ struct rdl__waiters {
     struct rdl__table channels;
     struct rdl__link lingering; /* channels without waiters, the oldest first */
     unsigned lingering_count;
+    struct rdl__link woken; /* whose ops->go is to run */
+    struct rdl__task task;  /* which runs it */
     bool closed;
 };
 
@@ -77,8 +82,9 @@ int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struc
 void rdl__waiters_spread(struct rdl__waiters *ws, struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len),
                          void *arg);
 void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now);
-void rdl__waiters_sweep(struct rdl__waiters *ws); /* no channel lingers any more */
-void rdl__waiters_close(struct rdl__waiters *ws); /* and none will */
+void rdl__waiters_missed(struct rdl__waiters *ws); /* a server has gone: all who sleep are told */
+void rdl__waiters_sweep(struct rdl__waiters *ws);  /* no channel lingers any more */
+void rdl__waiters_close(struct rdl__waiters *ws);  /* and none will */
 void rdl__waiters_done(
     struct rdl__waiters *ws); /* nobody waits any more; closed, or nobody ever waited; a zeroed one is fine */
 

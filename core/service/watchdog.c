@@ -17,7 +17,7 @@
  * renewal does. So whoever is due takes along those that will be soon, up to COMPANY in all; more go only where many are due
  * already, because a long command is a long wait for everybody else.
  *
- * Where replicas must confirm (PROTOCOL.md, 8) a WAIT follows, on another lane, and an answer counts when that was enough for its
+ * Where replicas must confirm (protocol.md, 8) a WAIT follows, on another lane, and an answer counts when that was enough for its
  * hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that was written before it on
  * the connection, so such a batch has a script for each of its slots and types, and one WAIT behind them, for the most replicas
  * that any of its holds wants. All are one request: a WAIT that was repeated alone, on another connection, would confirm what
@@ -118,9 +118,9 @@ static const struct rdl__req_ops renew_ops, acked_renew_ops;
 
 int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, int64_t lease_ms)
 {
-    int64_t drift_us = lease_ms * wd->config.drift_ppm / 1000 + wd->config.drift_ms * 1000; /* 2^40 ms by 2^19 ppm fits */
+    int64_t drift = lease_ms * wd->config.drift_ppm + wd->config.drift_ms * RDL__MS; /* a ppm of a ms is a ns; 2^59 fit */
 
-    return rdl__after_ms(sent_at, lease_ms) - drift_us * RDL__US;
+    return rdl__after_ms(sent_at, lease_ms) - drift;
 }
 
 static int64_t risk_at(const struct rdl__hold *hold)
@@ -151,6 +151,7 @@ static void reschedule(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     int64_t at = next_due(hold);
 
+    rdl__assert_locked(&wd->mu);
     rdl__heap_move(&wd->heap, &hold->node, at);
     if (at < wd->armed && !wd->closed) {
         wd->armed = at;
@@ -168,6 +169,7 @@ static int64_t renewal_ms(const struct rdl__watchdog *wd, const struct rdl__hold
 {
     int64_t left = hold->ends_at == RDL__NEVER ? hold->lease_ms : (hold->ends_at - now) / RDL__MS + 1;
 
+    rdl__assert_locked(&wd->mu);
     if (hold->brief)
         return trust_ms(hold, wd->config.lease_ms);
     return left < 1 ? 1 : left < hold->lease_ms ? left : hold->lease_ms;
@@ -178,6 +180,7 @@ static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *ho
 {
     int64_t third = hold->lease_ms * RDL__MS / 3;
 
+    rdl__assert_locked(&wd->mu);
     return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
 }
 
@@ -203,7 +206,8 @@ static struct rdl__acks acks_of(const struct rdl__hold *hold)
 /* Take the hold out of everything.  @locks mu */
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
-    if (rdl__heap_has(&hold->node) && acks_of(hold).replicas > 0)
+    rdl__assert_locked(&wd->mu);
+    if (rdl__heap_has(&hold->node) && hold->acked)
         wd->acked_holds--;
     rdl__heap_remove(&wd->heap, &hold->node);
     rdl__list_remove(&hold->due);
@@ -215,6 +219,7 @@ static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 /* Decide a loss, of which hold; whoever calls runs `changed` afterwards.  @locks mu */
 static struct rdl__hold_id lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
+    rdl__assert_locked(&wd->mu);
     detach(wd, hold);
     hold->state = RDL_LOST;
     return hold->ops->pin(hold);
@@ -255,6 +260,7 @@ static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
     struct rdl__acks acks = acks_of(hold);
 
+    rdl__assert_locked(&batch->wd->mu);
     return batch->count == 0 ||
            (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able && acks.lane == batch->acks.lane);
 }
@@ -270,6 +276,7 @@ static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
 {
     struct rdl__acks acks = acks_of(hold);
 
+    rdl__assert_locked(&batch->wd->mu);
     if (batch->count > 0 && acks.replicas < batch->acks.replicas)
         acks.replicas = batch->acks.replicas;
     if (batch->count > 0 && acks.timeout_ms < batch->acks.timeout_ms)
@@ -289,6 +296,7 @@ static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
     const struct rdl__hold *first = NULL;
     struct rdl__link *next;
 
+    rdl__assert_locked(&batch->wd->mu);
     for (struct rdl__link *l = due->next; l != due && batch->count < RDL__BATCH && left-- > 0; l = next) {
         struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
 
@@ -309,6 +317,7 @@ static void bound_wait(struct rdl__batch *batch)
 {
     int64_t most = INT64_MAX;
 
+    rdl__assert_locked(&batch->wd->mu);
     for (unsigned i = 0; i < batch->count; i++)
         if (batch->hold[i]->lease_ms < most)
             most = batch->hold[i]->lease_ms;
@@ -320,6 +329,7 @@ static void bound_wait(struct rdl__batch *batch)
 /* With the first that is due there, and what may go along.  @locks mu */
 static void fill(struct rdl__batch *batch, const struct rdl__link *due)
 {
+    rdl__assert_locked(&batch->wd->mu);
     batch->count = batch->scripts = 0;
     while (add_script(batch, due) && batch->acks.replicas > 0)
         ;
@@ -347,6 +357,7 @@ static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
 /* Make batches of what is due there, as many as may be under way.  @thread loop  @locks none */
 static void pump(struct rdl__watchdog *wd, struct rdl__renewer *at)
 {
+    rdl__assert_on_loop(wd->loop);
     for (;;) {
         struct rdl__batch *batch = NULL;
         const struct rdl__link *due;
@@ -389,6 +400,7 @@ static void encode_script(struct rdl__batch *batch, unsigned first, unsigned cou
     const char *key;
     size_t len;
 
+    rdl__assert_locked(&batch->wd->mu);
     rdl__script_begin(to, hold->ops->script(hold), eval, count, (size_t)2 * count);
     for (unsigned i = first; i < first + count; i++) {
         hold = batch->hold[batch->slots[i]];
@@ -406,6 +418,7 @@ static void encode_script(struct rdl__batch *batch, unsigned first, unsigned cou
 /* Which slots are sent now; nothing is heard of them yet.  @locks mu */
 static void begin_encoding(struct rdl__batch *batch)
 {
+    rdl__assert_locked(&batch->wd->mu);
     batch->encoded = batch->heard = 0;
     for (unsigned i = 0; i < batch->count; i++)
         if (batch->hold[i] != NULL)
@@ -508,7 +521,7 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
     decode_script(batch, reply);
 }
 
-/* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (PROTOCOL.md, 4). */
+/* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (protocol.md, 4). */
 static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64_t server_us, int64_t sent_at, int64_t now)
 {
     int64_t offset = server_us - now / RDL__US, since = now - at->clock_at;
@@ -527,16 +540,19 @@ static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64
 /* Does the server's lease run out before it should? Then somebody has meddled with it.  @locks mu */
 static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
 {
+    rdl__assert_locked(&batch->wd->mu);
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* One answer. RDL_LOSS_*: the hold *ret_id is lost, and the caller reports; 0: it goes on. What comes after the deadline
- * revives nothing.  @locks mu */
-static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl, int64_t now,
+/* One answer. RDL_LOSS_*: the hold *ret_id is lost, and the caller reports; 0: it goes on. What is noted after the deadline
+ * revives nothing, whenever it came: whoever has asked meanwhile was told that the hold is lost. So the clock is read under the
+ * mutex.  @locks mu */
+static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl,
                  struct rdl__hold_id *ret_id)
 {
-    int64_t deadline;
+    int64_t deadline, now = rdl__now();
 
+    rdl__assert_locked(&wd->mu);
     hold->batch = NULL;
     hold->alone = false;
     if (hold->deadline <= now || ttl == GONE) {
@@ -567,6 +583,7 @@ static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_
     int64_t pause = hold->lease_ms * RDL__MS / 20;
     bool soon = ttl == MOVED || ttl == MOVING;
 
+    rdl__assert_locked(&wd->mu);
     hold->batch = NULL;
     hold->alone = ttl == MOVING;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
@@ -592,6 +609,7 @@ static bool renew_astray(const struct rdl__req *req)
 /* Does the answer count?  @locks mu */
 static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold, int64_t ttl)
 {
+    rdl__assert_locked(&batch->wd->mu);
     if (ttl == UNANSWERED || ttl == MOVED || ttl == MOVING)
         return false;
     return ttl == GONE || batch->confirmed >= acks_of(hold).replicas;
@@ -639,7 +657,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
             meddled += settled && shortened(batch, i, now) ? 1 : 0;
             if (!counts(batch, hold, ttl))
                 retry_later(wd, hold, ttl, now);
-            else if ((lost = apply(wd, hold, batch, ttl, now, &id)) == 0)
+            else if ((lost = apply(wd, hold, batch, ttl, &id)) == 0)
                 renewed++;
         }
         rdl__mutex_unlock(&wd->mu);
@@ -677,6 +695,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     struct rdl__heap_node *first;
     struct rdl__hold *hold;
 
+    rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
     first = wd->closed ? NULL : rdl__heap_min(&wd->heap);
     if (first == NULL || first->at > now) {
@@ -715,12 +734,13 @@ static bool may_go_along(const struct rdl__hold *hold, int64_t now)
     return hold->node.at == hold->renew_at && hold->renew_at - now <= hold->lease_ms * RDL__MS / 3 / 32;
 }
 
-/* Where there are many holds, one or two are due at any moment. Each command costs everybody a turn of the loop and of the server,
- * so those that are due are sent with the next few.  @thread loop  @locks none */
+/* Where there are many holds, one or two are due at any moment. Each command costs everybody a turn of the loop and of the
+ * server, so those that are due are sent with the next few.  @thread loop  @locks none */
 static void find_company(struct rdl__watchdog *wd, unsigned count, int64_t now)
 {
     struct rdl__heap_node *first;
 
+    rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
     while (count++ < COMPANY && !wd->closed && (first = rdl__heap_min(&wd->heap)) != NULL) {
         struct rdl__hold *hold = rdl__container(first, struct rdl__hold, node);
@@ -828,6 +848,7 @@ struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd)
 
 void rdl__watchdog_close(struct rdl__watchdog *wd)
 {
+    rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
     wd->closed = true;
     rdl__mutex_unlock(&wd->mu);
@@ -855,7 +876,8 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     int64_t trusted_ms = trust_ms(hold, lease_ms);
 
     rdl__mutex_lock(&wd->mu);
-    wd->acked_holds += acks_of(hold).replicas > 0 ? 1 : 0;
+    hold->acked = acks_of(hold).replicas > 0;
+    wd->acked_holds += hold->acked ? 1 : 0;
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->batch = NULL;
@@ -872,14 +894,15 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     rdl__mutex_unlock(&wd->mu);
 }
 
-bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed,
-                         int64_t now)
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
 {
     int64_t trusted_ms = trust_ms(hold, lease_ms), deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     int64_t ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
     bool alive, for_good;
+    int64_t now;
 
     rdl__mutex_lock(&wd->mu);
+    now = rdl__now(); /* here, as in apply */
     alive = hold->state != RDL_LOST && hold->deadline > now;
     if (alive) {
         for_good = renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
@@ -958,6 +981,7 @@ void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
 /* Holds of a batch that is under way are asked about when that is repeated. */
 void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
 {
+    rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
     for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
         struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
@@ -974,6 +998,7 @@ static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, con
 {
     struct rdl__link *next;
 
+    rdl__assert_locked(&wd->mu);
     for (struct rdl__link *l = due->next; l != due; l = next) {
         struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
 
@@ -987,6 +1012,7 @@ static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, con
 
 void rdl__watchdog_reroute(struct rdl__watchdog *wd)
 {
+    rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
     for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next) {
         const struct rdl__renewer *at = rdl__container(l, struct rdl__renewer, link);

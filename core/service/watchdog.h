@@ -66,10 +66,11 @@ struct rdl__hold {
     uint16_t hash_slot;         /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
     unsigned char slot;         /* in the batch */
     unsigned char state;        /* rdl_hold_state_t */
-    bool renewed;
-    bool told_risk; /* RDL_AT_RISK is reported once a hold */
-    bool brief;     /* granted for less than renewals ask for */
-    bool alone;     /* its next renewal is a batch of its own */
+    bool renewed : 1;
+    bool acked : 1;     /* replicas are to confirm it */
+    bool told_risk : 1; /* RDL_AT_RISK is reported once a hold */
+    bool brief : 1;     /* granted for less than renewals ask for */
+    bool alone : 1;     /* its next renewal is a batch of its own */
 };
 
 struct rdl__renewer;
@@ -96,7 +97,8 @@ struct rdl__watchdog;
 struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
                                         struct rdl__lane *lane, const struct rdl__watchdog_config *config);
 struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd); /* of the first server */
-/* Of a further one, whose renewals travel on `lane`. It goes with the watchdog. NULL: no memory.  @thread loop */
+/* Of a further one, whose renewals travel on `lane`. It goes with the watchdog. NULL: no memory.
+ * @thread loop, or before there is any other */
 struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane);
 void rdl__watchdog_close(struct rdl__watchdog *wd); /* nothing is renewed or reported any more.  @thread loop */
 struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd);
@@ -111,9 +113,8 @@ int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at,
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
 
 /* The hold was confirmed for lease_ms by a request sent at `sent_at`; renewed from now on if `renewed`. False: it is lost; a
- * late answer revives nothing.  @thread any */
-bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed,
-                         int64_t now);
+ * late answer revives nothing, nor does one that came in time and is noted late.  @thread any */
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
 
 /* The hold ends, before its release is sent. Returns the state that it was in; a loss that nobody had noticed yet is reported
  * from inside.  @thread any */

@@ -96,16 +96,20 @@ static size_t put_unsigned(char *to, uint64_t value)
 {
     size_t len = digits_of(value);
     char *at = to + len;
+    uint32_t small;
 
-    while (value >= 100) {
+    for (; value > UINT32_MAX; value /= 100) {
         at -= 2;
         memcpy(at, digit_pairs + value % 100 * 2, 2);
-        value /= 100;
     }
-    if (value >= 10)
-        memcpy(to, digit_pairs + value * 2, 2);
+    for (small = (uint32_t)value; small >= 100; small /= 100) { /* a shorter division */
+        at -= 2;
+        memcpy(at, digit_pairs + small % 100 * 2, 2);
+    }
+    if (small >= 10)
+        memcpy(to, digit_pairs + small * 2, 2);
     else
-        *to = (char)('0' + value);
+        *to = (char)('0' + small);
     return len;
 }
 
@@ -189,8 +193,8 @@ void rdl__cmd_str(struct rdl__buf *b, const char *string)
     rdl__cmd_arg(b, string, strlen(string));
 }
 
-/* Out of line, where its array does no harm to the usual case. */
-static __attribute__((noinline)) void put_long_int(struct rdl__buf *b, int64_t value)
+/* Out of line, where what it needs does no harm to the usual case: one digit, and room for it. */
+static __attribute__((noinline)) void put_int(struct rdl__buf *b, int64_t value)
 {
     char digits[INT_MAX_LEN];
 
@@ -200,11 +204,12 @@ static __attribute__((noinline)) void put_long_int(struct rdl__buf *b, int64_t v
 void rdl__cmd_int(struct rdl__buf *b, int64_t value)
 {
     static const char one_digit[8] = "$1\r\n0\r\n";
-    char *at;
 
-    if (value < 0 || value > 9) {
-        put_long_int(b, value);
-    } else if ((at = put_begin(b, sizeof one_digit)) != NULL) {
+    if (value < 0 || value > 9 || b->failed || b->cap - b->len < sizeof one_digit) {
+        put_int(b, value);
+    } else {
+        char *at = b->data + b->len;
+
         memcpy(at, one_digit, sizeof one_digit); /* one byte too many, which costs less than to leave it out */
         at[4] = (char)('0' + value);
         put_end(b, at + sizeof one_digit - 1);

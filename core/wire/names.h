@@ -1,4 +1,4 @@
-/* names.h - keys and channels made from a lock's name, and cluster slots (WIRE.md, Names). */
+/* names.h - keys and channels made from a lock's name, and cluster slots (wire.md, Names). */
 #ifndef REDLATCH_WIRE_NAMES_H
 #define REDLATCH_WIRE_NAMES_H
 

@@ -13,6 +13,20 @@ bool rdl__reply_error_says(const struct rdl__reply *r, const char *word)
     return r->len == len || r->str[len] == ' ';
 }
 
+const char *rdl__reply_word(const struct rdl__reply *error)
+{
+    static const char *const words[] = {
+        "ERR",   "WRONGPASS",  "NOAUTH",   "NOPERM",    "NOPROTO",    "DENIED",     "LOADING",
+        "BUSY",  "MASTERDOWN", "READONLY", "MISCONF",   "NOREPLICAS", "TIMEOUT",    "CLUSTERDOWN",
+        "MOVED", "ASK",        "TRYAGAIN", "CROSSSLOT", "OOM",        "UNKILLABLE",
+    };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (rdl__reply_error_says(error, words[i]))
+            return words[i];
+    return "an unknown error";
+}
+
 size_t rdl__reply_error_preamble(const char *error, size_t len)
 {
     static const char begin[] = "ERR Error running script (", end[] = ": -";
@@ -24,6 +38,23 @@ size_t rdl__reply_error_preamble(const char *error, size_t len)
         return 0;
     n = (size_t)(at - error) + sizeof end - 1;
     return n < len ? n : 0;
+}
+
+bool rdl__reply_wrote_nothing(const struct rdl__reply *r)
+{
+    static const char *const words[] = {
+        "NOSCRIPT", "WRONGTYPE", "OOM",        "READONLY", "MISCONF",  "NOREPLICAS", "LOADING",     "BUSY",
+        "NOAUTH",   "MOVED",     "MASTERDOWN", "ASK",      "TRYAGAIN", "CROSSSLOT",  "CLUSTERDOWN",
+    };
+
+    if (r == NULL || r->type != RDL__REPLY_ERROR)
+        return false;
+    if (rdl__reply_error_says(r, "NOPERM"))
+        return strstr(r->str, "script") == NULL;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (rdl__reply_error_says(r, words[i]))
+            return true;
+    return strncmp(r->str, "ERR redlatch: ", 14) == 0;
 }
 
 /* Without leading blanks, a plus sign, or anything behind the digits. */
@@ -68,6 +99,17 @@ bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret)
 const struct rdl__reply *rdl__reply_at(const struct rdl__reply *r, size_t i)
 {
     return r != NULL && r->type == RDL__REPLY_ARRAY && i < r->len ? r->elem[i] : NULL;
+}
+
+const struct rdl__reply *rdl__reply_named(const struct rdl__reply *r, const char *name)
+{
+    for (size_t i = 0; r != NULL && r->type == RDL__REPLY_ARRAY && i + 1 < r->len; i += 2) {
+        const struct rdl__reply *key = r->elem[i];
+
+        if (key != NULL && key->type == RDL__REPLY_STRING && strcmp(key->str, name) == 0)
+            return r->elem[i + 1];
+    }
+    return NULL;
 }
 
 static bool ends_field(char c, char sep)

@@ -4,7 +4,8 @@
  * the call; or an error (RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED), and then `fn` never runs.
  *
  * `owner` is who acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the order in which
- * they were called. An acquire's wait counts from the call; what other verbs may take counts from when their turn comes. `fn` may be NULL.
+ * they were called. An acquire's wait counts from the call; what other verbs may take counts from when their turn comes.
+ * `fn` may be NULL.
  */
 #ifndef REDLATCH_ASYNC_H
 #define REDLATCH_ASYNC_H

@@ -27,7 +27,8 @@ typedef struct rdl_allocator {
     void *arg;
 } rdl_allocator_t;
 
-/* Where callbacks run. */
+/* Where callbacks run. The loop thread's stack is 1 MiB, whatever the limit for other threads; a callback, a log function or an
+ * allocator that runs there may use half of it. One that needs more belongs on a thread of the program: RDL_DISPATCH_FD. */
 typedef enum rdl_dispatch {
     RDL_DISPATCH_LOOP = 0, /* on the client's loop thread */
     RDL_DISPATCH_FD = 1,   /* in rdl_client_dispatch, on whatever thread calls it when rdl_client_fd is readable */
@@ -66,10 +67,7 @@ typedef struct rdl_tls_options {
     bool insecure;           /* believe any server, whatever its certificate: for tests only */
 } rdl_tls_options_t;
 
-#define RDL_TLS_OPTIONS_INIT                                                                                                \
-    {                                                                                                                       \
-        .version = RDL_TLS_OPTIONS_VERSION                                                                                  \
-    }
+#define RDL_TLS_OPTIONS_INIT RDL_INIT_(rdl_tls_options_t, RDL_TLS_OPTIONS_VERSION)
 
 #define RDL_CLIENT_OPTIONS_VERSION 1
 
@@ -77,16 +75,16 @@ typedef struct rdl_tls_options {
 typedef struct rdl_client_options {
     uint32_t version;               /* RDL_CLIENT_OPTIONS_VERSION */
     rdl_dispatch_t dispatch;        /* where callbacks run; default RDL_DISPATCH_LOOP */
-    const char *username;           /* instead of the URI's; copied */
+    const char *username;           /* instead of the URI's; copied. Not without a password, there or here */
     const char *password;           /* instead of the URI's; copied, wiped when the client is freed */
     rdl_credentials_fn credentials; /* asked for each connection, in place of the URI's; not beside the two above */
     void *credentials_arg;
     const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
     int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
-    int64_t outage_timeout_ms;  /* rdl_lock gives up with RDL_ECONN after that long without a connection; 60000 */
+    int64_t outage_timeout_ms;  /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
     int64_t watchdog_lease_ms;  /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
-    int64_t close_timeout_ms;   /* how long rdl_client_close waits for undo commands to be answered; 1000 */
+    int64_t close_timeout_ms;   /* how long rdl_client_close waits for undos and give-backs to be answered; 1000 */
     int64_t reconnect_min_ms;   /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */
     int64_t reconnect_max_ms;   /* longest pause; 1000 */
     int64_t ping_interval_ms;   /* silence on an idle connection before it is pinged; 15000 */
@@ -112,10 +110,7 @@ typedef struct rdl_client_options {
     int64_t replicas_timeout_ms;
 } rdl_client_options_t;
 
-#define RDL_CLIENT_OPTIONS_INIT                                                                                             \
-    {                                                                                                                       \
-        .version = RDL_CLIENT_OPTIONS_VERSION                                                                               \
-    }
+#define RDL_CLIENT_OPTIONS_INIT RDL_INIT_(rdl_client_options_t, RDL_CLIENT_OPTIONS_VERSION)
 
 /* Connect to the server at `uri` and check that locks can work there.
  *
@@ -127,19 +122,23 @@ typedef struct rdl_client_options {
  *   cluster://[[user]:password@]host[:port][,host[:port]...]
  *   clusters://...                                the same over TLS
  *
- * sentinel: the master that these sentinels (port 26379 if none is given) know under that name, now and after every failover;
- * list several, so that any of them may be down. Up to eight more that they name are asked as well, so that a client outlives those
- * that it was given. User, password and db are the master's; the sentinels' own are options. While no sentinel knows a master that
- * can be reached, it is as if the server were down.
+ * sentinel: the master that these sentinels (port 26379 if none is given) know under that name, now and after every
+ * failover; list several, so that any of them may be down. Up to eight more that they name are asked as well, so that a
+ * client outlives those that it was given. User, password and db are the master's; the sentinels' own are options. While no
+ * sentinel knows a master that can be reached, it is as if the server were down.
  *
- * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of them may be down.
- * The others are found, and followed through failovers and when slots move. User and password are those of all servers. A lock is
- * at the master of its name's slot; a name whose keys would lie in several slots is refused with RDL_EINVAL when its handle is made:
- * the empty one, and those with unmatched or empty braces (`a{b`, `x{}y`, `a}b`); for a latch also those with a hash tag. Over TLS the
- * certificates must be for the names or addresses that the cluster announces.
+ * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of them may
+ * be down. The others are found, and followed through failovers and when slots move. User and password are those of all
+ * servers. A lock is at the master of its name's slot; a name whose keys would lie in several slots is refused with
+ * RDL_EINVAL when its handle is made: the empty one, and those with unmatched or empty braces (`a{b`, `x{}y`, `a}b`); for a
+ * latch also those with a hash tag. Over TLS the certificates must be for the names or addresses that the cluster announces.
  *
- * Percent-encoding is undone in user, password and path. `options` is copied.
- * Blocks for at most connect_timeout_ms, and a moment to learn what took so long.
+ * A password has a colon before it: redis://secret@host names a user, and is refused with RDL_EINVAL unless the options have
+ * a password for him, since nothing would be sent. A user who has none is written user:@host. Percent-encoding is undone in
+ * user, password and path. `options` is copied. Blocks for at most connect_timeout_ms, and a moment to learn what took so
+ * long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns, each when the one before it has failed or
+ * been silent for a quarter of a second at most; the first that connects is taken (RFC 8305). If the server there does not
+ * answer, the next attempt begins with the next address.
  *
  * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for that as they
  * do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock has a client for each
@@ -148,15 +147,19 @@ typedef struct rdl_client_options {
  * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not reachable in
  * time, or not to be believed, with the reason),
  * RDL_EAUTH (user or password refused, or none given where one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else
- * refused: NOPERM, LOADING ...), RDL_ENOMEM. */
+ * refused: NOPERM, LOADING ...; or the server is of another kind than the URI says: a sentinel, a node of a cluster, a replica),
+ * RDL_ENOMEM. A server that refuses the greeting is quoted with the first word of its answer only, because the rest may hold the
+ * password: some answer with what they were sent. */
 RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err);
 
 /* Close and free. Calls under way on other threads return RDL_ECLOSED, asynchronous ones call back with it (with
  * RDL_DISPATCH_FD: from inside this call). Undo commands still owed, and what a multi-lock or red lock still gives back to its
  * members, are sent within close_timeout_ms. Holds are *not* released: they are no longer renewed and end with their lease,
- * because somebody may still be working under them. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
+ * because somebody may still be working under them. A multi-lock's take under way by another client that has taken a member here ends
+ * with RDL_ECLOSED. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
  *
- * NULL is fine. Returns NULL. Must not be called from a callback (it then does nothing and returns its argument), nor twice. */
+ * NULL is fine. Returns NULL. Must not be called from a callback, also not while another thread closes (it then does nothing and
+ * returns its argument), nor twice. */
 RDL_API rdl_client_t *rdl_client_close(rdl_client_t *client);
 
 /* With RDL_DISPATCH_FD: a descriptor that is readable while callbacks are due. It belongs to the client: poll it, do not

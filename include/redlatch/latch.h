@@ -1,7 +1,7 @@
 /* latch.h - a count-down latch: whoever awaits it goes on when it has been counted down to 0.
  *
  * Somebody sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that it may be
- * set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (WIRE.md).
+ * set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (wire.md).
  *
  * Who awaits is woken by a message and then looks: when a latch is set again at once, one who waited may find the new count
  * and go on waiting. Use another name for another round.
@@ -29,10 +29,7 @@ typedef struct rdl_latch_options {
     size_t name_len;  /* the name's bytes when it is not a C string; 0: up to its NUL */
 } rdl_latch_options_t;
 
-#define RDL_LATCH_OPTIONS_INIT                                                                                              \
-    {                                                                                                                       \
-        .version = RDL_LATCH_OPTIONS_VERSION                                                                                \
-    }
+#define RDL_LATCH_OPTIONS_INIT RDL_INIT_(rdl_latch_options_t, RDL_LATCH_OPTIONS_VERSION)
 
 /* Make a handle, to be freed with rdl_latch_free; nothing is sent. Errors: as the constructors of lock.h. */
 RDL_API int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t *options, rdl_latch_t **ret_latch,
@@ -53,8 +50,9 @@ RDL_API int64_t rdl_latch_count_down(rdl_latch_t *latch, rdl_err_t *err);
 /* The present count; 0: open. */
 RDL_API int64_t rdl_latch_count(rdl_latch_t *latch, rdl_err_t *err);
 
-/* Wait until the latch is open, at most wait_ms (as rdl_try_lock: 0 asks once, RDL_WAIT_FOREVER has no limit; without any
- * connection that gives up after outage_timeout_ms). RDL_OK: it is open. Also RDL_ETIMEDOUT, RDL_ECANCELED. */
+/* Wait until the latch is open, at most wait_ms (as rdl_try_lock: 0 asks once, RDL_WAIT_FOREVER has no limit, the first
+ * answer is waited for at least 20 ms or four round trips; without any connection it gives up after outage_timeout_ms).
+ * RDL_OK: it is open. Also RDL_ETIMEDOUT, RDL_ECANCELED. */
 RDL_API int rdl_latch_await(rdl_latch_t *latch, int64_t wait_ms, rdl_err_t *err);
 
 /* The same without waiting; the rules of async.h hold. An await can be canceled by rdl_op_cancel. */

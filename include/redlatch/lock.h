@@ -1,8 +1,8 @@
 /* lock.h - lock types and their verbs.
  *
  * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same name
- * under another type is refused in one client, the two ends of a read-write lock excepted. Handles may be shared among threads; the caller is the calling thread's
- * owner (owner.h).
+ * under another type is refused in one client, the two ends of a read-write lock excepted. Handles may be shared among
+ * threads; the caller is the calling thread's owner (owner.h).
  *
  * A hold is judged by this process's own clock, pessimistically: it is valid until lease - elapsed since sending - drift
  * allowance. When that moment has passed, the hold is LOST, whether or not the server can be reached; the callback of
@@ -84,20 +84,17 @@ typedef struct rdl_lock_options {
      * nothing (appendfsync always). */
     int64_t min_uptime_ms;
     bool prefer_writers; /* read-write locks only: see rdl_read_lock */
-    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What that
-     * is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts only when as many have
-     * confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is left of the call's wait; renewals,
-     * which go together, may be given another time. A take that fewer confirm is RDL_ENOREPLICAS, and undone; so is one where the
-     * server does not let us ask, unless replicas_if_able. */
+    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What
+     * that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts only when
+     * as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is left of the
+     * call's wait; renewals, which go together, may be given another time. A take that fewer confirm is RDL_ENOREPLICAS, and
+     * undone; so is one where the server does not let us ask, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
 } rdl_lock_options_t;
 
-#define RDL_LOCK_OPTIONS_INIT                                                                                               \
-    {                                                                                                                       \
-        .version = RDL_LOCK_OPTIONS_VERSION                                                                                 \
-    }
+#define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
 
 /* ---- types -------------------------------------------------------------------------------------------------------------
  * Each makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
@@ -106,7 +103,7 @@ typedef struct rdl_lock_options {
  * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
 /* The general-purpose lock. Its owner may take it again; each take wants its unlock. A hash in Redis, understood by Java's
- * RLock (WIRE.md, reentrant). Waiters are woken by messages. */
+ * RLock (wire.md, reentrant). Waiters are woken by messages. */
 RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                rdl_lock_t **ret_lock, rdl_err_t *err);
 
@@ -123,8 +120,9 @@ RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock
 
 /* The reentrant lock whose every hold has a fencing token, counted in a key beside the lock that never expires: Java's
  * RFencedLock. rdl_token is the token of the caller's present hold; nested takes keep it. Tokens are always on
- * (RDL_FENCING_NONE is refused). A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as
- * long as the servers' clocks agree, and Java then sees such tokens, too. */
+ * (RDL_FENCING_NONE is refused); a counter that somebody has set to what is none, or below 1, fails every take with
+ * RDL_ESERVER. A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long as the servers'
+ * clocks agree, and Java then sees such tokens, too. */
 RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                             rdl_err_t *err);
 
@@ -158,11 +156,11 @@ RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_loc
 RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                             rdl_err_t *err);
 
-/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a queue in
- * the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it gives signs of life; giving
- * up (time-out, cancel) leaves the queue at once; one that has died is passed over after waiter_life_ms. A try with wait_ms 0
- * does not queue, and does not pass those who do. Costs the server a few times a reentrant lock's work, however many
- * wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
+/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a queue
+ * in the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it gives signs
+ * of life; giving up (time-out, cancel) leaves the queue at once; one that has died is passed over after waiter_life_ms. A
+ * try with wait_ms 0 does not queue, and does not pass those who do. Costs the server a few times a reentrant lock's work,
+ * however many wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
 RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                           rdl_err_t *err);
 
@@ -186,17 +184,19 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
  * rdl_is_locked: are so many members held, by whomever, that it cannot be had? rdl_remaining_ms of one that is not held:
  * when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
  *
- * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too
- * many members; a NULL one; a composite; the same lock twice, or both ends of one; of a red lock: a read lock, two of one
- * server; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+ * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too many members; a NULL
+ * one; a composite; the same lock twice, or both ends of one, be it by two clients of one server; of a red lock: a read
+ * lock, two of one server; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
 /* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where they
  * are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come before it by
  * name are held, so multi-locks never wait for each other in a circle; and those only for a time that `retry` gives (250 to
  * 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold is valid until the first
  * member's end. No member's time to live is ever above the lease. Lost with the first member that is lost; the others stay
- * held until unlocked. A member's error is the error of the whole, and names that member. Of several single tries at a time
- * (wait_ms 0) all may be refused, each by what another one had for a moment. rdl_token: RDL_EINVAL, the members have theirs. */
+ * held until unlocked. A member's error is the error of the whole, and names that member. RDL_EDEADLK: two members are one
+ * lock, at one server by two clients, which was not known when the multi-lock was made. Of several single tries at a time
+ * (wait_ms 0) all may be refused, each by what another one had for a moment. rdl_token: RDL_EINVAL, the members have
+ * theirs. */
 RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                            rdl_err_t *err);
 
@@ -204,8 +204,8 @@ RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_
  * exclusive locks, usually of one name, each of a client of its own. All servers are asked at once, each for at most
  * node_timeout_ms; without a majority everything is given back, on all of them, and tried again when members' releases that
  * are heard of make a majority possible, after a pause that `retry` gives (exponential, 25 to 400 ms) at the latest, until
- * wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have
- * answered, or have been up for long enough: min_uptime_ms). The hold is valid until the majority's first end: lease -
+ * wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have answered, or have been up for long enough:
+ * min_uptime_ms). The hold is valid until the majority's first end: lease -
  * elapsed - drift. When the majority is lost, the hold is lost for good and the rest is given back; renewal never takes a
  * member anew, a nested acquire may. rdl_token: the largest of the members', which must all be made with RDL_FENCING_TIME
  * (else RDL_EINVAL); it grows as long as their servers' clocks differ by less than the time between two holds. */
@@ -221,30 +221,38 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
 /* Take the lock, waiting for it at most wait_ms.
  *
  * wait_ms   0: ask once (the answer is waited for command_timeout_ms); RDL_WAIT_FOREVER: no limit. Otherwise the call has
- *           returned when wait_ms is over, whatever the server does.
+ *           returned when wait_ms is over, whatever the server does; but for the answer to the first try, which is waited for
+ *           at least 20 ms, or four recent round trips if they take longer (command_timeout_ms at most): so the shortest wait
+ *           gets a free lock as 0 does.
  * lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time unless extended; RDL_LEASE_AUTO: it is renewed
  *           until unlocked. Of nested holds the longest lease asked for counts.
  *
  * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is not
- * re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or the answer came when the lease was over);
- * RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone); RDL_ECONN (never sent);
- * RDL_ENOREPLICAS (too few replicas have it: the option `replicas`);
- * RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
+ * re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before the call
+ * could return, and is given back); RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone);
+ * RDL_ECONN (never sent; or there is no connection when the wait ends, so nobody knows who has it); RDL_ENOREPLICAS (too few
+ * replicas have it: the option `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...: not held; what it may have
+ * done is being undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
 
-/* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
+/* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN), as any longer wait
+ * does: counted from when the connection was lost, or from the call if that came later. A red lock goes on asking. */
 RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* ---- releasing --------------------------------------------------------------------------------------------------------- */
 
 /* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from the
- * moment of the call, whatever it returns; what could not be confirmed is repeated in the background.
+ * moment of the call, whatever it returns; what could not be confirmed is repeated in the background. RDL_OK also where the
+ * server has freed it and refused the message to who waits: that is logged, and waiters look again by themselves, for example
+ * when the lease would have ended.
  * Errors: RDL_ENOTOWNER (the caller does not hold it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN;
  * RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED. Blocks for at most command_timeout_ms. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
-/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST.
- * Only the holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it.
+/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST. Only the
+ * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. A hold of
+ * RDL_LEASE_AUTO hears of it within a third of that lease; one with a lease of its own is not asked about before its end, so
+ * it hears at its next verb that asks the server (rdl_extend, rdl_unlock), and goes on believing in itself until then.
  * Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
@@ -310,9 +318,12 @@ typedef struct rdl_loss {
 typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
 
 /* Be told of holds of this lock that are at risk or lost, by whichever owner of this client: once for each hold and state.
- * One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on the thread where callbacks
- * run, the former function is not called again; on other threads it may still be running.
- * Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+ * That the server no longer knows a hold is found out by its renewals: at the latest a third of the lease later for
+ * RDL_LEASE_AUTO, and for read locks shared with Java. A hold with a lease of its own is renewed by nobody, and so not asked
+ * about until it ends, except after a reconnect to another server or to one that was started anew, and by the verbs that ask
+ * anyway. One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on the thread where
+ * callbacks run, the former function is not called again; on other threads it may still be running. Errors: RDL_EINVAL,
+ * RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
 /* The lock's name and its length; valid while the handle is. */

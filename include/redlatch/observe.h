@@ -21,7 +21,9 @@ typedef enum rdl_log_level {
     RDL_LOG_ERROR = 3, /* hold lost */
 } rdl_log_level_t;
 
-/* `line` has no newline and no password in it; it is valid during the call only. */
+/* `line` has no newline and no password in it; it is valid during the call only. What goes wrong again and again while a
+ * client tries to connect is told once, then with a count after 10 s, 20 s and so on up to 10 minutes; that it is connected
+ * again is told, too, with the number of attempts. */
 typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
 
 /* X(name, kind, text). Kind: C counter (value is what to add), H histogram (value is one observation, microseconds). */

@@ -14,8 +14,25 @@
 #define RDL_API
 #endif
 
+/* What the RDL_..._INIT of an options struct is: zeroed, with its version. C++ has no designated initialisers before 20, and
+ * warns of fields that an initialiser leaves out. */
 #ifdef __cplusplus
+extern "C++" {
+template <typename options_t> inline options_t rdl_init_(unsigned version)
+{
+    options_t options = options_t();
+    options.version = version;
+    return options;
+}
+}
+#define RDL_INIT_(type, number) (rdl_init_<type>(number))
+
 extern "C" {
+#else
+#define RDL_INIT_(type, number)                                                                                             \
+    {                                                                                                                       \
+        .version = (number)                                                                                                 \
+    }
 #endif
 
 /* The version of the library that is linked, "major.minor.patch". Static; never freed. */

@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -I
 """basics - the command from outside: its command line, what a command under a lock sees, exit statuses, the server."""
 
+import datetime
 import os
 import re
 import resource
@@ -9,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -292,6 +295,16 @@ class TheLock(support.Case):
             self.assert_result(result, 0)
         self.assertEqual(self.server.keys(), [])
 
+    def test_names_that_no_environment_holds_are_refused_before_anything_is_taken(self):
+        most = 128 * 1024 - len("REDLATCH_NAME=") - 1
+        look = ("--", "sh", "-c", "echo ${#REDLATCH_NAME}")
+        half = most // 2
+        for names in (("x" * most,), ("x" * half, "y" * (most - half - 1))):
+            self.assert_result(self.run_lock(*names, *look), 0, out="%d\n" % most)
+        for names in (("x" * (most + 1),), ("x" * half, "y" * (most - half))):
+            self.assert_says(self.run_lock(*names, *look), 64, "is longer than %d bytes" % most)
+        self.assertEqual(self.server.keys(), [])
+
     def test_names_are_kept_apart(self):
         first = self.hold("x")
         self.assert_result(self.run_lock("-n", "y", "true"), 0)
@@ -325,7 +338,7 @@ class TheLock(support.Case):
     def test_a_conflict_is_explained_with_verbose(self):
         self.hold("x")
         self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1,
-                         "locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: not acquired" % self.server.uri)
+                         "Z locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: not acquired" % self.server.uri)
 
     def test_a_waiter_gets_the_lock_when_it_is_released(self):
         first = self.hold("x")
@@ -348,9 +361,13 @@ class TheLock(support.Case):
         result = self.run_lock("--verbose", "-w", "5", "x", "printenv", "REDLATCH_TOKEN")
         self.assertEqual(result.code, 0)
         lines = result.err.splitlines()
-        self.assertEqual(lines[0], "redlatch: locking 'x' at %s, waiting at most 5.0 s" % self.server.uri)
-        self.assertRegex(lines[1], r"^redlatch: locked 'x' after \d+ ms, token %s$" % result.out.strip())
-        self.assertRegex(lines[2], r"^redlatch: released 'x' after \d+ ms$")
+        stamps = [datetime.datetime.strptime(line.split(" ")[1], "%Y-%m-%dT%H:%M:%S.%f%z") for line in lines]
+        self.assertEqual(stamps, sorted(stamps))
+        self.assertLess(abs(stamps[0].timestamp() - time.time()), 600)
+        texts = [line.split(" ", 2)[2] for line in lines]
+        self.assertEqual(texts[0], "locking 'x' at %s, waiting at most 5.0 s" % self.server.uri)
+        self.assertRegex(texts[1], r"^locked 'x' after \d+ ms, token %s$" % result.out.strip())
+        self.assertRegex(texts[2], r"^released 'x' after \d+ ms$")
         self.assertEqual(len(lines), 3)
 
     def test_strange_names_cannot_drive_the_terminal(self):
@@ -447,6 +464,73 @@ class TheServer(support.Case):
         result = self.run_lock("--server", server.secret_uri, "--verbose", "x", "-c", "tr '\\0' '\\n' </proc/$PPID/cmdline")
         self.assertEqual(result.code, 0)
         self.assertIn("@" + server.path, result.out)
+        self.assert_no_secret(result)
+
+    def test_an_at_in_the_path_of_a_socket_is_no_password(self):
+        path = os.path.join(self.folder, "a@b")
+        os.symlink(self.server.path, path)
+        for uri in ("unix:" + path, "unix://" + path):
+            result = self.run_lock("--verbose", "x", "env", env={"REDLATCH_SERVER": uri})
+            self.assertEqual(result.code, 0, result.err)
+            self.assertIn("\nREDLATCH_SERVER=%s\n" % uri, "\n" + result.out)
+            self.assertIn(path, result.err)
+
+    def test_N5_no_secret_is_in_the_commands_environment_unless_asked_for(self):
+        server = support.Server(password=support.PASSWORD)
+        self.addCleanup(server.stop)
+        env = {"REDLATCH_SERVER": server.secret_uri, "REDLATCH_SENTINEL_PASSWORD": support.PASSWORD,
+               "REDLATCH_SENTINEL_USERNAME": "default"}
+        result = self.run_lock("--verbose", "x", "env", env=env)
+        self.assertEqual(result.code, 0)
+        self.assert_no_secret(result)
+        self.assertIn("\nREDLATCH_SERVER=%s\n" % server.uri.replace("unix:", "unix://"), "\n" + result.out)
+        self.assertNotIn("REDLATCH_SENTINEL", result.out)
+        result = self.run_lock("--pass-server", "x", "env", env=env)
+        for key, value in env.items():
+            self.assertIn("%s=%s\n" % (key, value), result.out)
+
+    def test_N5_an_address_in_a_file_is_in_no_command_line_nor_environment(self):
+        server = support.Server(password=support.PASSWORD)
+        self.addCleanup(server.stop)
+        file = os.path.join(self.folder, "address")
+        with open(file, "w") as f:
+            f.write(server.secret_uri + "\nmore\n")
+        look = "tr '\\0' '\\n' </proc/$PPID/cmdline; env; "
+        for args, env in ((("--server", "@" + file), {}), ((), {"REDLATCH_SERVER": "@" + file})):
+            result = self.run_lock(*args, "--verbose", "x", "-c", look, env=env)
+            self.assertEqual(result.code, 0)
+            self.assert_no_secret(result)
+        inner = "%s run y true" % support.REDLATCH
+        self.assert_result(self.run_lock("x", "-c", inner, env={"REDLATCH_SERVER": "@" + file}), 0)
+        for bad in ("@/nonexistent/address", "@/dev/null", "@"):
+            self.assert_says(self.run_lock("--server", bad, "x", "true"), 64, "no address of a server in")
+
+    def test_N5_a_server_that_answers_with_what_it_was_sent_tells_nothing(self):
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        self.addCleanup(listener.close)
+
+        def echo():
+            while True:
+                try:
+                    guest, _ = listener.accept()
+                except OSError:
+                    return
+                with guest:
+                    heard = b" ".join(guest.recv(65536).split(b"\r\n"))
+                    guest.sendall(b"-ERR unknown command, with args beginning with: " + heard + b"\r\n" * 2)
+
+        threading.Thread(target=echo, daemon=True).start()
+        uri = "redis://us3r:%s@127.0.0.1:%d" % (support.PASSWORD, listener.getsockname()[1])
+        result = self.run_lock("--verbose", "-w1", "x", "true", env={"REDLATCH_SERVER": uri})
+        self.assertNotEqual(result.code, 0)
+        self.assert_no_secret(result)
+        self.assertNotIn("us3r", result.out + result.err)
+
+    def test_a_secret_without_a_colon_is_64_with_words(self):
+        result = self.run_lock("--server", "redis://%s@127.0.0.1:1" % support.PASSWORD, "x", "true")
+        self.assert_says(result, 64, "user without a password: write :password@")
         self.assert_no_secret(result)
 
     def test_a_password_is_not_shown_when_the_server_goes_away(self):

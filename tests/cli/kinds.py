@@ -194,6 +194,7 @@ class Permits(Kinds):
         self.assertEqual(len(counts), 40)
         self.assertLessEqual(max(counts), 3)
         self.assertEqual(self.free("x"), 3)
+        self.assertEqual(self.server.keys(), [b"x"])  # nor do runs leave anything else
 
     def test_a_killed_holders_permit_comes_back_with_its_lease(self):
         killed = self.hold("x", "--permits", "1", *LEASE)
@@ -246,8 +247,11 @@ class Permits(Kinds):
         self.wait_for_waiters("x")
         waiter.send_signal(signal.SIGTERM)
         self.assert_result(self.result(waiter), 128 + signal.SIGTERM)
+        self.assert_taken("--permits", "1", "x", "true")
+        self.assert_result(self.run_lock("-w", "0.1", "--permits", "1", "x", "true"), 1)
         self.done(holder)
         self.assertEqual(self.free("x"), 1)
+        support.until(lambda: self.server.keys() == [b"x"], "what those have left who got nothing goes with them")
 
 
 class Several(Kinds):

@@ -19,7 +19,7 @@ import support
 
 # Every signal that is passed on, and whether it ends a wait for the lock.
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
-             signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX)
+             signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGIO, signal.SIGPWR, signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX)
 TELLING = (signal.SIGWINCH, signal.SIGCONT)
 
 # A command that reports each signal it gets, by number, and ends when one line comes through the gate.
@@ -238,6 +238,25 @@ class Terminal:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         os.close(self.fd)
+
+
+class HangUp(support.Case):
+    def test_a_terminal_that_hangs_up_reaches_the_command_also_of_a_session_leader(self):
+        """As under ssh or in a terminal window that runs nothing else: the kernel tells the leader alone."""
+        environment = self.environment()
+        try:
+            pid, fd = pty.fork()
+        except OSError as error:
+            self.skipTest("there are no pseudo-terminals here: %s" % error)
+        if pid == 0:
+            support.die_with_parent()
+            os.execve(support.REDLATCH, ["redlatch", "run", "x", "--", sys.executable, "-ISc", RECORDER], environment)
+        self.events.expect("held")
+        os.close(fd)
+        self.assertEqual({int(self.events.next()), int(self.events.next())}, {signal.SIGHUP, signal.SIGCONT})
+        self.gate.send()
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 33)
+        self.assert_free("x")
 
 
 class AtATerminal(support.Case):

@@ -8,6 +8,7 @@ it was waiting for. BOUND_S is generous, because the machine may be busy; no tes
 import contextlib
 import ctypes
 import os
+import re
 import select
 import shutil
 import signal
@@ -290,9 +291,9 @@ class Case(unittest.TestCase):
             if pipe:
                 pipe.close()
 
-    def result(self, process, input=None):
+    def result(self, process, input=None, bound=BOUND_S):
         """Its end. What went elsewhere than into a pipe is empty."""
-        out, err = [(text or b"").decode(errors="surrogateescape") for text in process.communicate(input, BOUND_S)]
+        out, err = [(text or b"").decode(errors="surrogateescape") for text in process.communicate(input, bound)]
         return Result(process.returncode, out, err)
 
     def redlatch(self, *arguments, input=None, **options):
@@ -329,6 +330,80 @@ class Case(unittest.TestCase):
     def assert_free(self, name):
         """Free at once: without waiting for a lease."""
         self.assertFalse(self.server.exists(name), "%r is still locked" % name)
+
+
+class EveryKind(Case):
+    """All that may be waited for, on one server, and a red lock on that and two more."""
+
+    LEASE = "1900ms"  # longer than a busy machine stands still; a red lock's servers must be older
+    HOLD = 'echo held >"$EVENTS"; read _ <"$GATE"'
+    TYPES = ("reentrant", "nonreentrant", "fair", "fenced", "spin", "simple")
+    KINDS = {kind: (("--type", kind), (kind,)) for kind in TYPES}
+    KINDS["reader"] = (("-s",), ("rw1",))
+    KINDS["writer"] = (("-x",), ("rw2",))
+    KINDS["permits"] = (("--permits", "1"), ("permits",))
+    KINDS["several"] = ((), ("several1", "several2"))
+
+    def setUp(self):
+        super().setUp()
+        self.servers = [self.server]
+        self.kinds = dict(self.KINDS)
+        self.servers += [Server() for _ in range(2)]
+        self.kinds["red"] = (("--redlock", ",".join(server.uri for server in self.servers)), ("red",))
+        for server in self.servers[1:]:
+            self.addCleanup(server.stop)
+
+    def wait_for_age(self):
+        for server in self.servers:
+            until(lambda: re.search(rb"uptime_in_seconds:[0-2]\r", server.redis("INFO", "server")) is None,
+                          "the server is three seconds old: the last of them may not be whole")
+
+    def begin(self, kind, *options, command=("echo", "mine")):
+        own, names = self.kinds[kind]
+        return self.start("run", *own, "--lease", self.LEASE, *options, *names, "--", *command)
+
+    def hold_each(self):
+        """For long, so that who waits sleeps: it has no reason to ask the server for seconds."""
+        for kind, (own, names) in self.kinds.items():
+            if kind == "reader":
+                own = ("-x",)
+            self.start("run", *own, "--lease", self.LEASE if kind == "red" else "60", *names, "--", "sh", "-c", self.HOLD)
+            self.events.expect("held")
+
+    def is_waited_for(self, kind, count):
+        """By so many; those of a spin lock cannot be seen."""
+        channels = self.server.redis("PUBSUB", "CHANNELS", "*{%s}*" % self.kinds[kind][1][0])
+        return kind == "spin" or sum(self.server.redis("PUBSUB", "NUMSUB", *channels)[1::2]) >= count
+
+    def wait_behind_each(self, *options, count=1):
+        """Start one for each, the count-th, and wait until they wait."""
+        waiters = {kind: self.begin(kind, *options) for kind in self.kinds}
+        for kind in waiters:
+            until(lambda: self.is_waited_for(kind, count), "%d wait for %s" % (count, kind))
+        return waiters
+
+    def stop_servers(self):
+        """A majority."""
+        for server in self.servers[:2]:
+            server.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, server.process.pid, os.WSTOPPED | os.WNOWAIT)
+            self.addCleanup(server.process.send_signal, signal.SIGCONT)
+
+    def continue_servers(self):
+        for server in self.servers[:2]:
+            server.process.send_signal(signal.SIGCONT)
+
+    def kill_servers(self):
+        for server in self.servers[:2]:
+            server.kill()
+
+    def assert_all(self, processes, code, out="", says=None, bound=BOUND_S):
+        for kind, process in processes.items():
+            with self.subTest(kind=kind):
+                result = self.result(process, bound=bound)
+                self.assertEqual((result.code, result.out), (code, out), result)
+                if says is not None:
+                    self.assertIn(says, result.err)
 
 
 def process_is_gone(pid):

@@ -21,7 +21,7 @@
 #define PATIENT_MS 20000 /* a wait that is not to end before its event */
 #define EVENT_BOUND_MS 10000
 #define ROUNDS_BOUND_MS 240000
-#define MIXED_LEASE_MS 10000 /* how long a waiter of Java sleeps at most that missed its message (WIRE.md, Messages) */
+#define MIXED_LEASE_MS 10000 /* how long a waiter of Java sleeps at most that missed its message (wire.md, Messages) */
 
 /* Short, so that renewals come soon; still slack enough for a busy machine: two thirds of it between due and late. */
 #define SHORT_WATCHDOG_MS 2000

@@ -1,7 +1,7 @@
 /* test_fair.c - the fair lock, shared by C and Java: one queue, and to each waiter its own channel.
  *
- * Order is checked on a ring of parties: all of them stand in the queue, in an order that the test made; who has had the lock goes
- * to the end. Whom the lock goes to, and that nobody else has it, is known for every round.
+ * Order is checked on a ring of parties: all of them stand in the queue, in an order that the test made; who has had the
+ * lock goes to the end. Whom the lock goes to, and that nobody else has it, is known for every round.
  */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"

@@ -42,7 +42,7 @@ Test(fenced, nested_holds_of_java_are_counted_for_c, .timeout = 60)
     check_reentry(TYPE, PARTY_JAVA, PARTY_THREAD);
 }
 
-/* Whoever takes it raises the one counter by one; nesting raises it in Java alone (WIRE.md, Where we differ). */
+/* Whoever takes it raises the one counter by one; nesting raises it in Java alone (wire.md, Where we differ). */
 Test(fenced, tokens_of_both_sides_come_from_one_counter, .timeout = 60)
 {
     struct meeting m;

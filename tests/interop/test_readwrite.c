@@ -162,7 +162,7 @@ Test(readwrite, downgrade_in_c_lets_a_java_reader_in, .timeout = 60)
     close_pair(&p);
 }
 
-/* Java's does not (WIRE.md): ours looks by itself. */
+/* Java's does not (wire.md): ours looks by itself. */
 Test(readwrite, downgrade_in_java_lets_a_c_reader_in_when_it_looks, .timeout = 60)
 {
     struct pair p;

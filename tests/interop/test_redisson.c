@@ -1,6 +1,6 @@
 /* test_redisson.c - what Redisson does, seen from outside: the facts that our side of the wire is built on.
  *
- * The library has no part here. A plain client plays "us", command by command, so that a failure says that WIRE.md no
+ * The library has no part here. A plain client plays "us", command by command, so that a failure says that wire.md no
  * longer describes Redisson.
  */
 #include "tests/interop/checks.h"

@@ -25,7 +25,7 @@ static void introduce_java(const char *uri)
     cr_assert_eq(strncmp(peer_ask(java, "main", "open c %s 30000", uri), "ok", 2), 0);
 }
 
-static void meet(void)
+static void both_here(void)
 {
     java = peer_start();
     stage_open(&st, .server = {.tcp = true});
@@ -56,7 +56,7 @@ TestSuite(shared_in_a_cluster, .fini = part, .timeout = 120);
     static void what(void);                                                                                                 \
     Test(shared, what)                                                                                                      \
     {                                                                                                                       \
-        meet();                                                                                                             \
+        both_here();                                                                                                        \
         what();                                                                                                             \
     }                                                                                                                       \
     Test(shared_in_a_cluster, what)                                                                                         \
@@ -197,7 +197,7 @@ Test(shared, thousands_of_rounds_never_have_more_permits_out_than_there_are)
 {
     struct side sides[2] = {{.most = 3, .permits = 1}, {.most = 3, .permits = 2}};
 
-    meet();
+    both_here();
     expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &plain, &err));
     expect(1, rdl_semaphore_try_set_permits(plain, 3, &err));
     (void)probe_ask(st.probe, "SET " NAME ":inside 0");
@@ -248,7 +248,7 @@ Test(shared, thousands_of_rounds_never_have_more_leased_permits_out_than_there_a
 {
     struct side sides[2] = {{.most = 2}, {.most = 2}};
 
-    meet();
+    both_here();
     expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &leased, &err));
     expect(1, rdl_permit_semaphore_try_set_permits(leased, 2, &err));
     (void)probe_ask(st.probe, "SET " NAME ":inside 0");

@@ -2,7 +2,8 @@
  *
  * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with that
  * user what the section is for. Afterwards the server must have refused nothing, and every command that the section allows
- * must have been run. What clusters want is in test_cluster. The document is read from the folder that tests/run starts programs in, the tree's own. */
+ * must have been run. What clusters want is in test_cluster. The document is read from the folder that tests/run starts
+ * programs in, the tree's own. */
 #include "tests/live/live.h"
 #include "tests/support/rights.h"
 #include "tests/support/sentinels.h"
@@ -430,6 +431,8 @@ Test(acl, of_the_permit_semaphore_is_enough_and_no_more)
     expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &seats, &err));
     expect(1, rdl_permit_semaphore_try_set_permits(seats, 1, &err));
     (void)probe_int(st.probe, "PEXPIRE " NAME " 600000"); /* then the permits get it as well */
+    (void)probe_int(st.probe, "DECR " NAME);
+    (void)probe_int(st.probe, "ZADD {" NAME "}:timeout 1 0123456789abcdef"); /* which has expired, and returns */
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(seats, 1, 0, LEASE_MS, &seat, &err));
     expect(RDL_OK, rdl_permit_semaphore_extend(seats, &seat, 2 * LEASE_MS, &err));
     expect_between(LEASE_MS, rdl_permit_semaphore_remaining_ms(seats, &seat, &err), 2 * LEASE_MS);

@@ -7,6 +7,10 @@
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
 
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #define NAME "frugal"
 #define LEASE_MS 30000
 #define MAX_FAILURES 20000 /* a story has a few hundred allocations */
@@ -189,7 +193,7 @@ Test(alloc, holds_of_all_types_are_given_back_without_memory)
     close_server();
 }
 
-/* DESIGN.md: no allocation in steady state. Of composites that is not said. */
+/* design.md: no allocation in steady state. Of composites that is not said. */
 Test(alloc, uncontended_pairs_allocate_nothing)
 {
     rdl_allocator_t hooks = counting_alloc_init(&counting);
@@ -216,3 +220,52 @@ Test(alloc, uncontended_pairs_allocate_nothing)
     cr_assert_eq(counting_alloc_blocks(&counting), 0);
     counting_alloc_done(&counting);
 }
+
+/* ---- the loop's own memory ------------------------------------------------------------------------------------------------ */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have a realloc of their own */
+
+static _Atomic bool no_large_blocks;
+
+void *__libc_realloc(void *block, size_t size);
+
+/* libev asks the C library, and ends the process when there is nothing. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): in place of the C library's */
+__attribute__((visibility("default"))) void *realloc(void *block, size_t size)
+{
+    return size >= 16384 && atomic_load(&no_large_blocks) ? NULL : __libc_realloc(block, size);
+}
+
+/* libev has a table by descriptors. The subscriber's connection, which comes with the first wait, has one here that is far
+ * above those before it, with no memory for a larger table; nor is there any for another client. */
+Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
+{
+    struct actor *holder = actor_new();
+    rdl_client_t *other = NULL;
+    struct rlimit most;
+    rdl_lock_t *lock;
+    int fd;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    actor_try_lock(holder, lock, 0, LEASE_MS);
+    expect_result(RDL_OK, holder, SOON_MS);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &most), 0);
+    most.rlim_cur = most.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &most);
+    do
+        fd = dup(STDERR_FILENO);
+    while (fd >= 0 && fd < 3000);
+    cr_assert_geq(fd, 3000);
+    atomic_store(&no_large_blocks, true);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 300, LEASE_MS, &err));
+    expect(RDL_ENOMEM, rdl_client_open(server_uri(st.server), NULL, &other, &err));
+    atomic_store(&no_large_blocks, false);
+    actor_unlock(holder, lock);
+    expect_result(RDL_OK, holder, SOON_MS);
+    actor_free(holder);
+    rdl_lock_free(lock);
+}
+
+#endif

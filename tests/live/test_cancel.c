@@ -200,7 +200,7 @@ Test(cancel, blocked_call_that_waits_for_an_answer_is_ended_and_undone)
     rdl_lock_free(lock);
 }
 
-/* PROTOCOL.md, 5.4: a message wakes the first waiter just as it is cancelled; the second must not sleep on. */
+/* protocol.md, 5.4: a message wakes the first waiter just as it is cancelled; the second must not sleep on. */
 Test(cancel, cancelled_waiter_hands_an_unused_wake_up_on)
 {
     enum { ROUNDS = 200 };

@@ -195,6 +195,32 @@ Test(close, a_multi_take_that_closing_ends_gives_its_members_back)
     (void)foreign_release(st.probe, "c");
 }
 
+/* The client of a member that has been granted closes, while the take goes on at another's. */
+Test(close, client_of_a_member_that_was_taken_closes_when_that_is_given_back)
+{
+    rdl_client_t *client, *other;
+    struct outcome o = {0};
+    rdl_lock_t *multi;
+
+    stage_open(&st);
+    foreign_take(st.probe, "c", 60000);
+    for (unsigned round = 0; round < 2; round++) {
+        client = client_open(server_uri(st.server), OPTIONS(.close_timeout_ms = 20000));
+        other = client_open(server_uri(st.server), OPTIONS(.close_timeout_ms = 20000));
+        multi = multi_of_three((rdl_client_t *[]){round == 0 ? other : client, round == 0 ? client : other, client});
+        expect(RDL_OK, rdl_lock_async(multi, NULL, 60000, outcome_note, &o, NULL, &err));
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a b") == 2, SOON_MS));
+        rdl_client_close(other);
+        cr_assert_eq(probe_int(st.probe, round == 0 ? "EXISTS a" : "EXISTS b"), 0);
+        cr_assert(WAIT_UNTIL(atomic_load(&o.calls) == round + 1, SOON_MS));
+        expect(RDL_ECLOSED, o.result);
+        rdl_client_close(client);
+        cr_assert_eq(probe_keys(st.probe), 1);
+        free_multi(multi);
+    }
+    (void)foreign_release(st.probe, "c");
+}
+
 Test(close, a_multi_lock_that_is_being_released_is_released)
 {
     struct outcome o = {0};
@@ -239,6 +265,56 @@ Test(close, hanging_server_delays_the_give_backs_by_the_close_time_out_at_most)
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* what was sent goes its way */
 }
 
+/* The member at a server that is silent is of another client, which is not closed and may wait longer. */
+static void expect_members_of_others_delay_nothing(bool blocking)
+{
+    enum { CLOSE_MS = 200, COMMAND_MS = 20000 };
+    struct actor *unlocker = actor_new();
+    rdl_client_t *client, *other;
+    struct outcome o = {0};
+    rdl_lock_t *multi;
+    int64_t start;
+
+    stage_open(&st, .proxied = true);
+    client = client_open(server_uri(st.server), OPTIONS(.close_timeout_ms = CLOSE_MS));
+    other = client_open(stage_uri(&st), OPTIONS(.command_timeout_ms = COMMAND_MS));
+    multi = multi_of_three((rdl_client_t *[]){client, other, client});
+    if (blocking) {
+        actor_try_lock(unlocker, multi, 5000, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, unlocker, SOON_MS);
+    } else {
+        expect(RDL_OK, rdl_try_lock(multi, 5000, RDL_LEASE_AUTO, &err));
+    }
+    proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
+    if (blocking)
+        actor_unlock(unlocker, multi);
+    else
+        expect(RDL_OK, rdl_unlock_async(multi, NULL, outcome_note, &o, NULL, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a c") == 0, SOON_MS));
+    start = now_ms();
+    rdl_client_close(client);
+    expect_between(0, now_ms() - start, COMMAND_MS / 3);
+    if (blocking)
+        expect_result(RDL_ECLOSED, unlocker, SOON_MS);
+    else
+        expect(RDL_ECLOSED, o.result);
+    proxy_thaw(st.proxy, PROXY_BOTH_WAYS);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* the other client has sent it */
+    rdl_client_close(other);
+    free_multi(multi);
+    actor_free(unlocker);
+}
+
+Test(close, unlock_of_a_member_of_another_client_does_not_delay_close)
+{
+    expect_members_of_others_delay_nothing(true);
+}
+
+Test(close, asynchronous_unlock_of_a_member_of_another_client_does_not_delay_close)
+{
+    expect_members_of_others_delay_nothing(false);
+}
+
 Test(close, hanging_server_delays_close_by_its_time_out_at_most)
 {
     enum { CLOSE_MS = 200 };
@@ -259,6 +335,80 @@ Test(close, hanging_server_delays_close_by_its_time_out_at_most)
     cr_assert(WAIT_UNTIL(proxy_open(st.proxy) == 0, SOON_MS));
     let_pass_ms(50);
     cr_assert_eq(probe_keys(st.probe), 0); /* the undo followed the acquire down the same line */
+}
+
+/* Where CLIENT KILL is refused an undo is repeated for as long as a lease, at ever longer pauses. Closing does not wait for the
+ * next of them: it goes at once. */
+Test(close, undo_that_is_repeated_does_not_delay_close_and_goes_once_more)
+{
+    enum { CLOSE_MS = 3000, PAUSE_MS = 10000 }; /* the pause that follows the fifth answer */
+    struct outcome o = {0};
+    unsigned undone;
+    int undos;
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .close_timeout_ms = CLOSE_MS));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err)); /* its connection is up */
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    stage_limit(&st, "-client +client|setname +client|id +client|info");
+    (void)proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
+    undos =
+        proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVAL", .contains = NAME, .every = true);
+    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, 60000, &err));
+    proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+    cr_assert(proxy_wait(st.proxy, undos, 5, PAUSE_MS));
+    expect(RDL_OK, rdl_is_locked_async(lock, NULL, outcome_note, &o, NULL, &err));
+    expect(0, outcome_wait(&o, PAUSE_MS / 2)); /* behind it: the client has read the fifth */
+    undone = proxy_acted(st.proxy, undos);
+    start = now_ms();
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    expect_between(0, now_ms() - start, PAUSE_MS / 2);
+    cr_assert_eq(proxy_acted(st.proxy, undos), undone + 1);
+}
+
+/* Guards of a name that is no longer used are taken away in passing: they have a time to live. */
+static void expect_guards_delay_nothing(void (*away)(void))
+{
+    enum { CLOSE_MS = 20000 };
+    rdl_semaphore_t *s = NULL;
+    int64_t start;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.close_timeout_ms = CLOSE_MS));
+    left_behind = true;
+    expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &s, &err));
+    expect(1, rdl_semaphore_try_set_permits(s, 1, &err));
+    expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 0, &err));
+    expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
+    away();
+    start = now_ms();
+    rdl_semaphore_free(s);
+    cr_assert_null(rdl_client_close(st.client));
+    st.client = NULL;
+    expect_between(0, now_ms() - start, CLOSE_MS / 3);
+}
+
+static void cut_off(void)
+{
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+}
+
+static void fall_silent(void)
+{
+    proxy_freeze(st.proxy, PROXY_TO_CLIENT);
+}
+
+Test(close, guards_do_not_delay_close_without_a_server)
+{
+    expect_guards_delay_nothing(cut_off);
+}
+
+Test(close, guards_do_not_delay_close_where_the_server_is_silent)
+{
+    expect_guards_delay_nothing(fall_silent);
 }
 
 Test(close, close_without_a_server_does_not_hang)

@@ -1,5 +1,5 @@
 /* test_cluster.c - locks in a real Redis Cluster: names of all slots, slots that move, servers that are away or cut off
- * (SCENARIOS.md, C5, W1 and, on this topology, C1, C3, X1, X2 and X7). test_failover has what comes of losing a master.
+ * (scenarios.md, C5, W1 and, on this topology, C1, C3, X1, X2 and X7). test_failover has what comes of losing a master.
  *
  * name[i] is in a slot that node i is the master of in the beginning. After a test no key and no channel may be left, unless it
  * says `left_behind`.
@@ -430,6 +430,25 @@ Test(cluster, W6_many_holds_behind_a_line_that_takes_its_time_are_renewed)
     }
 }
 
+Test(cluster, N13_wait_of_a_millisecond_gets_what_is_free_on_each_shard_over_a_long_line)
+{
+    enum { EACH_WAY_MS = 30 };
+
+    start_cluster(&(struct cluster_options){.proxied = true, .patient = true});
+    for (int i = 0; i < SHARDS; i++)
+        proxy_delay(cluster->front[i], PROXY_BOTH_WAYS, EACH_WAY_MS);
+    client = client_open(cluster->uri, OPTIONS(.connections = 1));
+    for (int i = 0; i < SHARDS; i++) {
+        rdl_lock_t *lock = reentrant(client, cluster_name(cluster_first_slot(i), 0).text, NULL);
+
+        expect(RDL_OK, rdl_try_lock(lock, 1, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        rdl_lock_free(lock);
+    }
+    for (int i = 0; i < SHARDS; i++)
+        proxy_delay(cluster->front[i], PROXY_BOTH_WAYS, 0);
+}
+
 /* It answers nothing, and nobody takes its place. */
 Test(cluster, W6_shard_that_is_silent_delays_no_call_and_no_renewal_of_others)
 {
@@ -475,6 +494,32 @@ Test(cluster, W1_holds_outlive_three_leases_after_a_master_of_others_has_died)
     expect_held(0);
     cr_assert_eq(losses_count(&losses, RDL_LOST), HOLDS / SHARDS);
     give_back(0);
+}
+
+/* Of the lock's own master: the others are there. Who comes later joins the first to wait, and sends nothing. */
+Test(cluster, T4_wait_that_ends_while_its_shard_is_away_says_so)
+{
+    enum { WAIT_MS = 3000 };
+
+    start(NULL);
+    left_behind = true;
+    for (int i = 1; i < SHARDS; i++) {
+        struct actor *first = actor_new(), *second = actor_new();
+        rdl_lock_t *held = reentrant(rival, name[i].text, NULL), *wanted = reentrant(client, name[i].text, NULL);
+
+        expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
+        actor_try_lock(first, wanted, WAIT_MS, LEASE_MS);
+        cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
+        actor_try_lock(second, wanted, WAIT_MS, LEASE_MS);
+        let_pass_ms(50);
+        cluster_kill(cluster, i);
+        expect_result(RDL_ECONN, first, WAIT_MS + 2 * SOON_MS);
+        expect_result(RDL_ECONN, second, WAIT_MS + 2 * SOON_MS);
+        actor_free(first);
+        actor_free(second);
+        rdl_lock_free(wanted);
+        rdl_lock_free(held);
+    }
 }
 
 /* The nodes reach each other and are well. */

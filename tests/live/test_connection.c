@@ -1,7 +1,9 @@
 /* test_connection.c - ways to a server, ways to lose it, and that every call ends in time whatever the server does. */
 #include "tests/live/live.h"
+#include "tests/support/scripted.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define NAME "bridge"
 #define LEASE_MS 20000
@@ -171,7 +173,7 @@ Test(connection, to_another_database)
     rdl_client_close(client);
     free(uri);
     uri = must_format("%s?db=99", server_uri(st.server));
-    expect_open_fails(RDL_ESERVER, uri, NULL, "out of range");
+    expect_open_fails(RDL_ESERVER, uri, NULL, "no database");
     free(uri);
 }
 
@@ -201,6 +203,141 @@ Test(connection, open_says_why_nobody_could_be_reached)
     expect_open_fails(RDL_ECONN, "redis://no-such-host.invalid", OPTIONS(.connect_timeout_ms = 2000),
                       "no-such-host.invalid");
     cr_assert_lt(now_ms() - start, 6000);
+    free(uri);
+}
+
+/* ---- another kind of server than the URI says (N12) ----------------------------------------------------------------------- */
+
+/* With and without HELLO. */
+static void expect_kind(const struct server_options *options, const char *scheme, const char *behind, int code,
+                        const char *says)
+{
+    for (int old = 0; old < 2; old++) {
+        struct server_options o = *options;
+        int fd, bus_fd;
+        char *config = must_format("%s\n%s", o.config != NULL ? o.config : "", old ? "rename-command HELLO \"\"" : ""), *uri;
+
+        o.config = config;
+        o.port = reserve_ports_of_node(&fd, &bus_fd);
+        st.server = server_start(&o);
+        st.probe = probe_open(st.server);
+        uri = must_format("%s://127.0.0.1:%d%s", scheme, server_port(st.server), behind);
+        expect_open_fails(code, uri, OPTIONS(.connect_timeout_ms = 5000), says);
+        free(config);
+        free(uri);
+        live_again();
+        (void)close(fd);
+        (void)close(bus_fd);
+    }
+}
+
+Test(connection, N12_server_of_another_kind_is_called_what_it_is)
+{
+    static const struct server_options single = {.tcp = true}, node = {.tcp = true, .config = "cluster-enabled yes"},
+                                       sentinel = {.tcp = true, .sentinel = true};
+
+    expect_kind(&sentinel, "redis", "", RDL_ESERVER, "this is a sentinel: the URI is sentinel://");
+    expect_kind(&sentinel, "redis", "/3", RDL_ESERVER, "this is a sentinel: the URI is sentinel://");
+    expect_kind(&node, "redis", "", RDL_ESERVER, "this is a node of a cluster: the URI is cluster://");
+    expect_kind(&node, "redis", "/3", RDL_ESERVER, "this is a node of a cluster: the URI is cluster://");
+    expect_kind(&single, "sentinel", "/main", RDL_ECONN, "it is no sentinel, but a server of its own");
+    expect_kind(&single, "cluster", "", RDL_ESERVER, "it is no node of a cluster");
+}
+
+/* Who comes back as something else says so with the next call. */
+Test(connection, N12_server_that_comes_back_as_another_kind_is_called_what_it_is)
+{
+    int fd, bus_fd, port = reserve_ports_of_node(&fd, &bus_fd);
+    rdl_lock_t *lock;
+
+    st.server = server_start(&(struct server_options){.tcp = true, .port = port});
+    st.client = client_open(server_uri(st.server), OPTIONS(.command_timeout_ms = 500));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_stop(st.server);
+    st.server = server_start(&(struct server_options){.tcp = true, .port = port, .config = "cluster-enabled yes"});
+    st.probe = probe_open(st.server);
+    cr_assert(
+        WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) < 0 && strstr(err.message, "this is a node of a cluster") != NULL,
+                   20000),
+        "%s", err.message);
+    rdl_lock_free(lock);
+    (void)close(fd);
+    (void)close(bus_fd);
+}
+
+/* client.h: a lazy client waits until it is a master. */
+Test(connection, N12_replica_is_called_one_and_waited_for)
+{
+    char *config = must_format("replicaof 127.0.0.1 %d", dead_port());
+    rdl_lock_t *lock;
+
+    st.server = server_start(&(struct server_options){.tcp = true, .config = config});
+    st.probe = probe_open(st.server);
+    expect_open_fails(RDL_ESERVER, server_uri(st.server), NULL, "this is a replica");
+    st.client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 300));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert_not_null(strstr(err.message, "this is a replica"), "%s", err.message);
+    (void)probe_text(st.probe, "REPLICAOF NO ONE");
+    expect(RDL_OK, rdl_try_lock(lock, 20000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    free(config);
+}
+
+static void answer_as_web_server(void *arg, const char *request, size_t len, struct bytes *to)
+{
+    (void)arg;
+    (void)request;
+    (void)len;
+    scripted_say(to, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+Test(connection, N12_web_server_is_called_that)
+{
+    struct scripted *web = scripted_start(answer_as_web_server, NULL);
+    char *uri = must_format("redis://127.0.0.1:%d", scripted_port(web));
+
+    expect_open_fails(RDL_ECONN, uri, NULL, "this is a web server");
+    scripted_stop(web);
+    free(uri);
+}
+
+/* ---- URIs that say who we are (client.h) ----------------------------------------------------------------------------------- */
+
+/* What stands before the @ without a colon is a user; who wrote his password there must not believe that it was sent. */
+Test(connection, user_without_a_password_is_refused_with_words)
+{
+    static const char *const uris[] = {"redis://secret@127.0.0.1:1", "rediss://secret@127.0.0.1:1",
+                                       "sentinel://secret@127.0.0.1:1/main", "cluster://secret@127.0.0.1:1",
+                                       "unix://secret@/nowhere"};
+
+    for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
+        expect_open_fails(RDL_EINVAL, uris[i], NULL, "user without a password: write :password@");
+        cr_assert_null(strstr(err.message, "secret"));
+        expect_open_fails(RDL_EINVAL, uris[i], OPTIONS(.lazy = true), "user without a password");
+    }
+    expect_open_fails(RDL_EINVAL, "redis://127.0.0.1:1", OPTIONS(.username = "app"), "username");
+    expect_open_fails(RDL_EINVAL, "sentinel://127.0.0.1:1/main", OPTIONS(.sentinel_username = "app"), "sentinel_username");
+}
+
+Test(connection, user_of_the_uri_may_have_no_password_or_that_of_the_options)
+{
+    char *uri;
+
+    st.server = server_start(
+        &(struct server_options){.tcp = true, .config = "user lone on >pw ~* &* +@all\nuser open on nopass ~* &* +@all"});
+    st.probe = probe_open(st.server);
+    uri = must_format("redis://lone@127.0.0.1:%d", server_port(st.server));
+    st.client = client_open(uri, OPTIONS(.password = "pw"));
+    use(st.client);
+    st.client = rdl_client_close(st.client);
+    free(uri);
+    uri = must_format("redis://open:@127.0.0.1:%d", server_port(st.server));
+    st.client = client_open(uri, NULL);
+    use(st.client);
     free(uri);
 }
 

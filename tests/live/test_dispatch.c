@@ -190,3 +190,33 @@ Test(dispatch, descriptor_and_dispatch_belong_to_this_mode_only)
     expect(RDL_EINVAL, rdl_client_fd(st.client));
     expect(RDL_EINVAL, rdl_client_dispatch(st.client));
 }
+
+/* ---- the loop's stack ------------------------------------------------------------------------------------------------------ */
+
+/* As client.h says. */
+static void use_half_a_mebibyte(rdl_lock_t *lock, int64_t result, const rdl_err_t *e, void *arg)
+{
+    volatile char block[512 * 1024];
+
+    for (size_t i = sizeof block; i > 0; i -= 1024) /* from the top down, as a stack grows */
+        block[i - 1] = 1;
+    outcome_note(lock, result, e, arg);
+}
+
+Test(dispatch, N3_a_callback_has_half_a_mebibyte_of_stack)
+{
+    struct outcome o = {0};
+    pthread_attr_t small;
+    rdl_lock_t *lock;
+
+    cr_assert_eq(pthread_attr_init(&small), 0);
+    cr_assert_eq(pthread_attr_setstacksize(&small, 256 * 1024), 0);
+    cr_assert_eq(pthread_setattr_default_np(&small), 0); /* as with a small `ulimit -s` */
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock_async(lock, NULL, 0, LEASE_MS, use_half_a_mebibyte, &o, NULL, &err));
+    expect(RDL_OK, outcome_wait(&o, SOON_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    (void)pthread_attr_destroy(&small);
+}

@@ -1,4 +1,4 @@
-/* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (PROTOCOL.md, 2 and 3).
+/* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (protocol.md, 2 and 3).
  *
  * The proxy is the network. What the tests ask of the library: a repeated verb counts once; a call that does not know says
  * so; and whatever had been sent, soon no key is left that nobody knows of.
@@ -186,7 +186,7 @@ Test(doubt, extend_and_force_unlock_whose_replies_are_lost_are_repeated)
         cr_assert_geq(rdl_force_unlock(lock, &err), 0, "%s", err.message);
         cr_assert_eq(lock_holds(st.probe, NAME), 0);
         expect(RDL_ELOST, rdl_unlock(lock, &err));
-        (void)probe_text(st.probe, "FLUSHDB"); /* a read lock's timeout keys stay (WIRE.md) */
+        (void)probe_text(st.probe, "FLUSHDB"); /* a read lock's timeout keys stay (wire.md) */
         lock_over(st.probe, lock);
     }
 }
@@ -400,7 +400,7 @@ Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
     actor_free(caller);
 }
 
-/* PROTOCOL.md, 3: the new connection begins with the KILL. If the release went before it, the acquire could come between. */
+/* protocol.md, 3: the new connection begins with the KILL. If the release went before it, the acquire could come between. */
 Test(doubt, release_on_a_new_connection_waits_for_the_kill)
 {
     struct actor *caller = actor_new();
@@ -471,7 +471,7 @@ Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
     actor_free(caller);
 }
 
-/* PROTOCOL.md, 3: the acquire sits on one abandoned connection, its repeat on the next; both come late. */
+/* protocol.md, 3: the acquire sits on one abandoned connection, its repeat on the next; both come late. */
 Test(doubt, two_abandoned_connections_are_both_killed)
 {
     struct actor *caller = actor_new();
@@ -528,7 +528,7 @@ static int leave_an_acquire_behind(struct actor *caller, const char *rules, rdl_
 
 #define NO_KILL "-client +client|setname +client|id +client|info"
 
-/* PROTOCOL.md, 3: the release is repeated until one lease has passed, so a late acquire does not stay. */
+/* protocol.md, 3: the release is repeated until one lease has passed, so a late acquire does not stay. */
 static void expect_late_acquire_cleared_away(const char *rules)
 {
     struct actor *caller = actor_new();
@@ -555,7 +555,7 @@ Test(doubt, late_acquire_is_cleared_away_where_the_server_no_longer_says_which_r
     expect_late_acquire_cleared_away("-info");
 }
 
-/* The repeats mean the earlier hold (PROTOCOL.md, 1). */
+/* The repeats mean the earlier hold (protocol.md, 1). */
 Test(doubt, releases_repeated_where_kill_is_refused_spare_the_newer_hold)
 {
     struct actor *caller = actor_new();
@@ -564,8 +564,7 @@ Test(doubt, releases_repeated_where_kill_is_refused_spare_the_newer_hold)
 
     actor_try_lock(caller, lock, 5000, LEASE_MS);
     expect_result(RDL_OK, caller, SOON_MS);
-    releases = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
-                        .every = true);
+    releases = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .contains = NAME, .every = true);
     proxy_let_go(st.proxy, request);
     cr_assert(proxy_wait(st.proxy, releases, 2, 10000));
     cr_assert_eq(lock_holds(st.probe, NAME), 1);

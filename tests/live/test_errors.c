@@ -443,3 +443,72 @@ Test(errors, errors_name_the_lock_and_the_server_in_one_printable_line)
     cr_assert_str_eq(err.server, stage_place(&st));
     rdl_lock_free(lock);
 }
+
+/* ---- names of other types ------------------------------------------------------------------------------------------------ */
+
+static bool has_ends(const struct kind *kind)
+{
+    return kind->make == read_end || kind->make == write_end;
+}
+
+static void expect_of_another_type(rdl_lock_t *lock)
+{
+    static const char words[] = "the name is held as a lock of another type";
+
+    expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), words, NAME);
+    expect_refused(rdl_try_lock(lock, 2000, LEASE_MS, &err), words, NAME);
+    cr_assert_leq(rdl_force_unlock(lock, &err), 0); /* of one end while only the other could be meant: nobody has it */
+}
+
+/* A hash is a lock of some type: a read-write lock's has a mode, and one with another mode is nobody's. */
+Test(errors, N12_name_that_is_held_as_a_lock_of_another_type)
+{
+    static const char *const with_mode[] = {
+        "HSET " NAME " mode read 11111111-1111-1111-1111-111111111111:5 1",
+        "HSET " NAME " mode write 11111111-1111-1111-1111-111111111111:5:write 1",
+    };
+    static const char *const without[] = {
+        "HSET " NAME " 11111111-1111-1111-1111-111111111111:5 1",
+        "HSET " NAME " mode exclusive 11111111-1111-1111-1111-111111111111:5 1",
+        "HSET " NAME " mode '' owner me",
+    };
+
+    stage_open(&st);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        const char *const *as = has_ends(kind) ? without : with_mode;
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        for (size_t i = 0; strcmp(kind->type, "simple") != 0 && i < (has_ends(kind) ? 3 : 2); i++) {
+            cr_assert_geq(probe_int(st.probe, "%s", as[i]), 2 - has_ends(kind));
+            expect_of_another_type(lock);
+            cr_expect_eq(probe_int(st.probe, "DEL " NAME), 1, "%s on %s", kind->type, as[i]);
+        }
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        lock_over(st.probe, lock);
+    }
+}
+
+/* What Java leaves is a lock that is taken: also by a transaction, and by numbers of any sign. */
+Test(errors, N12_fields_of_peers_are_holds)
+{
+    static const char *const fields[] = {"11111111-1111-1111-1111-111111111111:-9223372036854775808",
+                                         "11111111-1111-1111-1111-111111111111:7:0123456789abcdef0123456789abcdef",
+                                         "U:word"};
+
+    stage_open(&st);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
+
+        for (size_t i = 0; i < 3; i++) {
+            (void)probe_int(st.probe, has_ends(kind) ? "HSET " NAME " mode write %s:write 1" : "HSET " NAME " %s 1",
+                            fields[i]);
+            (void)probe_int(st.probe, "PEXPIRE " NAME " 30000");
+            expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
+            (void)probe_int(st.probe, "DEL " NAME);
+        }
+        lock_over(st.probe, lock);
+    }
+}

@@ -1,5 +1,5 @@
 /* test_failover.c - locks through failovers of a master with a replica, whoever arranges them: real sentinels, or the nodes of a
- * real cluster (SCENARIOS.md, C6, C2, C3 and X1).
+ * real cluster (scenarios.md, C6, C2, C3 and X1).
  *
  * The tests are written against `struct topology`; TEST_EACH makes one of each kind out of them. The master of NAME is server 0
  * in the beginning, server 1 its replica.
@@ -290,11 +290,16 @@ static rdl_lock_t *lock_of(const struct kind *kind)
     return locks[kind - kinds];
 }
 
-static bool is_there(int which, const struct kind *kind)
+/* -1: not known, as a replica that becomes the master throws out whoever asks it. */
+static int is_there(int which, const struct kind *kind)
 {
     struct probe *p = topology->look(which);
-    bool is = probe_int(p, "EXISTS %s", name_of(kind).text) == 1;
+    const struct reply *r;
+    int is;
 
+    probe_send(p, "EXISTS %s", name_of(kind).text);
+    r = probe_next(p, SOON_MS);
+    is = r != NULL && r->kind == REPLY_INTEGER ? r->integer == 1 : -1;
     probe_close(p);
     return is;
 }
@@ -331,7 +336,7 @@ static void expect_seen_by_replica(bool seen)
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        cr_assert(WAIT_UNTIL(is_there(1, kind) == seen, SOON_MS), "%s: nothing is shown", kind->type);
+        cr_assert(WAIT_UNTIL(is_there(1, kind) == (int)seen, SOON_MS), "%s: nothing is shown", kind->type);
     }
 }
 
@@ -351,7 +356,7 @@ TEST_EACH(C6_hold_that_the_new_master_knows_goes_on)
             expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
         }
         expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
-        cr_assert(!is_there(1, kind), "%s", kind->type);
+        cr_assert(is_there(1, kind) == 0, "%s", kind->type);
         rdl_lock_free(lock_of(kind));
     }
 }
@@ -397,7 +402,7 @@ TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
     cr_assert(topology->wait_master(1));
     FOR_EACH_SINGLE_KIND(kind)
     {
-        cr_assert(WAIT_UNTIL(!is_there(1, kind), HEAL_MS), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(is_there(1, kind) == 0, HEAL_MS), "%s", kind->type);
     }
     take_and_free_locks();
 }
@@ -451,8 +456,8 @@ TEST_EACH(C3_new_master_that_knows_no_script_is_told)
     rdl_semaphore_free(permits);
 }
 
-/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up. What it does
- * with them when it comes back is nothing. */
+/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up.
+ * What it does with them when it comes back is nothing. */
 TEST_EACH(C6_stopped_master_is_left_for_its_successor)
 {
     struct actor *giver[MOST_KINDS], *taker[MOST_KINDS];
@@ -484,7 +489,7 @@ TEST_EACH(C6_stopped_master_is_left_for_its_successor)
             actor_result(giver[kind - kinds], FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
         cr_assert(gave == RDL_OK || gave == RDL_EUNKNOWN, "%s", code_name(gave));
         cr_assert_lt(actor_ended_us(taker[kind - kinds]) - switched, 1000 * HEAL_MS);
-        cr_assert(WAIT_UNTIL(!is_there(1, kind), HEAL_MS), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(is_there(1, kind) == 0, HEAL_MS), "%s", kind->type);
     }
     topology->resume(0);
     cr_assert(topology->wait_synced(0));
@@ -518,6 +523,145 @@ TEST_EACH(C6_no_call_outlives_its_deadline_while_there_is_no_master)
     cr_assert_lt(rdl_try_lock(lock, 700, LEASE_MS, &err), 0);
     expect_between(600, now_ms() - began, 700 + SLACK_MS);
     rdl_lock_free(lock);
+}
+
+/* ---- waits that end while there is no master ------------------------------------------------------------------------------ */
+
+/* What is counted is waited for by who has it shut. */
+static int64_t wait_for_semaphore(void *semaphore, rdl_err_t *e)
+{
+    return rdl_semaphore_try_acquire(semaphore, 1, RDL_WAIT_FOREVER, e);
+}
+
+static int64_t wait_for_permit(void *semaphore, rdl_err_t *e)
+{
+    static rdl_permit_t permit;
+
+    return rdl_permit_semaphore_try_acquire(semaphore, 1, RDL_WAIT_FOREVER, LEASE_MS, &permit, e);
+}
+
+static int64_t wait_for_latch(void *latch, rdl_err_t *e)
+{
+    return rdl_latch_await(latch, RDL_WAIT_FOREVER, e);
+}
+
+static rdl_semaphore_t *semaphore;
+static rdl_permit_semaphore_t *permits;
+static rdl_latch_t *latch;
+
+static void shut_what_is_counted(void)
+{
+    unsigned next = 2 * MOST_KINDS;
+
+    expect(RDL_OK, rdl_semaphore(client, cluster_name(cluster_slot(NAME), next++).text, NULL, &semaphore, &err));
+    expect(RDL_OK, rdl_permit_semaphore(client, cluster_name(cluster_slot(NAME), next++).text, NULL, &permits, &err));
+    expect(RDL_OK, rdl_latch(client, cluster_name(cluster_slot(NAME), next).text, NULL, &latch, &err));
+    expect(1, rdl_latch_try_set_count(latch, 1, &err));
+}
+
+static void free_what_is_counted(void)
+{
+    rdl_semaphore_free(semaphore);
+    rdl_permit_semaphore_free(permits);
+    rdl_latch_free(latch);
+}
+
+#define OUTAGE_MS 1000
+#define GIVES_UP_MS 4500 /* of the 5 s after which everybody looks again anyway */
+
+/* Who was not asleep had perhaps a try on its way, whose time began when it was sent. */
+static void expect_outage(const char *type, bool paces, struct actor *a, int64_t killed_at)
+{
+    int64_t result = actor_result(a, 2 * SOON_MS);
+    int64_t ms = (actor_ended_us(a) - killed_at) / 1000;
+    bool unsure = paces && result == RDL_EUNKNOWN;
+
+    cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", type, code_name(result), actor_error(a)->message);
+    cr_expect((unsure || ms >= OUTAGE_MS) && ms <= GIVES_UP_MS, "%s: %" PRId64 " ms", type, ms);
+}
+
+/* Its replica is gone already, and there is no successor. */
+TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
+{
+    enum { COUNTED = 3 };
+    static const char *const counted[COUNTED] = {"semaphore", "permit semaphore", "latch"};
+    rdl_client_t *other = client_open(uri, OPTIONS(.close_timeout_ms = 100));
+    struct actor *sleeper[MOST_KINDS], *at[COUNTED];
+    rdl_lock_t *rival[MOST_KINDS];
+    int64_t listened = COUNTED, killed_at;
+    struct probe *p;
+
+    client = client_open(uri, OPTIONS(.outage_timeout_ms = OUTAGE_MS));
+    shut_what_is_counted();
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        size_t i = (size_t)(kind - kinds);
+
+        rival[i] = kind->rival(other, name_of(kind).text, NULL);
+        locks[i] = kind->make(client, name_of(kind).text, NULL);
+        sleeper[i] = actor_new();
+        expect(RDL_OK, rdl_try_lock(rival[i], 0, LEASE_MS, &err));
+        actor_lock(sleeper[i], locks[i], LEASE_MS);
+        listened += kind->polls ? 0 : 1;
+    }
+    for (size_t i = 0; i < COUNTED; i++)
+        at[i] = actor_new();
+    actor_call(at[0], wait_for_semaphore, semaphore);
+    actor_call(at[1], wait_for_permit, permits);
+    actor_call(at[2], wait_for_latch, latch);
+    p = topology->look(0);
+    cr_assert(WAIT_UNTIL(probe_channels_of(p, sharded()) >= listened, SOON_MS), "%" PRId64 " channels",
+              probe_channels_of(p, sharded()));
+    probe_close(p);
+    let_pass_ms(100);
+    topology->kill(1);
+    killed_at = now_us();
+    topology->kill(0);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        expect_outage(kind->type, kind->paces, sleeper[kind - kinds], killed_at);
+        actor_free(sleeper[kind - kinds]);
+        rdl_lock_free(locks[kind - kinds]);
+        rdl_lock_free(rival[kind - kinds]);
+    }
+    for (size_t i = 0; i < COUNTED; i++) {
+        expect_outage(counted[i], false, at[i], killed_at);
+        actor_free(at[i]);
+    }
+    free_what_is_counted();
+    rdl_client_close(other);
+}
+
+/* The place is at the new master, which is told by nobody else that its waiter has left. */
+TEST_EACH(N10_place_that_is_given_up_without_a_master_is_not_in_its_owners_way)
+{
+    enum { WAIT_MS = 3000 };
+    const rdl_lock_options_t options = {.version = RDL_LOCK_OPTIONS_VERSION, .waiter_life_ms = LEASE_MS};
+    rdl_client_t *other = client_open(uri, OPTIONS(.command_timeout_ms = FAILOVER_BOUND_MS));
+    struct actor *a = actor_new();
+    rdl_lock_t *lock, *rival;
+    int64_t result;
+
+    client = client_open(uri, OPTIONS(.command_timeout_ms = FAILOVER_BOUND_MS));
+    rival = fair(other, NAME, &options);
+    lock = fair(client, NAME, &options);
+    expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
+    actor_try_lock(a, lock, WAIT_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(ask(1, "LLEN redisson_lock_queue:{" NAME "}") == 1, SOON_MS));
+    topology->kill(0);
+    result = actor_result(a, WAIT_MS + SOON_MS);
+    cr_assert(result == RDL_ETIMEDOUT || result == RDL_ECONN || result == RDL_EUNKNOWN, "%s", code_name(result));
+    cr_assert(topology->wait_master(1));
+    expect(RDL_OK, rdl_unlock(rival, &err));
+    actor_try_lock(a, lock, 0, LEASE_MS);
+    expect_result(RDL_OK, a, FAILOVER_BOUND_MS);
+    actor_unlock(a, lock);
+    expect_result(RDL_OK, a, FAILOVER_BOUND_MS);
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS redisson_lock_queue:{" NAME "}") == 0, HEAL_MS));
+    actor_free(a);
+    rdl_lock_free(lock);
+    rdl_lock_free(rival);
+    rdl_client_close(other);
 }
 
 /* ---- a workload through failovers ---------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* test_latch.c - the count-down latch: opened once, by the last, for all. */
 #include "tests/live/live.h"
 
+#include <pthread.h>
+
 #define NAME "doors"
 #define CHANNEL "redisson_countdownlatch__channel__{" NAME "}"
 
@@ -58,6 +60,78 @@ Test(latch, bad_arguments_are_refused_with_words)
     expect(RDL_EINVAL, rdl_latch(st.client, NAME, NULL, NULL, &err));
     cr_assert_null(rdl_latch_free(NULL));
     rdl_latch_free(latch);
+}
+
+Test(latch, N12_what_is_stored_under_the_name_and_is_no_count_is_reported)
+{
+    rdl_latch_t *latch = open_latch(false);
+
+    (void)probe_ask(st.probe, "SET " NAME " many");
+    expect(RDL_ESERVER, rdl_latch_count(latch, &err));
+    cr_assert_not_null(strstr(err.message, "no count"), "%s", err.message);
+    expect(RDL_ESERVER, rdl_latch_await(latch, 100, &err));
+    cr_assert_not_null(strstr(err.message, "no count"), "%s", err.message);
+    expect(RDL_ESERVER, rdl_latch_count_down(latch, &err));
+    cr_assert_not_null(strstr(err.message, "no count"), "%s", err.message);
+    cr_assert_str_eq(probe_text(st.probe, "GET " NAME), "many");
+    rdl_latch_free(latch);
+}
+
+static void *count_down(void *arg)
+{
+    intptr_t opened = 0;
+
+    for (int i = 0; i < 200; i++)
+        opened += rdl_latch_count_down(arg, NULL) == 0;
+    return (void *)opened;
+}
+
+/* Each counts once: race/race_permits has more of it. */
+Test(latch, N1_count_downs_of_two_threads_at_one_moment_open_it_once)
+{
+    rdl_latch_t *latch = open_latch(false);
+    pthread_t threads[2];
+    intptr_t opened = 0;
+    void *result;
+
+    expect(1, rdl_latch_try_set_count(latch, 401, &err));
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, count_down, latch), 0);
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], &result);
+        opened += (intptr_t)result;
+    }
+    cr_assert_eq(opened, 0);
+    expect(1, rdl_latch_count(latch, &err));
+    expect(0, rdl_latch_count_down(latch, &err));
+    rdl_latch_free(latch);
+}
+
+/* Nor of one whose client is closed at once. */
+Test(latch, latches_that_were_used_once_leave_nothing_behind)
+{
+    enum { LATCHES = 200 };
+    rdl_latch_t *latch = open_latch(false);
+
+    rdl_latch_free(latch);
+    for (int i = 0; i < LATCHES; i++) {
+        char *name = must_format(NAME "%d", i);
+
+        expect(RDL_OK, rdl_latch(st.client, name, NULL, &latch, &err));
+        expect(1, rdl_latch_try_set_count(latch, 1, &err));
+        expect(0, rdl_latch_count_down(latch, &err));
+        rdl_latch_free(latch);
+        free(name);
+    }
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
+    expect(1, rdl_latch_try_set_count(latch, 1, &err));
+    expect(0, rdl_latch_count_down(latch, &err));
+    cr_assert_eq(probe_keys(st.probe), 1, "the guard, while the latch may be used");
+    rdl_latch_free(latch);
+    rdl_client_close(st.client);
+    st.client = NULL;
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS), "which is sent for, and not waited for");
 }
 
 Test(latch, all_who_await_go_on_when_it_opens)

@@ -457,3 +457,32 @@ Test(multi, canceled_at_any_moment_leaves_nothing)
     rdl_owner_free(owner);
     close_all();
 }
+
+/* Two clients of one server, by two ways: it is refused if that is known, and else told as soon as it is. */
+Test(multi, one_lock_by_two_clients_of_its_server_is_not_waited_for)
+{
+    rdl_client_t *straight, *lazy;
+    rdl_lock_t *of[2], *lock = NULL;
+
+    stage_open(&st, .proxied = true);
+    straight = client_open(server_uri(st.server), NULL);
+    of[0] = reentrant(straight, "twin", NULL);
+    of[1] = reentrant(st.client, "twin", NULL);
+    expect(RDL_EINVAL, rdl_multi_lock(of, 2, NULL, &lock, &err));
+    cr_assert_not_null(strstr(err.message, "two clients"), "%s", err.message);
+    rdl_lock_free(of[1]);
+    proxy_refuse(st.proxy, true);
+    lazy = client_open(stage_uri(&st), OPTIONS(.lazy = true, .reconnect_max_ms = 10));
+    of[1] = reentrant(lazy, "twin", NULL);
+    expect(RDL_OK, rdl_multi_lock(of, 2, NULL, &lock, &err));
+    proxy_refuse(st.proxy, false);
+    expect(RDL_OK, rdl_try_lock(of[1], SOON_MS, 10000, &err));
+    expect(RDL_OK, rdl_unlock(of[1], &err));
+    expect(RDL_EDEADLK, rdl_try_lock(lock, 200, 10000, &err));
+    cr_assert_not_null(strstr(err.message, "two clients"), "%s", err.message);
+    rdl_lock_free(lock);
+    rdl_lock_free(of[0]);
+    rdl_lock_free(of[1]);
+    rdl_client_close(lazy);
+    rdl_client_close(straight);
+}

@@ -111,7 +111,7 @@ Test(names, any_bytes_work)
     expect_works(false, (struct name){all, sizeof all});
 }
 
-/* WIRE.md, Names: traps for whoever derives keys and channels. On one server all of them work. */
+/* wire.md, Names: traps for whoever derives keys and channels. On one server all of them work. */
 Test(names, braces_work_wherever_they_are)
 {
     static const char *const traps[] = {"a{b", "x{}y",      "a}b",      "{}",    "}{",    "{",

@@ -69,7 +69,7 @@ static void open_stage(rdl_log_level_t level)
     cr_assert_not_null(metrics);
     stage_open(&st, .proxied = true,
                .client = OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics, .log = note_line, .log_level = level,
-                                 .watchdog_lease_ms = 600));
+                                 .watchdog_lease_ms = 1800));
 }
 
 static void close_stage(void)
@@ -236,4 +236,31 @@ Test(observe, silent_without_a_sink)
     fseek(complaints, 0, SEEK_END);
     cr_assert_eq(ftell(complaints), 0);
     fclose(complaints);
+}
+
+/* A server that is away for long is no reason to fill the log: 103 equal lines in 5 s were seen. */
+Test(observe, outage_is_one_line_and_the_end_of_it_another)
+{
+    rdl_lock_t *lock;
+
+    st.server = server_start(&(struct server_options){.tcp = true});
+    st.probe = probe_open(st.server);
+    st.client =
+        client_open(server_uri(st.server), OPTIONS(.log = note_line, .reconnect_max_ms = 20, .command_timeout_ms = 500));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    probe_close(st.probe);
+    server_kill(st.server);
+    (void)rdl_try_lock(lock, 2000, LEASE_MS, &err); /* two lines try to connect for as long */
+    server_start_again(st.server);
+    st.probe = probe_open(st.server);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_geq(lines_of(RDL_LOG_WARN, "cannot connect"), 1);
+    cr_assert_leq(lines_of(RDL_LOG_WARN, "cannot connect"),
+                  4); /* what is refused, and what a server says that is just starting */
+    cr_assert_geq(lines_of(RDL_LOG_INFO, "reachable again after"), 1);
+    cr_assert_geq(lines_of(RDL_LOG_INFO, "attempts in vain"), 1);
+    rdl_lock_free(lock);
 }

@@ -568,3 +568,105 @@ Test(pools, A4_canceled_at_any_moment_leaves_nothing_and_takes_no_wake_up_along)
     }
     rdl_client_close(other);
 }
+
+/* ---- what a call leaves behind, and how long it waits (test_returned has it of locks) ------------------------------------------ */
+
+struct pass {
+    const struct gate *gate;
+    int64_t wait_ms;
+};
+
+static int64_t pass_as(void *pass, rdl_err_t *e)
+{
+    const struct pass *p = pass;
+
+    return p->gate->pass(far, p->wait_ms, e);
+}
+
+/* A waiter is let in, is not told, and gives up: its undo is on its way when the next one comes. A latch has nothing to undo. */
+Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take)
+{
+    struct actor *a = actor_new();
+
+    open_stage(true, NULL);
+    FOR_EACH_GATE(g)
+    {
+        struct pass waits = {g, 800}, tries = {g, 0};
+        int reply, undo;
+        int64_t calls;
+        uint64_t before;
+
+        if (strcmp(g->type, "latch") == 0)
+            continue;
+        begin(g);
+        expect(RDL_OK, g->pass(far, 0, &err)); /* the server knows the scripts */
+        expect_done(g->leave(far, &err));
+        expect_done(g->close(near, &err));
+        calls = probe_calls(st.probe, "evalsha");
+        actor_call(a, pass_as, &waits);
+        cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls + 2 && probe_channels(st.probe) == 1, SOON_MS), "%s",
+                  g->type);
+        let_pass_ms(20);
+        reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+        undo = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVAL", .contains = NAME);
+        expect_done(g->open(near, &err));
+        expect_result(RDL_EUNKNOWN, a, SOON_MS);
+        cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS), "%s", g->type);
+        proxy_let_go(st.proxy, reply);
+        before = proxy_requests(st.proxy);
+        actor_call(a, pass_as, &tries);
+        (void)WAIT_UNTIL(proxy_requests(st.proxy) > before || actor_idle(a), 300);
+        proxy_let_go(st.proxy, undo);
+        expect_result(RDL_OK, a, SOON_MS);
+        expect_done(g->leave(far, &err));
+        end(g);
+    }
+    actor_free(a);
+    rdl_client_close(other);
+}
+
+Test(pools, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
+{
+    open_stage(true, NULL);
+    proxy_delay(st.proxy, PROXY_BOTH_WAYS, 30);
+    FOR_EACH_GATE(g)
+    {
+        begin(g);
+        for (int64_t wait_ms = 0; wait_ms <= 1; wait_ms++) { /* how long it takes is known from the first on */
+            expect(RDL_OK, g->pass(far, wait_ms, &err));
+            expect_done(g->leave(far, &err));
+        }
+        end(g);
+    }
+    proxy_delay(st.proxy, PROXY_BOTH_WAYS, 0);
+    rdl_client_close(other);
+}
+
+Test(pools, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
+{
+    enum { OUTAGE_MS = 700, MOST_MS = 4500 /* of the 5 s after which everybody looks again anyway */ };
+    struct actor *a = actor_new();
+
+    FOR_EACH_GATE(g)
+    {
+        struct pass waits = {g, RDL_WAIT_FOREVER};
+        int64_t killed_at;
+
+        open_stage(false, OPTIONS(.outage_timeout_ms = OUTAGE_MS));
+        begin(g);
+        expect_done(g->close(near, &err));
+        actor_call(a, pass_as, &waits);
+        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS), "%s", g->type);
+        let_pass_ms(50);
+        g->free(near);
+        rdl_client_close(other);
+        killed_at = now_us();
+        server_kill(st.server);
+        expect_result(RDL_ECONN, a, 2 * SOON_MS);
+        expect_between(OUTAGE_MS, (actor_ended_us(a) - killed_at) / 1000, MOST_MS);
+        g->free(far);
+        server_start_again(st.server);
+        live_again();
+    }
+    actor_free(a);
+}

@@ -8,6 +8,7 @@
 
 #define NAME "counter"
 #define LEASE_MS 1000
+#define SEAT_LIFE_MS 6000
 
 /* Memory that the processes share, to see what they do. `value` is what the lock guards: it is read, and written back later. */
 struct shared {
@@ -193,6 +194,7 @@ static pid_t start_guest(int guest)
     if (child != 0)
         return child;
     options.fair = true;
+    options.waiter_life_ms = SEAT_LIFE_MS;
     if (rdl_permit_semaphore(client_open(server_uri(st.server), NULL), SEATS, &options, &semaphore, NULL) < 0)
         _exit(1);
     for (;;) {
@@ -212,7 +214,8 @@ static pid_t start_guest(int guest)
  * ones' leases and signs of life are over, which end together and not one after another. */
 Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, .timeout = 90)
 {
-    enum { DYING = GUESTS / 2, LIFE_MS = 20000 };
+    enum { DYING = GUESTS / 2 };
+    rdl_semaphore_options_t options = {.version = 1, .fair = true, .waiter_life_ms = SEAT_LIFE_MS};
     rdl_permit_semaphore_t *semaphore = NULL;
     int before[GUESTS];
     pid_t guests[GUESTS];
@@ -223,8 +226,7 @@ Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, 
     for (int i = 0; i < GUESTS; i++)
         guests[i] = start_guest(i);
     st.client = client_open(server_uri(st.server), NULL);
-    expect(RDL_OK,
-           rdl_permit_semaphore(st.client, SEATS, &(rdl_semaphore_options_t){.version = 1, .fair = true}, &semaphore, &err));
+    expect(RDL_OK, rdl_permit_semaphore(st.client, SEATS, &options, &semaphore, &err));
     expect(1, rdl_permit_semaphore_try_set_permits(semaphore, SEAT_COUNT, &err));
     for (int i = 0; i < GUESTS; i++)
         cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > 20, SOON_MS), "guest %d", i);
@@ -237,7 +239,8 @@ Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, 
     for (int i = DYING; i < GUESTS; i++)
         before[i] = atomic_load(&hall->rounds[i]);
     for (int i = DYING; i < GUESTS; i++)
-        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > before[i] + 20, LIFE_MS + LEASE_MS + SOON_MS), "guest %d", i);
+        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > before[i] + 20, SEAT_LIFE_MS * 4 / 3 + LEASE_MS + SOON_MS),
+                  "guest %d", i);
     cr_assert_eq(atomic_load(&hall->overbooked), 0);
     for (int i = DYING; i < GUESTS; i++) {
         kill(guests[i], SIGKILL);

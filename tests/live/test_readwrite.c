@@ -48,7 +48,7 @@ static bool mode_is(const char *mode)
     return text != NULL && strcmp(text, mode) == 0;
 }
 
-/* WIRE.md, Keys by lock type. */
+/* wire.md, Keys by lock type. */
 Test(readwrite, read_holds_are_a_field_and_a_timeout_key_each)
 {
     struct ends e;
@@ -97,6 +97,29 @@ Test(readwrite, write_hold_is_a_field_that_ends_in_write)
     expect(RDL_OK, rdl_unlock(e.w, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
     done_with(e);
+}
+
+/* N12: what is asked of one end while its owner holds both, by itself and from elsewhere. */
+Test(readwrite, N12_each_end_is_locked_as_long_as_it_is_held_beside_the_other)
+{
+    struct ends e, far;
+    rdl_client_t *client = open_two(NULL, &e, &far);
+
+    expect(RDL_OK, rdl_try_lock(e.w, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
+    expect(1, rdl_is_locked(e.r, &err));
+    expect(1, rdl_is_locked(far.r, &err));
+    expect(1, rdl_is_locked(far.w, &err));
+    expect(RDL_OK, rdl_unlock(e.r, &err));
+    expect(0, rdl_is_locked(far.r, &err));
+    expect(1, rdl_is_locked(far.w, &err));
+    expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(e.w, &err));
+    expect(1, rdl_is_locked(far.r, &err));
+    expect(0, rdl_is_locked(far.w, &err));
+    expect(RDL_OK, rdl_unlock(e.r, &err));
+    expect(0, rdl_is_locked(far.r, &err));
+    close_two(client, e, far);
 }
 
 Test(readwrite, readers_share_and_a_writer_is_alone)
@@ -177,7 +200,7 @@ Test(readwrite, RW1_a_downgrade_lets_a_waiting_reader_in_and_keeps_writers_out)
     close_two(client, e, far);
 }
 
-/* The other way round: the reader leaves first. PROTOCOL.md, 6: it leaves the writer's time to live alone. */
+/* The other way round: the reader leaves first. protocol.md, 6: it leaves the writer's time to live alone. */
 Test(readwrite, read_unlock_while_writing_leaves_the_write_lease_alone)
 {
     struct ends e;
@@ -430,7 +453,7 @@ Test(readwrite, both_ends_of_a_name_go_together_and_nothing_else_does)
     rdl_lock_free(reentrant(st.client, NAME, NULL));
 }
 
-/* PROTOCOL.md, 6: N without `mode` is another kind of lock. */
+/* protocol.md, 6: N without `mode` is another kind of lock. */
 Test(readwrite, name_held_as_another_type_is_an_error)
 {
     struct ends e;

@@ -160,13 +160,15 @@ Test(red, T15_majority_that_hangs_later_is_no_quorum_within_the_node_timeout)
     int64_t start;
 
     open_with(NULL, IMPATIENT);
-    use_it_for_a_while();
-    pause_some(3);
-    start = now_ms();
-    expect(RDL_ENOQUORUM, rdl_try_lock(red[0], 0, LEASE_MS, &err));
-    expect_between(49, now_ms() - start, 50 + SLACK_MS);
-    resume_some(3);
-    cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+    for (int i = 0; i < 3; i++) { /* who sends, the caller or its loop, is not certain each time */
+        use_it_for_a_while();
+        pause_some(3);
+        start = now_ms();
+        expect(RDL_ENOQUORUM, rdl_try_lock(red[0], 0, LEASE_MS, &err));
+        expect_between(49, now_ms() - start, 50 + SLACK_MS);
+        resume_some(3);
+        cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+    }
 }
 
 Test(red, killed_minority_does_not_matter_and_killed_majority_is_noticed)
@@ -201,10 +203,11 @@ static void come_back_empty(int hung)
 
     open_with(NULL, LOCK_OPTIONS(.node_timeout_ms = 1000, .min_uptime_ms = 3600000));
     rdl_lock_free(red[0]);
-    expect(RDL_OK, rdl_red_lock(member[0], N, IMPATIENT, &red[0], &err));
+    expect(RDL_OK,
+           rdl_red_lock(member[0], N, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 500), &red[0], &err));
     pause_some(hung);
     expect(RDL_OK, rdl_try_lock(red[0], 20000, LEASE_MS, &err));
-    let_pass_ms(100); /* those that hang are given up */
+    let_pass_ms(600); /* those that hang are given up */
     server_kill(server[4]);
     server_start_again(server[4]);
     probe_close(probe[4]);

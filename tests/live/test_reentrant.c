@@ -26,7 +26,7 @@ static bool is_field_of(const char *field, const rdl_client_t *client)
     return end > field + 37 && *end == '\0';
 }
 
-/* T3; WIRE.md, Keys by lock type. */
+/* T3; wire.md, Keys by lock type. */
 Test(reentrant, is_a_hash_with_the_owners_field_and_a_time_to_live)
 {
     rdl_lock_t *lock;
@@ -92,7 +92,7 @@ Test(reentrant, nests_with_one_field_and_wants_as_many_unlocks)
     rdl_lock_free(lock);
 }
 
-/* WIRE.md, Where we differ: a nested acquire never shortens, and counts at once when it is longer. */
+/* wire.md, Where we differ: a nested acquire never shortens, and counts at once when it is longer. */
 Test(reentrant, takes_the_longest_lease_of_nested_holds)
 {
     rdl_lock_t *lock;
@@ -183,7 +183,7 @@ Test(reentrant, force_unlock_evicts_the_holder_and_says_whether_there_was_one)
     rdl_client_close(other);
 }
 
-/* PROTOCOL.md, 9 */
+/* protocol.md, 9 */
 Test(reentrant, fencing_token_grows_with_every_change_of_hands_and_stays_in_nested_holds)
 {
     const rdl_lock_options_t *fenced = LOCK_OPTIONS(.fencing = RDL_FENCING_TIME);

@@ -1,4 +1,4 @@
-/* test_replicas.c - holds that count only when replicas have them, too (PROTOCOL.md, 8).
+/* test_replicas.c - holds that count only when replicas have them, too (protocol.md, 8).
  *
  * A master with real replicas. What the tests ask: held means that so many confirmed it; what fewer confirm is undone, and the
  * error says how many did; a renewal that is not confirmed puts nothing off; the answers of several commands in one request are
@@ -243,7 +243,7 @@ Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
     end_replicas();
 }
 
-/* PROTOCOL.md, 8: else a promoted replica, which has never heard of them, would give the lock to somebody else. */
+/* protocol.md, 8: else a promoted replica, which has never heard of them, would give the lock to somebody else. */
 Test(replicas, renewals_that_no_replica_confirms_put_nothing_off)
 {
     struct losses losses;
@@ -412,17 +412,19 @@ Test(replicas, answers_of_a_call_given_up_are_nobody_elses)
     open_stage(1, true, 0);
     lock = of_kind(0, 1);
     other = reentrant(st.client, "other", LOCK_OPTIONS(.replicas = 1));
-    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
-    expect(RDL_OK, rdl_unlock(lock, &err));
-    proxy_freeze(st.proxy, PROXY_TO_CLIENT);
-    expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, LEASE_MS, &err));
-    proxy_thaw(st.proxy, PROXY_TO_CLIENT);
-    for (int i = 0; i < 5; i++) {
-        expect(RDL_OK, rdl_try_lock(other, 0, LEASE_MS, &err)); /* one that waits would get over it */
-        expect(RDL_OK, rdl_extend(other, LEASE_MS, &err));
-        expect(RDL_OK, rdl_unlock(other, &err));
+    for (int round = 0; round < 3; round++) {
+        expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        proxy_freeze(st.proxy, PROXY_TO_CLIENT);
+        expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, LEASE_MS, &err));
+        proxy_thaw(st.proxy, PROXY_TO_CLIENT);
+        for (int i = 0; i < 5; i++) {
+            expect(RDL_OK, rdl_try_lock(other, 0, LEASE_MS, &err)); /* one that waits would get over it */
+            expect(RDL_OK, rdl_extend(other, LEASE_MS, &err));
+            expect(RDL_OK, rdl_unlock(other, &err));
+        }
+        cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
     }
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
     rdl_lock_free(lock);
     rdl_lock_free(other);
     end_replicas();
@@ -450,6 +452,23 @@ Test(replicas, tries_that_are_undone_are_not_in_the_way_of_the_next)
     rdl_lock_free(lock);
     rdl_owner_free(owner);
     end_replicas();
+}
+
+/* The same of one that had to wait: it is undone by the loop, while its owner goes on. Who has it meanwhile is no client of ours. */
+Test(replicas, tries_that_waited_and_are_undone_are_not_in_the_way_of_the_next)
+{
+    enum { ROUNDS = 100, OTHERS_LEASE_MS = 20 };
+    rdl_lock_t *lock;
+
+    open_stage(0, false, 0);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1));
+    for (int i = 0; i < ROUNDS; i++) {
+        cr_assert_eq(probe_int(st.probe, "HSET " NAME " other 1"), 1);
+        (void)probe_int(st.probe, "PEXPIRE " NAME " %d", OTHERS_LEASE_MS);
+        expect(RDL_ENOREPLICAS, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
+        expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    }
+    rdl_lock_free(lock);
 }
 
 /* Its answer UNBLOCKED is no refusal to be asked: nobody has confirmed anything. */

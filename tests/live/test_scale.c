@@ -171,7 +171,7 @@ Test(scale, one_unlock_wakes_one_of_thousand_waiters)
     }
     (void)monitor_mark(monitor);
     commands = monitor_count(monitor, mark, "EVALSHA");
-    expect_between(2 * ROUNDS, (int64_t)commands, 2 * ROUNDS + ROUNDS / 10); /* DESIGN.md, Speed: 2.05 a hand-off */
+    expect_between(2 * ROUNDS, (int64_t)commands, 2 * ROUNDS + ROUNDS / 10); /* design.md, Speed: 2.05 a hand-off */
     monitor_stop(monitor);
     st.client = rdl_client_close(st.client);
     for (int i = 0; i < WAITERS; i++)

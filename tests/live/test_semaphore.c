@@ -1,6 +1,8 @@
 /* test_semaphore.c - permits that are numbers: how many, who waits for how many, and what a lost reply does to them. */
 #include "tests/live/live.h"
 
+#include <pthread.h>
+
 #define NAME "pool"
 #define CHANNEL "redisson_sc:{" NAME "}"
 
@@ -103,6 +105,71 @@ Test(semaphore, permits_are_counted_and_refused_beyond_their_number)
     rdl_semaphore_free(s);
 }
 
+/* Java reads a count as 32 bits. */
+Test(semaphore, N11_no_sum_exceeds_what_a_semaphore_may_have)
+{
+    rdl_semaphore_t *s = open_with(RDL_PERMITS_MAX);
+
+    expect(RDL_ESERVER, rdl_semaphore_release(s, 1, &err));
+    cr_assert_not_null(strstr(err.message, "has at most 2147483647 permits"), "%s", err.message);
+    expect(RDL_ESERVER, rdl_semaphore_add_permits(s, RDL_PERMITS_MAX, &err));
+    cr_assert(is_free(RDL_PERMITS_MAX));
+    expect(RDL_OK, rdl_semaphore_try_acquire(s, RDL_PERMITS_MAX, 0, &err));
+    expect(RDL_OK, rdl_semaphore_add_permits(s, -RDL_PERMITS_MAX, &err));
+    expect(RDL_ESERVER, rdl_semaphore_add_permits(s, -1, &err));
+    expect(0, rdl_semaphore_available(s, &err));
+    (void)probe_ask(st.probe, "SET " NAME " 3000000000"); /* by somebody else */
+    expect(RDL_ESERVER, rdl_semaphore_release(s, 1, &err));
+    expect(INT64_C(3000000000), rdl_semaphore_available(s, &err));
+    expect(RDL_PERMITS_MAX, rdl_semaphore_drain(s, &err));
+    cr_assert(is_free(INT64_C(3000000000) - RDL_PERMITS_MAX));
+    rdl_semaphore_free(s);
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Of the one place in the queue, until when it counts as alive. */
+static int64_t sign_of_life(void)
+{
+    const struct reply *r = probe_ask(st.probe, "HVALS redlatch_semaphore_signs:{" NAME "}");
+
+    return r->kind == REPLY_ARRAY && r->count == 1 ? atoll(r->items[0].text) : -1;
+}
+
+/* By which a dead process is told from one that waits. */
+Test(semaphore, place_of_a_fair_waiter_lives_for_as_long_as_the_option_says_and_is_renewed)
+{
+    enum { LIFE_MS = 3000 };
+    rdl_semaphore_options_t options = {.version = 1, .fair = true, .waiter_life_ms = LIFE_MS};
+    rdl_semaphore_t *s = NULL;
+    struct outcome o = {0};
+    int64_t first;
+
+    stage_open(&st);
+    left_behind = true;
+    options.waiter_life_ms = 99;
+    expect(RDL_EINVAL, rdl_semaphore(st.client, NAME, &options, &s, &err));
+    options.waiter_life_ms = LIFE_MS;
+    options.fair = false;
+    expect(RDL_EINVAL, rdl_semaphore(st.client, NAME, &options, &s, &err));
+    options.fair = true;
+    expect(RDL_OK, rdl_semaphore(st.client, NAME, &options, &s, &err));
+    begin(s, 1, 30000, &o, NULL);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN redlatch_semaphore_signs:{" NAME "}") == 1, SOON_MS));
+    first = sign_of_life();
+    expect_between(1, first - wall_ms(), LIFE_MS);
+    cr_assert(WAIT_UNTIL(sign_of_life() > first, SOON_MS));
+    expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
+    cr_assert_eq(outcome_wait(&o, SOON_MS), RDL_OK);
+    rdl_semaphore_free(s);
+}
+
 Test(semaphore, bad_arguments_are_refused_with_words)
 {
     rdl_semaphore_options_t odd = {.version = 9};
@@ -132,7 +199,7 @@ Test(semaphore, bad_arguments_are_refused_with_words)
     rdl_semaphore_free(s);
 }
 
-Test(semaphore, what_is_stored_under_the_name_and_is_no_count_is_reported)
+Test(semaphore, N12_what_is_stored_under_the_name_and_is_no_count_is_reported)
 {
     rdl_semaphore_t *s = open_with(1);
 
@@ -140,11 +207,46 @@ Test(semaphore, what_is_stored_under_the_name_and_is_no_count_is_reported)
     expect(RDL_ESERVER, rdl_semaphore_try_acquire(s, 1, 0, &err));
     cr_assert_not_null(strstr(err.message, "no count"), "%s", err.message);
     expect(RDL_ESERVER, rdl_semaphore_release(s, 1, &err));
+    expect(RDL_ESERVER, rdl_semaphore_available(s, &err));
+    cr_assert_not_null(strstr(err.message, "no count"), "%s", err.message);
     cr_assert_str_eq(probe_text(st.probe, "GET " NAME), "many");
     (void)probe_ask(st.probe, "DEL " NAME);
     (void)probe_ask(st.probe, "RPUSH " NAME " x");
     expect(RDL_ESERVER, rdl_semaphore_drain(s, &err));
     cr_assert_not_null(strstr(err.message, "WRONGTYPE"), "%s", err.message);
+    rdl_semaphore_free(s);
+}
+
+/* Whatever it takes it gives back. */
+static void *use_permits(void *arg)
+{
+    rdl_semaphore_t *s = arg;
+
+    for (int i = 0; i < 300; i++) {
+        int64_t got = i % 3 == 0 ? rdl_semaphore_drain(s, NULL) : rdl_semaphore_try_acquire(s, 2, 5, NULL) == RDL_OK ? 2 : 0;
+
+        if (got < 0 || (got > 0 && rdl_semaphore_release(s, got, NULL) != RDL_OK))
+            return s;
+        if (rdl_semaphore_add_permits(s, 1, NULL) != RDL_OK || rdl_semaphore_add_permits(s, -1, NULL) != RDL_OK)
+            return s;
+    }
+    return NULL;
+}
+
+/* Each of their requests counts once: race/race_permits has more of it. */
+Test(semaphore, N1_verbs_of_two_threads_at_one_moment_add_up)
+{
+    rdl_semaphore_t *s = open_with(5);
+    pthread_t threads[2];
+    void *failed;
+
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, use_permits, s), 0);
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], &failed);
+        cr_expect_null(failed);
+    }
+    cr_assert(is_free(5));
     rdl_semaphore_free(s);
 }
 
@@ -186,6 +288,74 @@ Test(semaphore, many_rounds_leave_one_guard)
     rdl_semaphore_free(s);
 }
 
+/* ---- guards --------------------------------------------------------------------------------------------------------------- */
+
+static _Atomic int tired; /* how many of them have waited in vain */
+
+static void *wait_a_little(void *arg)
+{
+    rdl_semaphore_t *s = semaphore(st.client, true);
+
+    for (int i = 0; i < 20; i++)
+        if (rdl_semaphore_try_acquire(s, 1, i % 4, arg) == RDL_OK)
+            (void)rdl_semaphore_release(s, 1, NULL);
+        else
+            (void)atomic_fetch_add(&tired, 1);
+    rdl_semaphore_free(s);
+    return NULL;
+}
+
+/* Most of these calls end before they were sent. */
+Test(semaphore, short_waits_of_many_threads_leave_no_guards)
+{
+    rdl_semaphore_t *s = open_fair(1);
+    pthread_t threads[64];
+    size_t count = sizeof threads / sizeof threads[0];
+
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, wait_a_little, NULL), 0);
+    for (size_t i = 0; i < count; i++)
+        (void)pthread_join(threads[i], NULL);
+    cr_assert_gt(atomic_load(&tired), 64);
+    rdl_semaphore_free(s);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS), "%" PRId64 " keys", probe_keys(st.probe));
+}
+
+static _Atomic int ended;
+
+static void count_end(rdl_semaphore_t *s, int64_t result, const rdl_err_t *e, void *arg)
+{
+    (void)s;
+    (void)e;
+    (void)arg;
+    (void)atomic_fetch_add(&ended, result == RDL_OK);
+}
+
+#define AT_ONCE 5000
+#define FEW_KEYS 100
+
+static void all_end(void)
+{
+    cr_assert(WAIT_UNTIL(atomic_load(&ended) == AT_ONCE, 30000), "%d", atomic_load(&ended));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) <= FEW_KEYS, SOON_MS), "%" PRId64 " keys", probe_keys(st.probe));
+    atomic_store(&ended, 0);
+}
+
+Test(semaphore, thousands_of_calls_at_once_leave_few_guards_and_none_behind_the_last_handle)
+{
+    rdl_semaphore_t *s = open_with(AT_ONCE);
+
+    for (int i = 0; i < AT_ONCE; i++)
+        expect(RDL_OK, rdl_semaphore_try_acquire_async(s, NULL, 1, 0, count_end, NULL, NULL, &err));
+    all_end();
+    for (int i = 0; i < AT_ONCE; i++)
+        expect(RDL_OK, rdl_semaphore_release_async(s, NULL, 1, count_end, NULL, NULL, &err));
+    all_end();
+    cr_assert(is_free(AT_ONCE));
+    rdl_semaphore_free(s);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS), "%" PRId64 " keys", probe_keys(st.probe));
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------------------------------- */
 
 /* P5 */
@@ -204,7 +374,7 @@ Test(semaphore, waiter_for_two_is_woken_by_a_release_of_two)
     rdl_semaphore_free(s);
 }
 
-/* PROTOCOL.md, 5.6 */
+/* protocol.md, 5.6 */
 Test(semaphore, release_wakes_all_whose_wishes_fit_and_passes_over_who_wants_more)
 {
     rdl_semaphore_t *s = open_with(0);

@@ -1,4 +1,4 @@
-/* test_sentinel.c - finding the master by real sentinels (SCENARIOS.md, C6, X1 and X7); test_failover has what comes of losing
+/* test_sentinel.c - finding the master by real sentinels (scenarios.md, C6, X1 and X7); test_failover has what comes of losing
  * it. */
 #include "tests/live/live.h"
 #include "tests/support/certs.h"

@@ -83,7 +83,7 @@ Test(spin, asks_at_the_given_rate_with_all_waiters_of_a_process_as_one)
     rdl_lock_free(lock);
 }
 
-/* WIRE.md, Where we differ: Redisson's spin lock leaves ordinary waiters asleep. */
+/* wire.md, Where we differ: Redisson's spin lock leaves ordinary waiters asleep. */
 Test(spin, unlock_wakes_an_ordinary_waiter_on_the_name)
 {
     struct actor *waiter = actor_new();

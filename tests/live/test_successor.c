@@ -1,4 +1,4 @@
-/* test_successor.c - what follows to a new master: doubts, undos, releases (PROTOCOL.md, 3 and 8), and waiters of every type.
+/* test_successor.c - what follows to a new master: doubts, undos, releases (protocol.md, 3 and 8), and waiters of every type.
  *
  * The failover is the test's own (guide.h), so that the test decides what had arrived where. */
 #include "tests/live/live.h"
@@ -262,6 +262,27 @@ Test(successor, C6_confirmed_count_downs_are_repeated_at_the_new_master_and_coun
     rdl_latch_free(latch);
 }
 
+/* Their guards wait for as long as they are remembered, and go with the client. */
+Test(successor, count_downs_that_are_remembered_leave_no_guards_behind_their_client)
+{
+    enum { LATCHES = 100 };
+
+    start();
+    for (int i = 0; i < LATCHES; i++) {
+        rdl_latch_t *latch = NULL;
+        char *name = must_format("latch:%d", i);
+
+        expect(RDL_OK, rdl_latch(client, name, NULL, &latch, &err));
+        expect(1, rdl_latch_try_set_count(latch, 1, &err));
+        expect(0, rdl_latch_count_down(latch, &err));
+        rdl_latch_free(latch);
+        free(name);
+    }
+    cr_assert_eq(now_there(0, "DBSIZE"), LATCHES);
+    client = rdl_client_close(client);
+    cr_assert_eq(now_there(0, "DBSIZE"), 0);
+}
+
 /* A release that is repeated where its take has never been would be a permit too many. */
 Test(successor, C6_semaphore_never_has_more_permits_after_a_failover)
 {
@@ -400,6 +421,40 @@ Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_wok
 
 /* ---- what servers say ---------------------------------------------------------------------------------------------------- */
 
+/* The same run of the same server is the master again, and still has before it what its first life did not come to. */
+Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
+{
+    struct actor *taker = actor_new();
+
+    guide = guide_start(NULL);
+    client = client_open(guide->uri, OPTIONS(.connections = 1, .reconnect_min_ms = 1));
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        rdl_lock_t *takes = kind->make(client, NAME, NULL);
+        int request, kill;
+
+        actor_try_lock(taker, takes, 5000, LEASE_MS); /* its connection is up */
+        expect_result(RDL_OK, taker, SOON_MS);
+        actor_unlock(taker, takes);
+        expect_result(RDL_OK, taker, SOON_MS);
+        request = proxy_on(guide->way, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
+        kill = proxy_on(guide->way, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
+        actor_try_lock(taker, takes, 20000, LEASE_MS);
+        cr_assert(proxy_wait(guide->way, request, 1, SOON_MS));
+        guide_switch(guide);
+        expect_result(RDL_OK, taker, HEAL_MS);
+        actor_unlock(taker, takes);
+        expect_result(RDL_OK, taker, SOON_MS);
+        guide_switch_back(guide);
+        cr_expect(proxy_wait(guide->way, kill, 1, HEAL_MS), "%s", kind->type);
+        proxy_let_go(guide->way, request);
+        let_pass_ms(50);
+        cr_assert_eq(lock_keys(guide->probe[0], NAME), 0, "%s: the take has run after its unlock", kind->type);
+        lock_over(guide->probe[0], takes);
+    }
+    actor_free(taker);
+}
+
 /* Confirmed by the replica, it is known to it when it takes over; which then has none of its own. A server that forbids WAIT says
  * nothing about the next one. */
 Test(successor, C1_C7_replicas_are_asked_for_anew_at_the_new_master)
@@ -471,7 +526,8 @@ static int64_t connections_ever(int which)
     return strtoll(strstr(info, field) + strlen(field), NULL, 10);
 }
 
-/* It cannot be asked whether it is a replica, and its refusals to write are no reason to hurry: the sentinel goes on naming it. */
+/* It cannot be asked whether it is a replica, and its refusals to write are no reason to hurry: the sentinel goes on naming
+ * it. */
 Test(successor, X2_replica_that_may_not_be_asked_for_its_role_is_not_stormed)
 {
     rdl_lock_t *orders;

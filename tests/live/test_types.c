@@ -1,7 +1,7 @@
 /* test_types.c - what every type of single lock does alike, by itself and beside a rival.
  *
- * What happens under faults is in test_doubt, test_watchdog, test_cancel and test_thread_exit, for every type as well; what a type
- * has of its own is in a program of its own. */
+ * What happens under faults is in test_doubt, test_watchdog, test_cancel and test_thread_exit, for every type as well; what
+ * a type has of its own is in a program of its own. */
 #include "tests/live/live.h"
 
 #define NAME "orders:42"
@@ -522,7 +522,8 @@ static handle_fn *second_rival(const struct kind *kind)
     return kind->make == write_end ? read_end : kind->rival;
 }
 
-/* Q6, too: the subscription is established again while a waiter sleeps. Five round trips are: connect, greet, subscribe or kill, try, answer; a sleeper that was forgotten looks after 5 s. */
+/* Q6, too: the subscription is established again while a waiter sleeps. Five round trips are: connect, greet, subscribe or
+ * kill, try, answer; a sleeper that was forgotten looks after 5 s. */
 Test(types, free_lock_with_a_live_waiter_is_taken_within_five_round_trips_whatever_is_cut)
 {
     struct actor *waiter = actor_new();

@@ -336,7 +336,7 @@ Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
     rdl_lock_free(lock);
 }
 
-/* DESIGN.md, Speed: about two commands a hand-off, however many wait. */
+/* design.md, Speed: about two commands a hand-off, however many wait. */
 Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
 {
     enum { WAITERS = 50 };

@@ -1,5 +1,6 @@
 /* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions, holds with
- * renewals. Every blocking call returns, every callback comes once and before close returns. */
+ * renewals. Every blocking call returns, every callback comes once and before close returns. Of a multi-lock nothing is left
+ * that nobody was told to hold. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
@@ -128,6 +129,59 @@ static void live_once(struct stage *st, unsigned *random, bool dispatching)
     atomic_fetch_add(&lives, 1);
 }
 
+/* ---- a multi-lock -------------------------------------------------------------------------------------------------------- */
+
+enum { TAKERS = 4, MEMBERS = 2 };
+
+static atomic_uint left_held; /* takes that were granted, and not given back */
+
+/* Until closed. */
+static void *take_and_release(void *arg)
+{
+    rdl_lock_t *multi = ((struct race_thread *)arg)->arg;
+    int64_t rc = 0;
+
+    while (rc != RDL_ECLOSED) {
+        rc = rdl_try_lock(multi, 20, 3600000, NULL);
+        if (!acceptable(rc))
+            race_violation("a take returned %s", rdl_err_name((int)rc));
+        if (rc == RDL_OK && (rc = rdl_unlock(multi, NULL)) != RDL_OK)
+            atomic_fetch_add(&left_held, 1);
+        atomic_fetch_add(&calls, 1);
+    }
+    return NULL;
+}
+
+/* Members of two clients or of one; one is closed in mid-traffic, and then the other. */
+static void close_under_takes(struct stage *st, unsigned *random)
+{
+    static const char *const names[MEMBERS] = {"multi0", "multi1"};
+    struct race_thread threads[TAKERS];
+    rdl_client_t *clients[MEMBERS];
+    rdl_lock_t *members[MEMBERS], *multi = NULL;
+    int n = 1 + race_below(random, MEMBERS), first = race_below(random, n);
+
+    atomic_store(&left_held, 0);
+    for (int i = 0; i < n; i++)
+        clients[i] = client_open(server_uri(st->server), OPTIONS(.close_timeout_ms = 5000));
+    for (int i = 0; i < MEMBERS; i++)
+        members[i] = reentrant(clients[i % n], names[i], NULL);
+    if (rdl_multi_lock(members, MEMBERS, NULL, &multi, NULL) < 0)
+        die("no multi-lock");
+    race_start(threads, TAKERS, take_and_release, multi);
+    let_pass_ms(race_below(random, 20));
+    for (int i = 0; i < n; i++)
+        (void)rdl_client_close(clients[(first + i) % n]);
+    race_join(threads, TAKERS);
+    if (atomic_load(&left_held) == 0 && probe_int(st->probe, "EXISTS multi0 multi1") != 0)
+        race_violation("nobody holds the multi-lock, and members of it are left taken");
+    (void)probe_int(st->probe, "DEL multi0 multi1");
+    rdl_lock_free(multi);
+    for (int i = 0; i < MEMBERS; i++)
+        rdl_lock_free(members[i]);
+    atomic_fetch_add(&lives, (unsigned)n);
+}
+
 int main(int argc, char **argv)
 {
     struct stage st;
@@ -135,8 +189,11 @@ int main(int argc, char **argv)
 
     race_begin(argc, argv);
     stage_open(&st, .client = NULL);
-    while (race_goes_on())
+    while (race_goes_on()) {
         live_once(&st, &random, race_below(&random, 2) == 0);
+        for (int i = 0; i < 10; i++)
+            close_under_takes(&st, &random);
+    }
     printf("%llu clients, %llu calls\n", lives, calls);
     race_claim(race_violations() == 0, "every call returns, every callback comes once and in time");
     race_claim(lives > 3, "clients were opened and closed");

@@ -2,7 +2,7 @@
  *
  * A scenario says which lock, by which rules its clients act, what each owner does, and what may go wrong. All that can
  * happen is searched, breadth first, with the product's own Lua (or a planted, naive one) on the keyspace, and the shortest
- * bad schedule is what comes out. What a client does is written here from PROTOCOL.md, 1 to 3; the product's own machines are
+ * bad schedule is what comes out. What a client does is written here from protocol.md, 1 to 3; the product's own machines are
  * the simulator's business.
  *
  * The world:

@@ -60,7 +60,7 @@ enum count_program_id {
 
 extern const struct program count_programs[COUNT_PROGRAMS];
 
-/* PROTOCOL.md, 1 to 3, as it is, */
+/* protocol.md, 1 to 3, as it is, */
 extern const struct rules the_rules;
 /* and together with giving up on a connection that lives. */
 extern const struct rules the_rules_live;

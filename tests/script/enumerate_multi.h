@@ -7,7 +7,7 @@
  * A fault is one of these, wherever it can strike:
  *   an answer is lost, and the request is sent again
  *   an answer to a take is lost, or its request is, and its call is over (RDL_EUNKNOWN) with the undo behind it
- *   the lease of a part that was granted ends, which the party knows by then (PROTOCOL.md, 4)
+ *   the lease of a part that was granted ends, which the party knows by then (protocol.md, 4)
  * How the calls of single locks come to that is enumerate.h's business.
  *
  * What must not be:

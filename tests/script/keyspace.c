@@ -252,6 +252,7 @@ struct keyspace *ks_free(struct keyspace *ks)
     lua_close_keyspace(ks);
     free(ks->words);
     free(ks->word_len);
+    free(ks->called);
     free(ks->commands);
     free(ks->slots);
     free(ks);
@@ -479,6 +480,24 @@ struct reply *ks_say_(struct keyspace *ks, const char *first, ...)
     return ks_command(ks, argc, argv, NULL);
 }
 
+/* ---- refusals -------------------------------------------------------------------------------------------------------------- */
+
+void ks_refuse(struct keyspace *ks, size_t nth, const char *command)
+{
+    ks->refuse_nth = nth;
+    ks->refuse_command = command;
+}
+
+size_t ks_calls(const struct keyspace *ks)
+{
+    return ks->called_count;
+}
+
+const char *ks_called(const struct keyspace *ks, size_t nth)
+{
+    return ks->called[nth - 1];
+}
+
 /* ---- images ---------------------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
@@ -520,7 +539,8 @@ static void save_key(struct bytes *to, const struct key *key)
     }
 }
 
-void ks_save(struct keyspace *ks, struct bytes *to)
+/* Those whose time is not over, by name. */
+static struct key **living_keys(struct keyspace *ks, size_t *ret_count)
 {
     struct key **all = must_alloc((ks->key_count + 1) * sizeof(struct key *));
     size_t count = 0;
@@ -530,6 +550,55 @@ void ks_save(struct keyspace *ks, struct bytes *to)
             if (!is_over(ks, key))
                 all[count++] = key;
     qsort(all, count, sizeof(struct key *), by_name);
+    *ret_count = count;
+    return all;
+}
+
+static void write_item(struct bytes *to, const struct key *key, const struct item *item)
+{
+    char score[40];
+
+    bytes_add(to, key->name->at, key->name->len);
+    bytes_add(to, "\t", 1);
+    bytes_add(to, item->name->at, item->name->len);
+    if (key->type == KEY_HASH) {
+        bytes_add(to, "=", 1);
+        bytes_add(to, item->value->at, item->value->len);
+    } else if (key->type == KEY_ZSET) {
+        bytes_add(to, score, (size_t)snprintf(score, sizeof score, "=%.17g", item->score));
+    }
+    bytes_add(to, "\n", 1);
+}
+
+char *ks_text(struct keyspace *ks)
+{
+    size_t count;
+    struct key **all = living_keys(ks, &count);
+    struct bytes to = {0};
+    char left[40];
+
+    for (size_t i = 0; i < count; i++) {
+        const struct key *key = all[i];
+
+        if (key->type == KEY_STRING)
+            write_item(&to, key, &(struct item){.name = key->string});
+        for (size_t at = 0; at < key->items.count; at++)
+            write_item(&to, key, &key->items.at[at]);
+        bytes_add(&to, key->name->at, key->name->len);
+        bytes_add(&to, left,
+                  (size_t)snprintf(left, sizeof left, "\tttl %lld\n",
+                                   key->expire_ms == NO_EXPIRY ? -1LL : (long long)(key->expire_ms - now_ms_of(ks))));
+    }
+    bytes_add(&to, "", 1);
+    free(all);
+    return to.at;
+}
+
+void ks_save(struct keyspace *ks, struct bytes *to)
+{
+    size_t count;
+    struct key **all = living_keys(ks, &count);
+
     save_number(to, ks->now_us);
     for (size_t i = 0; i < count; i++)
         save_key(to, all[i]);

@@ -48,6 +48,16 @@ struct reply *ks_say_(struct keyspace *ks, const char *first, ...) __attribute__
 /* SCRIPT LOAD. A body that does not compile ends the test. */
 void ks_load(struct keyspace *ks, const char *body, size_t body_len, char ret_sha[KS_SHA_SIZE]);
 
+/* Refuse what scripts call, as ACL does: the nth call of each run (1 is the first; 0: none), and every call of this command
+ * (NULL: none). The names are those of the last run's calls, in order, and are the keyspace's. */
+void ks_refuse(struct keyspace *ks, size_t nth, const char *command);
+size_t ks_calls(const struct keyspace *ks);
+const char *ks_called(const struct keyspace *ks, size_t nth);
+
+/* The keys as text, in order: a line for each value, field, element or member, `name<TAB>what`, and for each key one that ends in
+ * its time to live in ms, or -1. The caller frees it. */
+char *ks_text(struct keyspace *ks);
+
 /* ---- the whole state, for searching --------------------------------------------------------------------------------------
  * An image holds time and keys, not the loaded scripts. Two states have equal images if no command can tell them apart:
  * keys are in order of their names, and what is over is left out. Fields of a hash are in order of arrival, since small

@@ -89,6 +89,10 @@ struct keyspace {
     const char **words; /* of the command that a script calls */
     size_t *word_len;
     size_t word_cap;
+    size_t refuse_nth;          /* of a run's calls; 0: none */
+    const char *refuse_command; /* NULL: none */
+    char (*called)[24];         /* commands of the last run, */
+    size_t called_count, called_cap;
     const struct command **commands; /* by hash of the name; see command_find */
     char error[512];                 /* text of the last command that failed */
 };

@@ -81,6 +81,22 @@ static const char *take_words(struct keyspace *ks, lua_State *lua, size_t count)
     return NULL;
 }
 
+static void note_call(struct keyspace *ks)
+{
+    if (ks->called_count == ks->called_cap) {
+        ks->called_cap = ks->called_cap == 0 ? 16 : ks->called_cap * 2;
+        ks->called = must_realloc(ks->called, ks->called_cap * sizeof *ks->called);
+    }
+    (void)snprintf(ks->called[ks->called_count++], sizeof *ks->called, "%.*s", (int)ks->word_len[0], ks->words[0]);
+}
+
+/* Is the call that was noted last one that nobody may make? */
+static bool is_refused(const struct keyspace *ks)
+{
+    return ks->called_count == ks->refuse_nth ||
+           (ks->refuse_command != NULL && strcmp(ks->called[ks->called_count - 1], ks->refuse_command) == 0);
+}
+
 /* Run the command; its answer, or the error's table, is then on the stack. */
 static bool call_command(lua_State *lua)
 {
@@ -91,6 +107,11 @@ static bool call_command(lua_State *lua)
 
     if (wrong != NULL) {
         push_error(lua, wrong);
+        return false;
+    }
+    note_call(ks);
+    if (is_refused(ks)) {
+        push_error(lua, "ERR The user executing the script can't run this command or subcommand");
         return false;
     }
     run_command(&c);
@@ -453,6 +474,7 @@ void script_run(struct call *c, const struct script *script)
     lua_State *lua = c->ks->lua;
     int64_t keys;
 
+    c->ks->called_count = 0;
     (void)parse_integer(c->argv[2], c->len[2], &keys);
     set_words(c, "KEYS", 3, 3 + (size_t)keys);
     set_words(c, "ARGV", 3 + (size_t)keys, c->argc);

@@ -1,6 +1,6 @@
 /* lock_counted.c - semaphore and latch, for the enumeration: a number, and a guard for each request that changed it.
  *
- * The reference is PROTOCOL.md, 2: each verb carries the id of its request, which is stored with its answer in the same script.
+ * The reference is protocol.md, 2: each verb carries the id of its request, which is stored with its answer in the same script.
  * So a request changes the number once, however often it comes, and one that was undone changes it no more. A semaphore may be
  * taken by turns. Whoever changes what is free says so on the channel; so does who leaves others behind in a queue.
  *
@@ -168,7 +168,7 @@ static void lay_out(const struct lock_call *call, const char *sha, bool turns, s
     word_add(ret, guard_keep);
     if (turns) {
         word_add(ret, "publish");
-        turn_words(ret);
+        turn_words(ret, call->verb == LOCK_TAKE);
     }
 }
 

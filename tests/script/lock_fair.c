@@ -1,6 +1,6 @@
 /* lock_fair.c - the fair lock, for the enumeration: a reentrant lock and its queue.
  *
- * The reference is PROTOCOL.md, 7 without peers: whoever is refused stands in the queue, first come, first served, and lives for
+ * The reference is protocol.md, 7 without peers: whoever is refused stands in the queue, first come, first served, and lives for
  * LIFE_MS after each try; the dead are dropped when they are at the front and somebody looks; a free lock is passed on to the
  * first that lives by whoever frees it, leaves the front of its queue, or looks and is not that one. Scores, arrivals and
  * times to live of the queue's keys are how Redis holds that, so `look` asks that they make sense, and the reference does not

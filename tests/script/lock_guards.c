@@ -1,4 +1,4 @@
-/* lock_guards.c - for the enumeration: what a request that was carried out leaves behind (PROTOCOL.md, 2).
+/* lock_guards.c - for the enumeration: what a request that was carried out leaves behind (protocol.md, 2).
  *
  * Its id is an owner's name with a number of its own, "A:1", and here the guard's key as well.
  */

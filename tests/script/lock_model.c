@@ -18,7 +18,7 @@ static int64_t time_left(const struct lock_state *state, int64_t now_ms)
     return state->expire_ms == NEVER ? -1 : state->expire_ms - now_ms;
 }
 
-/* PROTOCOL.md, 2: a time to live only grows. One that was taken off is put back. */
+/* protocol.md, 2: a time to live only grows. One that was taken off is put back. */
 static void grow_lease(struct lock_state *state, const struct lock_call *call, int64_t now_ms)
 {
     if (state->expire_ms < now_ms + call->lease_ms)

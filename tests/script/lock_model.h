@@ -1,7 +1,7 @@
 /* lock_model.h - what a lock is to the enumeration: its state, its verbs and its answers, apart from how Redis holds them.
  *
  * A lock type is one file that ends in one struct lock_type: how a verb becomes a command, how a reply is read, and what
- * the keyspace says the state is. Its law is the reference, a function written from PROTOCOL.md and not from the Lua: every
+ * the keyspace says the state is. Its law is the reference, a function written from protocol.md and not from the Lua: every
  * command that the enumeration runs is answered by both, and answers and states must agree.
  *
  * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well, as in
@@ -150,7 +150,8 @@ struct lock_type {
     /* Does the keyspace have a hold of that owner? Naive scripts may leave several. NULL: it counts, and
      * knows no owners; each request then has a number of its own. */
     bool (*holds)(struct keyspace *ks, const char *owner);
-    /* Does it have a place of that owner in a queue, or a mark? Then a take that is given up owes a release. NULL: there is no queue. */
+    /* Does it have a place of that owner in a queue, or a mark? Then a take that is given up owes a release. NULL: there is
+     * no queue. */
     bool (*waits)(struct keyspace *ks, const char *owner);
     struct lock_answer (*reference)(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
 };
@@ -195,7 +196,7 @@ void turn_stand(struct lock_state *s, const char *owner, int64_t now_ms);
 bool turn_leave(struct lock_state *s, const char *owner); /* true: somebody is left */
 /* and the keyspace's: keys, and words of a call, whose place must be in ret->place already. */
 void turn_keys(const struct lock_call *call, struct lock_words *ret);
-void turn_words(struct lock_words *ret);
+void turn_words(struct lock_words *ret, bool takes);
 bool turns_look(struct keyspace *ks, struct lock_state *ret);
 bool turns_waits(struct keyspace *ks, const char *owner);
 

@@ -1,6 +1,6 @@
 /* lock_permit.c - the semaphore of permits with leases, for the enumeration.
  *
- * The reference is PROTOCOL.md, 2: permits use their own ids, so that a take is there or not, and giving back finds it or not.
+ * The reference is protocol.md, 2: permits use their own ids, so that a take is there or not, and giving back finds it or not.
  * A permit whose lease has ended returns when a verb comes by; its end only moves away. Each owner takes one permit at a time,
  * whose id is its name, "A:1", with dots behind it. Who says how many there are in all has a guard. Permits may be taken by
  * turns. Whoever finds more free than before says so on the channel; so does who leaves others behind in a queue.
@@ -210,7 +210,7 @@ static void lay_out(const struct lock_call *call, const char *sha, bool turns, s
     if (call->verb == LOCK_RENEW)
         word_add(ret, ret->numbers[1]);
     if (takes && turns) {
-        turn_words(ret);
+        turn_words(ret, call->verb == LOCK_TAKE);
     } else if (takes) {
         word_add(ret, "p"); /* no place in a queue, */
         word_add(ret, "0"); /* and none wanted */

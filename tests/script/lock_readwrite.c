@@ -1,6 +1,6 @@
 /* lock_readwrite.c - the read-write lock, for the enumeration: many read or one writes, and who writes may read as well.
  *
- * The reference is PROTOCOL.md, 1, 2 and 6: each end of an owner has a name of its own, a reader's hold lives as long as the
+ * The reference is protocol.md, 1, 2 and 6: each end of an owner has a name of its own, a reader's hold lives as long as the
  * longest lease that its owner asked for, and the lock as long as the longest of them or as the writer's. Giving back is what
  * lowers a time to live: to that of the longest hold left, and not while somebody writes. Of a hold that has outlived its time
  * only the name is left, until the others go.
@@ -323,10 +323,10 @@ static int64_t count_ends(struct keyspace *ks, const char *owner, int64_t i)
 
 static bool read_times(struct keyspace *ks, struct lock_hold *hold)
 {
-    int64_t until = count_ends(ks, hold->owner, 1);
+    int64_t until = count_ends(ks, hold->owner, 1), ends;
 
-    for (int64_t i = 2; i <= hold->count; i++)
-        if (count_ends(ks, hold->owner, i) != until)
+    for (int64_t i = 2; i <= hold->count; i++) /* the first lasts longest */
+        if ((ends = count_ends(ks, hold->owner, i)) > until || ends == NEVER)
             return false;
     hold->until_ms = until;
     return until != NEVER && count_ends(ks, hold->owner, hold->count + 1) == 0;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define PLACE_LIFE_MS 15000
+#define PLACE_LIFE "15000"
 #define QUEUE "q"
 #define SIGNS "s"
 
@@ -87,10 +88,10 @@ void turn_keys(const struct lock_call *call, struct lock_words *ret)
     word_add(ret, SIGNS);
 }
 
-void turn_words(struct lock_words *ret)
+void turn_words(struct lock_words *ret, bool takes)
 {
     word_add(ret, ret->place);
-    word_add(ret, "1"); /* it is to be kept; of an undo, to be left */
+    word_add(ret, takes ? PLACE_LIFE : "1"); /* it is to be kept; of an undo, to be left */
 }
 
 /* What a command on a key of the queue answers, as integer or text; -1: nothing. */

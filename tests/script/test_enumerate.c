@@ -1,6 +1,6 @@
 /* test_enumerate.c - all orders in which verbs, connections and time can meet, for small programs.
  *
- * Three parts. First the schedules that PROTOCOL.md names, each found in scripts or rules that lack what closes it: same
+ * Three parts. First the schedules that protocol.md names, each found in scripts or rules that lack what closes it: same
  * verdict, same number of steps. Then the world is the one in which the rules were found: as many states as the models had. Then
  * the product's scripts under the rules, in that world and in larger ones. What is searched and for what: enumerate.h.
  *
@@ -546,7 +546,8 @@ Test(enumerate, latch_counts_each_request_once_under_two_faults, LONG)
     expect_count_ok(&latch_type, &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], 2, 0);
 }
 
-/* It is set anew when it is open, and only then. Whose counts those are that come late nobody can say, so the answers alone count. */
+/* It is set anew when it is open, and only then. Whose counts those are that come late nobody can say, so the answers alone
+ * count. */
 Test(enumerate, latch_is_set_anew_once_for_each_request, LONG)
 {
     for (unsigned b = COUNT_ONE; b <= COUNT_TWO; b++)

@@ -851,11 +851,46 @@ Test(scripts, hot_paths_take_few_commands, .timeout = 60)
     struct monitor *m = monitor_start(f.server);
 
     cr_expect_eq(cost(&f, m, "reentrant_take", "N , A 1 60000"), 3u);
-    cr_expect_eq(cost(&f, m, "reentrant_take", "N , B 1 60000"), 2u);
+    cr_expect_eq(cost(&f, m, "reentrant_take", "N , B 1 60000"), 3u);
     cr_expect_eq(cost(&f, m, "reentrant_release", "N ch , A 0"), 2u);
     cr_expect_eq(cost(&f, m, "simple_take", "N , A 1 60000"), 2u);
     cr_expect_eq(cost(&f, m, "simple_take", "N , B 1 60000"), 2u);
     cr_expect_eq(cost(&f, m, "simple_release", "N ch , A 0"), 3u);
+    monitor_stop(m);
+    close_fixture(&f);
+}
+
+/* A verb on nested reads costs the same at any depth; a renewal, and whoever looks for the longest hold of others, two or
+ * one for each of them. */
+Test(scripts, nested_reads_cost_no_more_the_deeper_they_are, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct monitor *m = monitor_start(f.server);
+    static const size_t depths[] = {1, 10, 100, 1000};
+    size_t take[4], release[4], renew[4];
+    int at = 0;
+
+    for (int depth = 1; depth <= 1000; depth++) {
+        char *words = must_format("N , A %d 60000", depth);
+
+        (void)run(&f, "read_take", words);
+        free(words);
+        if ((size_t)depth != depths[at])
+            continue;
+        words = must_format("N , A %d 60000", depth + 1);
+        take[at] = cost(&f, m, "read_take", words);
+        free(words);
+        words = must_format("N ch , A %d", depth);
+        release[at] = cost(&f, m, "read_release", words);
+        free(words);
+        renew[at++] = cost(&f, m, "read_renew", "N , A 60000");
+    }
+    for (int i = 0; i < 4; i++) {
+        cr_expect_leq(take[i], 8u, "%zu", take[i]);
+        cr_expect_leq(release[i], 3u, "%zu", release[i]);
+        cr_expect_leq(renew[i], 4u + 2u * depths[i], "%zu", renew[i]);
+    }
+    cr_expect_leq(cost(&f, m, "read_release", "N ch , A 0"), 5u); /* a thousand keys by each DEL */
     monitor_stop(m);
     close_fixture(&f);
 }
@@ -1358,6 +1393,44 @@ Test(scripts_semaphore, bad_arguments_are_refused_before_anything_is_written, .t
     close_fixture(&f);
 }
 
+/* A peer may have stored more than one's own verbs let through; what is beyond 2^53 no script counts exactly. */
+Test(scripts_semaphore, N11_sums_and_counts_at_their_limits_are_refused_and_never_wrap, .timeout = 60)
+{
+    static const char *const TOO_FAR[] = {"9007199254740992", "-9007199254740992", "99999999999999999999"};
+    static const char *const COUNTED[] = {"semaphore_take",    "semaphore_undo", "semaphore_add",   "semaphore_drain",
+                                          "semaphore_try_set", "latch_try_set",  "latch_count_down"};
+    struct fixture f = open_fixture();
+
+    (void)probe_ask(f.probe, "SET N 2147483646");
+    cr_expect(run_fails(&f, "semaphore_add", "N ch g1 , 2 " MINUTE, "ERR redlatch: a semaphore has"));
+    cr_expect_eq(probe_keys(f.probe), 1, "and nothing is written");
+    cr_expect_eq(run_integer(&f, "semaphore_add", "N ch g1 , 1 " MINUTE), 0);
+    cr_expect(run_fails(&f, "semaphore_add", "N ch g2 , 1 " MINUTE, "ERR redlatch: a semaphore has"));
+    cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g3 , 2147483647 " MINUTE), 0);
+    (void)probe_ask(f.probe, "SET N 10");
+    cr_expect_eq(run_integer(&f, "semaphore_undo", "N ch g3 , 0 " MINUTE), INT32_MAX - 10, "an undo fills it up");
+    cr_expect_eq(free_permits(&f), INT32_MAX);
+    (void)probe_ask(f.probe, "SET N -2147483647");
+    cr_expect(run_fails(&f, "semaphore_add", "N ch g4 , -1 " MINUTE, "ERR redlatch: a semaphore has"));
+    cr_expect_eq(free_permits(&f), -INT32_MAX);
+
+    (void)probe_ask(f.probe, "SET N 3000000000");
+    cr_expect(run_fails(&f, "semaphore_add", "N ch g5 , 1 " MINUTE, "ERR redlatch: a semaphore has"));
+    cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g6 , 1 " MINUTE), INT64_C(2999999999));
+    cr_expect_eq(run_integer(&f, "semaphore_add", "N ch g7 , -1 " MINUTE), 0, "fewer may be made of too many");
+    cr_expect_eq(run_integer(&f, "semaphore_drain", "N ch g8 , 0 " MINUTE), INT32_MAX, "no more than may be given back");
+    cr_expect_eq(free_permits(&f), INT64_C(2999999998) - INT32_MAX);
+    for (size_t i = 0; i < sizeof TOO_FAR / sizeof TOO_FAR[0]; i++) {
+        (void)probe_ask(f.probe, "SET N %s", TOO_FAR[i]);
+        for (size_t k = 0; k < sizeof COUNTED / sizeof COUNTED[0]; k++)
+            cr_expect(run_fails(&f, COUNTED[k], "N ch g9 , 1 " MINUTE, "ERR redlatch: what is stored"), "%s", COUNTED[k]);
+        cr_expect_str_eq(probe_text(f.probe, "GET N"), TOO_FAR[i]);
+    }
+    (void)probe_ask(f.probe, "SET N 9007199254740991");
+    cr_expect_eq(run_integer(&f, "latch_count_down", "N ch g10 , 0 " MINUTE), INT64_C(9007199254740990));
+    close_fixture(&f);
+}
+
 Test(scripts_semaphore, each_request_is_carried_out_once_however_often_it_comes, .timeout = 60)
 {
     struct fixture f = open_fixture();
@@ -1401,6 +1474,7 @@ Test(scripts_semaphore, guard_of_an_answer_that_was_read_goes_with_the_next_requ
 #define PERMITS_GUARDED "N t ch g , "
 #define ID1 "aaaaaaaaaaaaaaaa"
 #define ID2 "bbbbbbbbbbbbbbbb"
+#define ID3 "cccccccccccccccc"
 
 Test(scripts_permits, bad_arguments_are_refused_before_anything_is_written, .timeout = 60)
 {
@@ -1421,6 +1495,36 @@ Test(scripts_permits, bad_arguments_are_refused_before_anything_is_written, .tim
     close_fixture(&f);
 }
 
+Test(scripts_permits, N11_sums_and_counts_at_their_limits_are_refused_and_never_wrap, .timeout = 60)
+{
+    static const char *const WORDS[][2] = {{"permit_take", PERMITS "60000 publish p 0 " ID3},
+                                           {"permit_undo", PERMITS "0 publish p 0 " ID3},
+                                           {"permit_release", PERMITS "publish " ID3},
+                                           {"permit_extend", PERMITS "publish 0 " ID3},
+                                           {"permit_look", PERMITS "publish"},
+                                           {"permit_set", "N t ch g2 , publish 1 " MINUTE}};
+    struct fixture f = open_fixture();
+
+    (void)probe_ask(f.probe, "SET N 2");
+    cr_expect_eq(run_integer(&f, "permit_take", PERMITS "60000 publish p 0 " ID1 " " ID2), 0);
+    (void)probe_ask(f.probe, "SET N 2147483646");
+    cr_expect(run_fails(&f, "permit_release", PERMITS "publish " ID1 " " ID2, "ERR redlatch: a semaphore has"));
+    cr_expect_eq(probe_int(f.probe, "ZCARD t"), 2, "all or none");
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 1);
+    cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID2), 1);
+    cr_expect_eq(free_permits(&f), INT32_MAX, "an undo fills it up");
+    (void)probe_ask(f.probe, "ZADD t 1 %s", ID1);
+    cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 0);
+    cr_expect_eq(free_permits(&f), INT32_MAX, "so do those that expire");
+    cr_expect_eq(run_integer(&f, "permit_set", PERMITS_GUARDED "publish 2147483647 " MINUTE), 0);
+    cr_expect_eq(free_permits(&f), INT32_MAX);
+    (void)probe_ask(f.probe, "SET N 9007199254740992");
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        cr_expect(run_fails(&f, WORDS[i][0], WORDS[i][1], "ERR redlatch: what is stored"), "%s", WORDS[i][0]);
+    cr_expect_str_eq(probe_text(f.probe, "GET N"), "9007199254740992");
+    close_fixture(&f);
+}
+
 Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
 {
     struct fixture f = open_fixture();
@@ -1436,6 +1540,9 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
     cr_expect_eq(probe_int(f.probe, "ZCARD t"), 2);
     cr_expect_eq(run_integer(&f, "permit_take", PERMITS "90000 publish p 0 " ID1 " " ID2), 1);
     cr_expect_gt(run_integer(&f, "permit_extend", PERMITS "publish 0 " ID2), LEASE, "its caller counts from the repeat");
+    cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 " ID2 " " ID3, "ERR redlatch: some"));
+    cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 " ID3 " " ID2, "ERR redlatch: some"));
+    cr_expect_eq(free_permits(&f), 1, "a block that overlaps another's takes nothing");
     cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 120000 " ID1), LONGER));
     cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), LONGER), "its end only moves away");
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 1);
@@ -1443,7 +1550,8 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1 " " ID2), NO_SUCH_HOLD, "all or none");
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID2 " " ID2), NO_SUCH_HOLD, "none twice");
     cr_expect_eq(free_permits(&f), 2);
-    cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID1 " " ID2), 1);
+    cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID2 " " ID2), 1,
+                 "one that is named twice comes back once");
     cr_expect_eq(run_integer(&f, "permit_undo", PERMITS "0 publish p 0 " ID1 " " ID2), 0);
     cr_expect_eq(free_permits(&f), 3);
     cr_expect_eq(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), NO_SUCH_HOLD);
@@ -1456,10 +1564,10 @@ Test(scripts_permits, who_finds_a_dead_place_in_front_of_a_fair_queue_tells_the_
     static const struct {
         const char *script, *words;
     } FINDS[] = {
-        {"semaphore_take", "N ch g q s , 1 " MINUTE " publish C 1"},
+        {"semaphore_take", "N ch g q s , 1 " MINUTE " publish C 15000"},
         {"semaphore_take", "N ch g q s , 1 " MINUTE " publish C 0"},
         {"semaphore_undo", "N ch g q s , 1 " MINUTE " publish C 0"},
-        {"permit_take", "N t ch q s , 60000 publish C 1 " ID1},
+        {"permit_take", "N t ch q s , 60000 publish C 15000 " ID1},
         {"permit_take", "N t ch q s , 60000 publish C 0 " ID1},
         {"permit_undo", "N t ch q s , 60000 publish C 0 " ID1},
     };

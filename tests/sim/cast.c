@@ -2,9 +2,11 @@
 #include "tests/sim/cast.h"
 
 #include "core/service/waiters.h"
+#include "locks/call.h"
 #include "locks/record.h"
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
+#include "tests/sim/seams.h"
 #include "tests/support/counting_alloc.h"
 #include "tests/support/wait.h"
 
@@ -102,6 +104,19 @@ void app_open(struct app *app)
     say("open as %s", app->id);
 }
 
+/* A thread was interrupted while it changes what is known of the lock. Whoever looks from outside sees what was before. */
+static bool in_change(const struct actor *actor, size_t end)
+{
+    return seam_locked(&actor->locks[end]->name->mu);
+}
+
+/* Wait until nobody is. */
+static void await_change(const struct actor *actor, size_t end)
+{
+    rdl__mutex_lock(&actor->locks[end]->name->mu);
+    rdl__mutex_unlock(&actor->locks[end]->name->mu);
+}
+
 /* The client's own record of a hold; NULL: it has none. */
 static struct rdl__record *record_of(const struct actor *actor, size_t end)
 {
@@ -116,8 +131,11 @@ static struct rdl__record *record_of(const struct actor *actor, size_t end)
 
 int64_t hold_deadline(const struct actor *actor, size_t end)
 {
-    const struct rdl__record *rec = record_of(actor, end);
+    const struct rdl__record *rec;
 
+    if (in_change(actor, end))
+        return actor->holds[end].deadline;
+    rec = record_of(actor, end);
     return rec == NULL ? 0 : rec->hold.deadline;
 }
 
@@ -174,19 +192,67 @@ void app_disturb(struct app *app, int64_t settle_ns)
             cast.apps[i].calm_from = world_now() + settle_ns;
 }
 
+struct app *app_that_owns(const struct process *process)
+{
+    for (size_t i = 0; i < cast.app_count; i++)
+        if (&cast.apps[i].process == process)
+            return &cast.apps[i];
+    die("sim: a process of nobody");
+}
+
+int64_t cast_settle_ns(void)
+{
+    return cast.options.reconnect_max_ms * RDL__MS + 4 * net_connect_time() + 4 * net_round_trip() + 2 * RDL__MS;
+}
+
+int64_t cast_find_out_ns(void)
+{
+    return (cast.options.connect_timeout_ms + 2 * cast.options.command_timeout_ms + cast.options.ping_interval_ms) *
+               RDL__MS +
+           cast_settle_ns();
+}
+
+void app_cut(const struct process *process)
+{
+    app_disturb(app_that_owns(process), cast_settle_ns());
+}
+
 bool app_calm(const struct app *app, int64_t since)
 {
     return !app->dead && !app->ending && !app->process.stopped && app->calm_from <= since;
 }
 
+void note_patience(void)
+{
+    for (size_t i = 0; i < cast.app_count; i++) {
+        struct app *app = &cast.apps[i];
+        int64_t ns;
+
+        world_quiet(true);
+        ns = app->client == NULL || app->ending ? 0 : rdl__call_patience(app->client, &app->client->home);
+        world_quiet(false);
+        if (ns > app->patience)
+            app->patience = ns;
+    }
+}
+
+/* A first try's answer is waited for so long at least. Clocks of processes run apart, and by the end of an event another
+ * answer may have brought it down by an eighth. */
+static int64_t patience(const struct app *app)
+{
+    return app->patience + app->patience / 6;
+}
+
 int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait)
 {
     const struct process *p = &app->process;
-    int64_t late = process_clock(p) - deadline;
+    int64_t lag = world_lag(called), late = process_clock(p) - deadline - lag;
     int64_t since = world_now() - p->went_on;
 
     if (p->stopped)
         return 0;
+    if (own_wait && world_now() - called - patience(app) - lag < late)
+        late = world_now() - called - patience(app) - lag;
     if (p->went_on <= called)
         return late;
     if (!own_wait)
@@ -199,12 +265,19 @@ int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool o
 rdl_hold_state_t hold_state(struct actor *actor, size_t end)
 {
     struct process *before = process_here();
+    struct hold *h = &actor->holds[end];
     int state;
 
     (void)process_enter(&actor->app->process);
+    world_quiet(true);
     state = rdl_owner_hold_state(actor->owner, actor->locks[end], NULL);
+    world_quiet(false);
     (void)process_enter(before);
-    return state < 0 ? RDL_NOT_HELD : (rdl_hold_state_t)state;
+    h->hidden = seam_blind();
+    if (h->hidden)
+        return h->deadline > process_clock(&actor->app->process) ? h->state : RDL_NOT_HELD;
+    h->state = state < 0 ? RDL_NOT_HELD : (rdl_hold_state_t)state;
+    return h->state;
 }
 
 bool believes(struct actor *actor, size_t end)
@@ -261,18 +334,34 @@ bool was_forced(const struct name *name, const char *field)
     return false;
 }
 
+static bool was_told(const struct actor *actor, const char *field)
+{
+    for (size_t i = 0; i < 8; i++)
+        if (field[0] != '\0' && strcmp(actor->told[i], field) == 0)
+            return true;
+    return false;
+}
+
 static void hold_begins(struct actor *actor, size_t end, const struct deed *deed)
 {
     struct hold *h = &actor->holds[end];
-    const struct rdl__record *rec = record_of(actor, end);
+    const struct rdl__record *rec;
     int64_t token;
 
-    *h = (struct hold){
-        .granted = 1, .leaving = h->leaving, .since = world_now(), .called = deed->called, .lost_at = -1, .gone_at = -1};
+    await_change(actor, end);
+    rec = record_of(actor, end);
+    *h = (struct hold){.granted = 1,
+                       .leaving = h->leaving,
+                       .state = RDL_HELD,
+                       .since = world_now(),
+                       .called = deed->called,
+                       .lost_at = -1,
+                       .gone_at = -1};
     recount(h);
     if (rec != NULL) {
         h->field[rdl__hold_field(h->field, rec->name, rec->ops, rec->n)] = '\0';
         h->deadline = rec->hold.deadline;
+        h->told = was_told(actor, h->field);
     } else {
         excuse(h, "its record is gone");
     }
@@ -280,10 +369,27 @@ static void hold_begins(struct actor *actor, size_t end, const struct deed *deed
         excuse(h, "the server has lost it");
     if (was_forced(name_at(end), h->field))
         excuse(h, "it was evicted");
+    world_quiet(true);
     if (name_at(end)->token && (token = rdl_owner_token(actor->owner, actor->locks[end], NULL)) > 0)
         h->token = token;
+    world_quiet(false);
     if (h->count > 0)
         checks_granted(actor, end);
+}
+
+/* Of an owner that is several threads one may give back what the other was granted, before either is noted: what is so is the
+ * client's to say. */
+static void ask_record(struct actor *actor, size_t end)
+{
+    struct hold *h = &actor->holds[end];
+    const struct rdl__record *rec;
+
+    await_change(actor, end);
+    rec = record_of(actor, end);
+    h->granted = rec == NULL ? 0 : rec->count;
+    if (rec != NULL)
+        h->field[rdl__hold_field(h->field, rec->name, rec->ops, rec->n)] = '\0';
+    recount(h);
 }
 
 /* A take was granted. */
@@ -317,7 +423,7 @@ static void unlock_answered(struct deed *d)
 {
     struct hold *h = &d->actor->holds[d->end];
 
-    if (d->result == RDL_ENOTOWNER && h->granted > 0)
+    if (d->result == RDL_ENOTOWNER && h->granted > 0 && !d->actor->crowd)
         violated("what is held can be given back", "an unlock of %s answers that it holds nothing", d->actor->name);
     h->leaving--;
     if (h->granted > 0)
@@ -330,9 +436,13 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
     struct actor *actor = arg;
     size_t end = 0;
 
-    while (actor->locks[end] != lock)
+    while (end < MOST_ENDS && actor->locks[end] != lock)
         end++;
+    if (end == MOST_ENDS)
+        return; /* it is being freed on another thread (lock.h) */
     say("%s is told of %s: %s", actor->name, loss->owner, loss->state == RDL_LOST ? "lost" : "at risk");
+    if (loss->state == RDL_LOST)
+        (void)snprintf(actor->told[actor->told_count++ % 8], FIELD_SIZE, "%s", loss->owner);
     checks_told(actor, end, loss);
 }
 
@@ -365,6 +475,7 @@ struct actor *actor_join(struct app *app, bool blocking)
     actor->app = app;
     actor->blocking = blocking;
     actor->canceled_at = -1;
+    actor->threads = 1;
     if (rdl_owner_new(app->client, &actor->owner, &err) < 0)
         die("sim: %s", err.message);
     for (size_t i = 0; i < cast.name_count; i++) {
@@ -375,11 +486,25 @@ struct actor *actor_join(struct app *app, bool blocking)
     return actor;
 }
 
+struct actor *actor_shared(struct actor *actor)
+{
+    actor->threads++;
+    actor->crowd = true;
+    return actor;
+}
+
 void actor_leave(struct actor *actor)
 {
+    rdl_owner_t *owner = actor->owner;
+
+    if (--actor->threads > 0)
+        return;
+    while (actor->canceling > 0)
+        fibre_sleep(RDL__MS);
+    actor->owner = NULL; /* nobody cancels it any more */
     for (size_t end = 0; end < MOST_ENDS; end++)
         actor->locks[end] = rdl_lock_free(actor->locks[end]);
-    actor->owner = rdl_owner_free(actor->owner);
+    (void)rdl_owner_free(owner);
 }
 
 void actor_forget(struct actor *actor, size_t end)
@@ -425,8 +550,10 @@ static struct deed *deed_new(struct actor *actor, size_t end, enum verb verb, in
     d->lease_ms = lease_ms;
     d->called = world_now();
     d->deadline = deadline_of(d);
-    d->queued = actor->under_way[end]++ > 0 || actor->holds[end].doubt;
-    d->starting = true;
+    d->queued = actor->under_way[end]++ > 0 || actor->holds[end].doubt || actor->crowd;
+    d->starter = fibre_here();
+    d->canceled = actor->canceling > 0;
+    d->canceled_at = -1;
     rdl__list_push_back(&cast.deeds, &d->link);
     cast.deed_count++;
     say("%s calls %s %s%s, wait %s, lease %s", actor->name, verbs[verb], name_at(end)->text, shares(end) ? " (shared)" : "",
@@ -462,11 +589,13 @@ static void answered(struct deed *d, int64_t result)
         granted(d);
     if (d->verb == RELEASE)
         unlock_answered(d);
+    if (d->actor->crowd && !d->actor->app->ending)
+        ask_record(d->actor, d->end);
     if (verb_needs_hold(d->verb))
         h->doubt = h->granted > 0 && result < 0 && result != RDL_ETIMEDOUT;
     checks_answered(d);
-    if (d->actor->waiter != NULL)
-        fibre_wake(d->actor->waiter, 0);
+    if (d->waiter != NULL)
+        fibre_wake(d->waiter, 0);
 }
 
 static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
@@ -474,7 +603,7 @@ static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     struct deed *d = arg;
 
     (void)lock;
-    if (d->starting)
+    if (d->starter != NULL && d->starter == fibre_here())
         violated("callbacks never run inside the call", "%s of %s", verbs[d->verb], d->actor->name);
     if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
         violated("an error comes with its details", "%s of %s", verbs[d->verb], d->actor->name);
@@ -551,7 +680,7 @@ struct deed *begin_deed(struct actor *actor, size_t end, enum verb verb, int64_t
     rdl_err_t err = {0};
     int rc = call_async(d, &err);
 
-    d->starting = false;
+    d->starter = NULL;
     if (rc < 0)
         answered(d, rc);
     return d;
@@ -562,9 +691,9 @@ int64_t end_deed(struct deed *d)
     int64_t result;
 
     while (!d->done) {
-        d->actor->waiter = fibre_here();
+        d->waiter = fibre_here();
         fibre_wait(RDL__NEVER);
-        d->actor->waiter = NULL;
+        d->waiter = NULL;
     }
     result = d->result;
     (void)rdl_op_free(d->op);
@@ -579,7 +708,7 @@ int64_t act(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, in
     if (!actor->blocking)
         return end_deed(begin_deed(actor, end, verb, wait_ms, lease_ms));
     d = deed_new(actor, end, verb, wait_ms, lease_ms);
-    d->starting = false;
+    d->starter = NULL;
     answered(d, act_as(actor, call_as_bound, d));
     return end_deed(d);
 }
@@ -590,19 +719,36 @@ void cancel_deed(struct deed *d)
         return;
     say("%s cancels its %s", d->actor->name, verbs[d->verb]);
     d->canceled = true;
+    if (d->op == NULL) /* it has not returned */
+        return;
     rdl_op_cancel(d->op);
+    d->canceled_at = world_now();
 }
 
 void cancel_actor(struct actor *actor)
 {
+    int64_t began;
+    int count = 0;
+    bool all; /* were known to the client already */
+
     if (actor->owner == NULL || actor->app->client == NULL || actor->app->ending)
         return;
     say("%s is canceled", actor->name);
-    actor->canceled_at = world_now();
+    began = actor->canceled_at = world_now();
     for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         struct deed *d = rdl__container(l, struct deed, link);
 
         d->canceled = d->canceled || d->actor == actor;
+        count += d->actor == actor;
     }
-    (void)rdl_owner_cancel(actor->owner);
+    actor->canceling++;
+    all = rdl_owner_cancel(actor->owner) == count;
+    actor->canceling--;
+    actor->canceled_at = world_now();
+    for (struct rdl__link *l = cast.deeds.next; all && l != &cast.deeds; l = l->next) {
+        struct deed *d = rdl__container(l, struct deed, link);
+
+        if (d->actor == actor && d->called <= began && d->canceled_at < 0)
+            d->canceled_at = world_now();
+    }
 }

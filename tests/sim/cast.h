@@ -48,6 +48,8 @@ struct name {
     int64_t token_best;
     char released[FIELD_SIZE]; /* the hold that was given back last, and when */
     int64_t released_at;
+    char freed[8][FIELD_SIZE]; /* those given back last */
+    unsigned freed_count;
     int64_t foreign_until;         /* a foreign client holds it until then; 0: none does */
     struct line line;              /* who waits in a queue */
     char granted_last[FIELD_SIZE]; /* by a script that minds the queue */
@@ -62,6 +64,7 @@ struct app {
     bool ending;          /* it is being closed, or is */
     bool dead;            /* it has crashed */
     int64_t gone_at;      /* when the one or the other began */
+    int64_t patience;     /* the most, so far (locks/call.h) */
     int64_t calm_from;    /* nothing has disturbed it since, or will until then */
 };
 
@@ -85,7 +88,11 @@ struct hold {
     int64_t gone_at;        /* when the server was first seen not to have it; -1 */
     int64_t lost_at;        /* when it was first seen to be lost; -1 */
     int64_t deadline;       /* its own, when last looked at */
+    int64_t looked_at;      /* which was then, by its app's clock */
     bool told;              /* the loss */
+    rdl_hold_state_t state; /* likewise */
+    bool missed;            /* its deadline was hidden */
+    bool hidden;            /* a thread was changing it when it was last looked at: what was seen before counts */
     int64_t believed_until; /* the client is closed: nobody can be asked any more */
 };
 
@@ -94,11 +101,15 @@ struct actor {
     struct app *app;
     rdl_owner_t *owner;
     bool blocking;
+    unsigned threads;             /* that act as it */
+    bool crowd;                   /* more than one do: in which order they come is not known */
     rdl_lock_t *locks[MOST_ENDS]; /* NULL: there is no such end */
     struct hold holds[MOST_ENDS];
     unsigned under_way[MOST_ENDS]; /* deeds */
-    struct fibre *waiter;          /* the fibre that waits for an answer */
     int64_t canceled_at;           /* by cancel_actor; -1: never */
+    unsigned canceling;            /* calls of it that have not returned */
+    char told[8][FIELD_SIZE];      /* the holds whose losses it was told of last, perhaps before it knew of the grant */
+    unsigned told_count;
 };
 
 /* ---- deeds -------------------------------------------------------------------------------------------------------------- */
@@ -117,7 +128,9 @@ struct deed {
     bool queued;      /* behind another of the same actor, or perhaps behind what undoes one */
     bool sure;        /* RELEASE: the hold was sound when it was called */
     bool canceled;
-    bool starting; /* the call has not returned */
+    int64_t canceled_at;         /* for certain; -1: not yet */
+    struct fibre *waiter;        /* for its answer */
+    const struct fibre *starter; /* who has not returned from the call; NULL: it has */
     unsigned answers;
     bool done;
     int64_t result;
@@ -169,8 +182,17 @@ void app_crash(struct app *app);                      /* at once, without cleani
 void app_bury(struct app *app);                       /* its fibres come to their ends */
 void app_disturb(struct app *app, int64_t settle_ns); /* NULL: every one; from now until then nothing is promised in time */
 
+struct app *app_that_owns(const struct process *process);
+void app_cut(const struct process *process); /* it has lost a connection, and will soon be as it was */
+
+/* How long after a connection was lost everything is as it was, the server being there; and when somebody has to find out first
+ * that nothing comes any more. */
+int64_t cast_settle_ns(void);
+int64_t cast_find_out_ns(void);
+
 struct actor *actor_join(struct app *app, bool blocking);
-void actor_leave(struct actor *actor);
+struct actor *actor_shared(struct actor *actor);    /* by one more thread, which leaves it like any */
+void actor_leave(struct actor *actor);              /* the last of its threads frees what it has */
 void actor_forget(struct actor *actor, size_t end); /* the actor goes without giving back what it holds */
 
 /* Do it and wait for the answer. In a fibre of the actor's app. */
@@ -188,6 +210,7 @@ int64_t act_as(const struct actor *actor, int64_t (*call)(void *what), void *wha
 
 /* How late a call is, by its app's clock. A process that was stopped meanwhile is given the time from when it went on; a verb
  * without a wait of its own may have begun only then. */
+void note_patience(void); /* after each event */
 int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait);
 
 /* Does the actor believe to hold it, by its own client's judgement? */

@@ -4,6 +4,7 @@
  * run's end.
  */
 #include "tests/sim/checks.h"
+#include "tests/sim/net.h"
 
 #include <string.h>
 
@@ -74,11 +75,11 @@ static void as_it_should(const struct deed *d)
 {
     bool doubtful = d->result == RDL_EUNKNOWN || d->result == RDL_ECONN;
 
-    if (!app_calm(d->actor->app, d->called) || d->queued)
+    if (!app_calm(d->actor->app, d->called) || d->queued || d->actor->crowd)
         return;
     if (doubtful && (d->verb != TAKE || d->wait_ms == 0 || d->wait_ms == RDL_WAIT_FOREVER) && time_to_connect())
         violated("a server that answers is heard", "a call of %s answers %s", d->actor->name, rdl_err_name((int)d->result));
-    if (d->verb == RELEASE && d->sure && d->result != RDL_OK && !taken_away(d))
+    if (d->verb == RELEASE && d->sure && d->result != RDL_OK && time_to_connect() && !taken_away(d))
         violated("what is held can be given back", "an unlock of %s answers %s", d->actor->name,
                  rdl_err_name((int)d->result));
 }
@@ -100,10 +101,23 @@ static void deed_answered(const struct deed *d)
     as_it_should(d);
 }
 
+/* No later than what was sent is answered: a thread that reads for its answer looks up then. */
+static void comes_back(const struct deed *d)
+{
+    int64_t since = d->canceled_at;
+
+    if (d->verb == TAKE && since >= 0 && app_calm(d->actor->app, since) &&
+        world_now() - since > SLACK_NS + 2 * net_round_trip() + net_connect_time() + world_lag(since))
+        violated("who is canceled comes back", "%s waits since %lld us", d->actor->name,
+                 (long long)((world_now() - since) / RDL__US));
+}
+
 static void deeds_under_way(void)
 {
-    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next)
+    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         in_time(rdl__container(l, struct deed, link));
+        comes_back(rdl__container(l, struct deed, link));
+    }
 }
 
 const struct check check_answers = {.event = deeds_under_way, .answered = deed_answered};

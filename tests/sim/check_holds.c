@@ -75,13 +75,36 @@ static void see_lost(struct actor *actor, size_t n, struct hold *h)
         violated("a hold that is renewed is not lost without a cause", "%s has lost %s", actor->name, name_at(n)->text);
 }
 
+/* Its client is changing it; once that is over its deadline may have become another meanwhile. */
+static bool unseen(const struct actor *actor, size_t n, struct hold *h)
+{
+    if (!h->hidden && h->missed)
+        h->deadline = hold_deadline(actor, n);
+    h->missed = h->hidden;
+    return h->hidden;
+}
+
+/* Was its time over when something could still be done about that? Threads take time: what has ended since it was last looked at
+ * may have been put off just before. */
+static bool was_over(const struct actor *actor, struct hold *h)
+{
+    int64_t now = process_clock(&actor->app->process);
+    bool over = h->deadline <= (world_threaded() ? h->looked_at : now);
+
+    h->looked_at = now;
+    return over;
+}
+
 static void truly(struct actor *actor, size_t n, struct hold *h, bool believed)
 {
-    if (actor->app->ending || actor->app->dead)
+    bool over;
+
+    if (actor->app->ending || actor->app->dead || actor->crowd || unseen(actor, n, h))
         return;
     if (believed && h->lost_at >= 0)
         violated("a lost hold does not come back", "%s has %s again", actor->name, name_at(n)->text);
-    if (believed && h->deadline <= process_clock(&actor->app->process))
+    over = was_over(actor, h);
+    if (believed && over)
         violated("a late answer revives nothing", "%s still has %s", actor->name, name_at(n)->text);
     h->deadline = hold_deadline(actor, n);
     if (!believed && h->lost_at < 0)
@@ -115,7 +138,7 @@ static void token_granted(struct actor *actor, size_t n)
     struct name *name = name_at(n);
     const struct hold *h = &actor->holds[n];
 
-    if (!name->token || server_stepped_back())
+    if (!name->token || server_stepped_back() || actor->crowd)
         return;
     if (h->token == 0 && believes(actor, n))
         violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
@@ -149,20 +172,20 @@ static void loss_told(struct actor *actor, size_t n, const rdl_loss_t *loss)
     }
 }
 
-/* It is lost, and whoever runs could have said so: the deadline is its own, and needs no server (PROTOCOL.md, 4). */
+/* It is lost, and whoever runs could have said so: the deadline is its own, and needs no server (protocol.md, 4). */
 static bool untold(const struct actor *actor, const struct hold *h)
 {
     const struct process *p = &actor->app->process;
     int64_t since = h->lost_at > p->went_on ? h->lost_at : p->went_on;
 
     return h->lost_at >= 0 && !h->told && !actor->app->dead && !actor->app->ending && !p->stopped &&
-           world_now() - since > NEWS_NS;
+           world_now() - since > NEWS_NS + world_lag(since);
 }
 
 /* The server has had it no more for so long that the watchdog should have asked since. */
 static bool overdue(const struct actor *actor, const struct hold *h)
 {
-    int64_t period = cast.options.watchdog_lease_ms * RDL__MS / 3 + net_round_trip() + NEWS_NS;
+    int64_t period = cast.options.watchdog_lease_ms * RDL__MS / 3 + net_round_trip() + NEWS_NS + world_lag(h->gone_at);
 
     return h->renewed && h->lost_at < 0 && h->gone_at >= 0 && world_now() - h->gone_at > period &&
            app_calm(actor->app, h->gone_at);
@@ -172,6 +195,8 @@ static void losses(void)
 {
     EACH_HOLD(actor, n, h)
     {
+        if (actor->crowd)
+            continue;
         if (shows(name_at(n), h->field))
             h->gone_at = -1;
         else if (h->gone_at < 0)

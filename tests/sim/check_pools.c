@@ -26,9 +26,9 @@ static bool counts_hold(void)
 }
 
 /* A wait may begin with two new connections, and each script may have to be told to the server first. */
-static int64_t reaction_ns(void)
+static int64_t reaction_ns(int64_t since)
 {
-    return 10 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
+    return 10 * net_round_trip() + 2 * net_connect_time() + THREADS_NS + world_lag(since);
 }
 
 static bool app_there(const struct app *app)
@@ -92,6 +92,14 @@ static bool place_lives(const struct pool *p, const struct app *app)
     size_t at = signs == NULL ? ITEM_NONE : item_find(&signs->items, app->id, strlen(app->id));
 
     return at != ITEM_NONE && strtoll(signs->items.at[at].value->at, NULL, 10) > ks_time(server_keys()) / 1000;
+}
+
+static struct pool *pool_named(const struct ran *ran)
+{
+    for (size_t i = 0; i < lobby.pool_count; i++)
+        if (ran_word_is(ran, ran->first_key, lobby.pools[i].text))
+            return &lobby.pools[i];
+    die("sim: a script of no pool of ours");
 }
 
 /* Looked up once a server command, for it is asked often. */
@@ -160,6 +168,13 @@ static const struct check check_counts = {.event = counts};
 
 /* ---- in the end, the count follows from what was done -------------------------------------------------------------------- */
 
+/* Where CLIENT KILL is refused a client undoes again and again what may come late. What comes when it is gone, or between the last
+ * undo and that, stays. */
+static int64_t left_by(const struct pool *p, size_t i)
+{
+    return cast.apps[i].gone_at - p->late_at[i] <= server_undo_pause() ? p->late[i] : 0;
+}
+
 /* What nobody knows, because those who knew are gone. */
 static int64_t doubt_in(const struct pool *p)
 {
@@ -167,7 +182,7 @@ static int64_t doubt_in(const struct pool *p)
 
     for (size_t i = 0; i < cast.app_count; i++)
         if (!app_there(&cast.apps[i]))
-            doubt += p->doubt[i] + p->drains[i] * p->total;
+            doubt += p->doubt[i] + p->drains[i] * p->total + left_by(p, i);
     return doubt;
 }
 
@@ -223,7 +238,27 @@ static void settled(void)
     }
 }
 
-static const struct check check_ledger = {.at_rest = settled};
+/* Permits that are taken by what comes late, and nobody kills. */
+static void late_takes(const struct ran *ran)
+{
+    const struct app *app;
+    struct pool *p;
+    size_t i;
+
+    if (server_undo_pause() == 0 || !ran->late || ran->script == NULL || strcmp(ran->script, "permit_take") != 0 ||
+        ran->reply->kind != REPLY_INTEGER)
+        return;
+    p = pool_named(ran);
+    if ((app = app_named(ran->argv[ran->first_arg + 2], ran->len[ran->first_arg + 2])) == NULL)
+        return;
+    i = (size_t)(app - cast.apps);
+    if (world_now() - p->late_at[i] > server_undo_pause())
+        p->late[i] = 0;
+    p->late[i] += (int64_t)(ran->argc - ran->first_arg) - 4;
+    p->late_at[i] = world_now();
+}
+
+static const struct check check_ledger = {.at_rest = settled, .ran = late_takes};
 
 /* ---- nobody sleeps beside what would do ---------------------------------------------------------------------------------- */
 
@@ -278,7 +313,7 @@ static void see_sleeper(const struct errand *e)
     const struct app *app = e->guest->actor->app;
     int64_t since = let_in_since(e);
 
-    if (since < 0 || world_now() - since <= reaction_ns() || e->deadline - process_clock(&app->process) < RDL__MS ||
+    if (since < 0 || world_now() - since <= reaction_ns(since) || e->deadline - process_clock(&app->process) < RDL__MS ||
         !app_calm(app, since) || !server_up())
         return;
     violated("nobody sleeps beside what would do", "%s waits for %" PRId64 " of %s, which have been free for %" PRId64 " us",
@@ -305,7 +340,7 @@ static void see_place(struct pool *p)
     if (first == NULL || p->idle_since[first - cast.apps] < 0 || !counts_hold())
         return;
     since = later(p->idle_since[first - cast.apps], first->calm_from);
-    if (app_calm(first, since) && server_up() && world_now() - since > reaction_ns() + late_ns && place_lives(p, first))
+    if (app_calm(first, since) && server_up() && world_now() - since > reaction_ns(since) + late_ns && place_lives(p, first))
         violated("a place is for who waits", "%s is first in the queue of %s and does not wait", first->process.name,
                  p->text);
 }
@@ -324,14 +359,6 @@ static void wakes(void)
 static const struct check check_sleepers = {.event = wakes};
 
 /* ---- nobody is passed ---------------------------------------------------------------------------------------------------- */
-
-static struct pool *pool_named(const struct ran *ran)
-{
-    for (size_t i = 0; i < lobby.pool_count; i++)
-        if (ran_word_is(ran, ran->first_key, lobby.pools[i].text))
-            return &lobby.pools[i];
-    die("sim: a script of no pool of ours");
-}
 
 /* Is it the first time that the request is granted? Requests differ in their last characters. */
 static bool is_news(struct pool *p, const char *request, size_t len)
@@ -376,10 +403,11 @@ static void turns(const struct ran *ran)
         else if (p->kind->leased)
             line_unsure(&p->line, who); /* its permits may have expired and been taken anew */
     } else if (!takes) {
-        (void)is_news(p, ran->argv[request], ran->len[request]); /* coming late, it finds itself carried out */
+        for (size_t i = request; i < (p->kind->leased ? ran->argc : request + 1); i++)
+            (void)is_news(p, ran->argv[i], ran->len[i]); /* coming late, it finds itself carried out */
         if (ran_word_is(ran, wanted, "1"))
             line_left(&p->line, who);
-    } else if (ran_word_is(ran, wanted, "1")) {
+    } else if (!ran_word_is(ran, wanted, "0")) {
         line_refused(&p->line, p->text, who, who, PLACE_LIFE_MS);
     }
 }
@@ -393,7 +421,7 @@ static void passes(const struct errand *e)
         const struct errand *other = rdl__container(l, struct errand, link);
 
         if (other->pool == e->pool && other->guest->actor->app == e->guest->actor->app && is_asleep(other) &&
-            e->called - other->called > reaction_ns() && app_calm(other->guest->actor->app, other->called))
+            e->called - other->called > reaction_ns(other->called) && app_calm(other->guest->actor->app, other->called))
             violated("first come, first served", "%s passes %s, who has waited for %s for %" PRId64 " us",
                      e->guest->actor->name, other->guest->actor->name, lobby.pools[e->pool].text,
                      (world_now() - other->called) / RDL__US);

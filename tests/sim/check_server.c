@@ -10,7 +10,13 @@
 
 #include <string.h>
 
-#define THREADS_NS (RDL__MS / 2) /* what threads take to wake up, all in all */
+#define KEPT_FREED (sizeof((struct name *)NULL)->freed / FIELD_SIZE)
+
+/* What threads take to wake up, all in all. */
+static int64_t threads_ns(int64_t since)
+{
+    return RDL__MS / 2 + world_lag(since);
+}
 
 static int64_t latest(int64_t a, int64_t b, int64_t c)
 {
@@ -45,8 +51,8 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
 static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
     int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
-    int64_t bound =
-        looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() + THREADS_NS;
+    int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() +
+                    threads_ns(since);
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -176,7 +182,7 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
 static void see_stray(size_t n)
 {
     struct name *name = name_at(n);
-    int64_t bound = 6 * net_round_trip() + THREADS_NS + server_undo_pause();
+    int64_t bound = 6 * net_round_trip() + server_undo_pause(), since;
     const char *field;
     const struct app *app;
     size_t len;
@@ -188,7 +194,8 @@ static void see_stray(size_t n)
     }
     if (name->stray_since < 0)
         name->stray_since = world_now();
-    if (!app->process.stopped && server_up() && world_now() - latest(name->stray_since, app->calm_from, 0) > bound)
+    since = latest(name->stray_since, app->calm_from, 0);
+    if (!app->process.stopped && server_up() && world_now() - since > bound + threads_ns(since))
         violated("nothing is held for nobody", "%s has been held as %.*s for %lld us, and nobody has it or wants it",
                  name->text, (int)len, field, (long long)((world_now() - name->stray_since) / RDL__US));
 }
@@ -233,12 +240,38 @@ static void renewals(const struct ran *ran)
         const struct app *app = app_of(ran->argv[word + keys + 2 * i], ran->len[word + keys + 2 * i]);
 
         if (ran_word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
-            world_now() - name->released_at > net_round_trip() + THREADS_NS && !being_extended(app, name))
+            world_now() - name->released_at > net_round_trip() + threads_ns(name->released_at) && !being_extended(app, name))
             violated("no hold is renewed after its release was sent", "%s of %s", name->released, name->text);
     }
 }
 
 const struct check check_renewals = {.ran = renewals};
+
+/* ---- what was given back does not come back ------------------------------------------------------------------------------- */
+
+/* Numbers of holds are never used again, and the server is told to forget a connection before anything that was sent by it
+ * is sent by another (protocol.md, 3): no take comes after the release of its hold. */
+static void returns(const struct ran *ran)
+{
+    char field[FIELD_SIZE] = {0};
+    struct name *name;
+
+    if (ran->script == NULL || ran->reply->kind == REPLY_ERROR ||
+        (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_take")))
+        return;
+    name = ran_name(ran, ran->first_key);
+    ran_copy_word(field, ran, ran->first_arg);
+    if (ends_in(ran->script, "_release")) {
+        if (ran_word_is(ran, ran->first_arg + 1, "0") && !shows(name, field))
+            memcpy(name->freed[name->freed_count++ % KEPT_FREED], field, FIELD_SIZE);
+        return;
+    }
+    for (size_t i = 0; i < KEPT_FREED && server_undo_pause() == 0; i++)
+        if (strcmp(name->freed[i], field) == 0 && shows(name, field))
+            violated("what was given back does not come back", "%s of %s", field, name->text);
+}
+
+const struct check check_returns = {.ran = returns};
 
 /* ---- in the end there is nothing ---------------------------------------------------------------------------------------- */
 

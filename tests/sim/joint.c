@@ -13,6 +13,9 @@
  * In half of the runs of a red lock in which nothing goes wrong, pauses are longer than the run, and no lease ends by itself: who
  * waits must be woken.
  *
+ * In a world of threads actors are some, clients are opened without interruptions, and the only faults are those of connections,
+ * where the scheduler says.
+ *
  * Names are few and runs are short, as in plan.c. To add a fault: a function and a row in `faults`.
  */
 #include "tests/sim/joint.h"
@@ -20,6 +23,7 @@
 #include "tests/sim/kinds.h"
 #include "tests/sim/mishaps.h"
 #include "tests/sim/net.h"
+#include "tests/sim/seams.h"
 #include "tests/sim/server.h"
 #include "tests/sim/world.h"
 #include "tests/support/counting_alloc.h"
@@ -69,7 +73,8 @@ struct actor {
 
     /* of the call under way */
     struct fibre *waiter;
-    bool starting, answered;
+    const struct fibre *starter; /* who has not returned from the call; NULL: it has */
+    bool answered;
     unsigned answers;
     int64_t result;
 };
@@ -87,7 +92,8 @@ static struct {
     int64_t operations;
 } joint;
 
-static bool even_seed; /* so that nothing else is drawn for it */
+static const struct joint_threads *threads; /* of this run; NULL: none */
+static bool even_seed;                      /* so that nothing else is drawn for it */
 static struct counting_alloc memory;
 static rdl_allocator_t hooks;
 
@@ -117,10 +123,13 @@ static int64_t ask_state(const struct actor *actor)
 {
     struct process *before = process_enter(&actor->party->process);
     rdl_lock_t *lock = actor->party->lock[actor->lock];
-    int64_t state = actor->owner != NULL ? rdl_owner_hold_state(actor->owner, lock, NULL) : rdl_hold_state(lock, NULL);
+    int64_t state;
 
+    world_quiet(true);
+    state = actor->owner != NULL ? rdl_owner_hold_state(actor->owner, lock, NULL) : rdl_hold_state(lock, NULL);
+    world_quiet(false);
     (void)process_enter(before);
-    return state;
+    return seam_blind() ? RDL_NOT_HELD : state; /* a thread is changing it */
 }
 
 static bool believes(const struct actor *actor)
@@ -216,7 +225,7 @@ static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     struct actor *actor = arg;
 
     (void)lock;
-    if (actor->starting)
+    if (actor->starter != NULL && actor->starter == fibre_here())
         violated("callbacks never run inside the call", "%s", actor->name);
     if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
         violated("an error comes with its details", "%s", actor->name);
@@ -268,6 +277,7 @@ static int start(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t l
 
 struct cancellation {
     struct event event;
+    int64_t ns;
     rdl_op_t *op;
 };
 
@@ -276,21 +286,32 @@ static void on_cancellation(struct event *e)
     rdl_op_cancel(rdl__container(e, struct cancellation, event)->op);
 }
 
+static void cancel_later(void *arg)
+{
+    const struct cancellation *c = arg;
+
+    fibre_sleep(c->ns);
+    rdl_op_cancel(c->op);
+}
+
 /* cancel_ns: when to cancel it; 0: not at all. */
 static int64_t call_async(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms, int64_t cancel_ns)
 {
-    struct cancellation c = {.op = NULL};
+    struct cancellation c = {.ns = cancel_ns};
+    struct fibre *canceler = NULL;
     int rc;
 
     actor->answered = false;
     actor->answers = 0;
-    actor->starting = true;
+    actor->starter = fibre_here();
     rc = start(actor, verb, wait_ms, lease_ms, &c.op);
-    actor->starting = false;
+    actor->starter = NULL;
     if (rc < 0)
         return rc;
     event_init(&c.event, on_cancellation, &actor->party->process);
-    if (cancel_ns > 0)
+    if (cancel_ns > 0 && threads != NULL)
+        canceler = thread_start(&actor->party->process, cancel_later, &c);
+    else if (cancel_ns > 0)
         event_at(&c.event, world_now() + cancel_ns);
     while (!actor->answered) {
         actor->waiter = fibre_here();
@@ -298,6 +319,7 @@ static int64_t call_async(struct actor *actor, enum verb verb, int64_t wait_ms, 
         actor->waiter = NULL;
     }
     event_off(&c.event);
+    fibre_join(canceler);
     (void)rdl_op_free(c.op);
     return actor->result;
 }
@@ -511,17 +533,24 @@ static struct actor *actor_join(struct party *party, bool blocking)
     return actor;
 }
 
-static void play_party(void *arg)
+static void open_party(void *arg)
 {
     struct party *party = arg;
-    struct fibre *fibres[MOST_ACTORS];
-    size_t count = 1 + draw(MOST_ACTORS);
 
     open_clients(party);
     if (joint.red)
         make_red(party);
     else
         make_multis(party);
+}
+
+static void play_party(void *arg)
+{
+    struct party *party = arg;
+    struct fibre *fibres[MOST_ACTORS];
+    size_t count = 1 + draw(MOST_ACTORS);
+
+    open_party(party);
     for (size_t i = 0; i < count; i++) /* all fibres are one thread to the library: only one of a party may act as itself */
         fibres[i] = fibre_start(&party->process, play_actor, actor_join(party, i == 0 && chance(1, 2)));
     for (size_t i = 0; i < count; i++)
@@ -636,6 +665,36 @@ static void one_fault(void *arg)
     fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
+/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+
+static void close_early(void *arg)
+{
+    fibre_sleep(draw_ms(0, 20));
+    close_party(arg);
+}
+
+static void play_threads(void)
+{
+    struct fibre *all[MOST_PARTIES * (MOST_ACTORS + 1)];
+    size_t count = 0;
+
+    for (size_t i = 0; i < joint.party_count; i++)
+        fibre_join(fibre_start(&joint.parties[i].process, open_party, &joint.parties[i]));
+    for (size_t i = 0; i < joint.party_count; i++) {
+        struct party *party = &joint.parties[i];
+        size_t actors = i == 0 ? 2 : 1;
+
+        for (size_t k = 0; k < actors; k++)
+            all[count++] = thread_start(&party->process, play_actor, actor_join(party, chance(1, 2)));
+        if (chance(1, 6))
+            all[count++] = thread_start(&party->process, close_early, party);
+    }
+    threads->arm(true);
+    for (size_t i = 0; i < count; i++)
+        fibre_join(all[i]);
+    threads->arm(false);
+}
+
 /* ---- the whole ----------------------------------------------------------------------------------------------------------- */
 
 static void draw_options(void)
@@ -673,9 +732,9 @@ static void draw_world(void)
     memset(&joint, 0, sizeof joint);
     joint.free_since = -1;
     joint.red = chance(1, 2);
-    joint.servers = joint.red ? 3 + 2 * (unsigned)draw(2) : 1 + (unsigned)draw(3);
+    joint.servers = joint.red ? 3 + 2 * (unsigned)draw(threads != NULL ? 1 : 2) : 1 + (unsigned)draw(3);
     joint.lock_count = joint.red ? 1 : MOST_LOCKS;
-    joint.party_count = 1 + draw(MOST_PARTIES);
+    joint.party_count = 1 + draw(threads != NULL ? 2 : MOST_PARTIES);
     for (unsigned n = joint.servers; n-- > 0;) {
         (void)server_select(n);
         server_begin(&traits, draw_from(0, 4000));
@@ -719,15 +778,17 @@ static void close_all(struct fibre **fibres)
 static void play(void *arg)
 {
     struct fibre *party_fibres[MOST_PARTIES], *fault_fibres[MOST_FAULTS];
-    size_t fault_count = chance(1, 4) ? 0 : 1 + draw(MOST_FAULTS);
+    size_t fault_count = chance(1, 4) || threads != NULL ? 0 : 1 + draw(MOST_FAULTS);
 
     (void)arg;
     draw_world();
-    joint.calm = fault_count == 0;
+    joint.calm = fault_count == 0 && threads == NULL;
     joint.unasked = joint.calm && joint.red && even_seed;
     world_on_event(on_event);
+    if (threads != NULL)
+        play_threads();
     for (size_t i = 0; i < joint.party_count; i++)
-        party_fibres[i] = fibre_start(&joint.parties[i].process, play_party, &joint.parties[i]);
+        party_fibres[i] = threads != NULL ? NULL : fibre_start(&joint.parties[i].process, play_party, &joint.parties[i]);
     for (size_t i = 0; i < fault_count; i++)
         fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
     for (size_t i = 0; i < fault_count; i++)
@@ -735,7 +796,7 @@ static void play(void *arg)
     for (size_t i = 0; i < joint.party_count; i++)
         if (!joint.parties[i].dead)
             fibre_join(party_fibres[i]);
-    fibre_sleep(fault_count == 0 ? 100 * RDL__MS : find_out_ns());
+    fibre_sleep(joint.calm ? 100 * RDL__MS : find_out_ns());
     if (!some_died())
         check_nothing_left("when all have gone");
     close_all(party_fibres);
@@ -746,13 +807,16 @@ static void play(void *arg)
                  (long long)counting_alloc_blocks(&memory));
 }
 
-struct outcome joint_run(uint64_t seed)
+struct outcome joint_run(uint64_t seed, const struct joint_threads *how)
 {
     struct outcome outcome;
 
+    threads = how;
     even_seed = seed % 2 == 0;
     world_begin(seed);
     world_limit(600 * RDL__SEC);
+    if (threads != NULL)
+        threads->begin();
     outcome.over = world_play(play, NULL);
     outcome.broken = world_violation();
     outcome.operations = joint.operations;

@@ -4,6 +4,8 @@
  * an order drawn by chance; what was put off to the end of the turn comes last. A turn begins somewhat after its cause, as
  * threads do.
  *
+ * In a world of threads it is one: a turn's event wakes it, and others may run in the middle of the turn.
+ *
  * It holds the library to loop.h: functions that are the loop's are called on the loop, and nothing is left when it ends.
  */
 #include "core/io/loop.h"
@@ -31,6 +33,8 @@ struct rdl__loop {
     bool stopping;
     bool ended;
     struct fibre *stopper;
+    struct fibre *thread; /* NULL: its turns are events */
+    bool due;             /* a turn of the thread's */
 };
 
 static void must_be_here(const struct rdl__loop *loop, const char *what)
@@ -53,7 +57,7 @@ static void wake_soon(struct rdl__loop *loop)
 
 static int ready_for(const struct rdl__watch *watch)
 {
-    return net_ready(watch->io.fd) & watch->events;
+    return net_ready(watch->fd) & watch->events;
 }
 
 static size_t find_watch(const struct rdl__loop *loop, const struct rdl__watch *watch)
@@ -144,10 +148,9 @@ static void end(struct rdl__loop *loop)
     fibre_wake(loop->stopper, 0);
 }
 
-static void on_turn(struct event *e)
+static void turn(struct rdl__loop *loop)
 {
     static void (*const parts[3])(struct rdl__loop *) = {run_watches, run_tasks, run_timers};
-    struct rdl__loop *loop = rdl__container(e, struct rdl__loop, turn);
     size_t first = draw(3);
     size_t step = 1 + draw(2);
 
@@ -160,6 +163,29 @@ static void on_turn(struct event *e)
     else
         set_next_turn(loop);
     loop_runs(NULL);
+}
+
+static void on_turn(struct event *e)
+{
+    struct rdl__loop *loop = rdl__container(e, struct rdl__loop, turn);
+
+    loop->due = true;
+    if (loop->thread != NULL)
+        fibre_wake(loop->thread, 0);
+    else
+        turn(loop);
+}
+
+static void be_loop(void *arg)
+{
+    struct rdl__loop *loop = arg;
+
+    while (!loop->ended) {
+        while (!loop->due)
+            fibre_wait(RDL__NEVER);
+        loop->due = false;
+        turn(loop);
+    }
 }
 
 /* ---- loop.h ------------------------------------------------------------------------------------------------------------- */
@@ -175,6 +201,8 @@ int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl
     rdl__list_init(&loop->mailbox);
     rdl__list_init(&loop->later);
     event_init(&loop->turn, on_turn, loop->process);
+    if (world_threaded())
+        loop->thread = thread_start(loop->process, be_loop, loop);
     *ret_loop = loop;
     return RDL_OK;
 }
@@ -188,6 +216,7 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
     wake_soon(loop);
     while (!loop->ended)
         fibre_wait(RDL__NEVER);
+    fibre_join(loop->thread);
     event_off(&loop->turn);
     rdl__free(loop->mem, loop, sizeof *loop);
     return NULL;
@@ -195,6 +224,7 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
 
 void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
 {
+    point("post");
     if (rdl__link_on(&task->link))
         return;
     rdl__list_push_back(&loop->mailbox, &task->link);
@@ -205,6 +235,7 @@ void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)
 {
     (void)loop;
+    point("unpost");
     rdl__list_remove(&task->link);
 }
 
@@ -248,7 +279,7 @@ static void on_ready(void *arg)
 
 void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t))
 {
-    watch->io.fd = -1;
+    watch->fd = -1;
     watch->events = 0;
     watch->ready = ready;
 }
@@ -261,10 +292,10 @@ void rdl__watch_set(struct rdl__loop *loop, struct rdl__watch *watch, int fd, in
     if (watch->events != 0) {
         loop->watches[find_watch(loop, watch)] = loop->watches[loop->watch_count - 1];
         loop->watch_count--;
-        net_watch(watch->io.fd, NULL, NULL);
+        net_watch(watch->fd, NULL, NULL);
     }
     watch->events = events;
-    watch->io.fd = fd;
+    watch->fd = fd;
     if (events == 0)
         return;
     if (loop->watch_count == MOST_WATCHES)

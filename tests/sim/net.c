@@ -77,6 +77,7 @@ static struct {
         int64_t until;
     } partitions[16];
     size_t partition_count;
+    struct conn *touched;
     size_t late_count; /* of connections that wait for their turn */
 } net;
 
@@ -275,6 +276,7 @@ void net_begin(const struct net_config *config)
     net.count = 0;
     net.partition_count = 0;
     net.late_count = 0;
+    net.touched = NULL;
 }
 
 void net_end(void)
@@ -433,20 +435,25 @@ int rdl__sock_error(struct rdl__sock *s)
 /* A thread that writes is in the kernel for a while, and others run: no lock is held then. */
 static void be_away(void)
 {
-    if (fibre_here() != NULL && chance(1, 8))
+    if (world_threaded())
+        point("sent");
+    else if (fibre_here() != NULL && chance(1, 8))
         fibre_sleep(draw_from(0, SEND_NS));
 }
 
 ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
 {
-    struct conn *c = conn_of(s->fd);
+    struct conn *c;
     size_t room;
 
+    point("send");
+    c = conn_of(s->fd);
     if (c->shut || c->reset)
         return -EPIPE;
     room = under_way(&c->pipe[UP]) < net.config.room ? net.config.room - under_way(&c->pipe[UP]) : 0;
     if (len > room)
         len = room;
+    net.touched = c;
     if (len > 0)
         (void)put(&c->pipe[UP], bytes, len);
     be_away();
@@ -496,11 +503,13 @@ static void block(const struct rdl__sock *s, bool also_writable, int64_t now, in
 
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until)
 {
-    struct conn *c = conn_of(s->fd);
+    struct conn *c;
     size_t n;
 
+    point("recv");
     if (until > now)
         block(s, false, now, until);
+    c = conn_of(s->fd);
     if (c->shut)
         return -EPIPE;
     if (c->inbox.len == 0)
@@ -603,6 +612,11 @@ struct conn *net_nth(const struct process *process, size_t n)
         if (net.conns[i]->process == process && in_use(net.conns[i]) && n-- == 0)
             return net.conns[i];
     return NULL;
+}
+
+struct conn *net_touched(void)
+{
+    return net.touched != NULL && in_use(net.touched) ? net.touched : NULL;
 }
 
 struct conn *net_last(const struct process *process)

@@ -54,6 +54,7 @@ struct conn *net_carrying(void);
 /* The n-th of those that the process has in use, from 0, in the order in which they were made; NULL: it has fewer. */
 struct conn *net_nth(const struct process *process, size_t n);
 
+struct conn *net_touched(void);                       /* by which something was sent or received last, if it is in use */
 struct conn *net_last(const struct process *process); /* the one that was made last, likewise */
 
 /* It breaks, seen by either end when it learns of it. */

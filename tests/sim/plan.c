@@ -25,20 +25,6 @@
 #define LONGEST_STEP_NS (20 * RDL__SEC)
 #define MOST_FAULTS 6
 
-/* How long after a connection was lost everything is as it was, the server being there. */
-static int64_t settle_ns(void)
-{
-    return cast.options.reconnect_max_ms * RDL__MS + 4 * net_connect_time() + 4 * net_round_trip() + 2 * RDL__MS;
-}
-
-/* The same when somebody has to find out first that nothing comes any more. */
-static int64_t find_out_ns(void)
-{
-    return (cast.options.connect_timeout_ms + 2 * cast.options.command_timeout_ms + cast.options.ping_interval_ms) *
-               RDL__MS +
-           settle_ns();
-}
-
 /* ---- faults ------------------------------------------------------------------------------------------------------------- */
 
 static struct app *any_app(void)
@@ -46,19 +32,6 @@ static struct app *any_app(void)
     struct app *app = &cast.apps[draw(cast.app_count)];
 
     return app->dead || app->ending || app->process.stopped ? NULL : app;
-}
-
-static struct app *app_that_owns(const struct process *process)
-{
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (&cast.apps[i].process == process)
-            return &cast.apps[i];
-    die("sim: a connection of nobody");
-}
-
-static void on_cut(const struct process *owner)
-{
-    app_disturb(app_that_owns(owner), settle_ns());
 }
 
 /* And its successor soon after: what the first one owed is still owed. */
@@ -123,7 +96,7 @@ static void hold_up(void)
 
     if (conn == NULL)
         return;
-    app_disturb(app_that_owns(net_owner(conn)), ns + find_out_ns());
+    app_disturb(app_that_owns(net_owner(conn)), ns + cast_find_out_ns());
     net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
 }
 
@@ -134,7 +107,7 @@ static void cut_off(void)
 
     if (app == NULL)
         return;
-    app_disturb(app, ns + find_out_ns());
+    app_disturb(app, ns + cast_find_out_ns());
     net_partition(&app->process, world_now() + ns);
 }
 
@@ -146,7 +119,7 @@ static void stop_app(void)
     if (app == NULL)
         return;
     say("%s is stopped for %.3f ms", app->process.name, (double)ns / (double)RDL__MS);
-    app_disturb(app, ns + settle_ns());
+    app_disturb(app, ns + cast_settle_ns());
     process_stop(&app->process);
     fibre_sleep(ns);
     if (app->process.stopped && !app->dead)
@@ -181,7 +154,7 @@ static void stop_server(void)
     if (!server_up())
         return;
     say("the server is stopped for %.3f ms", (double)ns / (double)RDL__MS);
-    app_disturb(NULL, ns + find_out_ns());
+    app_disturb(NULL, ns + cast_find_out_ns());
     process_stop(server_process());
     fibre_sleep(ns);
     process_go(server_process());
@@ -194,7 +167,7 @@ static void crash_server(void)
 
     if (!server_up())
         return;
-    app_disturb(NULL, ns + find_out_ns());
+    app_disturb(NULL, ns + cast_find_out_ns());
     server_crash();
     fibre_sleep(ns);
     server_restart(empty);
@@ -518,7 +491,7 @@ static void draw_world(void)
         .delay_ns = delay_ns,
         .late_of_16 = 6,
         .lost_of_4 = 1,
-        .on_cut = on_cut,
+        .on_cut = app_cut,
     };
     struct server_traits traits;
 
@@ -613,7 +586,7 @@ static void play_run(void *arg)
     for (size_t i = 0; i < cast.app_count; i++)
         if (!cast.apps[i].dead)
             fibre_join(app_fibres[i]);
-    fibre_sleep(find_out_ns() + cast_linger_ns() + (play->counts_undone ? server_undo_pause() : 0));
+    fibre_sleep(cast_find_out_ns() + cast_linger_ns() + (play->counts_undone ? server_undo_pause() : 0));
     checks_at_rest();
     bury_dead();
     for (size_t i = 0; i < cast.app_count; i++)

@@ -95,7 +95,7 @@ static int64_t believed_until(const struct errand *e)
 
     if (e->lease_ms == RDL_LEASE_NEVER)
         return RDL__NEVER;
-    if (app_calm(e->guest->actor->app, from) && world_now() - net_round_trip() > from)
+    if (world_lag(from) == 0 && app_calm(e->guest->actor->app, from) && world_now() - net_round_trip() > from)
         from = world_now() - net_round_trip();
     return clock_of(e->guest) - (world_now() - from) + (e->lease_ms * 98 / 100 - 2) * RDL__MS;
 }
@@ -108,12 +108,13 @@ static struct held *find_held(struct stake *s, const rdl_permit_t *permit)
     return NULL;
 }
 
-static void take_held(struct stake *s, const rdl_permit_t *permit, int64_t until)
+static void take_held(struct stake *s, size_t pool, const rdl_permit_t *permit, int64_t until)
 {
     if (s->held_count == MOST_HELD)
         die("sim: more than %d permits", MOST_HELD);
-    if (find_held(s, permit) != NULL)
-        violated("permits have ids of their own", "%s comes twice", permit->id);
+    for (size_t i = 0; i < cast.actor_count; i++)
+        if (find_held(&lobby.guests[i].stakes[pool], permit) != NULL)
+            violated("permits have ids of their own", "%s comes twice", permit->id);
     s->held[s->held_count++] = (struct held){.permit = *permit, .until = until};
 }
 
@@ -156,7 +157,7 @@ static void give_called(struct errand *e)
 static void give_refused(struct errand *e)
 {
     for (int64_t i = 0; e->amount > 1 && i < e->amount; i++)
-        take_held(stake_of(e), &e->permits[i], 0);
+        take_held(stake_of(e), e->pool, &e->permits[i], 0);
 }
 
 static void acquired(struct errand *e)
@@ -167,7 +168,7 @@ static void acquired(struct errand *e)
         return;
     }
     for (int64_t i = 0; i < e->amount; i++)
-        take_held(stake_of(e), &e->permits[i], believed_until(e));
+        take_held(stake_of(e), e->pool, &e->permits[i], believed_until(e));
 }
 
 static void drained(struct errand *e)
@@ -193,7 +194,7 @@ bool errand_waits(const struct errand *e)
 
 bool errand_canceled(const struct errand *e)
 {
-    return e->canceled || e->guest->actor->canceled_at >= e->called;
+    return e->canceled || e->guest->actor->canceling > 0 || e->guest->actor->canceled_at >= e->called;
 }
 
 /* What is free may differ when nobody knows what became of the errand: once it is called, or times -1 when that is known. */
@@ -250,7 +251,7 @@ static struct errand *errand_new(struct guest *g, size_t pool, enum pool_verb ve
                          .wait_ms = wait_ms,
                          .lease_ms = lease_ms,
                          .called = world_now(),
-                         .starting = true};
+                         .starter = fibre_here()};
     own_wait = errand_waits(e) && wait_ms > 0;
     e->deadline = rdl__after_ms(clock_of(g), own_wait ? wait_ms : cast.options.command_timeout_ms);
     rdl__list_push_back(&lobby.errands, &e->link);
@@ -283,13 +284,13 @@ static void answered(struct errand *e, int64_t result)
     else if (e->verb == POOL_EXTEND && result == RDL_OK)
         extended(e);
     check_errand(e);
-    if (e->guest->actor->waiter != NULL)
-        fibre_wake(e->guest->actor->waiter, 0);
+    if (e->waiter != NULL)
+        fibre_wake(e->waiter, 0);
 }
 
 static void called_back(struct errand *e, int64_t result, const rdl_err_t *err)
 {
-    if (e->starting)
+    if (e->starter != NULL && e->starter == fibre_here())
         violated("callbacks never run inside the call", "%s of %s", verbs[e->verb], e->guest->actor->name);
     if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
         violated("an error comes with its details", "%s of %s", verbs[e->verb], e->guest->actor->name);
@@ -311,7 +312,7 @@ struct errand *begin_errand(struct guest *g, size_t pool, enum pool_verb verb, i
     rdl_err_t err = {0};
     int rc = pool_of(e)->kind->start(e, &err);
 
-    e->starting = false;
+    e->starter = NULL;
     if (rc < 0)
         answered(e, rc);
     return e;
@@ -322,9 +323,9 @@ int64_t end_errand(struct errand *e)
     int64_t result;
 
     while (!e->done) {
-        e->guest->actor->waiter = fibre_here();
+        e->waiter = fibre_here();
         fibre_wait(RDL__NEVER);
-        e->guest->actor->waiter = NULL;
+        e->waiter = NULL;
     }
     result = e->result;
     (void)rdl_op_free(e->op);
@@ -339,7 +340,7 @@ int64_t run_errand(struct guest *g, size_t pool, enum pool_verb verb, int64_t am
     if (!g->actor->blocking)
         return end_errand(begin_errand(g, pool, verb, amount, wait_ms, lease_ms));
     e = errand_new(g, pool, verb, amount, wait_ms, lease_ms);
-    e->starting = false;
+    e->starter = NULL;
     answered(e, act_as(g->actor, call_it, e));
     return end_errand(e);
 }
@@ -350,7 +351,8 @@ void cancel_errand(struct errand *e)
         return;
     say("%s cancels its %s", e->guest->actor->name, verbs[e->verb]);
     e->canceled = true;
-    rdl_op_cancel(e->op);
+    if (e->op != NULL) /* it has returned */
+        rdl_op_cancel(e->op);
 }
 
 /* ---- permits that are numbers -------------------------------------------------------------------------------------------- */

@@ -65,10 +65,12 @@ struct pool {
     int64_t free_since[MOST_WISH + 1]; /* so many, at the least; -1: they are not. [0]: the latch is open */
     const struct app *first;           /* in the queue of a fair one; NULL: nobody */
     int64_t first_since;
-    int64_t left_at[MOST_APPS];    /* when somebody of that app last ceased to wait */
+    int64_t left_at[MOST_APPS]; /* when somebody of that app last ceased to wait */
+    int64_t late[MOST_APPS];    /* permits that its takes have taken that came late, since not long before late_at */
+    int64_t late_at[MOST_APPS];
     int64_t idle_since[MOST_APPS]; /* nobody of it waits; -1: somebody does */
     struct line line;
-    char granted[16][FIELD_SIZE]; /* the requests that were granted last */
+    char granted[64][FIELD_SIZE]; /* the requests that were granted last */
     unsigned granted_count;
 };
 
@@ -108,7 +110,8 @@ struct errand {
     int64_t called, deadline;        /* as of deeds */
     bool sure;                       /* the permits are sound, and will be when the server sees the call */
     bool canceled;
-    bool starting;
+    struct fibre *waiter;
+    const struct fibre *starter;
     bool done;
     int64_t result;
     rdl_op_t *op;

@@ -1,15 +1,10 @@
-/* seams.c - the simulator's clock, randomness and places to sleep, in place of core/base/clock.c, entropy.c, sync.c, and of
- * forkmark.c, because here nobody forks and its system calls would be a tenth of a run.
- *
- * The clock is that of the process that runs. Randomness is the world's. Whoever parks is a fibre and gives way.
+/* seams.c - the simulator's places to sleep, in place of core/base/sync.c. Whoever parks is a fibre and gives way.
  *
  * There is one thread, so a mutex that is found locked was locked twice by the same code, or was kept across a sleep. Locking
  * is inline in core/base/sync.h; the linker leads its pthread calls here (--wrap).
  */
+#include "tests/sim/seams.h"
 #include "core/base/clock.h"
-#include "core/base/entropy.h"
-#include "core/base/forkmark.h"
-#include "core/base/sync.h"
 #include "tests/sim/world.h"
 #include "tests/support/wait.h"
 
@@ -18,41 +13,6 @@
 
 #define MOST_SLEEPERS 64
 #define WAKE_DELAY_NS 20000 /* from a post until the sleeper runs, at most */
-
-int64_t rdl__now(void)
-{
-    if (process_here() == NULL)
-        die("sim: the clock is read outside of any process");
-    return process_clock(process_here());
-}
-
-int rdl__entropy(void *to, size_t len)
-{
-    unsigned char *at = to;
-
-    for (; len > 0; len--)
-        *at++ = (unsigned char)draw(256);
-    return RDL_OK;
-}
-
-int rdl__forkmark_init(struct rdl__forkmark *mark)
-{
-    static const unsigned char never_forked = 1;
-
-    *mark = (struct rdl__forkmark){.page = &never_forked};
-    return RDL_OK;
-}
-
-void rdl__forkmark_done(struct rdl__forkmark *mark)
-{
-    *mark = (struct rdl__forkmark){0};
-}
-
-bool rdl__forkmark_pid_differs(const struct rdl__forkmark *mark)
-{
-    (void)mark;
-    return false;
-}
 
 /* ---- mutexes ------------------------------------------------------------------------------------------------------------ */
 
@@ -97,8 +57,21 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
     return 0;
 }
 
+bool seam_locked(const struct rdl__mutex *mu)
+{
+    return *(const unsigned char *)&mu->m != 0;
+}
+
+bool seam_blind(void)
+{
+    return false;
+}
+
 int rdl__mutex_init(struct rdl__mutex *mu)
 {
+#ifdef REDLATCH_ASSERTS
+    mu->holder = (pthread_t)0;
+#endif
     return pthread_mutex_init(&mu->m, NULL) == 0 ? RDL_OK : RDL_ENOMEM;
 }
 

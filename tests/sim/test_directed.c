@@ -24,8 +24,9 @@ struct scene {
     const char *kind;
     void (*play)(void);
     struct server_traits traits;
-    bool unfenced;  /* else with tokens */
-    int64_t offset; /* for scenes that are played again and again, each time somewhat later */
+    bool unfenced;             /* else with tokens */
+    int64_t offset;            /* for scenes that are played again and again, each time somewhat later */
+    int64_t watchdog_lease_ms; /* 0: the usual */
 };
 
 static const struct scene *scene;
@@ -103,6 +104,29 @@ static void close_it(void *arg)
     app_close(arg);
 }
 
+static int64_t scripts_ran;
+
+static void count_script(const struct ran *ran)
+{
+    scripts_ran += ran->script != NULL;
+}
+
+static const struct check check_count = {.ran = count_script};
+
+/* Those of the random runs, and the count. */
+static const struct check *const *all_checks(void)
+{
+    static const struct check *all[16];
+    size_t n = 0;
+
+    while (lock_checks[n] != NULL) {
+        all[n] = lock_checks[n];
+        n++;
+    }
+    all[n] = &check_count;
+    return all;
+}
+
 static void set_up(void)
 {
     const struct net_config net = {
@@ -111,10 +135,12 @@ static void set_up(void)
     server_begin(&scene->traits, 0);
     net_begin(&net);
     cast_begin();
+    if (scene->watchdog_lease_ms != 0)
+        cast.options.watchdog_lease_ms = scene->watchdog_lease_ms;
     (void)cast_name("N", kind_named(scene->kind), !scene->unfenced);
     p = cast_app(0);
     q = cast_app(0);
-    checks_begin(lock_checks);
+    checks_begin(all_checks());
     fibre_join(fibre_start(&p->process, open_it, p));
     fibre_join(fibre_start(&q->process, open_it, q));
     a = actor_join(p, false);
@@ -160,7 +186,7 @@ static void play(const struct scene *what)
     scene = what;
     world_trace(TRACE_KEPT);
     world_begin(1);
-    world_limit(60 * RDL__SEC);
+    world_limit(100 * 3600 * RDL__SEC);
     over = world_play(whole_scene, NULL);
     if (world_violation() != NULL)
         (void)snprintf(broken, sizeof broken, "%s", world_violation());
@@ -279,13 +305,13 @@ Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
 /* ---- acquires that come late --------------------------------------------------------------------------------------------- */
 
 /* The acquire is held up on its way, and its connection breaks: it will come late. */
-static struct deed *acquire_held_up(int64_t wait_ms)
+static struct deed *acquire_held_up(int64_t wait_ms, int64_t lease_ms)
 {
     struct conn *lane = net_nth(&p->process, LOOP_LANE);
     struct deed *take;
 
     net_hold(lane, UP, world_now() + 200 * RDL__MS);
-    take = begin(a, TAKE, wait_ms, 1000);
+    take = begin(a, TAKE, wait_ms, lease_ms);
     pass_ms(2);
     net_cut(lane);
     pass_ms(2); /* until the client has seen it */
@@ -303,7 +329,7 @@ static struct conn *next_lane(void)
 
 static void late_acquire(void)
 {
-    struct deed *take = acquire_held_up(200);
+    struct deed *take = acquire_held_up(200, 1000);
 
     must_answer(end(take), RDL_OK, "the repeat");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
@@ -313,7 +339,7 @@ static void late_acquire(void)
 
 static void late_acquire_given_up(void)
 {
-    struct deed *take = acquire_held_up(20);
+    struct deed *take = acquire_held_up(20, 1000);
 
     app_disturb(p, 100 * RDL__MS);
     net_hold(next_lane(), DOWN, world_now() + 50 * RDL__MS);
@@ -328,10 +354,43 @@ Test(directed, Q1_an_acquire_that_comes_after_its_release_leaves_nothing)
     play_all(late_acquire_given_up, usual);
 }
 
+/* Its repeat is evicted before it could be given back, and the owner hears of that with its release, or from a renewal. */
+static void late_acquire_evicted(void)
+{
+    struct deed *take = acquire_held_up(200, 1000);
+
+    must_answer(end(take), RDL_OK, "the repeat");
+    must_answer(do_it(b, FORCE, 0, 0), 1, "the eviction");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release");
+    pass_ms(600); /* it has come since, and would hold the lock for a second */
+    must(is_free(), "the late acquire leaves nothing");
+}
+
+static void late_acquire_evicted_and_renewed(void)
+{
+    struct deed *take = acquire_held_up(200, RDL_LEASE_AUTO);
+
+    must_answer(end(take), RDL_OK, "the repeat");
+    must_answer(do_it(b, FORCE, 0, 0), 1, "the eviction");
+    pass_ms(cast.options.watchdog_lease_ms * 2 / 5);
+    must(a->holds[N].told, "the owner has heard of it");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release");
+    pass_ms(400); /* it has come since, and would hold the lock for a lease */
+    must(is_free(), "the late acquire leaves nothing");
+}
+
+Test(directed, Q1_an_acquire_that_comes_after_its_eviction_leaves_nothing_where_kill_is_refused)
+{
+    play_all(late_acquire_evicted, no_kill);
+    for (size_t i = 0; i < kind_count; i++)
+        play(&(struct scene){
+            .kind = kinds[i].name, .play = late_acquire_evicted_and_renewed, .traits = no_kill, .watchdog_lease_ms = 450});
+}
+
 /* The KILL does not get through twice: the third connection must still name the first. */
 static void late_acquire_and_kill_cut(void)
 {
-    struct deed *take = acquire_held_up(1000);
+    struct deed *take = acquire_held_up(1000, 1000);
 
     for (int cuts = 0; cuts < 2; cuts++) {
         struct conn *lane = next_lane();
@@ -349,6 +408,120 @@ static void late_acquire_and_kill_cut(void)
 Test(directed, Q2_the_same_when_the_connection_with_the_kill_is_cut)
 {
     play_all(late_acquire_and_kill_cut, usual);
+}
+
+/* ---- what is repeated ends ----------------------------------------------------------------------------------------------- */
+
+enum { A_DAY_MS = 86400000, CALLS = 3, REPEATS = 24 }; /* of each, in an hour, at growing pauses */
+
+/* Nobody knows whether the take has run, nor can its connection be killed. `in_doubt` leaves such a call behind. */
+static void repeats_end(void (*in_doubt)(void))
+{
+    int64_t blocks, scripts;
+
+    in_doubt(); /* what a client keeps for the next call is there from now on */
+    pass_ms(3600000 + 60000);
+    blocks = cast_blocks();
+    for (int i = 0; i < CALLS; i++)
+        in_doubt();
+    must(cast_blocks() > blocks, "calls are being undone");
+    scripts = scripts_ran;
+    pass_ms(3600000 + 60000);
+    must(scripts_ran - scripts > CALLS * 10, "they are undone more than once");
+    must(scripts_ran - scripts <= CALLS * REPEATS, "the pauses between repeats grow");
+    scripts = scripts_ran;
+    pass_ms(3600000 / 2);
+    must(scripts_ran == scripts, "nothing is repeated after an hour");
+    must(cast_blocks() == blocks, "the call's memory is given back");
+}
+
+static void cut_in_flight(void)
+{
+    pass_ms(1);
+    net_cut(net_nth(&p->process, LOOP_LANE));
+    pass_ms(2);                                              /* until the client has seen it */
+    net_hold(next_lane(), DOWN, world_now() + 59 * RDL__MS); /* no patience is longer than command_timeout_ms */
+}
+
+static void take_for_a_day(void)
+{
+    struct deed *take;
+
+    app_disturb(p, 100 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 200 * RDL__MS);
+    take = begin(a, TAKE, 20, A_DAY_MS);
+    cut_in_flight();
+    must_answer(end(take), RDL_EUNKNOWN, "the take");
+    pass_ms(70);
+}
+
+static void locks_repeats_end(void)
+{
+    repeats_end(take_for_a_day);
+}
+
+/* All that a wait has sent is answered when its time is over; only its place in the queue is given up. */
+static void wait_in_vain(void)
+{
+    int64_t scripts;
+
+    take_for_a_day();
+    pass_ms(3600000 + 60000); /* that is over, and the client knows that there is no KILL */
+    must_answer(do_it(b, TAKE, 0, 20000), RDL_OK, "the take");
+    must_answer(do_it(a, TAKE, 50, 20000), RDL_ETIMEDOUT, "the wait");
+    scripts = scripts_ran;
+    pass_ms(15000);
+    must(scripts_ran - scripts <= 1, "it is undone once");
+}
+
+static bool permits_answered;
+
+static void on_permits(rdl_permit_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg)
+{
+    (void)semaphore;
+    (void)err;
+    (void)arg;
+    permits_answered = true;
+    must_answer(result, RDL_EUNKNOWN, "the take");
+}
+
+static void take_without_end(void)
+{
+    struct process *before = process_enter(&p->process);
+    rdl_permit_semaphore_t *semaphore = NULL;
+    rdl_permit_t permit;
+
+    must_answer(rdl_permit_semaphore(p->client, "P", NULL, &semaphore, NULL), RDL_OK, "the handle");
+    app_disturb(p, 100 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 200 * RDL__MS);
+    permits_answered = false;
+    must_answer(rdl_permit_semaphore_try_acquire_async(semaphore, a->owner, 1, 20, RDL_LEASE_NEVER, &permit, on_permits,
+                                                       NULL, NULL, NULL),
+                RDL_OK, "the call");
+    rdl_permit_semaphore_free(semaphore);
+    (void)process_enter(before);
+    cut_in_flight();
+    pass_ms(80);
+    must(permits_answered, "the take is answered");
+}
+
+static void permits_repeats_end(void)
+{
+    (void)ask(server_do("SET", "P", "5"));
+    repeats_end(take_without_end);
+    must(ask(server_do("GET", "P")) == 5, "no permit is gone");
+    (void)ask(server_do("DEL", "P"));
+}
+
+Test(directed, N8_a_wait_in_vain_is_undone_once_where_kill_is_refused)
+{
+    play(&(struct scene){.kind = "fair", .play = wait_in_vain, .traits = no_kill});
+}
+
+Test(directed, N8_the_repeats_of_an_undo_end_whatever_the_lease, .timeout = 120)
+{
+    play_all(locks_repeats_end, no_kill);
+    play(&(struct scene){.kind = kinds[0].name, .play = permits_repeats_end, .traits = no_kill});
 }
 
 /* ---- time ---------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,9 @@
  * Fibres are ucontexts on stacks that are kept from run to run. A fibre gives way by switching to the queue, which runs
  * events until the fibre's own wake-up comes. Only the first switch into a fibre is ucontext's, which sets the signal mask
  * each time, by a system call; _setjmp and _longjmp do not.
+ *
+ * A thread is a fibre that may be made to give way anywhere. When its wake-up comes it is ready; it runs when nothing else is
+ * due and no thread with more urgency is ready. A wake-up that comes while it does not wait is kept for its next wait.
  */
 #include "tests/sim/world.h"
 
@@ -34,6 +37,9 @@
 #define STACK_SIZE ((size_t)256 * 1024)
 #define STACKS_KEPT 64
 #define MOST_EVENTS 2000000
+#define MOST_CHANGES 100 /* urgencies below are given later */
+#define KEPT_LOSSES 512
+#define LOSS_STEP_NS (100 * RDL__US)
 
 struct stack {
     const void *at;
@@ -45,9 +51,21 @@ struct place {
     jmp_buf jump;
 };
 
+enum doing { WAITS, READY, RUNS, FROZEN };
+
 struct fibre {
     struct place place;
     bool started;
+    bool thread;
+    bool woken; /* a thread's: while it did not wait */
+    enum doing doing;
+    int64_t urgency;
+    struct rdl__link ready;
+    struct event thaw;
+    int64_t frozen_ns;
+    unsigned number;
+    struct rdl__loop *loop; /* whose it is, or NULL */
+    void *local;            /* the value of `own`, when it does not run */
     struct event wake;
     void (*body)(void *arg);
     void *arg;
@@ -74,7 +92,22 @@ static struct {
     struct bytes story;
     bool told;
     char violation[512];
+    struct rdl__link ready; /* threads */
+    unsigned threads;
+    int64_t lag; /* lost, with what is being lost */
+    struct {
+        int64_t over; /* lost for certain */
+        size_t count;
+        struct {
+            int64_t at, over;
+        } kept[KEPT_LOSSES]; /* now and then, the last ones */
+    } losses;
+    bool quiet;
+    void (*on_point)(const struct point *at);
 } world;
+
+static void **own; /* each fibre has a value of its own here; NULL: nobody has one */
+static void (*own_ends)(void *slot);
 
 static struct {
     void *kept[STACKS_KEPT];
@@ -93,6 +126,7 @@ void world_begin(uint64_t seed)
     world.story.len = 0;
     world.trace = trace;
     world.limit = RDL__NEVER;
+    rdl__list_init(&world.ready);
     world.rand.state = seed * UINT64_C(0x2545f4914f6cdd1d) + 1;
     (void)rdl__rand_next(&world.rand);
 }
@@ -122,12 +156,49 @@ void world_on_event(void (*fn)(void))
     world.on_event = fn;
 }
 
-/* One event. False: there is none, or there were too many. */
+static void enter(struct fibre *f);
+
+/* The most urgent of the threads that could run; NULL: none could. */
+static struct fibre *most_urgent(void)
+{
+    struct fibre *found = NULL;
+
+    for (struct rdl__link *l = world.ready.next; l != &world.ready; l = l->next) {
+        struct fibre *f = rdl__container(l, struct fibre, ready);
+
+        if (found == NULL || f->urgency > found->urgency)
+            found = f;
+    }
+    return found;
+}
+
+static bool is_due(const struct rdl__heap_node *first)
+{
+    return first != NULL && first->at <= world.now;
+}
+
+static void run_thread(struct fibre *f)
+{
+    rdl__list_remove(&f->ready);
+    world.events++;
+    world.process = f->wake.process;
+    enter(f);
+    world.process = NULL;
+    world.loop = NULL;
+    if (world.on_event != NULL)
+        world.on_event();
+}
+
+/* One event, or one thread until it gives way. False: there is none, or there were too many. */
 static bool step(void)
 {
     struct rdl__heap_node *first = rdl__heap_min(&world.queue);
     struct event *e;
 
+    if (!rdl__list_empty(&world.ready) && !is_due(first) && world.events <= MOST_EVENTS) {
+        run_thread(most_urgent());
+        return true;
+    }
     if (first == NULL) {
         violated("a run ends", "nothing is left to happen, and something still waits");
         return false;
@@ -312,6 +383,8 @@ struct rdl__loop *loop_running(void)
 void loop_runs(struct rdl__loop *loop)
 {
     world.loop = loop;
+    if (world.fibre != NULL)
+        world.fibre->loop = loop;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------------- */
@@ -406,23 +479,77 @@ static void run_body(void)
     arrived(NULL, &world.stack);
     f->started = true;
     f->body(f->arg);
+    if (own != NULL && *own != NULL)
+        own_ends(own);
     f->done = true;
     if (f->joiner != NULL)
         fibre_wake(f->joiner, 0);
     to_queue(f);
 }
 
+static void swap_local(struct fibre *f)
+{
+    void *of_queue;
+
+    if (own == NULL)
+        return;
+    of_queue = *own;
+    *own = f->local;
+    f->local = of_queue;
+}
+
+/* Let it run until it gives way. */
+static void enter(struct fibre *f)
+{
+    struct stack stack = {f->stack, STACK_SIZE};
+
+    world.fibre = f;
+    world.loop = f->loop;
+    f->doing = RUNS;
+    swap_local(f);
+    leaving(&world.fake_stack, &stack);
+    change(&world.place, &f->place, f->started);
+    arrived(world.fake_stack, &stack);
+    swap_local(f);
+    world.fibre = NULL;
+}
+
+static void get_ready(struct fibre *f)
+{
+    f->doing = READY;
+    rdl__list_push_back(&world.ready, &f->ready);
+}
+
 static void on_wake(struct event *e)
 {
     struct fibre *f = rdl__container(e, struct fibre, wake);
 
-    struct stack stack = {f->stack, STACK_SIZE};
+    if (!f->thread)
+        enter(f);
+    else if (f->doing == WAITS)
+        get_ready(f);
+    else
+        f->woken = true;
+}
 
-    world.fibre = f;
-    leaving(&world.fake_stack, &stack);
-    change(&world.place, &f->place, f->started);
-    arrived(world.fake_stack, &stack);
-    world.fibre = NULL;
+static void lost(int64_t ns, bool note)
+{
+    size_t count = world.losses.count, last = (count + KEPT_LOSSES - 1) % KEPT_LOSSES, next = count % KEPT_LOSSES;
+
+    world.losses.over += ns;
+    if (!note && count > 0 && world.now - world.losses.kept[last].at < LOSS_STEP_NS)
+        return;
+    world.losses.kept[next].at = world.now;
+    world.losses.kept[next].over = world.losses.over;
+    world.losses.count++;
+}
+
+static void on_thaw(struct event *e)
+{
+    struct fibre *f = rdl__container(e, struct fibre, thaw);
+
+    lost(f->frozen_ns, true);
+    get_ready(f);
 }
 
 struct fibre *fibre_start(struct process *process, void (*body)(void *arg), void *arg)
@@ -433,11 +560,23 @@ struct fibre *fibre_start(struct process *process, void (*body)(void *arg), void
     f->arg = arg;
     f->stack = stack_take();
     event_init(&f->wake, on_wake, process);
+    event_init(&f->thaw, on_thaw, process);
+    rdl__list_init(&f->ready);
     (void)getcontext(&f->place.context);
     f->place.context.uc_stack.ss_sp = f->stack;
     f->place.context.uc_stack.ss_size = STACK_SIZE;
     makecontext(&f->place.context, run_body, 0);
     event_at(&f->wake, world.now);
+    return f;
+}
+
+struct fibre *thread_start(struct process *process, void (*body)(void *arg), void *arg)
+{
+    struct fibre *f = fibre_start(process, body, arg);
+
+    f->thread = true;
+    f->urgency = MOST_CHANGES + draw_from(0, INT32_MAX);
+    f->number = ++world.threads;
     return f;
 }
 
@@ -452,8 +591,13 @@ void fibre_wait(int64_t until)
 
     if (f == NULL)
         die("sim: only a fibre can wait");
+    if (f->woken) {
+        f->woken = false;
+        return;
+    }
     if (until != RDL__NEVER)
         event_soon(&f->wake, until);
+    f->doing = WAITS;
     to_queue(f);
 }
 
@@ -481,4 +625,94 @@ void fibre_join(struct fibre *f)
     event_off(&f->wake);
     stack_give(f->stack);
     free(f);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+
+struct fibre *thread_here(void)
+{
+    return world.fibre != NULL && world.fibre->thread ? world.fibre : NULL;
+}
+
+unsigned thread_number(const struct fibre *f)
+{
+    return f == NULL ? 0 : f->number;
+}
+
+bool thread_is_pressed(void)
+{
+    const struct fibre *rival = most_urgent();
+
+    return is_due(rdl__heap_min(&world.queue)) || (rival != NULL && rival->urgency > world.fibre->urgency);
+}
+
+void thread_give_way(void)
+{
+    get_ready(world.fibre);
+    to_queue(world.fibre);
+}
+
+void thread_freeze(int64_t ns)
+{
+    struct fibre *f = world.fibre;
+
+    world.lag += ns;
+    f->frozen_ns = ns;
+    event_at(&f->thaw, world.now + ns);
+    f->doing = FROZEN;
+    to_queue(f);
+}
+
+void thread_urgency(struct fibre *f, int64_t urgency)
+{
+    f->urgency = urgency;
+}
+
+void world_pass(int64_t ns)
+{
+    world.now += ns;
+    world.lag += ns;
+    lost(ns, false);
+}
+
+int64_t world_lag(int64_t since)
+{
+    size_t count = world.losses.count;
+
+    for (size_t i = 0; i < KEPT_LOSSES && count > 0; i++, count--)
+        if (world.losses.kept[(count - 1) % KEPT_LOSSES].at <= since)
+            return world.lag - world.losses.kept[(count - 1) % KEPT_LOSSES].over;
+    return world.lag;
+}
+
+void world_on_point(void (*fn)(const struct point *at))
+{
+    world.on_point = fn;
+}
+
+bool world_threaded(void)
+{
+    return world.on_point != NULL;
+}
+
+void point_(const char *what, bool outer, const char *file, int line)
+{
+    if (world.on_point != NULL && !world.quiet && thread_here() != NULL)
+        world.on_point(&(struct point){what, outer, file, line});
+}
+
+void world_quiet(bool quiet)
+{
+    world.quiet = quiet;
+}
+
+bool world_is_quiet(void)
+{
+    return world.quiet;
+}
+
+void fibre_local(void **slot, void (*ends)(void *slot))
+{
+    own = slot;
+    own_ends = ends;
 }

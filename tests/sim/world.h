@@ -121,4 +121,41 @@ void fibre_sleep(int64_t ns);
 /* Wait until its body has returned, and free it. NULL is fine. */
 void fibre_join(struct fibre *f);
 
+/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+
+/* A fibre that may be interrupted at points (pct.h). Of those that could run the one with the most urgency does. */
+struct fibre *thread_start(struct process *process, void (*body)(void *arg), void *arg);
+struct fibre *thread_here(void); /* NULL: it is none */
+unsigned thread_number(const struct fibre *f);
+void thread_urgency(struct fibre *f, int64_t urgency);
+
+/* Is something due, or a more urgent thread ready? */
+bool thread_is_pressed(void);
+void thread_give_way(void);     /* let that come first */
+void thread_freeze(int64_t ns); /* stand still for so long, whatever happens */
+
+/* A place where threads may be interrupted: `fn` decides. */
+struct point {
+    const char *what;
+    bool outer; /* where the library meets the system */
+    const char *file;
+    int line;
+};
+void world_on_point(void (*fn)(const struct point *at));
+bool world_threaded(void); /* somebody decides: loops are threads, too */
+void point_(const char *what, bool outer, const char *file, int line);
+#define point(what) point_(what, true, __FILE__, __LINE__)
+bool world_is_quiet(void);
+void world_quiet(
+    bool quiet); /* until the other is said, points are none: whoever looks at what the library says is not interrupted */
+
+void world_pass(int64_t ns); /* time passes while a thread runs */
+
+/* What threads have lost since then by that and by standing still, all in all: bounds grow by so much. */
+int64_t world_lag(int64_t since);
+
+/* A thread-local variable, of which each fibre has its own value, at first NULL; `ends` is called at the end of a fibre whose
+ * value is another. */
+void fibre_local(void **slot, void (*ends)(void *slot));
+
 #endif

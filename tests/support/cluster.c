@@ -5,8 +5,8 @@
  * cluster written in its nodes.conf, but the masters-to-be are written there as replicas of their replicas, which do not run yet:
  * they find nothing wrong, take over, and then the replicas start.
  *
- * Ports have to be known before that, and are reserved until all listen on them. Replication goes by way of a file because without
- * one a replica may have to wait a second for the first commands.
+ * Ports have to be known before that, and are reserved until all listen on them. Replication goes by way of a file because
+ * without one a replica may have to wait a second for the first commands.
  */
 #include "tests/support/cluster.h"
 
@@ -646,21 +646,29 @@ void cluster_begin_move(const struct cluster *c, unsigned slot, int to)
     probe_close(target);
 }
 
+/* False: the target does not know at the moment that the cluster is well, as after it stood still. */
+static bool migrate(struct probe *source, const struct server *to, const char *key)
+{
+    const char *password = server_password(to);
+    const struct reply *r =
+        password != NULL
+            ? probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d AUTH %s", server_port(to), key, START_BOUND_MS, password)
+            : probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d", server_port(to), key, START_BOUND_MS);
+
+    if (r->kind == REPLY_ERROR && strstr(r->text, "CLUSTERDOWN") == NULL)
+        die("the key is not moved: %s", r->text);
+    return r->kind != REPLY_ERROR;
+}
+
 int64_t cluster_move_keys(const struct cluster *c, unsigned slot, int to)
 {
     struct probe *source = cluster_probe(c, slot), *reader = cluster_probe(c, slot);
     const struct reply *keys = probe_ask(reader, "CLUSTER GETKEYSINSLOT %u %d", slot, MOVE_AT_ONCE);
-    const char *password = server_password(c->node[to]);
     int64_t count = (int64_t)keys->count;
 
-    for (size_t i = 0; i < keys->count; i++) {
-        if (password != NULL)
-            (void)probe_text(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d AUTH %s", server_port(c->node[to]), keys->items[i].text,
-                             START_BOUND_MS, password);
-        else
-            (void)probe_text(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d", server_port(c->node[to]), keys->items[i].text,
-                             START_BOUND_MS);
-    }
+    for (size_t i = 0; i < keys->count; i++)
+        if (!WAIT_UNTIL(migrate(source, c->node[to], keys->items[i].text), START_BOUND_MS))
+            die("the keys of slot %u are not moved: the cluster is down", slot);
     probe_close(source);
     probe_close(reader);
     return count;

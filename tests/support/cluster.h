@@ -111,7 +111,8 @@ bool cluster_serves(struct probe *p);
 /* Clients do not reach that node, all others do. For `proxied` only, like the next. */
 void cluster_bar_clients(struct cluster *c, int node, bool on);
 
-/* The node and the others do not reach each other, clients reach all. What it believes counts no more in what is said of the nodes here, until it is back. */
+/* The node and the others do not reach each other, clients reach all. What it believes counts no more in what is said of the
+ * nodes here, until it is back. */
 void cluster_isolate(struct cluster *c, int node, bool on);
 
 /* ---- moving slots -------------------------------------------------------------------------------------------------------- */

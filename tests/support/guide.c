@@ -17,7 +17,7 @@ static void name_master(struct proxy *mouth, int rules[2], int port, int epoch)
 {
     char *text = must_format("%d", port);
     char *address = must_format("*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(text), text);
-    char *details = must_format("*2\r\n$12\r\nconfig-epoch\r\n$1\r\n%d\r\n", epoch);
+    char *details = must_format("*2\r\n$12\r\nconfig-epoch\r\n$%d\r\n%d\r\n", epoch < 10 ? 1 : 2, epoch);
 
     for (int i = 0; epoch > 0 && i < 2; i++)
         proxy_let_go(mouth, rules[i]);
@@ -79,11 +79,21 @@ void guide_part(struct guide *g)
     (void)probe_ask(g->probe[1], "REPLICAOF NO ONE");
 }
 
+static void announce(struct guide *g, int port)
+{
+    name_master(g->mouth, g->rules, port, ++g->epoch);
+    (void)probe_int(g->herald, "PUBLISH +switch-master main");
+}
+
 void guide_switch(struct guide *g)
 {
     guide_part(g);
-    name_master(g->mouth, g->rules, server_port(g->data[1]), 1);
-    (void)probe_int(g->herald, "PUBLISH +switch-master main");
+    announce(g, server_port(g->data[1]));
+}
+
+void guide_switch_back(struct guide *g)
+{
+    announce(g, port_in(proxy_uri(g->way)));
 }
 
 void guide_stop(struct guide *g)

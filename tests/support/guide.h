@@ -20,6 +20,7 @@ struct guide {
     struct server *sentinel; /* carries announcements; what is asked of it the proxy answers */
     struct probe *herald;
     struct proxy *mouth;
+    int epoch;    /* of its last word; below 100 */
     int rules[2]; /* the first is for the question where the master is */
 
     struct proxy *past; /* a sentinel that says for ever what was so at first, with rules like these; NULL: there is none */
@@ -40,5 +41,8 @@ void guide_part(struct guide *g);
 
 /* The replica is the master, and announced as that. */
 void guide_switch(struct guide *g);
+
+/* After that: the former master, which was never stopped, is announced again. What the other one has done it has not. */
+void guide_switch_back(struct guide *g);
 
 #endif

@@ -76,6 +76,8 @@ static void send_all(struct probe *p, const struct bytes *out)
     for (size_t sent = 0; sent < out->len;) {
         ssize_t n = send(p->fd, out->at + sent, out->len - sent, MSG_NOSIGNAL);
 
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return; /* whoever wants the answer will see it closed */
         if (n < 0 && errno != EINTR)
             die("probe: send: %s", strerror(errno));
         sent += n > 0 ? (size_t)n : 0;

@@ -24,9 +24,14 @@ void race_begin(int argc, char **argv)
     end_ms = now_ms() + seconds * 1000;
 }
 
+int64_t race_left_ms(void)
+{
+    return end_ms - now_ms();
+}
+
 bool race_goes_on(void)
 {
-    return now_ms() < end_ms;
+    return race_left_ms() > 0;
 }
 
 int race_end(void)

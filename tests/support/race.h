@@ -18,7 +18,8 @@
 
 void race_begin(int argc, char **argv);
 bool race_goes_on(void); /* any thread: is there time left? */
-int race_end(void);      /* to be returned from main */
+int64_t race_left_ms(void);
+int race_end(void); /* to be returned from main */
 
 /* A claim. It is said once when it holds and every time it does not. */
 void race_claim(bool holds, const char *claim);

@@ -289,8 +289,9 @@ static bool may_fail_over(const struct sentinels *s)
     return true;
 }
 
-/* It may begin a failover and give it up, because it has not looked at the replica for a moment (the head of this file): then it is
- * asked again. One answer says both whether it is at it and who is master, so that none is begun after one that has ended. */
+/* It may begin a failover and give it up, because it has not looked at the replica for a moment (the head of this file):
+ * then it is asked again. One answer says both whether it is at it and who is master, so that none is begun after one that
+ * has ended. */
 static bool has_failed_over(const struct sentinels *s, int64_t from_port)
 {
     const struct reply *r = probe_ask(s->probe[0], "SENTINEL MASTER " SENTINEL_MASTER);

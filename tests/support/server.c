@@ -81,8 +81,8 @@ bool server_is_old(void)
     return strstr(version, " v=6.") != NULL;
 }
 
-/* Port 0: any. Returns -1 if it is another's, be it only reserved: SO_REUSEADDR, which a server says as well, comes after that. The
- * kernel gives such a port to nobody who asks for any. */
+/* Port 0: any. Returns -1 if it is another's, be it only reserved: SO_REUSEADDR, which a server says as well, comes after
+ * that. The kernel gives such a port to nobody who asks for any. */
 static int bind_port(int port, int *ret_fd)
 {
     struct sockaddr_in at = {

@@ -7,8 +7,8 @@
  * certificate for localhost and 127.0.0.1 (server.crt, server.key). That CA becomes the process's default: clients with no
  * options for TLS believe the server that was started last.
  *
- * With $REDLATCH_TEST_ACL clients are a user who has the rights that docs/acl.md names, for names of any kind, and no others. That
- * user is in the URI; probes, which come through the unix socket, may do everything.
+ * With $REDLATCH_TEST_ACL clients are a user who has the rights that docs/acl.md names, for names of any kind, and no
+ * others. That user is in the URI; probes, which come through the unix socket, may do everything.
  *
  * Nothing stays behind, however the test ends: the kernel kills the server when the thread that started it is gone (so
  * start servers on the test's main thread), and a keeper process, which waits for the test's end of a pipe to close, removes
@@ -53,7 +53,8 @@ void server_read_certificates(const struct server *s);
 void server_pause(struct server *s);
 void server_resume(struct server *s);
 
-/* For rdl_client_open, without the password of `options`: "unix:/path", "redis://127.0.0.1:port", or "rediss://localhost:port". */
+/* For rdl_client_open, without the password of `options`: "unix:/path", "redis://127.0.0.1:port", or
+ * "rediss://localhost:port". */
 const char *server_uri(const struct server *s);
 
 /* Who clients are, as it stands in a URI; "": nobody in particular. And what the server calls them. */

@@ -125,8 +125,8 @@ static HANDLE(multi, multi_of_two) static HANDLE(red, red_of_one)
     const struct kind kinds[] = {
         KIND("reentrant", reentrant, rdl_reentrant_lock, .rival = reentrant, .take = "EVALSHA", .reentrant = true),
         KIND("nonreentrant", nonreentrant, rdl_nonreentrant_lock, .rival = nonreentrant, .take = "EVALSHA"),
-        KIND("simple", simple, rdl_simple_lock, .rival = simple, .take = "SET"),
-        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true),
+        KIND("simple", simple, rdl_simple_lock, .rival = simple, .take = "SET", .paces = true),
+        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true, .paces = true),
         KIND("fenced", fenced, rdl_fenced_lock, .rival = fenced, .take = "EVALSHA", .reentrant = true),
         KIND("fair", fair, rdl_fair_lock, .rival = fair, .take = "EVALSHA", .reentrant = true),
         KIND("read", read_end, rdl_read_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),

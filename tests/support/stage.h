@@ -80,6 +80,7 @@ struct kind {
     const char *take; /* command of an uncontended first try */
     bool reentrant;
     bool polls;  /* its waiters subscribe to nothing */
+    bool paces;  /* its waiters try every now and then, asleep or not: at any moment a try may be on its way */
     int members; /* of a composite; else 0 */
     bool votes;  /* a red lock: a server that does not answer has no vote, and while there is time it is asked again */
 };
@@ -101,7 +102,7 @@ int64_t lock_holds(struct probe *p, const char *name);
 /* The test is over with it: handle and counter go. */
 void lock_over(struct probe *p, rdl_lock_t *lock);
 
-/* ---- a foreign client: what a Redisson process does with a reentrant lock (WIRE.md) ------------------------------------ */
+/* ---- a foreign client: what a Redisson process does with a reentrant lock (wire.md) ------------------------------------ */
 
 void foreign_take(struct probe *p, const char *name, int64_t lease_ms);             /* 0: without a time to live */
 int64_t foreign_release(struct probe *p, const char *name);                         /* how many subscribers were told */

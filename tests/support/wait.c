@@ -1,6 +1,7 @@
 #include "tests/support/wait.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,15 @@ void die(const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     abort();
+}
+
+void meet(atomic_uint *here, unsigned party)
+{
+    unsigned all = (atomic_fetch_add(here, 1) / party + 1) * party;
+
+    for (unsigned spins = 1; atomic_load(here) < all; spins++)
+        if (spins % 100000 == 0)
+            (void)sched_yield(); /* they may want this very processor */
 }
 
 void *must_alloc(size_t size)

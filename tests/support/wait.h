@@ -8,6 +8,7 @@
 #define TESTS_SUPPORT_WAIT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,10 @@ struct timespec until_ms(int64_t ms);
 
 /* Spend `ms`. Only where time itself is the subject. */
 void let_pass_ms(int64_t ms);
+
+/* Threads that are to do something at one moment, within less than a thread takes to be woken: whoever comes before the others
+ * of its `party` spins. `*here` counts those who have come, from 0 and through any number of meetings. */
+void meet(atomic_uint *here, unsigned party);
 
 /* Is `condition` true within bound_ms? Looks every millisecond, and once more at the bound; or less often, where looking
  * takes long. */

@@ -210,8 +210,8 @@ static struct turn be_inside(struct worker *w, int64_t token)
     return turn;
 }
 
-/* And give it back. One of two who clash is wrong, and may not have heard of the new master yet: so both keep their holds until one
- * of them is told. */
+/* And give it back. One of two who clash is wrong, and may not have heard of the new master yet: so both keep their holds
+ * until one of them is told. */
 static void have_turn(struct worker *w, int64_t token)
 {
     struct turn turn = be_inside(w, token);

@@ -40,8 +40,8 @@ struct workload_sum {
     int64_t strange;  /* pairs who clashed, and both of whom the library let believe that all is well */
 };
 
-/* Where the test will have threads of its own, a proxy's for one, it starts the workload before them: its processes are forked, and
- * a sanitizer's locks might be held then. */
+/* Where the test will have threads of its own, a proxy's for one, it starts the workload before them: its processes are
+ * forked, and a sanitizer's locks might be held then. */
 struct workload *workload_start(const struct workload_plan *plan);
 void workload_begin(struct workload *w, const char *uri);
 

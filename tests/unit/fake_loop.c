@@ -43,6 +43,15 @@ static bool run_timer(struct rdl__loop *loop, int64_t until)
     return true;
 }
 
+bool fake_loop_tasks(struct rdl__loop *loop)
+{
+    bool any = false;
+
+    while (run_task(loop))
+        any = true;
+    return any;
+}
+
 void fake_loop_run(struct rdl__loop *loop, int64_t until)
 {
     for (int events = 0; run_task(loop) || run_timer(loop, until); events++) {

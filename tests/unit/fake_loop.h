@@ -19,4 +19,7 @@ void fake_loop_init(struct rdl__loop *loop, int64_t now);
 /* Run the tasks that are posted, and the timers that go off until `until`, each at its moment. */
 void fake_loop_run(struct rdl__loop *loop, int64_t until);
 
+/* Run the tasks that are posted, and no timer. False: there were none. */
+bool fake_loop_tasks(struct rdl__loop *loop);
+
 #endif

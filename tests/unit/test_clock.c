@@ -53,8 +53,8 @@ Test(clock, after_ms_says_never_instead_of_overflowing)
     int64_t most = (RDL__NEVER - now) / RDL__MS;
 
     cr_assert_eq(rdl__after_ms(now, INT64_MAX), RDL__NEVER);
-    cr_assert_eq(rdl__after_ms(now, most), RDL__NEVER);
-    cr_assert_eq(rdl__after_ms(now, most - 1), now + (most - 1) * RDL__MS);
+    cr_assert_eq(rdl__after_ms(now, most + 1), RDL__NEVER);
+    cr_assert_eq(rdl__after_ms(now, most), now + most * RDL__MS);
 }
 
 Test(clock, ms_until_rounds_up_and_stops_at_zero)

@@ -1,4 +1,4 @@
-/* test_ident.c - identities on the wire (WIRE.md, Identity). */
+/* test_ident.c - identities on the wire (wire.md, Identity). */
 #include "core/wire/ident.h"
 
 #include <criterion/criterion.h>

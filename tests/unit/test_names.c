@@ -1,4 +1,4 @@
-/* test_names.c - derived keys and slots, as Redisson and the servers compute them (WIRE.md, Names). */
+/* test_names.c - derived keys and slots, as Redisson and the servers compute them (wire.md, Names). */
 #include "core/base/entropy.h"
 #include "core/wire/names.h"
 

@@ -144,7 +144,7 @@ Test(plan_red, quorum_is_enough_and_valid_until_its_first_end)
     answer_at(3, 2, RDL_OK, 200);
     assert_done(RDL_OK);
     cr_assert_eq(told(3), RDL__PART_NOTHING);      /* the last may still join */
-    cr_assert_eq(rdl__plan_until(&plan), AT(100)); /* the longest would let two hold it (PROTOCOL.md, 8) */
+    cr_assert_eq(rdl__plan_until(&plan), AT(100)); /* the longest would let two hold it (protocol.md, 8) */
 }
 
 Test(plan_red, part_that_is_not_to_be_counted_does_not_count)

@@ -27,6 +27,43 @@ Test(reply, error_is_known_by_its_first_word)
     cr_assert_not(rdl__reply_is_error(NULL, "NOSCRIPT"));
 }
 
+Test(reply, N7_errors_that_prove_that_nothing_was_written_are_known)
+{
+    static const char *const nothing[] = {
+        "NOSCRIPT No matching script.",
+        "OOM command not allowed when used memory > 'maxmemory'. script: f1d2d2f924e986ac86fdf7b36c94bcdf32beec15, on @user_script:9.",
+        "READONLY You can't write against a read only replica.",
+        "LOADING Redis is loading the dataset in memory",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "NOPERM this user has no permissions to run the 'evalsha' command",
+        "NOPERM User app has no permissions to access the 'orders' key",
+        "ERR redlatch: the name is held as a lock of another type",
+    };
+    static const char *const maybe[] = {
+        "ERR The user executing the script can't run this command or subcommand (pexpire)",
+        "NOPERM ACL failure in script: User app has no permissions to run the 'pexpire' command",
+        "ERR value is not an integer or out of range",
+        "ERR redlatch",
+        "ERR upstream failure",
+        "OOMS",
+        "",
+    };
+
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        struct rdl__reply r = text(RDL__REPLY_ERROR, nothing[i]);
+
+        cr_expect(rdl__reply_wrote_nothing(&r), "%s", nothing[i]);
+        r.type = RDL__REPLY_STRING;
+        cr_expect_not(rdl__reply_wrote_nothing(&r), "%s", nothing[i]);
+    }
+    for (size_t i = 0; i < sizeof maybe / sizeof maybe[0]; i++) {
+        struct rdl__reply r = text(RDL__REPLY_ERROR, maybe[i]);
+
+        cr_expect_not(rdl__reply_wrote_nothing(&r), "%s", maybe[i]);
+    }
+    cr_expect_not(rdl__reply_wrote_nothing(NULL));
+}
+
 Test(reply, integer_may_be_an_integer_or_a_whole_decimal_string)
 {
     static const struct {

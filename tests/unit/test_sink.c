@@ -102,3 +102,57 @@ Test(sink, passes_metrics)
     cr_assert_eq(seen.value, 42);
     cr_assert_eq(seen.arg, &seen);
 }
+
+/* ---- lines that come again ------------------------------------------------------------------------------------------------ */
+
+static struct rdl__repeats repeats;
+
+#define SECOND INT64_C(1000000000)
+
+static void again(const char *what, int64_t at)
+{
+    static const struct rdl__sinks s = {.log = on_log};
+
+    rdl__log_again(&s, RDL_LOG_WARN, &repeats, at * SECOND, "cannot connect: %s", what);
+}
+
+Test(sink, a_line_that_comes_again_is_told_once_then_with_a_count_ever_more_rarely)
+{
+    static const struct {
+        int64_t at;
+        const char *line;
+    } told[] = {{100, "cannot connect: no"},
+                {110, "cannot connect: no (10 times more in 10 s)"},
+                {130, "cannot connect: no (20 times more in 20 s)"},
+                {170, "cannot connect: no (40 times more in 40 s)"}};
+
+    memset(&repeats, 0, sizeof repeats);
+    for (int64_t at = 100, i = 0; at < 249; at++) {
+        again("no", at);
+        if (i < 4 && told[i].at == at)
+            cr_assert_str_eq(seen.line, told[i++].line);
+        cr_assert_eq(seen.lines, i, "at %d: %s", (int)at, seen.line);
+    }
+    for (int64_t at = 249; at < 10000; at++)
+        again("no", at);
+    cr_assert_eq(seen.lines, 4 + 3 + 15); /* at 250, 410, 730, and then every 600 s */
+}
+
+Test(sink, a_line_that_was_not_heard_for_long_and_another_line_are_new)
+{
+    memset(&repeats, 0, sizeof repeats);
+    again("no", 100);
+    again("neither", 101);
+    again("no", 102);
+    again("neither", 103);
+    cr_assert_eq(seen.lines, 2);
+    again("no", 112);
+    cr_assert_eq(seen.lines, 3);
+    cr_assert_str_eq(seen.line, "cannot connect: no");
+    for (int i = 0; i < 100; i++) { /* more than are remembered */
+        char what[8] = {(char)('a' + i % 26), (char)('a' + i / 26)};
+
+        again(what, 113);
+    }
+    cr_assert_eq(seen.lines, 103);
+}

@@ -45,7 +45,7 @@ static void assert_finishes(struct rdl__take_step step, int rc, bool undo)
 #define REFUSED(ttl) ((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = (ttl)})
 #define WOKEN ((struct rdl__take_event){.kind = RDL__EV_WOKEN})
 #define TAKEN ((struct rdl__take_event){.kind = RDL__EV_TAKEN, .valid = true})
-#define STOPPED(why) ((struct rdl__take_event){.kind = RDL__EV_STOPPED, .code = (why)})
+#define STOPPED(why) ((struct rdl__take_event){.kind = RDL__EV_STOPPED, .code = (why), .connected = true})
 
 /* ---- one event after another ----------------------------------------------------------------------------------------- */
 
@@ -144,6 +144,11 @@ Test(take, a_stopped_try_that_may_have_run_leaves_the_queue_to_its_heir)
     assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsure = true}), RDL_EUNKNOWN, false);
 }
 
+static struct rdl__take_event deadline(bool unsure, bool connected)
+{
+    return (struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsure = unsure, .connected = connected};
+}
+
 Test(take, a_deadline_while_asleep_is_a_time_out)
 {
     assert_sends(on(START));
@@ -151,9 +156,11 @@ Test(take, a_deadline_while_asleep_is_a_time_out)
     assert_finishes(on(STOPPED(RDL_OK)), RDL_ETIMEDOUT, false);
 }
 
-static struct rdl__take_event deadline(bool unsure, bool connected)
+Test(take, a_deadline_while_asleep_and_the_server_is_away_is_no_connection)
 {
-    return (struct rdl__take_event){.kind = RDL__EV_STOPPED, .unsure = unsure, .connected = connected};
+    assert_sends(on(START));
+    assert_waits(on(REFUSED(1000)), 1000);
+    assert_finishes(on(deadline(false, false)), RDL_ECONN, false);
 }
 
 Test(take, a_deadline_with_a_try_on_the_way_is_unknown)

@@ -173,12 +173,16 @@ Test(tool_options, what_is_missing_is_named)
 
 Test(tool_options, names_are_not_empty_and_not_too_long)
 {
-    char *longest = calloc(1, RDL_NAME_MAX + 2);
+    char *longest = calloc(1, NAMES_LEN_MAX + 2);
 
-    memset(longest, 'x', RDL_NAME_MAX);
+    memset(longest, 'x', NAMES_LEN_MAX);
     ACCEPT(longest, "true");
-    longest[RDL_NAME_MAX] = 'x';
-    REFUSE("longer than 524288", longest, "true");
+    REFUSE("longer than 131057", longest, "y", "--", "true");
+    longest[NAMES_LEN_MAX - 2] = '\0';
+    ACCEPT(longest, "y", "--", "true");
+    REFUSE("longer than 131057", longest, "yy", "--", "true");
+    memset(longest, 'x', NAMES_LEN_MAX + 1);
+    REFUSE("longer than 131057", longest, "true");
     REFUSE("NAME is empty", "", "true");
     free(longest);
 }

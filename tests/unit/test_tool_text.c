@@ -5,9 +5,12 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <redlatch/error.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(tool_text, .timeout = 10);
 
@@ -32,6 +35,26 @@ static void assert_hidden(const char *uri, const char *expected)
     snprintf(copy, sizeof copy, "%s", uri);
     server_hide_secret(copy);
     cr_assert_str_eq(copy, expected);
+}
+
+Test(tool_text, N5_an_address_for_others_has_no_user_no_password_and_all_else)
+{
+    static const char *const cases[][2] = {
+        {"redis://us3r:pa@ss@h:1/2", "redis://h:1/2"},
+        {"redis://:pa/ss@h,h2/main", "redis://h,h2/main"},
+        {"unix://:pw@/run/r?db=3", "unix:///run/r?db=3"},
+        {"redis://h:1", "redis://h:1"},
+        {"unix:/run/r", "unix:/run/r"},
+        {"pw@h", "h"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *without = server_without_secret(cases[i][0]);
+
+        cr_assert_str_eq(without, cases[i][1]);
+        free(without);
+    }
 }
 
 Test(tool_text, printable_bytes_stay_and_others_are_escaped)
@@ -99,6 +122,90 @@ Test(tool_text, of_a_list_with_a_secret_in_it_nothing_is_left)
     cr_assert_eq(strspn(secret, "x"), sizeof secret - 1);
     server_hide_secrets(open);
     cr_assert_str_eq(open, "redis://a,redis://b");
+}
+
+/* ---- stderr as a pipe ------------------------------------------------------------------------------------------- */
+
+static int reader;
+
+static void stderr_is_a_pipe(void)
+{
+    int ends[2];
+
+    cr_assert_eq(pipe(ends), 0);
+    reader = ends[0];
+    cr_assert_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[1]);
+}
+
+static void fill_stderr(void)
+{
+    char byte = '#';
+
+    cr_assert_eq(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK), 0);
+    while (write(STDERR_FILENO, &byte, 1) == 1)
+        continue;
+    cr_assert_eq(fcntl(STDERR_FILENO, F_SETFL, 0), 0);
+}
+
+/* What comes next is these lines, behind what filled the pipe. */
+static void assert_said(const char *expected)
+{
+    size_t want = strlen(expected);
+    char said[8192];
+    size_t len = 0;
+
+    while (len < want) {
+        ssize_t n = read(reader, said + len, len > 0 ? want - len : 1);
+
+        cr_assert_gt(n, 0);
+        len += len > 0 || said[0] != '#' ? (size_t)n : 0;
+    }
+    said[len] = '\0';
+    cr_assert_str_eq(said, expected);
+}
+
+Test(tool_text, lines_that_find_the_queue_full_are_dropped_and_counted)
+{
+    char expected[8192] = "";
+
+    stderr_is_a_pipe();
+    fill_stderr();
+    for (int i = 0; i < 100; i++)
+        text_say("line %d", i);
+    for (int i = 0; i < 64; i++)
+        sprintf(expected + strlen(expected), "redlatch: line %d\n", i);
+    strcat(expected, "redlatch: 36 lines are missing here: nobody read this output\n");
+    assert_said(expected);
+    text_say("and on");
+    assert_said("redlatch: and on\n");
+}
+
+Test(tool_text, a_line_that_repeats_itself_is_counted)
+{
+    stderr_is_a_pipe();
+    for (int i = 0; i < 5; i++) {
+        text_say("one");
+        text_say("two");
+    }
+    text_say("three");
+    text_flush();
+    assert_said("redlatch: one\nredlatch: two\nredlatch: three\n"
+                "redlatch: one (4 times more)\nredlatch: two (4 times more)\n");
+}
+
+Test(tool_text, a_line_is_cut_where_it_has_no_room)
+{
+    char expected[1025] = "redlatch: ";
+    char text[3000];
+
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    memset(expected + 10, 'x', 1013);
+    strcpy(expected + 1023, "\n");
+    stderr_is_a_pipe();
+    text_say("%s", text);
+    assert_said(expected);
 }
 
 Test(tool_text, the_exit_status_of_a_process_passes_through)

@@ -1,4 +1,4 @@
-/* test_waiters.c - whom a message wakes, and that nobody sleeps beside a free lock (PROTOCOL.md, 5).
+/* test_waiters.c - whom a message wakes, and that nobody sleeps beside a free lock (protocol.md, 5).
  *
  * The loop is a fake one, the subscriber is the one below: it only remembers what is subscribed, and the tests acknowledge
  * and publish by hand. The last part lets chance do that, against a server with one lock. */
@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- a subscriber ---------------------------------------------------------------------------------------------------- */
 
@@ -111,6 +112,26 @@ static struct rdl__waiter *waiter(char letter)
     return &actors[letter - 'a'].waiter;
 }
 
+/* The end of the loop's turn: whoever was woken goes. */
+static bool turn(void)
+{
+    return fake_loop_tasks(&loop);
+}
+
+static bool turns_end_by_chance; /* else with each thing that happens */
+
+static void end_turn(void)
+{
+    if (!turns_end_by_chance)
+        (void)turn();
+}
+
+static void go_away(char letter, bool used)
+{
+    rdl__waiter_leave(waiter(letter), used, loop.now);
+    end_turn();
+}
+
 static void join_hint(char letter, int64_t hint_ms)
 {
     cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, true, hint_ms, loop.now), RDL_OK);
@@ -126,12 +147,14 @@ static void acknowledge(void)
 {
     cr_assert_eq(sub.count, 1);
     sub.topics[0]->ops->subscribed(sub.topics[0], loop.now);
+    end_turn();
 }
 
 static void publish(const char *payload, size_t len)
 {
     cr_assert_eq(sub.count, 1);
     sub.topics[0]->ops->message(sub.topics[0], payload, len, loop.now);
+    end_turn();
 }
 
 static void message(const char *payload)
@@ -150,7 +173,10 @@ static void all_asleep(const char *letters)
 
 static bool refused(char letter)
 {
-    return rdl__waiter_refused(waiter(letter), -1, loop.now);
+    bool asleep = rdl__waiter_refused(waiter(letter), -1, loop.now);
+
+    end_turn();
+    return asleep;
 }
 
 /* ---- rule 1: the epoch ----------------------------------------------------------------------------------------------- */
@@ -245,7 +271,7 @@ Test(waiters, an_unknown_or_distant_hint_is_five_seconds)
         cr_assert_str_eq(trail, "");
         fake_loop_run(&loop, joined + 5 * RDL__SEC);
         cr_assert_str_eq(trail, "a");
-        rdl__waiter_leave(waiter('a'), false, loop.now);
+        go_away('a', false);
     }
 }
 
@@ -283,7 +309,7 @@ Test(waiters, the_hint_is_the_channels_and_outlives_who_brought_it)
 {
     join_hint('a', 100);
     join("b");
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     fake_loop_run(&loop, T0 + 100 * RDL__MS);
     cr_assert_str_eq(trail, "b");
 }
@@ -294,9 +320,9 @@ Test(waiters, who_leaves_with_an_unused_wake_up_hands_it_on)
 {
     all_asleep("abc");
     message("0");
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_str_eq(trail, "ab");
-    rdl__waiter_leave(waiter('b'), false, loop.now);
+    go_away('b', false);
     cr_assert_str_eq(trail, "abc");
 }
 
@@ -313,7 +339,7 @@ Test(waiters, who_was_let_in_hands_nothing_on)
 {
     all_asleep("ab");
     message("0");
-    rdl__waiter_leave(waiter('a'), true, loop.now);
+    go_away('a', true);
     cr_assert_str_eq(trail, "a");
 }
 
@@ -322,7 +348,7 @@ Test(waiters, a_wake_up_that_was_answered_by_a_refusal_is_used)
     all_asleep("ab");
     message("0");
     cr_assert(refused('a'));
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_str_eq(trail, "a");
 }
 
@@ -333,14 +359,14 @@ Test(waiters, a_wake_up_whose_refusal_was_overtaken_is_unused)
     acknowledge(); /* wakes b */
     cr_assert_not(refused('a'));
     cr_assert(refused('b'));
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_str_eq(trail, "abb");
 }
 
 Test(waiters, who_leaves_asleep_wakes_nobody)
 {
     all_asleep("ab");
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_str_eq(trail, "");
     message("0");
     cr_assert_str_eq(trail, "b");
@@ -351,7 +377,7 @@ Test(waiters, a_wake_up_by_the_hint_is_handed_on_as_well)
     join_hint('a', 100);
     join("b");
     fake_loop_run(&loop, T0 + 100 * RDL__MS);
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_str_eq(trail, "ab");
 }
 
@@ -433,9 +459,9 @@ Test(waiters, a_channel_is_subscribed_while_somebody_waits)
     cr_assert_arr_eq(sub.topics[0]->node.key, "ch", 2);
     join("b");
     cr_assert_eq(sub.count, 1);
-    rdl__waiter_leave(waiter('a'), false, loop.now);
+    go_away('a', false);
     cr_assert_eq(sub.count, 1);
-    rdl__waiter_leave(waiter('b'), false, loop.now);
+    go_away('b', false);
     cr_assert_eq(sub.count, 0);
 }
 
@@ -451,7 +477,7 @@ Test(waiters, those_who_only_poll_meet_without_a_subscription_and_are_told_one_b
     cr_assert(rdl__waiter_refused(waiter('a'), 40, loop.now));
     fake_loop_run(&loop, T0 + 70 * RDL__MS);
     cr_assert_str_eq(trail, "aa");
-    rdl__waiter_leave(waiter('a'), false, loop.now); /* its wake-up goes to the next */
+    go_away('a', false); /* its wake-up goes to the next */
     cr_assert_str_eq(trail, "aab");
 }
 
@@ -461,14 +487,15 @@ Test(waiters, names_are_bytes_and_channels_do_not_mix)
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, true, -1, T0), RDL_OK);
     cr_assert_eq(sub.count, 2);
     sub.topics[1]->ops->message(sub.topics[1], "1", 1, T0);
+    (void)turn();
     cr_assert_str_eq(trail, "b");
 }
 
 Test(waiters, leaving_without_having_joined_is_nothing)
 {
     rdl__waiter_sent(waiter('a'));
-    rdl__waiter_leave(waiter('a'), false, T0);
-    rdl__waiter_leave(waiter('a'), true, T0);
+    go_away('a', false);
+    go_away('a', true);
 }
 
 Test(waiters, joining_without_memory_fails_and_leaves_nothing)
@@ -476,7 +503,7 @@ Test(waiters, joining_without_memory_fails_and_leaves_nothing)
     counting_alloc_fail_at(&counting, 1);
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, true, -1, T0), RDL_ENOMEM);
     cr_assert_eq(sub.count, 0);
-    rdl__waiter_leave(waiter('a'), false, T0);
+    go_away('a', false);
     join("a");
     cr_assert_eq(sub.count, 1);
 }
@@ -496,6 +523,159 @@ Test(waiters, ten_thousand_channels_come_and_go)
     for (int i = 0; i < TOPICS_MAX; i++)
         rdl__waiter_leave(&many[i].waiter, false, T0);
     cr_assert_eq(sub.count, 0);
+}
+
+/* ---- 100,000 who wait ------------------------------------------------------------------------------------------------------ */
+
+/* N3. What befalls all of them at once takes no stack for each, and time by their number, not by its square: a tenth of them goes
+ * first, to compare. */
+
+enum { CROWD = 100000, TENTH = CROWD / 10 };
+
+static struct actor crowd[CROWD];
+
+static void on_crowd_go(struct rdl__waiter *waiter, int64_t now)
+{
+    struct actor *a = rdl__container(waiter, struct actor, waiter);
+
+    a->goes++;
+    if (a->reaction == TRIES)
+        rdl__waiter_sent(waiter);
+    else
+        rdl__waiter_leave(waiter, a->reaction == LEAVES_USED, now);
+}
+
+static const struct rdl__waiter_ops crowd_ops = {.go = on_crowd_go};
+
+/* The i-th to wait. */
+static struct rdl__waiter *one_of(int i)
+{
+    return &crowd[i].waiter;
+}
+
+static void crowd_joins(int n, enum rdl__news news, enum reaction reaction)
+{
+    for (int i = 0; i < n; i++) {
+        rdl__waiter_init(one_of(i), &crowd_ops);
+        one_of(i)->news = (unsigned char)news;
+        one_of(i)->shares = news == RDL__NEWS_SIDES;
+        one_of(i)->wish = news == RDL__NEWS_TOTAL && i % 2 == 0 ? CROWD : 1;
+        crowd[i].reaction = reaction;
+        crowd[i].goes = 0;
+        cr_assert_eq(rdl__waiter_join(&waiters, one_of(i), "ch", 2, true, -1, loop.now), RDL_OK);
+    }
+}
+
+static void crowd_leaves(int n)
+{
+    for (int i = 0; i < n; i++)
+        rdl__waiter_leave(one_of(i), false, loop.now);
+    (void)turn();
+    cr_assert_eq(sub.count, 0);
+}
+
+static int crowd_goes(int n)
+{
+    int goes = 0;
+
+    for (int i = 0; i < n; i++)
+        goes += crowd[i].goes;
+    return goes;
+}
+
+static void each_hands_the_wake_up_on(int n)
+{
+    crowd_joins(n, RDL__NEWS_WAKE, LEAVES);
+    message("0");
+    cr_assert_eq(crowd_goes(n), n);
+    crowd_leaves(n);
+}
+
+static void each_ends_before_it_could_go(int n)
+{
+    turns_end_by_chance = true;
+    crowd_joins(n, RDL__NEWS_WAKE, TRIES);
+    message("0");
+    crowd_leaves(n);
+    turns_end_by_chance = false;
+    cr_assert_eq(crowd_goes(n), 0);
+}
+
+static void the_first_to_share_lets_the_others_in(int n)
+{
+    crowd_joins(n, RDL__NEWS_SIDES, LEAVES_USED);
+    message("");
+    cr_assert_eq(crowd_goes(n), n);
+    crowd_leaves(n);
+}
+
+static void all_try_and_are_refused(int n)
+{
+    crowd_joins(n, RDL__NEWS_ALL, TRIES);
+    for (int round = 1; round <= 3; round++) {
+        message("");
+        cr_assert_eq(crowd_goes(n), round * n);
+        for (int i = 0; i < n; i++)
+            cr_assert(rdl__waiter_refused(one_of(i), -1, loop.now));
+    }
+    crowd_leaves(n);
+}
+
+/* Every second one wants more than there will ever be. */
+static void all_who_fit_try_and_are_refused(int n)
+{
+    char total[24];
+
+    (void)snprintf(total, sizeof total, "%d", n / 2);
+    crowd_joins(n, RDL__NEWS_TOTAL, TRIES);
+    acknowledge(); /* wakes the first, who wants too much */
+    rdl__waiter_told(one_of(0), 0);
+    cr_assert(rdl__waiter_refused(one_of(0), -1, loop.now));
+    for (int round = 1; round <= 3; round++) {
+        message(total);
+        cr_assert_eq(crowd_goes(n), 1 + round * (n / 2));
+        for (int i = 0; i < n; i++) {
+            if (!crowd[i].waiter.woken)
+                continue;
+            rdl__waiter_told(one_of(i), 0);
+            cr_assert(rdl__waiter_refused(one_of(i), -1, loop.now));
+        }
+    }
+    message(total);
+    crowd_leaves(n);
+}
+
+static int64_t cpu_us(void)
+{
+    struct timespec spent;
+
+    cr_assert_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent), 0);
+    return spent.tv_sec * 1000000 + spent.tv_nsec / 1000;
+}
+
+static void expect_linear(void (*befall)(int n), const char *what)
+{
+    int64_t start = cpu_us(), tenth;
+
+    befall(TENTH);
+    tenth = cpu_us() - start;
+    befall(CROWD);
+    cr_assert_lt(cpu_us() - start - tenth, 50 * tenth + 100000, "%s", what); /* a square would be 100 */
+}
+
+#define EXPECT_LINEAR(befall) expect_linear(befall, #befall)
+
+Test(waiters, N3_a_crowd_is_woken_and_leaves_without_recursion_in_linear_time)
+{
+    EXPECT_LINEAR(each_hands_the_wake_up_on);
+    EXPECT_LINEAR(each_ends_before_it_could_go);
+    EXPECT_LINEAR(the_first_to_share_lets_the_others_in);
+}
+
+Test(waiters, N3_a_crowd_that_tries_in_vain_is_back_in_its_places_in_linear_time)
+{
+    EXPECT_LINEAR(all_try_and_are_refused);
+    EXPECT_LINEAR(all_who_fit_try_and_are_refused);
 }
 
 /* ---- a world where chance decides what happens next ------------------------------------------------------------------ */
@@ -765,7 +945,7 @@ static bool settled(void)
 static void let_settle(void)
 {
     reconnect();
-    for (int rounds = 0; !settled(); rounds++) {
+    for (int rounds = 0; turn() || !settled(); rounds++) {
         cr_assert_lt(rounds, 1000);
         if (world.stranger)
             release_at_server();
@@ -783,14 +963,18 @@ Test(waiters, nobody_sleeps_beside_a_free_lock_whatever_chance_does)
 {
     int grants = 0;
 
+    turns_end_by_chance = true;
     for (uint64_t seed = 1; seed <= 20000; seed++) {
         memset(&world, 0, sizeof world);
         world.rand.state = seed;
         world.connected = true;
         for (int i = 0; i < CALLERS; i++)
             rdl__waiter_init(&world.callers[i].waiter, &caller_ops);
-        for (int i = 0; i < STEPS; i++)
+        for (int i = 0; i < STEPS; i++) {
             any_step();
+            if (chance(4) > 0)
+                (void)turn();
+        }
         let_settle();
         for (int i = 0; i < CALLERS; i++)
             cr_assert_eq(world.callers[i].phase, IDLE, "seed %llu: caller %d sleeps, the lock is free",
@@ -816,7 +1000,7 @@ static void wish(const char *letters, uint32_t much, enum rdl__news news, bool i
 static void refused_with(char letter, int64_t total)
 {
     rdl__waiter_told(waiter(letter), total);
-    cr_assert(rdl__waiter_refused(waiter(letter), -1, loop.now));
+    cr_assert(refused(letter));
 }
 
 Test(waiters, total_wakes_in_order_all_whose_wishes_fit)
@@ -851,7 +1035,7 @@ Test(waiters, nobody_passes_in_order_and_who_is_next_looks_when_the_first_has_le
     message("3");
     cr_assert_str_eq(trail, "a");
     rdl__waiter_told(waiter('a'), 0);
-    rdl__waiter_leave(waiter('a'), true, loop.now);
+    go_away('a', true);
     cr_assert_str_eq(trail, "ab");
 }
 
@@ -862,7 +1046,7 @@ Test(waiters, news_for_all_wakes_all_and_odd_totals_nobody)
     message("0");
     cr_assert_str_eq(trail, "abc");
     for (const char *letter = "abc"; *letter != '\0'; letter++)
-        rdl__waiter_leave(waiter(*letter), true, loop.now);
+        go_away(*letter, true);
     trail[0] = '\0';
     wish("a", 1, RDL__NEWS_TOTAL, false);
     join("a");
@@ -1078,8 +1262,10 @@ static void play_inn(uint64_t seed)
             if (rdl__rand_below(&inn.rand, 3) == 0)
                 somebody_acts();
             (void)something_is_on_its_way();
+            if (rdl__rand_below(&inn.rand, 4) > 0)
+                (void)turn();
         }
-        while (something_is_on_its_way())
+        while (something_is_on_its_way() || turn())
             ;
         nobody_sleeps_beside_what_it_wants(seed);
     }
@@ -1091,6 +1277,7 @@ static void play_inn(uint64_t seed)
 
 Test(waiters, nobody_sleeps_beside_permits_that_would_do)
 {
+    turns_end_by_chance = true;
     for (uint64_t seed = 1; seed <= 20000; seed++)
         play_inn(seed);
 }
@@ -1116,7 +1303,7 @@ static void has_been_home(char letter)
 {
     cr_assert_eq(come_home(letter, loop.now), RDL_OK);
     acknowledge_now();
-    rdl__waiter_leave(waiter(letter), true, loop.now);
+    go_away(letter, true);
     trail[0] = '\0';
 }
 
@@ -1157,12 +1344,12 @@ Test(waiters, who_comes_again_looks_at_once_if_anything_was_heard_since_its_try)
 {
     has_been_home('a');
     cr_assert_eq(come_home('a', T0), 1); /* acknowledged at that moment, or after it */
-    rdl__waiter_leave(waiter('a'), true, loop.now);
+    go_away('a', true);
     loop.now = T0 + 10;
     message("7:1:0");
     cr_assert_eq(come_home('a', T0 + 5), 1);
     expect_said('a', "7:1:0");
-    rdl__waiter_leave(waiter('a'), true, loop.now);
+    go_away('a', true);
     cr_assert_eq(come_home('a', T0 + 11), RDL_OK);
 }
 

@@ -32,6 +32,7 @@ static struct rdl__lane wire;
 static struct rdl__watchdog *wd;
 static int64_t server_ahead_us; /* the server's clock minus ours */
 static int64_t usual_ttl_ms = 30000;
+static int64_t preempted; /* for so long the thread stands still between an answer and what it makes of it */
 
 /* In place of core/base/entropy.c: chance is the same in every run. */
 int rdl__entropy(void *to, size_t len)
@@ -111,10 +112,12 @@ static int key_in(const struct command *c, size_t i)
 static void settle(const struct rdl__reply *reply)
 {
     struct rdl__req *req = take_req();
+    int64_t came = loop.now;
 
     req->rc = RDL_OK;
-    req->ops->decode(req, reply, loop.now);
-    req->ops->done(req, loop.now);
+    req->ops->decode(req, reply, came);
+    loop.now += preempted;
+    req->ops->done(req, came);
 }
 
 enum { NONE = -1 };
@@ -590,7 +593,25 @@ Test(watchdog, a_late_confirmation_revives_nothing)
     run_for(LEASE);
     cr_assert_eq(wire.submitted, 1);
     cr_assert_eq(things[0].lost, 1);
-    cr_assert_not(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true, loop.now));
+    cr_assert_not(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true));
+}
+
+/* Meanwhile another thread may have asked, and been told that it is lost. */
+Test(watchdog, a_confirmation_that_came_in_time_and_is_noted_late_revives_nothing)
+{
+    add(0);
+    run_for(LEASE / 2);
+    cr_assert_eq(wire.count, 1);
+    preempted = LEASE / 2;
+    (void)answer();
+    cr_assert_eq(state(0), RDL_LOST);
+    cr_assert_eq(things[0].lost, 1);
+    cr_assert_eq(things[0].reason, RDL_LOSS_LEASE);
+    cr_assert_eq(metrics[RDL_M_RENEWED], 0);
+    rdl__watchdog_add(wd, hold(1), loop.now, LEASE_MS, true);
+    loop.now += LEASE;
+    cr_assert_not(rdl__watchdog_raise(wd, hold(1), loop.now - 1, LEASE_MS, true));
+    cr_assert_eq(state(1), RDL_LOST);
 }
 
 Test(watchdog, a_confirmation_in_time_ends_the_risk)
@@ -836,8 +857,8 @@ Test(watchdog, raising_lengthens_and_never_shortens)
     int64_t left;
 
     rdl__watchdog_add(wd, hold(0), T0, 5000, false);
-    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, 8000, false, T0));
-    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, 2000, false, T0));
+    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, 8000, false));
+    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, 2000, false));
     (void)rdl__watchdog_state(wd, hold(0), T0, &left);
     cr_assert_eq(left, 8 * RDL__SEC);
     fake_loop_run(&loop, T0 + 8 * RDL__SEC - 1);
@@ -849,14 +870,15 @@ Test(watchdog, raising_lengthens_and_never_shortens)
 Test(watchdog, raising_after_the_end_is_refused)
 {
     rdl__watchdog_add(wd, hold(0), T0, 5000, false);
-    cr_assert_not(rdl__watchdog_raise(wd, hold(0), T0, 60000, false, T0 + 5 * RDL__SEC));
-    cr_assert_eq(rdl__watchdog_remove(wd, hold(0), T0 + 5 * RDL__SEC), RDL_LOST);
+    loop.now = T0 + 5 * RDL__SEC;
+    cr_assert_not(rdl__watchdog_raise(wd, hold(0), T0, 60000, false));
+    cr_assert_eq(rdl__watchdog_remove(wd, hold(0), loop.now), RDL_LOST);
 }
 
 Test(watchdog, raising_may_start_renewal)
 {
     rdl__watchdog_add(wd, hold(0), T0, 60000, false);
-    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, LEASE_MS, true, T0));
+    cr_assert(rdl__watchdog_raise(wd, hold(0), T0, LEASE_MS, true));
     run_answering(T0 + 5 * LEASE, 0);
     cr_assert_geq(wire.submitted, 14);
     cr_assert_eq(state(0), RDL_HELD);
@@ -946,7 +968,7 @@ Test(watchdog, a_lease_that_is_made_to_last_while_it_is_examined_is_not_asked_ab
     rdl__watchdog_add(wd, hold(0), T0, 4 * LEASE_MS, false);
     rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
     cr_assert_eq(wire.submitted, 1);
-    cr_assert(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true, loop.now));
+    cr_assert(rdl__watchdog_raise(wd, hold(0), loop.now, LEASE_MS, true));
     run_for(LEASE);
     cr_assert_eq(wire.submitted, 1);
     cr_assert_eq(answer(), 1);

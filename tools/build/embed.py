@@ -2,6 +2,7 @@
 """embed - turn the Lua scripts into a C table.
 
     embed.py scripts/scripts.h OUTPUT.c
+    embed.py --page scripts/scripts.h      print what docs/wire.md has of the scripts: the comments that they begin with
 
 scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the server
 keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused: long
@@ -10,6 +11,7 @@ in the same folder, which includes nothing itself.
 """
 
 import hashlib
+import itertools
 import os
 import re
 import sys
@@ -87,6 +89,20 @@ def table(header):
     return "".join(parts) + "};\n"
 
 
+def head(path):
+    """The comment that a file begins with, of paragraphs and of columns, without what is only for who changes the script."""
+    with open(path, encoding="ascii") as f:
+        lines = list(itertools.takewhile(lambda line: line.startswith("--"), f))
+    return "".join(line[3:] or "\n" for line in lines if not INCLUDE.match(line.strip()))
+
+
+def page(header):
+    folder = os.path.dirname(header)
+    parts = ["### %s\n\n```text\n%s```\n" % (name, head(os.path.join(folder, name + ".lua"))) for name in names(header)]
+    queue = head(os.path.join(folder, "fair_queue.inc"))
+    return "\n".join(["### Keys of the fair lock's scripts\n\n```text\n%s```\n" % queue] + parts)
+
+
 def main(header, output):
     try:
         text = table(header)
@@ -97,4 +113,7 @@ def main(header, output):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["--page"]:
+        print(page(sys.argv[2]), end="")
+    else:
+        main(*sys.argv[1:])

@@ -265,11 +265,18 @@ void child_reap(struct child *c)
 
 /* ---- signals ------------------------------------------------------------------------------------------------------------ */
 
+/* A terminal that hangs up tells the leader of its session alone, who has to pass it on; SIGCONT comes along for those
+ * that are stopped. */
+static bool is_for_leader(int signo)
+{
+    return (signo == SIGHUP || signo == SIGCONT) && getsid(0) == getpid();
+}
+
 void child_forward(const struct child *c, const struct signal_event *event)
 {
     if (c->pid == 0 || c->ended)
         return;
-    if (event->from_terminal && getpgid(c->pid) == getpgrp())
+    if (event->from_terminal && getpgid(c->pid) == getpgrp() && !is_for_leader(event->signo))
         return;
     kill(c->pid, event->signo);
 }

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 
 #define CONNECT_MS 10000       /* reaching the server; -w lowers it, ... */
-#define CONNECT_LEAST_MS 1000  /* ... but not below this: a short -w is about other holders, not about the network */
+#define CONNECT_LEAST_MS 1000  /* ... but not below this: a short wait is about other holders, not about the network */
 #define LEASE_DEFAULT_MS 30000 /* the library's own */
 #define CLOSE_MS 200 /* of a red lock's servers, some of which may be dead: what they are owed ends with its lease */
 
 int64_t hold_connect_ms(int64_t wait_ms)
 {
-    if (wait_ms == 0 || wait_ms > CONNECT_MS)
-        return CONNECT_MS;
-    return wait_ms > CONNECT_LEAST_MS ? wait_ms : CONNECT_LEAST_MS;
+    if (wait_ms < CONNECT_LEAST_MS)
+        return CONNECT_LEAST_MS;
+    return wait_ms < CONNECT_MS ? wait_ms : CONNECT_MS;
 }
 
 int64_t hold_lease_ms(const struct run_options *options)
@@ -41,10 +41,11 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
     tls.key_file = o->key_file;
     tls.insecure = o->insecure;
     options.tls = (o->given & GIVEN_TLS) != 0 ? &tls : NULL;
-    options.sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
-    options.sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
+    options.sentinel_username = o->sentinel_username;
+    options.sentinel_password = o->sentinel_password;
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
+    options.outage_timeout_ms = HOLD_OUTAGE_MS;
     options.watchdog_lease_ms = hold_lease_ms(o);
     options.connections = 1;
     options.log = o->verbose ? on_log : NULL;
@@ -95,6 +96,11 @@ void hold_cancel(struct hold *h)
     h->permit.canceled = true;
     if (h->taking != NULL)
         rdl_op_cancel(h->taking);
+}
+
+int hold_ask(struct hold *h, rdl_err_t *err)
+{
+    return h->ops->ask(h, err);
 }
 
 int hold_release(struct hold *h, rdl_err_t *err)

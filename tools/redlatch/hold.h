@@ -24,15 +24,17 @@ struct hold;
 struct hold_ops {
     int (*make)(struct hold *h, rdl_err_t *err);                      /* the handles; nothing is sent */
     int (*take)(struct hold *h, int64_t wait_ms, rdl_err_t *err);     /* RDL_OK: `taken` will come */
+    int (*ask)(struct hold *h, rdl_err_t *err);                       /* RDL_OK: `answered` will come */
     int (*release)(struct hold *h, rdl_err_t *err);                   /* RDL_OK: `released` will come */
     int (*token)(struct hold *h, int64_t *ret_token, rdl_err_t *err); /* NULL: it has none */
     void (*tick)(struct hold *h);                                     /* look at the clock; NULL: it keeps no time */
     void (*free)(struct hold *h);                                     /* the handles, which may be NULL */
 };
 
-/* What the session is told. Never from inside hold_take or hold_release. */
+/* What the session is told. Never from inside hold_take, hold_ask or hold_release. */
 struct hold_events {
     void (*taken)(void *arg, int code, const rdl_err_t *err);    /* RDL_OK: it is held */
+    void (*answered)(void *arg, int code, const rdl_err_t *err); /* RDL_OK or RDL_ESERVER: the server is there */
     void (*released)(void *arg, int code, const rdl_err_t *err); /* it is not, whatever the code */
     void (*lost)(void *arg, const char *why);                    /* held no more, and still to be released */
 };
@@ -57,10 +59,12 @@ struct hold {
         rdl_permit_t id;
         int timer_fd;           /* -1: none */
         int64_t wait_ms;        /* of the take under way */
+        int64_t count_ms;       /* when to tell the server again how many permits there are */
         int64_t asked_ms;       /* when the present renewal was asked for */
         int64_t renew_ms;       /* when to ask for the next; HOLD_NEVER: one is under way */
         int64_t valid_until_ms; /* what the server has confirmed, judged pessimistically */
-        bool counted;           /* the server knows how many permits there are */
+        bool counted;           /* the server has been told how many permits there are */
+        bool waiting;           /* for one, be it long */
         bool canceled;
         bool held;
     } permit;
@@ -78,8 +82,10 @@ int hold_begin(struct hold *h, const struct hold_events *events, void *arg, rdl_
 /* Free everything; NULL and half-built parts are fine. What is held is left to its lease. Events may still come. */
 void hold_close(struct hold *h);
 
-/* As rdl_try_lock_async, rdl_op_cancel and rdl_unlock_async. */
+/* As rdl_try_lock_async, rdl_op_cancel and rdl_unlock_async. hold_ask: does the server, or a majority of several, say
+ * anything? */
 int hold_take(struct hold *h, int64_t wait_ms, rdl_err_t *err);
+int hold_ask(struct hold *h, rdl_err_t *err);
 void hold_cancel(struct hold *h);
 int hold_release(struct hold *h, rdl_err_t *err);
 
@@ -89,6 +95,9 @@ int hold_token(struct hold *h, int64_t *ret_token, rdl_err_t *err);
 /* Fill in what to poll; returns how many. And run the events that are due, never waiting. */
 size_t hold_poll(const struct hold *h, struct pollfd fds[HOLD_FDS_MAX]);
 void hold_dispatch(struct hold *h);
+
+/* How long a server may be away while it is waited without end. */
+#define HOLD_OUTAGE_MS 60000
 
 /* How long reaching a server may take when the user waits that long. */
 int64_t hold_connect_ms(int64_t wait_ms);

@@ -105,6 +105,20 @@ static int lock_take(struct hold *h, int64_t wait_ms, rdl_err_t *err)
     return rdl_try_lock_async(h->locks.lock, NULL, wait_ms, RDL_LEASE_AUTO, on_taken, h, &h->taking, err);
 }
 
+static void on_answered(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    struct hold *h = arg;
+
+    (void)lock;
+    h->events->answered(h->arg, result < 0 ? (int)result : RDL_OK, err);
+}
+
+/* The verb that a red lock answers with a majority only, and a multi-lock with all. */
+static int lock_ask(struct hold *h, rdl_err_t *err)
+{
+    return rdl_remaining_ms_async(h->locks.lock, NULL, on_answered, h, NULL, err);
+}
+
 static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
     struct hold *h = arg;
@@ -140,6 +154,7 @@ static void lock_free(struct hold *h)
 const struct hold_ops hold_lock_ops = {
     .make = lock_make,
     .take = lock_take,
+    .ask = lock_ask,
     .release = lock_release,
     .token = lock_token,
     .tick = NULL, /* the library renews */

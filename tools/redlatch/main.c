@@ -151,12 +151,11 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     const struct subcommand *subcommand;
     struct usage_error why;
 
-    fill_standard_descriptors();
     if (argc < 2) {
         usage_fail(&why, "SUBCOMMAND is missing");
         return subcommand_misused(NULL, &why);
@@ -168,4 +167,14 @@ int main(int argc, char **argv)
     if ((subcommand = find(argv[1])) == NULL)
         return unknown(NULL, argv[1]);
     return subcommand->main(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    int rc;
+
+    fill_standard_descriptors();
+    rc = dispatch(argc, argv);
+    text_flush();
+    return rc;
 }

@@ -6,7 +6,9 @@
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
 
+#include <errno.h>
 #include <redlatch/error.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,11 +25,12 @@ static void run_help(FILE *out)
     run_options_print(out);
     fputs("\n"
           "TIME is in seconds, or has a unit: 500ms, 2.5s, 5m, 1h.\n"
-          "URI is redis://[[USER:]PASSWORD@]HOST[:PORT][/DB], rediss://... for TLS, unix:/PATH[?db=DB],\n"
-          "sentinel://[[USER:]PASSWORD@]HOST[:PORT],HOST[:PORT].../MASTER[/DB] for the master that they name,\n"
-          "cluster://[[USER:]PASSWORD@]HOST[:PORT],HOST[:PORT]... for a cluster, clusters://... with TLS.\n"
-          "Passwords belong into REDLATCH_SERVER: ps shows the command line to everybody. Sentinels that\n"
-          "want one of their own find it in REDLATCH_SENTINEL_PASSWORD, and REDLATCH_SENTINEL_USERNAME.\n"
+          "URI is redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://... for TLS, unix:/PATH[?db=DB],\n"
+          "sentinel://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT].../MASTER[/DB] for the master that they name,\n"
+          "cluster://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT]... for a cluster, clusters://... with TLS.\n"
+          "Passwords belong into REDLATCH_SERVER, or into a file, @FILE: ps shows the command line to\n"
+          "everybody. Sentinels that want one of their own find it in REDLATCH_SENTINEL_PASSWORD, and\n"
+          "REDLATCH_SENTINEL_USERNAME. COMMAND inherits none of them, unless --pass-server is given.\n"
           "\n"
           "COMMAND finds in its environment REDLATCH_NAME (several NAMEs have a + between them), and\n"
           "REDLATCH_TOKEN, a number that grows whenever the lock changes hands; there is none with\n"
@@ -59,7 +62,8 @@ static void run_help(FILE *out)
 struct servers {
     const char *uris[REDLOCK_MAX];
     size_t count;
-    char *copy; /* what uris point into, when it came from argv; owned */
+    char *copy;              /* what uris point into, when it came from argv; owned, like the next */
+    char *read[REDLOCK_MAX]; /* what stood in files */
 };
 
 static void split(struct servers *s, char *list)
@@ -69,6 +73,71 @@ static void split(struct servers *s, char *list)
 
     while (s->count < REDLOCK_MAX && (uri = strsep(&rest, ",")) != NULL)
         s->uris[s->count++] = uri;
+}
+
+/* The first line of a file. NULL when it has none, which was said. */
+static char *read_address(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    ssize_t len = -1;
+    char *line = NULL;
+    size_t size = 0;
+
+    errno = file == NULL ? errno : 0;
+    if (file != NULL && (len = getline(&line, &size, file)) > 0)
+        line[strcspn(line, " \t\r\n")] = '\0';
+    if (len <= 0 || line[0] == '\0') {
+        char shown[TEXT_SAFE_CAP];
+
+        text_say("no address of a server in '%s': %s", text_safe(path, strlen(path), shown),
+                 errno != 0 ? strerror(errno) : "its first line is empty");
+        free(line);
+        line = NULL;
+    }
+    if (file != NULL)
+        fclose(file);
+    return line;
+}
+
+/* In place of each @FILE what stands there. False: something does not, which was said. */
+static bool read_addresses(struct servers *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->uris[i][0] != '@')
+            continue;
+        if ((s->read[i] = read_address(s->uris[i] + 1)) == NULL)
+            return false;
+        s->uris[i] = s->read[i];
+    }
+    return true;
+}
+
+static void servers_done(struct servers *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        free(s->read[i]);
+    free(s->copy);
+}
+
+/* What the command inherits has no secret of ours in it, unless that is asked for; where the locks are it may know. Before
+ * there are threads. Returns 0, or -1 without memory. The strings that getenv has found stay where they are. */
+static int hide_environment(const struct run_options *o)
+{
+    const char *inherited = getenv("REDLATCH_SERVER");
+    char *without;
+    int rc;
+
+    if (o->pass_server)
+        return 0;
+    unsetenv("REDLATCH_SENTINEL_USERNAME");
+    unsetenv("REDLATCH_SENTINEL_PASSWORD");
+    if (inherited == NULL || inherited[0] == '@')
+        return 0;
+    if ((without = server_without_secret(inherited)) == NULL)
+        return -1;
+    rc = strcmp(without, inherited) == 0 ? 0 : setenv("REDLATCH_SERVER", without, 1);
+    free(without);
+    return rc;
 }
 
 /* Returns 0, or -1 without memory. */
@@ -104,12 +173,17 @@ static int run_main(int argc, char **argv)
         return subcommand_misused(subcommand_run.name, &why);
     if (options.help)
         return subcommand_print(run_help);
-    if (find_servers(&options, &servers) < 0) {
+    options.sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
+    options.sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
+    if (find_servers(&options, &servers) < 0 || hide_environment(&options) < 0) {
         text_say("%s", rdl_strerror(RDL_ENOMEM));
-        return EXITCODE_TROUBLE;
+        rc = EXITCODE_TROUBLE;
+    } else if (!read_addresses(&servers)) {
+        rc = EXITCODE_USAGE;
+    } else {
+        rc = session_run(&options, servers.uris, servers.count);
     }
-    rc = session_run(&options, servers.uris, servers.count);
-    free(servers.copy);
+    servers_done(&servers);
     return rc;
 }
 

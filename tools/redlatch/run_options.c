@@ -110,6 +110,16 @@ static int apply_insecure(void *to, const char *text, struct usage_error *why)
     return 0;
 }
 
+static int apply_pass_server(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->pass_server = true;
+    return 0;
+}
+
 static int apply_type(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
@@ -227,8 +237,12 @@ static const struct option_row rows[] = {
      apply_lease},
     {'\0', "max-hold", "TIME", "end COMMAND when it has run that long\n(default: no bound)", apply_max_hold},
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
-    {'\0', "server", "URI", "where the locks are (default: the environment's\nREDLATCH_SERVER, else redis://127.0.0.1:6379)",
+    {'\0', "server", "URI",
+     "where the locks are, or @FILE, whose first line says so\n(default: the environment's REDLATCH_SERVER, else\n"
+     "redis://127.0.0.1:6379)",
      apply_server},
+    {'\0', "pass-server", NULL, "leave the passwords of REDLATCH_SERVER and the sentinels\nin COMMAND's environment",
+     apply_pass_server},
     {'\0', "cacert", "FILE", "certificates of those who may vouch for a rediss://\nserver (default: the system's)",
      apply_cacert},
     {'\0', "cert", "FILE", "our own certificate, for a server that wants one", apply_cert},
@@ -312,14 +326,16 @@ static int check_given(unsigned given, struct usage_error *why)
 
 /* ---- what follows the options ------------------------------------------------------------------------------------------- */
 
-static int check_name(const char *name, struct usage_error *why)
+/* Adds its length, and that of what separates it, to `total`. */
+static int check_name(const char *name, size_t *total, struct usage_error *why)
 {
     size_t len = strlen(name);
 
     if (len == 0)
         return usage_fail(why, "NAME is empty");
-    if (len > RDL_NAME_MAX)
-        return usage_fail(why, "NAME is longer than %zu bytes", (size_t)RDL_NAME_MAX);
+    *total += len + (*total > 0);
+    if (*total > NAMES_LEN_MAX)
+        return usage_fail(why, "NAME, or all of them with a + between them, is longer than %zu bytes", NAMES_LEN_MAX);
     return 0;
 }
 
@@ -335,11 +351,12 @@ static int misplaced(const char *option, struct usage_error *why)
 static int check_names(const struct run_options *o, bool free_form, struct usage_error *why)
 {
     char shown[TEXT_SAFE_CAP];
+    size_t total = 0;
 
     if (o->name_count > NAMES_MAX)
         return usage_fail(why, "%zu NAMEs: at most %d can be taken together", o->name_count, NAMES_MAX);
     for (size_t i = 0; i < o->name_count; i++) {
-        if (check_name(o->names[i], why) < 0)
+        if (check_name(o->names[i], &total, why) < 0)
             return -1;
         if (i > 0 && o->names[i][0] == '-' && !free_form)
             return misplaced(o->names[i], why);

@@ -16,10 +16,15 @@
 
 #include <stdbool.h>
 
-/* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive no failure. */
+/* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive no
+ * failure. */
 #define NAMES_MAX 256
 #define REDLOCK_MIN 3
 #define REDLOCK_MAX 63
+
+/* Of all NAMEs with a + between them, which the command finds in one string of its environment: the kernel takes none of
+ * more than 128 kB with its end. */
+#define NAMES_LEN_MAX (128 * 1024 - sizeof "REDLATCH_NAME=")
 
 /* Most permits of a semaphore that are worth a lease each. */
 #define PERMITS_MAX 1000000
@@ -43,7 +48,7 @@ enum given {
 
 struct run_options {
     bool help;            /* asked for; then nothing else is set or checked */
-    char *const *names;   /* 1 to RDL_NAME_MAX bytes each, no two the same */
+    char *const *names;   /* at least one byte each, no two the same; NAMES_LEN_MAX together */
     size_t name_count;    /* 1 to NAMES_MAX */
     char *const *command; /* ended by NULL, at least one; NULL with `shell` */
     const char *shell;    /* a line for /bin/sh -c; NULL with `command` */
@@ -59,8 +64,11 @@ struct run_options {
     int64_t max_hold_ms; /* 0: no bound */
     int64_t grace_ms;
     int conflict_code;
-    unsigned given; /* bits of enum given */
-    bool insecure;  /* --insecure */
+    unsigned given;                /* bits of enum given */
+    bool pass_server;              /* --pass-server */
+    const char *sentinel_username; /* of the environment, where run.c finds them; NULL when not there */
+    const char *sentinel_password;
+    bool insecure; /* --insecure */
     bool verbose;
 };
 

@@ -1,6 +1,7 @@
 #include "tools/redlatch/server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The part of a URI that may be secret: from `from` up to, not including, the last '@'. Somebody who forgot to percent-encode
@@ -17,7 +18,7 @@ static struct secret find_secret(const char *uri)
     size_t scheme = strspn(uri, letters);
     struct secret s = {0};
 
-    if (at == NULL)
+    if (at == NULL || (strncmp(uri, "unix:/", 6) == 0 && (uri[6] != '/' || uri[7] == '/'))) /* a path has none */
         return s;
     if (strncmp(uri + scheme, "://", 3) == 0)
         s.from = scheme + 3;
@@ -28,12 +29,21 @@ static struct secret find_secret(const char *uri)
 const char *server_label(const char *uri, char to[TEXT_SAFE_CAP])
 {
     struct secret s = find_secret(uri);
-    const char *at = strrchr(uri, '@');
-    const char *rest = at != NULL ? at + 1 : uri;
+    const char *rest = uri[s.to] == '@' ? uri + s.to + 1 : uri;
     char shown[2 * TEXT_SAFE_CAP]; /* what does not fit here would not be shown anyway */
 
     snprintf(shown, sizeof shown, "%.*s%.*s", (int)s.from, uri, (int)strcspn(rest, "?"), rest);
     return text_safe(shown, strlen(shown), to);
+}
+
+char *server_without_secret(const char *uri)
+{
+    struct secret s = find_secret(uri);
+    char *without = strdup(uri);
+
+    if (without != NULL && uri[s.to] == '@')
+        memcpy(without + s.from, uri + s.to + 1, strlen(uri + s.to + 1) + 1);
+    return without;
 }
 
 void server_hide_secret(char *uri)

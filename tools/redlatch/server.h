@@ -10,6 +10,9 @@
  * Returns `to`. */
 const char *server_label(const char *uri, char to[TEXT_SAFE_CAP]);
 
+/* The same with its query, for others to connect to: without user and password. NULL without memory; owned by the caller. */
+char *server_without_secret(const char *uri);
+
 /* Overwrite the user and the password in a URI of argv, so that ps no longer shows them. */
 void server_hide_secret(char *uri);
 

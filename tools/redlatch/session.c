@@ -3,14 +3,19 @@
  * What is held may be a lock, several, a lock on several servers, or a permit; this file says "lock" for all of them, and
  * hold.h has the differences.
  *
- * One thread, one poll loop. Everything that can happen is an event in it: what becomes of the lock (hold.h), signals and the command's end (they come through a pipe), and one deadline. Nothing else waits, and every
- * phase but two has a bound of its own: waiting for the lock has the user's, the command runs as long as it likes.
+ * One thread, one poll loop. Everything that can happen is an event in it: what becomes of the lock (hold.h), signals and
+ * the command's end (they come through a pipe), and one deadline. Nothing else waits, and every phase but two has a bound of
+ * its own: waiting for the lock has the user's, the command runs as long as it likes.
  *
- *   WAITING --taken--> RUNNING --the command ended--> RELEASING --> DONE
- *      |                  |  lost, or max-hold is over        ^
- *      | a signal         v                                   |
- *      v               ENDING (SIGTERM) --grace--> KILLING ---+
- *   GIVING_UP --> RELEASING (taken all the same) or DONE
+ *   ASKING <--> WAITING --taken--> RUNNING --the command ended--> RELEASING --> DONE
+ *      |          |                  |  lost, or max-hold is over        ^
+ *      v          | a signal         v                                   |
+ *     DONE        v               ENDING (SIGTERM) --grace--> KILLING ---+
+ *              GIVING_UP --> RELEASING (taken all the same) or DONE
+ *
+ * A wait in vain has two outcomes: somebody else has the lock, or the server is away. It is the server that says which:
+ * what it said before it went away counts no more, so a wait that is over ends with a question (ASKING) that any answer
+ * settles.
  *
  * The lock is released in every case where it was taken: after an ordinary end when the command itself has ended, as everybody
  * expects of a wrapper; after a loss or --max-hold when all that it started has ended as well (family.h).
@@ -39,10 +44,20 @@
 /* Bounds on what the user sets none for. */
 #define ANSWER_MS 4000 /* an answer to a release or to giving up: the library's own bound, and a second */
 #define KILL_MS 2000   /* processes that SIGKILL does not end: they hang in the kernel */
+#define ROUND_MS 10000 /* of a wait for a majority, which the library never ends: until we ask whether there is one */
 
 #define NO_DEADLINE INT64_MAX
 
-enum phase { PHASE_WAITING, PHASE_GIVING_UP, PHASE_RUNNING, PHASE_ENDING, PHASE_KILLING, PHASE_RELEASING, PHASE_DONE };
+enum phase {
+    PHASE_WAITING,
+    PHASE_ASKING,
+    PHASE_GIVING_UP,
+    PHASE_RUNNING,
+    PHASE_ENDING,
+    PHASE_KILLING,
+    PHASE_RELEASING,
+    PHASE_DONE,
+};
 
 /* Why the command did not end by itself; the worst one counts. */
 enum cause { CAUSE_NONE, CAUSE_MAX_HOLD, CAUSE_LOST };
@@ -54,7 +69,10 @@ struct session {
     char server[TEXT_SAFE_CAP]; /* for messages */
     struct hold hold;
     enum phase phase;
+    bool waited;         /* more was asked for than the lock at once */
     bool contended;      /* the server has said that somebody else has the lock */
+    rdl_err_t refusal;   /* how it was said last */
+    int64_t heard_ms;    /* and when; or when all began */
     int64_t deadline_ms; /* of the phase */
     int64_t began_ms;
     int64_t taken_ms;
@@ -267,8 +285,8 @@ static void on_lost(void *arg, const char *why)
 
     if (!is_held(s) || s->cause == CAUSE_LOST)
         return;
-    text_say("lost '%s' at %s: %s; ending the command", s->name, s->server, why);
     end_command(s, CAUSE_LOST);
+    text_say("lost '%s' at %s: %s; ending the command", s->name, s->server, why);
 }
 
 static void taken(struct session *s)
@@ -290,9 +308,6 @@ static void taken(struct session *s)
 
 static void not_taken(struct session *s, int code, const rdl_err_t *err)
 {
-    /* The time was over in the middle of a try: that the server had no time to say it again makes it no other outcome. */
-    if ((code == RDL_EUNKNOWN || code == RDL_ENOQUORUM) && s->contended)
-        code = RDL_ETIMEDOUT;
     /* A conflict is an ordinary outcome with a status of its own, and cron mails whatever is printed. */
     if (code != RDL_ETIMEDOUT || s->options->verbose)
         say_failed(s, "lock", err);
@@ -307,7 +322,7 @@ static int64_t wait_left(const struct session *s)
     int64_t left = wait_ms - (now_ms() - s->began_ms);
 
     if (wait_ms == RDL_WAIT_FOREVER)
-        return wait_ms;
+        return s->options->redlock != NULL ? ROUND_MS : wait_ms;
     return left > 0 ? left : 0;
 }
 
@@ -331,18 +346,71 @@ static int ask_first(struct session *s, rdl_err_t *err)
     return hold_take(&s->hold, forever ? RDL_WAIT_FOREVER : 0, err);
 }
 
-/* It is somebody else's, or too few of several servers have answered. */
-static void ask_again(struct session *s, int code, const rdl_err_t *refusal)
+static bool is_silence(int code)
 {
-    int64_t left = code == RDL_ETIMEDOUT ? wait_left(s) : reach_left(s);
+    return code == RDL_ECONN || code == RDL_EUNKNOWN || code == RDL_ENOQUORUM;
+}
+
+static void take(struct session *s, int64_t wait_ms)
+{
     rdl_err_t err = {0};
     int rc;
 
-    s->contended = s->contended || code == RDL_ETIMEDOUT;
-    if (left == 0)
-        not_taken(s, code, refusal);
-    else if ((rc = hold_take(&s->hold, left, &err)) < 0)
+    enter(s, PHASE_WAITING, NO_DEADLINE);
+    s->waited = true;
+    if ((rc = hold_take(&s->hold, wait_ms, &err)) < 0)
         not_taken(s, rc, &err);
+}
+
+/* Its time is over, or the majority's that a red lock waits for, unless the server is there and the wait has no end. */
+static void on_answered(void *arg, int code, const rdl_err_t *err)
+{
+    struct session *s = arg;
+    bool heard = code >= 0 || code == RDL_ESERVER;
+    int64_t left = wait_left(s);
+
+    if (s->phase != PHASE_ASKING)
+        return;
+    if (heard)
+        s->heard_ms = now_ms();
+    else if (now_ms() - s->heard_ms >= HOLD_OUTAGE_MS)
+        left = 0;
+    if (left > 0)
+        take(s, left);
+    else if (heard)
+        not_taken(s, RDL_ETIMEDOUT, &s->refusal);
+    else
+        not_taken(s, code, err);
+}
+
+static void ask(struct session *s)
+{
+    rdl_err_t err = {0};
+    int rc;
+
+    enter(s, PHASE_ASKING, NO_DEADLINE);
+    if ((rc = hold_ask(&s->hold, &err)) < 0)
+        on_answered(s, rc, &err);
+}
+
+/* It is somebody else's, or the server is silent. */
+static void refused(struct session *s, int code, const rdl_err_t *err)
+{
+    int64_t left = s->contended || code == RDL_ETIMEDOUT ? wait_left(s) : reach_left(s);
+    bool first = !s->waited;
+
+    if (code == RDL_ETIMEDOUT) {
+        s->contended = true;
+        s->refusal = *err;
+    }
+    if (first && code == RDL_ETIMEDOUT)
+        s->heard_ms = now_ms();
+    if (s->contended && !first)
+        ask(s);
+    else if (left > 0)
+        take(s, left);
+    else
+        not_taken(s, code, err);
 }
 
 static void on_taken(void *arg, int code, const rdl_err_t *err)
@@ -355,17 +423,26 @@ static void on_taken(void *arg, int code, const rdl_err_t *err)
         enter(s, PHASE_DONE, NO_DEADLINE);
     else if (code == RDL_OK)
         taken(s);
-    else if (code == RDL_ETIMEDOUT || code == RDL_ENOQUORUM)
-        ask_again(s, code, err);
+    else if (code == RDL_ETIMEDOUT || is_silence(code))
+        refused(s, code, err);
     else
         not_taken(s, code, err);
 }
 
-static const struct hold_events events = {.taken = on_taken, .released = on_released, .lost = on_lost};
+static const struct hold_events events = {
+    .taken = on_taken,
+    .answered = on_answered,
+    .released = on_released,
+    .lost = on_lost,
+};
 
 static void give_up(struct session *s, int signo)
 {
     s->exit_code = EXITCODE_SIGNAL + signo;
+    if (s->phase == PHASE_ASKING) {
+        enter(s, PHASE_DONE, NO_DEADLINE);
+        return;
+    }
     enter(s, PHASE_GIVING_UP, ANSWER_MS);
     hold_cancel(&s->hold);
 }
@@ -378,7 +455,7 @@ static void handle_signal(struct session *s, const struct signal_event *event)
     case SIGNAL_CHILD: /* the loop looks after every batch */
         break;
     case SIGNAL_ENDS:
-        if (s->phase == PHASE_WAITING)
+        if (s->phase == PHASE_WAITING || s->phase == PHASE_ASKING)
             give_up(s, event->signo);
         else
             child_forward(&s->child, event);
@@ -410,8 +487,8 @@ static void handle_deadline(struct session *s)
 {
     switch (s->phase) {
     case PHASE_RUNNING:
-        text_say("'%s' was held for as long as --max-hold allows; ending the command", s->name);
         end_command(s, CAUSE_MAX_HOLD);
+        text_say("'%s' was held for as long as --max-hold allows; ending the command", s->name);
         break;
     case PHASE_ENDING:
         kill_command(s);
@@ -542,7 +619,7 @@ static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_f
 int session_run(const struct run_options *options, const char *const *uris, size_t count)
 {
     char *names = join_names(options);
-    struct session s = {.options = options, .began_ms = now_ms(), .names = names};
+    struct session s = {.options = options, .names = names, .began_ms = now_ms(), .heard_ms = now_ms()};
     rdl_err_t err = {0};
     int signal_fd;
     int rc;
@@ -551,6 +628,8 @@ int session_run(const struct run_options *options, const char *const *uris, size
         text_say("%s", rdl_strerror(RDL_ENOMEM));
         return EXITCODE_TROUBLE;
     }
+    if (options->verbose)
+        text_stamp();
     text_safe(names, strlen(names), s.name);
     if ((signal_fd = signals_open()) < 0) {
         text_say("cannot handle signals: %s", strerror(errno));

@@ -1,4 +1,4 @@
--- The work of Redisson's unlock (WIRE.md, reentrant and unlock latch), to be timed. The latch remembers the answer, so that
+-- The work of Redisson's unlock (wire.md, reentrant and unlock latch), to be timed. The latch remembers the answer, so that
 -- a repeat does not unlock twice; the client deletes it afterwards.
 --
 -- KEYS[1] lock hash    KEYS[2] channel     KEYS[3] latch

@@ -1,4 +1,4 @@
--- The work of Redisson's acquire (WIRE.md, reentrant), to be timed: counts up, whoever asks again.
+-- The work of Redisson's acquire (wire.md, reentrant), to be timed: counts up, whoever asks again.
 --
 -- KEYS[1] lock hash    ARGV[1] lease ms    ARGV[2] owner field
 -- Returns nil when taken; otherwise ms left on the present lease.

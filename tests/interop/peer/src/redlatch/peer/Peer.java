@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.redisson.client.RedisNodeNotFoundException;
 
 /**
  * A Redisson process that does what it is told, line by line.
@@ -23,6 +24,8 @@ import java.util.concurrent.Executors;
  * <p>To add a kind of object, write a class like {@link Locks} and name it in {@link #main}; another lock is one row there.
  */
 public final class Peer {
+    private static final long SCANNED_MS = 10_000; // Redisson looks every 5 s who has which slots
+
     private final Map<String, Verb> verbs = new HashMap<>();
     private final Map<String, ExecutorService> threads = new HashMap<>();
 
@@ -64,10 +67,25 @@ public final class Peer {
             return "fail Request no such verb";
         }
         try {
-            String value = verb.carryOut(new Arguments(words, 3));
+            String value = carryOut(verb, words);
             return value == null ? "ok" : "ok " + value;
         } catch (Exception e) {
             return "fail " + e.getClass().getSimpleName() + " " + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
+        }
+    }
+
+    /** While a slot has moved and Redisson does not know where, nothing is sent. */
+    private static String carryOut(Verb verb, String[] words) throws Exception {
+        long until = System.currentTimeMillis() + SCANNED_MS;
+        while (true) {
+            try {
+                return verb.carryOut(new Arguments(words, 3));
+            } catch (RedisNodeNotFoundException e) {
+                if (System.currentTimeMillis() > until) {
+                    throw e;
+                }
+                Thread.sleep(100);
+            }
         }
     }
 

@@ -1,0 +1,145 @@
+#!/usr/bin/python3 -I
+"""away - a server that is away or silent at the start, and while somebody waits (N14): the table in redlatch.1."""
+
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import support
+
+
+class Away(support.EveryKind):
+    def test_N14_a_server_that_nobody_reaches_is_69(self):
+        self.kill_servers()
+        processes = [{kind: self.begin(kind, *options) for kind in self.kinds}
+                     for options in (("-n",), ("-w", "0.2"), ("-w", "3"), ())]
+        for each in processes:
+            self.assert_all(each, 69, says="redlatch: cannot lock '")
+
+    def test_N14_a_server_that_is_silent_from_the_start_is_69_and_a_short_wait_ends_before_a_long_one(self):
+        self.stop_servers()
+        middle = {kind: self.begin(kind, "-w", "6") for kind in self.kinds}
+        short = [{kind: self.begin(kind, *options) for kind in self.kinds} for options in (("-n",), ("-w", "0.2"))]
+        longest = {kind: self.begin(kind) for kind in self.kinds}
+        for processes in short:
+            self.assert_all(processes, 69, says="redlatch: cannot lock '")
+        self.assertEqual({process.poll() for process in middle.values()}, {None})
+        self.assert_all(middle, 69, says="redlatch: cannot lock '")
+        self.assertEqual({process.poll() for process in longest.values()}, {None})
+        self.assert_all(longest, 69, says="redlatch: cannot lock '")
+
+    def test_N14_a_server_that_is_silent_at_first_is_waited_for(self):
+        self.wait_for_age()
+        self.stop_servers()
+        processes = {kind: self.begin(kind, "-w", "9") for kind in self.kinds}
+        refused = self.start("run", "-n", "x", "true")
+        self.assertEqual(self.result(refused).code, 69)
+        self.continue_servers()
+        self.assert_all(processes, 0, out="mine\n")
+
+    def test_N14_a_server_that_dies_while_somebody_waits_is_69(self):
+        self.wait_for_age()
+        self.hold_each()
+        waiters = self.wait_behind_each("-w", "8")
+        self.kill_servers()
+        self.assert_all(waiters, 69, says="redlatch: cannot lock '")
+
+    def test_N14_a_server_that_falls_silent_while_somebody_waits_is_69(self):
+        self.wait_for_age()
+        self.hold_each()
+        waiters = self.wait_behind_each("-w", "8")
+        self.stop_servers()
+        self.assert_all(waiters, 69, says="redlatch: cannot lock '")
+
+    def test_N14_a_server_that_dies_while_somebody_sleeps_is_69(self):
+        """For less than the five seconds after which a sleeper would look by itself."""
+        self.hold("x", "--lease", "60")
+        process = self.start("run", "-w", "4.5", "x", "echo", "never")
+        self.wait_for_waiters("x")
+        self.server.kill()
+        self.assert_says(self.result(process), 69, "redlatch: cannot lock 'x'")
+
+    def test_N14_a_server_that_falls_silent_while_somebody_sleeps_is_69(self):
+        """For less than the time after which the silence is noticed: the connection is there."""
+        self.hold("x", "--lease", "60")
+        process = self.start("run", "-w", "3", "x", "echo", "never")
+        self.wait_for_waiters("x")
+        with self.server.paused():
+            self.assert_says(self.result(process), 69, "redlatch: cannot lock 'x'")
+
+    def test_N14_a_server_that_is_there_at_the_end_of_the_wait_is_1(self):
+        self.wait_for_age()
+        self.hold_each()
+        waiters = self.wait_behind_each("-w", "4")
+        self.stop_servers()
+        self.continue_servers()
+        self.assert_all(waiters, 1)
+
+    def test_N14_a_server_that_comes_back_while_somebody_waits_has_been_waited_for(self):
+        """Empty, be it: a semaphore is told again how many permits there are."""
+        self.wait_for_age()
+        self.hold_each()
+        waiters = self.wait_behind_each("-w", "60")
+        for_ever = self.wait_behind_each(count=2)
+        self.kill_servers()
+        for server in self.servers[:2]:
+            server.start()
+        self.assert_all(waiters, 0, out="mine\n")
+        self.assert_all(for_ever, 0, out="mine\n")
+
+    def test_N14_a_signal_ends_the_question_whether_the_server_is_there(self):
+        self.hold("x")
+        process = self.start("run", "-w", "1", "x", "true")
+        self.wait_for_waiters("x")
+        self.server.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.server.process.send_signal, signal.SIGCONT)
+        time.sleep(1.5)  # the question has three seconds; a signal that comes before or after it is one like any other
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.result(process).code, 128 + signal.SIGTERM)
+
+    def test_N14_a_server_that_falls_silent_after_any_number_of_answers_is_69_or_has_granted(self):
+        """The last of them are those to the command's own verbs: with enough of them it has run."""
+        processes = [self.start("run", "-n", "--server", self.silent_after(count), "x%d" % count, "true")
+                     for count in range(8)]
+        codes = [self.result(process).code for process in processes]
+        self.assertEqual(codes, sorted(codes, reverse=True))
+        self.assertEqual(set(codes), {69, 0})
+
+    def silent_after(self, count):
+        """The address of a server that gives so many answers on its first connection, and no more."""
+        path = os.path.join(self.folder, "silent%d" % count)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        self.addCleanup(listener.close)
+
+        def serve():
+            client, _ = listener.accept()
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self.server.path)
+            with client, server:
+                answered = 0
+                while True:
+                    for end in select.select([client, server], [], [])[0]:
+                        data = end.recv(65536)
+                        if not data:
+                            return
+                        if end is client:
+                            server.sendall(data)
+                        elif answered < count:
+                            client.sendall(data)
+                        answered += end is server
+
+        threading.Thread(target=serve, daemon=True).start()
+        return "unix:" + path
+
+
+if __name__ == "__main__":
+    support.main(sys.argv[1:])

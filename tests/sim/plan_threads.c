@@ -1,0 +1,592 @@
+/* plan_threads.c - random runs of threads that are interrupted anywhere (pct.h).
+ *
+ * A run is short: two or three threads of one client do a few verbs on one name, perhaps beside a client of another process.
+ * One of them may be canceled by a further thread, or the client closed. Faults come where pct.c says; what they cut off may
+ * come late. Clients are opened, and at the end closed, without interruptions; leases run out without them, too.
+ *
+ * What a run is about is a row of `themes`: locks that are waited for; some that nobody waits for, so that a connection is never
+ * idle; one owner that is several threads; a client that is closed meanwhile; permits and latches; composite locks (joint.c).
+ */
+#include "tests/sim/check_pools.h"
+#include "tests/sim/joint.h"
+#include "tests/sim/mishaps.h"
+#include "tests/sim/net.h"
+#include "tests/sim/pct.h"
+#include "tests/sim/play.h"
+#include "tests/sim/pools.h"
+#include "tests/sim/server.h"
+#include "tests/sim/threads.h"
+#include "tests/support/wait.h"
+
+#define MOST_THREADS 6
+#define LONGEST_LEASE_MS 1000
+
+struct theme {
+    const struct check *const *checks;
+    void (*draw)(void);
+    void (*join)(struct actor *actor); /* NULL: it is there */
+    void (*act)(struct actor *actor);
+    unsigned closes;  /* of six runs in so many a client is closed early, */
+    unsigned cancels; /* and somebody canceled */
+    bool shared;      /* one owner is all threads of its client */
+    bool alone;       /* there is no other client */
+    unsigned points;  /* of a usual run */
+};
+
+static const struct theme *theme;
+static bool in_haste; /* threads hardly rest, and meet the more */
+
+/* ---- faults -------------------------------------------------------------------------------------------------------------- */
+
+/* Others of its client may have waited for it, and what it sent may be found out to be lost only then. */
+static void freezes(struct process *process, int64_t ns)
+{
+    app_disturb(app_that_owns(process), ns + cast_find_out_ns());
+}
+
+static void hold_up(struct conn *conn)
+{
+    int64_t ns = draw_ms(1, 100);
+
+    app_disturb(app_that_owns(net_owner(conn)), ns + cast_find_out_ns());
+    net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
+}
+
+static void fault(void)
+{
+    struct conn *conn = chance(1, 2) ? net_touched() : net_any(chance(3, 4) ? process_here() : NULL);
+
+    if (conn == NULL)
+        return;
+    switch (draw(8)) {
+    case 0:
+        net_cut_after(conn, chance(1, 2) ? UP : DOWN, draw(300));
+        break;
+    case 1:
+        hold_up(conn);
+        break;
+    case 2:
+        server_flush_scripts();
+        break;
+    default:
+        net_cut(conn);
+        break;
+    }
+}
+
+static const struct pct_hooks hooks = {.fault = fault, .freezes = freezes};
+
+/* ---- locks --------------------------------------------------------------------------------------------------------------- */
+
+static size_t meeting; /* of those that share an owner: the end that they use */
+
+static int64_t any_wait(void)
+{
+    switch (draw(8)) {
+    case 0:
+    case 1:
+        return 0;
+    case 2:
+        return draw_from(1, 10);
+    case 3:
+    case 4:
+        return draw_from(20, 100);
+    default:
+        return RDL_WAIT_FOREVER;
+    }
+}
+
+static int64_t any_lease(void)
+{
+    switch (draw(8)) {
+    case 0:
+        return draw_from(5, 60);
+    case 1:
+        return draw_from(100, LONGEST_LEASE_MS);
+    default:
+        return RDL_LEASE_AUTO;
+    }
+}
+
+static void rest(void)
+{
+    if (chance(1, in_haste ? 8 : 2))
+        fibre_sleep((int64_t)draw((uint64_t)(chance(1, 8) ? 100 * RDL__MS : 3 * RDL__MS)));
+}
+
+static void take(struct actor *actor, size_t end)
+{
+    int64_t wait_ms = any_wait(), lease_ms = any_lease();
+    struct deed *d;
+
+    if (!chance(1, 4)) {
+        (void)act(actor, end, TAKE, wait_ms, lease_ms);
+        return;
+    }
+    d = begin_deed(actor, end, TAKE, wait_ms, lease_ms);
+    rest();
+    if (chance(1, 2))
+        cancel_deed(d);
+    (void)end_deed(d);
+}
+
+static void with_a_hold(struct actor *actor, size_t end)
+{
+    rest();
+    if (!goes_on(actor))
+        return;
+    switch (draw(12)) {
+    case 0:
+        (void)act(actor, end, EXTEND, 0, draw_from(50, 500));
+        break;
+    case 1:
+    case 2:
+        take(actor, end);
+        break;
+    default:
+        (void)act(actor, end, RELEASE, 0, 0);
+        break;
+    }
+}
+
+static void without_a_hold(struct actor *actor, size_t end)
+{
+    switch (draw(24)) {
+    case 0:
+        (void)act(actor, end, IS_LOCKED, 0, 0);
+        break;
+    case 1:
+        (void)act(actor, end, RELEASE, 0, 0);
+        break;
+    case 2:
+        (void)act(actor, end, FORCE, 0, 0);
+        break;
+    default:
+        take(actor, end);
+        break;
+    }
+}
+
+static size_t any_end(void)
+{
+    size_t end = draw(cast.name_count);
+
+    return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
+}
+
+static void act_on_locks(struct actor *actor)
+{
+    size_t steps = 1 + draw(4);
+    size_t end = theme->shared ? meeting : any_end();
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        rest();
+        if (!goes_on(actor))
+            break;
+        if (actor->holds[end].count > 0)
+            with_a_hold(actor, end);
+        else
+            without_a_hold(actor, end);
+    }
+    while (goes_on(actor) && actor->holds[end].count > 0)
+        (void)act(actor, end, RELEASE, 0, 0);
+    actor_leave(actor);
+}
+
+/* Of two locks each thread has one: they do not wait for each other, and share the client's connections all the more. */
+static void draw_locks(void)
+{
+    static const char *const texts[] = {"orders:42", "{slot}:b"};
+    size_t names = 1 + draw(2);
+
+    cast.sharers = (unsigned)draw(8);
+    for (size_t i = 0; i < names; i++) {
+        bool token = chance(1, 2);
+
+        (void)cast_name(texts[i], &kinds[draw(kind_count)], token);
+    }
+}
+
+static void draw_shared(void)
+{
+    draw_locks();
+    meeting = any_end();
+}
+
+/* Each thread takes and gives back without a pause, and waits for nobody: something is always under way. */
+static void hammer(struct actor *actor)
+{
+    size_t steps = 2 + draw(4);
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        size_t end = draw(cast.name_count);
+
+        (void)act(actor, end, TAKE, 0, chance(1, 2) ? RDL_LEASE_AUTO : LONGEST_LEASE_MS);
+        while (goes_on(actor) && actor->holds[end].count > 0)
+            (void)act(actor, end, RELEASE, 0, 0);
+    }
+    actor_leave(actor);
+}
+
+static void draw_names(void)
+{
+    static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
+
+    for (size_t i = 0; i < MOST_NAMES; i++)
+        (void)cast_name(texts[i], &kinds[draw(kind_count)], false);
+    cast.options.connections = 1;
+}
+
+/* ---- permits and latches ------------------------------------------------------------------------------------------------- */
+
+static int64_t pool_wait(void)
+{
+    int64_t wait_ms = any_wait();
+
+    return wait_ms == RDL_WAIT_FOREVER ? draw_from(200, 800) : wait_ms;
+}
+
+static int64_t pool_lease(void)
+{
+    switch (draw(8)) {
+    case 0:
+        return draw_from(5, 60);
+    case 1:
+        return RDL_LEASE_NEVER;
+    default:
+        return draw_from(200, LONGEST_LEASE_MS);
+    }
+}
+
+static void wait_for(struct guest *g, enum pool_verb verb)
+{
+    int64_t amount = draw_from(1, MOST_WISH), wait_ms = pool_wait(), lease_ms = pool_lease();
+    struct errand *e;
+
+    if (!chance(1, 4)) {
+        (void)run_errand(g, 0, verb, amount, wait_ms, lease_ms);
+        return;
+    }
+    e = begin_errand(g, 0, verb, amount, wait_ms, lease_ms);
+    rest();
+    if (chance(1, 2))
+        cancel_errand(e);
+    (void)end_errand(e);
+}
+
+static int64_t has(const struct guest *g)
+{
+    return g->stakes[0].count + (int64_t)g->stakes[0].held_count;
+}
+
+static void give_some(struct guest *g)
+{
+    int64_t most = has(g) < MOST_WISH ? has(g) : MOST_WISH;
+
+    (void)run_errand(g, 0, POOL_GIVE, draw_from(1, most), 0, 0);
+}
+
+static void other_verb(struct guest *g)
+{
+    static const enum pool_verb others[] = {POOL_LOOK, POOL_DRAIN, POOL_ADD, POOL_EXTEND};
+    enum pool_verb verb = others[draw(sizeof others / sizeof others[0])];
+
+    if ((lobby.pools[0].kind->verbs >> verb & 1) == 0 || (verb == POOL_EXTEND && g->stakes[0].held_count == 0))
+        verb = POOL_LOOK;
+    (void)run_errand(g, 0, verb, 1, 0, draw_from(1, LONGEST_LEASE_MS));
+}
+
+static void use_permits(struct guest *g)
+{
+    unsigned what = (unsigned)draw(16);
+
+    if (what < 1)
+        other_verb(g);
+    else if (has(g) > 0 && (what < 11 || has(g) > MOST_HELD / 2))
+        give_some(g);
+    else
+        wait_for(g, POOL_ACQUIRE);
+}
+
+static void use_latch(struct guest *g)
+{
+    unsigned what = (unsigned)draw(16);
+
+    if (what < 1)
+        (void)run_errand(g, 0, POOL_LOOK, 0, 0, 0);
+    else if (what < 8)
+        (void)run_errand(g, 0, POOL_COUNT_DOWN, 1, 0, 0);
+    else
+        wait_for(g, POOL_AWAIT);
+}
+
+static void act_as_guest(struct actor *actor)
+{
+    struct guest *g = &lobby.guests[actor - cast.actors];
+    size_t steps = 1 + draw(4);
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        rest();
+        if (!goes_on(actor))
+            break;
+        if (lobby.pools[0].kind->counts_down)
+            use_latch(g);
+        else
+            use_permits(g);
+    }
+    while (goes_on(actor) && has(g) > 0)
+        give_some(g);
+    guest_leave(g);
+}
+
+/* As `hammer`, several permits at a time. */
+static void hammer_permits(struct actor *actor)
+{
+    struct guest *g = &lobby.guests[actor - cast.actors];
+    size_t steps = 1 + draw(3);
+
+    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+        (void)run_errand(g, 0, POOL_ACQUIRE, draw_from(2, MOST_WISH), 0, LONGEST_LEASE_MS);
+        while (goes_on(actor) && has(g) > 0)
+            give_some(g);
+    }
+    guest_leave(g);
+}
+
+static void join_as_guest(struct actor *actor)
+{
+    (void)guest_join(actor);
+}
+
+static void draw_pool(void)
+{
+    const struct pool_kind *kind = &pool_kinds[chance(1, 4) ? 1 : draw(pool_kind_count)]; /* 1: those with ids */
+    bool fair = !kind->counts_down && chance(1, 3);
+
+    lobby_open();
+    (void)pool_add("seats", kind, fair, draw_from(1, kind->counts_down ? 3 : 4));
+}
+
+static void draw_permits(void)
+{
+    lobby_open();
+    (void)pool_add("seats", &pool_kinds[1], false, draw_from(4, 9));
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------------- */
+
+enum { LOCKS, BUSY, SHARED, CLOSING, POOLS, PERMITS, THEMES };
+
+static const struct theme themes[THEMES] = {
+    [LOCKS] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 1, .cancels = 1, .points = 1000},
+    [BUSY] = {lock_checks, draw_names, NULL, hammer, .alone = true, .points = 1000},
+    [SHARED] = {lock_checks, draw_shared, NULL, act_on_locks, .closes = 1, .cancels = 2, .shared = true, .points = 1000},
+    [CLOSING] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 6, .cancels = 2, .alone = true, .points = 400},
+    [PERMITS] = {pool_checks, draw_permits, join_as_guest, hammer_permits, .alone = true, .points = 600},
+    [POOLS] = {pool_checks, draw_pool, join_as_guest, act_as_guest, .closes = 1, .cancels = 1, .points = 1000},
+};
+
+static void draw_world(void)
+{
+    static const int64_t delays_us[] = {50, 200, 1000, 3000};
+    int64_t delay_ns = delays_us[draw(4)] * RDL__US;
+    struct net_config config = {.delay_ns = delay_ns, .late_of_16 = 10, .lost_of_4 = 1, .room = 1 << 20, .on_cut = app_cut};
+    struct server_traits traits;
+
+    config.jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10);
+    config.late_ns = draw_ms(1, 500);
+    traits.old = chance(1, 32);
+    traits.kill_refused = chance(1, 32);
+    server_begin(&traits, 0);
+    net_begin(&config);
+    cast_begin();
+    cast.options.command_timeout_ms = draw_from(70, 140);
+    cast.options.watchdog_lease_ms = draw_from(100, 300);
+    cast.options.reconnect_max_ms = draw_from(2, 20);
+    cast.options.connections = chance(3, 4) ? 1 : 2;
+}
+
+static void open_now(void *arg)
+{
+    app_open(arg);
+}
+
+static void close_now(void *arg)
+{
+    app_close(arg);
+}
+
+static void play_actor(void *arg)
+{
+    theme->act(arg);
+}
+
+static void cancel_one(void *arg)
+{
+    struct app *app = arg;
+    struct actor *actor;
+
+    fibre_sleep((int64_t)draw((uint64_t)(10 * RDL__MS)));
+    actor = &cast.actors[draw(cast.actor_count)];
+    if (actor->app == app)
+        cancel_actor(actor);
+}
+
+static void close_early(void *arg)
+{
+    fibre_sleep((int64_t)draw((uint64_t)((chance(1, 2) ? 2 : 20) * RDL__MS)));
+    app_close(arg);
+}
+
+static void play_threads(void)
+{
+    struct actor *actors[MOST_THREADS];
+    struct fibre *threads[MOST_THREADS];
+    size_t count = 0, own = 2 + draw(2);
+    struct app *app = &cast.apps[0];
+
+    for (size_t i = 0; i < own; i++)
+        actors[count++] = i > 0 && theme->shared ? actor_shared(actors[0]) : actor_join(app, true);
+    for (size_t i = 1; i < cast.app_count; i++)
+        actors[count++] = actor_join(&cast.apps[i], true);
+    for (size_t i = 0; i < cast.actor_count && theme->join != NULL; i++)
+        theme->join(&cast.actors[i]);
+    for (size_t i = 0; i < count; i++)
+        threads[i] = thread_start(&actors[i]->app->process, play_actor, actors[i]);
+    if (chance(theme->cancels, 6))
+        threads[count++] = thread_start(&app->process, cancel_one, app);
+    if (chance(theme->closes, 6))
+        threads[count++] = thread_start(&app->process, close_early, app);
+    pct_arm(true);
+    for (size_t i = 0; i < count; i++)
+        fibre_join(threads[i]);
+    pct_arm(false);
+}
+
+static void run_in(struct app *app, void (*body)(void *))
+{
+    fibre_join(fibre_start(&app->process, body, app));
+}
+
+static void play_run(void *arg)
+{
+    size_t apps = theme->alone ? 1 : 1 + draw(2);
+
+    (void)arg;
+    for (size_t i = 0; i < apps; i++)
+        run_in(cast_app(0), open_now);
+    play_threads();
+    fibre_sleep(cast_find_out_ns() + cast_linger_ns() + server_undo_pause());
+    checks_at_rest();
+    for (size_t i = 0; i < apps; i++)
+        run_in(&cast.apps[i], close_now);
+    fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS);
+    checks_at_end();
+}
+
+static struct outcome run(const struct theme *about, uint64_t seed)
+{
+    struct outcome outcome;
+
+    world_begin(seed);
+    world_limit(120 * RDL__SEC);
+    threads_begin();
+    theme = about;
+    in_haste = chance(1, 2) || theme->alone;
+    pct_begin(theme->points, &hooks);
+    draw_world();
+    theme->draw();
+    checks_begin(theme->checks);
+    outcome.over = world_play(play_run, NULL);
+    outcome.broken = world_violation();
+    outcome.operations = cast.deed_count;
+    outcome.events = pct_points();
+    cast_end();
+    server_end();
+    net_end();
+    world_end();
+    return outcome;
+}
+
+/* ---- composites ---------------------------------------------------------------------------------------------------------- */
+
+static void joint_fault(void)
+{
+    struct conn *conn = chance(1, 2) ? net_touched() : net_any(NULL);
+
+    if (conn == NULL)
+        return;
+    switch (draw(4)) {
+    case 0:
+        net_cut_after(conn, chance(1, 2) ? UP : DOWN, draw(300));
+        break;
+    case 1:
+        net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + draw_ms(1, 100));
+        break;
+    default:
+        net_cut(conn);
+        break;
+    }
+}
+
+static void joint_freezes(struct process *process, int64_t ns)
+{
+    (void)process;
+    (void)ns;
+}
+
+static const struct pct_hooks joint_hooks = {.fault = joint_fault, .freezes = joint_freezes};
+
+static void joint_begin(void)
+{
+    threads_begin();
+    pct_begin(2500, &joint_hooks);
+}
+
+static const struct joint_threads joint_threads = {.begin = joint_begin, .arm = pct_arm};
+
+struct outcome threads_joint_run(uint64_t seed)
+{
+    return joint_run(seed, &joint_threads);
+}
+
+/* ---- threads.h ----------------------------------------------------------------------------------------------------------- */
+
+struct outcome threads_run(uint64_t seed)
+{
+    static const unsigned char about[] = {LOCKS, LOCKS, BUSY, SHARED, CLOSING, POOLS, POOLS, PERMITS};
+
+    if (seed % 16 == 15)
+        return threads_joint_run(seed);
+    return run(&themes[about[seed % sizeof about]], seed);
+}
+
+struct outcome threads_locks_run(uint64_t seed)
+{
+    return run(&themes[LOCKS], seed);
+}
+
+struct outcome threads_busy_run(uint64_t seed)
+{
+    return run(&themes[BUSY], seed);
+}
+
+struct outcome threads_shared_run(uint64_t seed)
+{
+    return run(&themes[SHARED], seed);
+}
+
+struct outcome threads_closing_run(uint64_t seed)
+{
+    return run(&themes[CLOSING], seed);
+}
+
+struct outcome threads_pools_run(uint64_t seed)
+{
+    return run(&themes[POOLS], seed);
+}
+
+struct outcome threads_permits_run(uint64_t seed)
+{
+    return run(&themes[PERMITS], seed);
+}
