@@ -83,11 +83,12 @@ static int hold_next_undo(void)
 }
 
 /* So many requests that are scripts have reached the server since: whoever sends them is asleep by now. */
-static void expect_asleep(int64_t calls_before, int scripts)
+static void expect_asleep(int64_t calls_before, int64_t scripts, int64_t channels)
 {
-    cr_assert(
-        WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls_before + scripts && probe_channels(st.probe) > 0, SOON_MS),
-        "%" PRId64 " scripts, expected %d", probe_calls(st.probe, "evalsha") - calls_before, scripts);
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls_before + scripts && probe_channels(st.probe) >= channels,
+                         SOON_MS),
+              "%" PRId64 " scripts, expected %" PRId64 "; %" PRId64 " channels",
+              probe_calls(st.probe, "evalsha") - calls_before, scripts, probe_channels(st.probe));
     let_pass_ms(20); /* the answer to the last of them */
 }
 
@@ -122,7 +123,7 @@ Test(returned, N10_place_in_the_queue_that_is_given_up_is_not_in_the_owners_way)
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     actor_try_lock(a, lock, WAIT_MS, LEASE_MS);
-    expect_asleep(calls, 2);
+    expect_asleep(calls, 2, 1);
     undo = hold_next_undo();
     expect_result(RDL_ETIMEDOUT, a, WAIT_MS + SOON_MS);
     expect(RDL_OK, rdl_unlock(rival, &err)); /* who left is granted it */
@@ -158,7 +159,7 @@ Test(returned, N10_place_of_a_wait_that_was_canceled_is_not_in_the_owners_way)
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     expect(RDL_OK, rdl_lock_async(lock, NULL, LEASE_MS, outcome_note, &wait, &op, &err));
-    expect_asleep(calls, 2);
+    expect_asleep(calls, 2, 1);
     undo = hold_next_undo();
     rdl_op_cancel(op);
     expect(RDL_ECANCELED, outcome_wait(&wait, SOON_MS));
@@ -190,7 +191,7 @@ Test(returned, N10_mark_of_a_writer_that_gave_up_is_not_in_the_way_of_its_readin
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     actor_try_lock(a, writes, WAIT_MS, LEASE_MS);
-    expect_asleep(calls, 2);
+    expect_asleep(calls, 2, 1);
     undo = hold_next_undo();
     expect_result(RDL_ETIMEDOUT, a, WAIT_MS + SOON_MS);
     expect_next_try(a, reads, undo);
@@ -219,7 +220,7 @@ static void add_sleeper(const struct kind *kind)
     expect(RDL_OK, rdl_try_lock(e->rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     actor_try_lock(e->actor, e->lock, WAIT_MS, LEASE_MS);
-    expect_asleep(calls, scripts_to_sleep(kind));
+    expect_asleep(calls, scripts_to_sleep(kind), 1);
 }
 
 /* A waiter is granted the lock, is not told, and gives up: the undo is on its way when its owner tries anew. The fair lock's
@@ -474,29 +475,35 @@ static void expect_outage(const struct each *e, int64_t killed_at)
     cr_expect((unsure || ms >= OUTAGE_MS) && ms <= MOST_MS, "%s: %" PRId64 " ms", e->kind->type, ms);
 }
 
+static void begin_waiting(bool paces)
+{
+    for (size_t i = 0; i < count; i++)
+        if (all[i].kind->paces == paces && i % 2 == 0)
+            actor_lock(all[i].actor, all[i].lock, LEASE_MS);
+        else if (all[i].kind->paces == paces)
+            actor_try_lock(all[i].actor, all[i].lock, LEASE_MS, LEASE_MS);
+}
+
 /* A red lock is not among them: without a majority it goes on asking as long as its wait. */
 Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 {
-    int64_t listened = 0, killed_at;
+    int64_t listened = 0, scripts = 0, calls, killed_at;
 
     stage_open(&st, .client = OPTIONS(.outage_timeout_ms = OUTAGE_MS));
     left_behind = true;
     other = client_open(stage_uri(&st), NULL);
     FOR_EACH_KIND(kind)
     {
-        struct each *e;
-
         if (kind->votes)
             continue;
-        e = add(kind, false);
-        listened += kind->polls ? 0 : 1;
-        expect(RDL_OK, rdl_try_lock(e->rival, 0, LEASE_MS, &err));
-        if (count % 2 == 0)
-            actor_lock(e->actor, e->lock, LEASE_MS);
-        else
-            actor_try_lock(e->actor, e->lock, LEASE_MS, LEASE_MS);
+        listened += kind->paces ? 0 : 1;
+        scripts += kind->paces ? 0 : scripts_to_sleep(kind);
+        expect(RDL_OK, rdl_try_lock(add(kind, false)->rival, 0, LEASE_MS, &err));
     }
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == listened, SOON_MS), "%" PRId64 " channels", probe_channels(st.probe));
+    calls = probe_calls(st.probe, "evalsha");
+    begin_waiting(false);
+    expect_asleep(calls, scripts, listened);
+    begin_waiting(true); /* they send scripts unasked */
     let_pass_ms(50);
     killed_at = now_us();
     server_kill(st.server);
@@ -509,21 +516,22 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 /* Whoever has the lock by then, it is not known: the words are of the server. */
 Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
 {
+    int64_t calls, scripts = 0;
+
     stage_open(&st, .client = OPTIONS(0));
     left_behind = true;
     other = client_open(stage_uri(&st), NULL);
     FOR_EACH_KIND(kind)
     {
-        struct each *e;
-
         if (kind->members > 0 || kind->paces)
             continue; /* a red lock says RDL_ENOQUORUM; of who asks unasked a try may be on the way */
-        e = add(kind, false);
-        expect(RDL_OK, rdl_try_lock(e->rival, 0, LEASE_MS, &err));
-        actor_try_lock(e->actor, e->lock, WAIT_MS, LEASE_MS);
+        expect(RDL_OK, rdl_try_lock(add(kind, false)->rival, 0, LEASE_MS, &err));
+        scripts += scripts_to_sleep(kind);
     }
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == (int64_t)count, SOON_MS), "%" PRId64 " channels",
-              probe_channels(st.probe));
+    calls = probe_calls(st.probe, "evalsha");
+    for (struct each *e = all; e < all + count; e++)
+        actor_try_lock(e->actor, e->lock, WAIT_MS, LEASE_MS);
+    expect_asleep(calls, scripts, (int64_t)count); /* nothing of theirs is on its way */
     server_kill(st.server);
     for (struct each *e = all; e < all + count; e++)
         expect_result(RDL_ECONN, e->actor, WAIT_MS + 2 * SOON_MS);

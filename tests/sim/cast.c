@@ -387,8 +387,10 @@ static void ask_record(struct actor *actor, size_t end)
     await_change(actor, end);
     rec = record_of(actor, end);
     h->granted = rec == NULL ? 0 : rec->count;
-    if (rec != NULL)
+    if (rec != NULL) {
         h->field[rdl__hold_field(h->field, rec->name, rec->ops, rec->n)] = '\0';
+        h->told = was_told(actor, h->field); /* it may be the owner's next hold */
+    }
     recount(h);
 }
 

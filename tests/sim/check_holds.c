@@ -140,7 +140,7 @@ static void token_granted(struct actor *actor, size_t n)
 
     if (!name->token || server_stepped_back() || actor->crowd)
         return;
-    if (h->token == 0 && believes(actor, n))
+    if (h->token == 0 && believes(actor, n) && !h->hidden)
         violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
     if (h->token != 0 && h->token <= name->token_best && h->excuse == NULL && believes(actor, n))
         violated("tokens grow", "%s has %lld for %s after %lld", actor->name, (long long)h->token, name->text,
