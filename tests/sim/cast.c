@@ -390,6 +390,8 @@ static void ask_record(struct actor *actor, size_t end)
     if (rec != NULL) {
         h->field[rdl__hold_field(h->field, rec->name, rec->ops, rec->n)] = '\0';
         h->told = was_told(actor, h->field); /* it may be the owner's next hold */
+        if (was_forced(name_at(end), h->field))
+            excuse(h, "it was evicted");
     }
     recount(h);
 }
