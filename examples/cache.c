@@ -2,9 +2,9 @@
  *
  *     cache redis://127.0.0.1:6379
  *
- * The value stands in a file, as it might on a disk that hosts share, and is written in two steps. A reader between the two
- * would see half a value; the lock sees to it that there is none. Readers that overlap without end keep a writer out without
- * end, so its wait is bounded, and the readers' holds are short. */
+ * The value stands in a file, as it might on a disk that hosts share, and is written in two steps. A reader between the
+ * two would see half a value; the lock sees to it that there is none. Readers that overlap without end keep a writer
+ * out without end, so its wait is bounded, and the readers' holds are short. */
 #define _POSIX_C_SOURCE 200809L /* pread, pwrite, fileno */
 
 #include <pthread.h>

@@ -65,7 +65,8 @@ static int raise_mark(rdl_client_t *client, rdl_err_t *err)
     return rc;
 }
 
-/* Orders are booked as they come, whichever process took them in; a process that dies waiting holds the others up for 5 s. */
+/* Orders are booked as they come, whichever process took them in; a process that dies waiting holds the others up for 5
+ * s. */
 static int book(rdl_client_t *client, rdl_err_t *err)
 {
     rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
@@ -88,8 +89,8 @@ int main(int argc, char **argv)
     rdl_err_t err;
 
     int ok = rdl_client_open(argc > 1 ? argv[1] : "redis://127.0.0.1:6379", NULL, &client, &err) == RDL_OK &&
-             back_up(client, &err) == RDL_OK && import_twice(client, &err) == RDL_OK && raise_mark(client, &err) == RDL_OK &&
-             book(client, &err) == RDL_OK;
+             back_up(client, &err) == RDL_OK && import_twice(client, &err) == RDL_OK &&
+             raise_mark(client, &err) == RDL_OK && book(client, &err) == RDL_OK;
     if (!ok)
         fprintf(stderr, "exclusive: %s\n", err.message);
     rdl_client_close(client);

@@ -2,9 +2,9 @@
  *
  *     fencing redis://127.0.0.1:6379
  *
- * A holder that stands still for longer than its lease cannot know it before it writes. The lock keeps two from working at
- * the same time as long as nothing goes wrong. The account, which compares and writes in one step, keeps the older one's
- * work out whatever goes wrong. */
+ * A holder that stands still for longer than its lease cannot know it before it writes. The lock keeps two from working
+ * at the same time as long as nothing goes wrong. The account, which compares and writes in one step, keeps the older
+ * one's work out whatever goes wrong. */
 #include <redlatch/redlatch.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* own_loop.c - redlatch in a program that has an event loop: nothing blocks, and callbacks run where the loop runs.
  *
- * The client is one descriptor to watch. When it is readable, rdl_client_dispatch runs what is due. poll(2) stands for any
- * loop here: epoll, libev, libuv and GLib watch a descriptor alike.
+ * The client is one descriptor to watch. When it is readable, rdl_client_dispatch runs what is due. poll(2) stands for
+ * any loop here: epoll, libev, libuv and GLib watch a descriptor alike.
  *
  * A program of this kind is many activities on one thread, so the lock's owner is named and is not the thread. */
 #include <poll.h>

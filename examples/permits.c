@@ -1,18 +1,20 @@
-/* permits.c - at most so many at once, anywhere, and waiting for all to be ready: each function is what one type is for.
+/* permits.c - at most so many at once, anywhere, and waiting for all to be ready: each function is what one type is
+ * for.
  *
  *     permits redis://127.0.0.1:6379
  */
 #include <redlatch/redlatch.h>
 #include <stdio.h>
 
-/* At most three connections to a slow service; this job needs two of them at once. Somebody who dies with a permit has taken
- * it along. */
+/* At most three connections to a slow service; this job needs two of them at once. Somebody who dies with a permit has
+ * taken it along. */
 static int call_service(rdl_client_t *client, rdl_err_t *err)
 {
     rdl_semaphore_t *pool = NULL;
     int rc = rdl_semaphore(client, "pool", NULL, &pool, err);
 
-    if (rc == RDL_OK && (rc = rdl_semaphore_try_set_permits(pool, 3, err)) >= 0 && /* whoever comes first says how many */
+    if (rc == RDL_OK &&
+        (rc = rdl_semaphore_try_set_permits(pool, 3, err)) >= 0 && /* whoever comes first says how many */
         (rc = rdl_semaphore_try_acquire(pool, 2, 3000, err)) == RDL_OK) {
         puts("two of the three are ours");
         rc = rdl_semaphore_release(pool, 2, err);
@@ -37,7 +39,8 @@ static int use_a_seat(rdl_client_t *client, rdl_err_t *err)
     return rc;
 }
 
-/* Whoever is ready counts down; whoever awaits goes on when all are. A latch of today's name is not one of yesterday's. */
+/* Whoever is ready counts down; whoever awaits goes on when all are. A latch of today's name is not one of yesterday's.
+ */
 static int start_together(rdl_client_t *client, rdl_err_t *err)
 {
     rdl_latch_t *ready = NULL;

@@ -2,8 +2,8 @@
  *
  *     quorum redis://one redis://two redis://three
  *
- * All programs that share the lock must name the same servers. One that cannot reach a server when it starts must not leave
- * it out: fewer members would be a smaller majority. */
+ * All programs that share the lock must name the same servers. One that cannot reach a server when it starts must not
+ * leave it out: fewer members would be a smaller majority. */
 #include <redlatch/redlatch.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* transfer.c - two accounts, one lock: a multi-lock holds both or neither, whoever transfers the other way at the same time.
+/* transfer.c - two accounts, one lock: a multi-lock holds both or neither, whoever transfers the other way at the same
+ * time.
  *
  *     transfer redis://127.0.0.1:6379
  */

@@ -2,7 +2,7 @@
 #ifndef REDLATCH_LOCKS_ARGS_H
 #define REDLATCH_LOCKS_ARGS_H
 
-#include "locks/call.h"
+#include "core/call/call.h"
 
 /* *len: the name's, 0: up to its NUL. `thing` is what the name is of, for the error text. */
 int rdl__check_name(const char *thing, const char *name, size_t *len, rdl_err_t *err);

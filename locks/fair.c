@@ -1,16 +1,17 @@
 /* fair.c - first come, first served: the reentrant lock's hash, and a queue beside it (wire.md, Fair; protocol.md, 7).
  *
- * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next is due. Whoever
- * frees the lock passes it on at the server, to the first waiter that lives, and says so on that one's own channel: a change
- * of owner costs a take and a release (acquire.c, take_woken; docs/decisions.md). Giving up a take is giving back what it may
- * have got, a hold or a place, and that is the release. So queueing needs no verbs of its own, and its rules are all in the
- * scripts.
+ * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next is due.
+ * Whoever frees the lock passes it on at the server, to the first waiter that lives, and says so on that one's own
+ * channel: a change of owner costs a take and a release (acquire.c, take_woken; docs/decisions.md). Giving up a take is
+ * giving back what it may have got, a hold or a place, and that is the release. So queueing needs no verbs of its own,
+ * and its rules are all in the scripts.
  */
 #include "locks/hash.h"
+#include "locks/types.h"
 
 const struct rdl__lock_ops rdl__fair_ops = {
     .name = "fair",
-    .reentrant = true,
+    .nests = true,
     .channel = "redisson_lock__channel",
     .news = RDL__NEWS_OWN,
     .queue = {"redisson_lock_queue", "redisson_lock_timeout", "redlatch_lock_waiters"},

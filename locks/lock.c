@@ -1,15 +1,16 @@
 /* lock.c - the public face of locks: checking arguments, and the questions that need no server. */
 #include "core/base/err.h"
+#include "core/call/call.h"
+#include "core/call/record.h"
 #include "locks/args.h"
-#include "locks/call.h"
-#include "locks/joint.h"
-#include "locks/record.h"
+#include "locks/composite/composite.h"
+#include "locks/types.h"
 
 #include <redlatch/redlatch.h>
 
 #include <string.h>
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------------- */
+/* ---- arguments -------------------------------------------------------------------------------------------------- */
 
 /* The policy with its defaults filled in, or what is wrong with it. */
 static int resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
@@ -173,7 +174,7 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
     return rdl__check_handle("lock", lock, err);
 }
 
-/* ---- types --------------------------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------------------------------ */
 
 /* Fields of struct rdl__settings; the values are known to fit. */
 #define HOUR_BITS 0x3fffff
@@ -191,19 +192,23 @@ static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_
     return RDL_OK;
 }
 
-static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, const rdl_lock_options_t *options,
-                rdl_lock_t **ret_lock, rdl_err_t *err)
+static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name,
+                const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     struct rdl__settings settings;
     rdl_lock_options_t o;
     int rc;
 
     if (client == NULL || name == NULL || ret_lock == NULL)
-        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : name == NULL ? "name" : "ret_lock");
+        return rdl__err_set(err, RDL_EINVAL, "%s is NULL",
+                            client == NULL ? "client"
+                            : name == NULL ? "name"
+                                           : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
         (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_life(ops, &o, err)) < 0 ||
-        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 || (rc = resolve_replicas(client, &o, err)) < 0 ||
+        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 ||
+        (rc = resolve_replicas(client, &o, err)) < 0 ||
         (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
@@ -214,7 +219,7 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         .life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS,
         .trust_ms = (uint32_t)o.peer_watchdog_ms & DAY_BITS,
         .fencing = (uint32_t)o.fencing & 3,
-        .reentrant = ops->reentrant && !o.nonreentrant,
+        .nests = ops->nests && !o.nonreentrant,
         .replicas = (uint32_t)o.replicas & 0xff,
         .replicas_timeout_ms = (uint32_t)o.replicas_timeout_ms & SECOND_BITS,
         .replicas_if_able = o.replicas_if_able,
@@ -228,8 +233,8 @@ int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_op
     return make(client, &rdl__reentrant_ops, name, options, ret_lock, err);
 }
 
-int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                          rdl_err_t *err)
+int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                          rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     return make(client, &rdl__nonreentrant_ops, name, options, ret_lock, err);
 }
@@ -271,17 +276,19 @@ int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_optio
 }
 
 /* What a composite has of its own among the options, with defaults. */
-static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *client, const rdl_lock_options_t *o,
-                         struct rdl__joint_options *ret, rdl_err_t *err)
+static int resolve_composite(const struct rdl__plan_ops *ops, const rdl_client_t *client, const rdl_lock_options_t *o,
+                             struct rdl__composite_options *ret, rdl_err_t *err)
 {
     if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0 ||
         o->peer_watchdog_ms != 0 || o->prefer_writers || o->replicas != 0 || o->replicas_timeout_ms != 0 ||
         o->replicas_if_able)
-        return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock", ops->type);
+        return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock",
+                            ops->type);
     if (!ops->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))
         return rdl__err_set(err, RDL_EINVAL, "lock options node_timeout_ms and min_uptime_ms are for red locks");
     if (o->node_timeout_ms < 0 || o->node_timeout_ms > 3600000)
-        return rdl__err_set(err, RDL_EINVAL, "lock option node_timeout_ms is %lld: it must lie in 1 to 3600000, or be 0",
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option node_timeout_ms is %lld: it must lie in 1 to 3600000, or be 0",
                             (long long)o->node_timeout_ms);
     if (o->min_uptime_ms < RDL_UPTIME_ANY || o->min_uptime_ms > RDL_LEASE_MAX_MS)
         return rdl__err_set(err, RDL_EINVAL,
@@ -289,9 +296,10 @@ static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *cl
                             " RDL_UPTIME_ANY",
                             (long long)o->min_uptime_ms);
     if (o->retry.kind == RDL_RETRY_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock has to back off", ops->type);
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock has to back off",
+                            ops->type);
     ret->retry = o->retry;
-    ret->part_timeout_ms = o->node_timeout_ms == 0 ? 50 : o->node_timeout_ms;
+    ret->member_timeout_ms = o->node_timeout_ms == 0 ? 50 : o->node_timeout_ms;
     ret->min_uptime_ms = o->min_uptime_ms == 0 ? client->watchdog_lease_ms : o->min_uptime_ms;
     return RDL_OK;
 }
@@ -299,22 +307,23 @@ static int resolve_joint(const struct rdl__plan_ops *ops, const rdl_client_t *cl
 static int make_joint(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
                       const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
-    struct rdl__joint_options joint;
+    struct rdl__composite_options joint;
     rdl_lock_options_t o;
     int rc;
 
     if (members == NULL || ret_lock == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", members == NULL ? "members" : "ret_lock");
-    if (n < 1 || n > RDL__JOINT_MAX)
-        return rdl__err_set(err, RDL_EINVAL, "a %s lock of %zu: it must have 1 to %d members", ops->type, n, RDL__JOINT_MAX);
+    if (n < 1 || n > RDL__COMPOSITE_MAX)
+        return rdl__err_set(err, RDL_EINVAL, "a %s lock of %zu: it must have 1 to %d members", ops->type, n,
+                            RDL__COMPOSITE_MAX);
     for (size_t i = 0; i < n; i++)
         if ((rc = check_handle(members[i], err)) < 0)
             return rc;
     if ((rc = check_options(options, &o, err)) < 0 ||
-        (rc = resolve_joint(ops, rdl__lock_client(members[0]), &o, &joint, err)) < 0 ||
+        (rc = resolve_composite(ops, rdl__lock_client(members[0]), &o, &joint, err)) < 0 ||
         (rc = resolve_retry(&ops->retry, &joint.retry, err)) < 0)
         return rc;
-    return rdl__joint_make(ops, members, n, &joint, ret_lock, err);
+    return rdl__composite_make(ops, members, n, &joint, ret_lock, err);
 }
 
 int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
@@ -333,8 +342,8 @@ rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {
     if (lock == NULL || rdl__client_forked(rdl__lock_client(lock)))
         return NULL;
-    if (rdl__lock_joint(lock))
-        rdl__joint_drop(lock);
+    if (rdl__lock_composite(lock))
+        rdl__composite_drop(lock);
     else
         rdl__handle_drop(lock);
     return NULL;
@@ -351,10 +360,10 @@ const char *rdl_lock_type(const rdl_lock_t *lock)
 {
     if (lock == NULL)
         return NULL;
-    return rdl__lock_joint(lock) ? rdl__joint_type(lock) : lock->ops->name;
+    return rdl__lock_composite(lock) ? rdl__composite_type(lock) : lock->ops->name;
 }
 
-/* ---- verbs that ask the server, blocking --------------------------------------------------------------------------------- */
+/* ---- verbs that ask the server, blocking ------------------------------------------------------------------------ */
 
 int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err)
 {
@@ -363,7 +372,7 @@ int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t 
 
     if ((rc = check_handle(lock, err)) < 0 || (rc = check_acquire(wait_ms, lease_ms, err)) < 0)
         return rc;
-    return (int)rdl__call(&order, err);
+    return (int)rdl__lock_call(&order, err);
 }
 
 int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
@@ -376,7 +385,7 @@ static int64_t call_plain(const struct rdl__verb *verb, rdl_lock_t *lock, rdl_er
     struct rdl__order order = {.verb = verb, .lock = lock};
     int rc = check_handle(lock, err);
 
-    return rc < 0 ? rc : rdl__call(&order, err);
+    return rc < 0 ? rc : rdl__lock_call(&order, err);
 }
 
 int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err)
@@ -401,10 +410,10 @@ int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
 
     if ((rc = check_handle(lock, err)) < 0 || (rc = rdl__check_lease(lease_ms, err)) < 0)
         return rc;
-    return (int)rdl__call(&order, err);
+    return (int)rdl__lock_call(&order, err);
 }
 
-/* ---- the present hold, by local judgement -------------------------------------------------------------------------------- */
+/* ---- the present hold, by local judgement ----------------------------------------------------------------------- */
 
 /* What `owner` (NULL: the calling thread) holds. */
 static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rdl_err_t *err)
@@ -420,8 +429,8 @@ static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rd
         return rdl__err_set(err, rc, NULL);
     if (owner == NULL && (rc = rdl__owner_self(client, &owner)) < 0)
         (void)rdl__err_set(err, rc, NULL);
-    else if (rdl__lock_joint(lock))
-        *view = rdl__joint_view(lock, owner, rdl__now());
+    else if (rdl__lock_composite(lock))
+        *view = rdl__composite_view(lock, owner, rdl__now());
     else
         *view = rdl__record_view(lock->name, owner, lock->ops, rdl__now());
     rdl__client_call_ends(client);
@@ -478,8 +487,8 @@ int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err)
 /* Why it has no tokens; NULL: it has. */
 static const char *tokenless(const rdl_lock_t *lock)
 {
-    if (rdl__lock_joint(lock))
-        return rdl__joint_tokenless(lock);
+    if (rdl__lock_composite(lock))
+        return rdl__composite_tokenless(lock);
     return lock->name->settings.fencing == RDL_FENCING_NONE ? "the lock was made without fencing" : NULL;
 }
 
@@ -507,7 +516,8 @@ int rdl__check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t
 {
     if (owner == NULL)
         return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
-    if (lock == NULL || owner->client == rdl__lock_client(lock) || (rdl__lock_joint(lock) && rdl__joint_knows(lock, owner)))
+    if (lock == NULL || owner->client == rdl__lock_client(lock) ||
+        (rdl__lock_composite(lock) && rdl__composite_knows(lock, owner)))
         return RDL_OK;
     return rdl__err_set(err, RDL_EINVAL, "owner and lock belong to different clients");
 }
@@ -537,8 +547,8 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
-    if (rdl__lock_joint(lock))
-        return rdl__joint_on_lost(lock, fn, arg);
+    if (rdl__lock_composite(lock))
+        return rdl__composite_on_lost(lock, fn, arg);
     rdl__mutex_lock(&lock->name->mu);
     lock->fn = fn;
     lock->arg = arg;
@@ -546,13 +556,13 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
     return RDL_OK;
 }
 
-/* ---- verbs that ask the server, without waiting -------------------------------------------------------------------------- */
+/* ---- verbs that ask the server, without waiting ----------------------------------------------------------------- */
 
 int rdl__start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
 {
     int rc = order->owner == NULL ? RDL_OK : rdl__check_owner(order->owner, order->lock, err);
 
-    return rc < 0 ? rc : rdl__call_async(order, ret_op, err);
+    return rc < 0 ? rc : rdl__lock_call_async(order, ret_op, err);
 }
 
 static int start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
@@ -562,8 +572,8 @@ static int start(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *e
     return rc < 0 ? rc : rdl__start(order, ret_op, err);
 }
 
-int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn, void *arg,
-                       rdl_op_t **ret_op, rdl_err_t *err)
+int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn,
+                       void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__order order = {.verb = &rdl__verb_take,
                                .lock = lock,
@@ -600,8 +610,8 @@ int rdl_force_unlock_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn,
     return start(&order, ret_op, err);
 }
 
-int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
-                     rdl_err_t *err)
+int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg,
+                     rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__order order = {.verb = &rdl__verb_extend,
                                .lock = lock,
@@ -614,7 +624,8 @@ int rdl_extend_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl
     return rc < 0 ? rc : start(&order, ret_op, err);
 }
 
-int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
+                        rdl_err_t *err)
 {
     struct rdl__order order = {
         .verb = &rdl__verb_is_locked, .lock = lock, .owner = owner, .fn = (rdl__callback_fn *)fn, .arg = arg};

@@ -1,21 +1,23 @@
 /* readwrite.c - the read-write lock: many readers or one writer (wire.md, Read and Write).
  *
- * One hash for both: `mode`, and a field of its own for each hold: `U:n` with the read holds of an owner, `U:n:write` with its
- * write holds. Beside it one key with a time to live for each read hold, so that a reader that dies costs no more than its own
- * lease. The two ends are two tables that name each other: an owner has a record, and a number, for each end.
+ * One hash for both: `mode`, and a field of its own for each hold: `U:n` with the read holds of an owner, `U:n:write`
+ * with its write holds. Beside it one key with a time to live for each read hold, so that a reader that dies costs no
+ * more than its own lease. The two ends are two tables that name each other: an owner has a record, and a number, for
+ * each end.
  *
- * A writer may read as well and then give up writing, so that readers come in (a downgrade). A reader may not write: it would
- * wait for itself, and is told so at once, by its own record.
+ * A writer may read as well and then give up writing, so that readers come in (a downgrade). A reader may not write: it
+ * would wait for itself, and is told so at once, by its own record.
  *
- * Where writers are preferred, one that is refused because of readers leaves a mark of its own beside the lock, with a time to
- * live, and its hint makes it renew that. Readers are not let in beside a mark, unless they hold the lock already. The marks
- * go when a writer gets in: then whoever waits has the same chance when that one leaves. A writer that gives up takes its mark
- * away by its release; if it was the last, the release tells those who wait by a message that only ours understand.
+ * Where writers are preferred, one that is refused because of readers leaves a mark of its own beside the lock, with a
+ * time to live, and its hint makes it renew that. Readers are not let in beside a mark, unless they hold the lock
+ * already. The marks go when a writer gets in: then whoever waits has the same chance when that one leaves. A writer
+ * that gives up takes its mark away by its release; if it was the last, the release tells those who wait by a message
+ * that only ours understand.
  *
- * Whoever shares the lock is never queued behind others of this process, because a try may be granted at any time, and who
- * is let in lets in all who share (waiters.c).
+ * Whoever shares the lock is never queued behind others of this process, because a try may be granted at any time, and
+ * who is let in lets in all who share (waiters.c).
  */
-#include "locks/type.h"
+#include "locks/types.h"
 #include "scripts/scripts.h"
 
 #include <string.h>
@@ -66,7 +68,7 @@ static bool decode_writer(const struct rdl__reply *reply, const char **ret_field
 
 const struct rdl__lock_ops rdl__read_ops = {
     .name = "read",
-    .reentrant = true,
+    .nests = true,
     .shares = true,
     .partner = &rdl__write_ops,
     .channel = CHANNEL,
@@ -83,7 +85,7 @@ const struct rdl__lock_ops rdl__read_ops = {
 
 const struct rdl__lock_ops rdl__write_ops = {
     .name = "write",
-    .reentrant = true,
+    .nests = true,
     .partner = &rdl__read_ops,
     .ending = WRITE,
     .channel = CHANNEL,

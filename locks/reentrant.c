@@ -1,9 +1,10 @@
 /* reentrant.c - the general-purpose lock: a hash of one field (wire.md, Reentrant). */
 #include "locks/hash.h"
+#include "locks/types.h"
 
 const struct rdl__lock_ops rdl__reentrant_ops = {
     .name = "reentrant",
-    .reentrant = true,
+    .nests = true,
     .take = RDL__SCRIPT_REENTRANT_TAKE,
     .retry = {.kind = RDL_RETRY_NONE},
     RDL__IN_HASH,

@@ -1,10 +1,10 @@
 /* simple.c - the lock everybody's code speaks: a string whose value is the owner's, SET NX PX, compare and delete.
  *
- * The first try is the plain command, six times cheaper in the server than a script. It says nothing of the time left, and
- * cannot be repeated (its second run would refuse itself), so every later try is the script's. The channel is our own: only
- * our unlock publishes, foreign ones are found by polling.
+ * The first try is the plain command, six times cheaper in the server than a script. It says nothing of the time left,
+ * and cannot be repeated (its second run would refuse itself), so every later try is the script's. The channel is our
+ * own: only our unlock publishes, foreign ones are found by polling.
  */
-#include "locks/type.h"
+#include "locks/types.h"
 #include "scripts/scripts.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static bool decode_holder(const struct rdl__reply *reply, const char **ret_field
 
 const struct rdl__lock_ops rdl__simple_ops = {
     .name = "simple",
-    .reentrant = false,
+    .nests = false,
     .channel = "redlatch_simple_channel",
     .take = RDL__SCRIPT_SIMPLE_TAKE,
     .release = RDL__SCRIPT_SIMPLE_RELEASE,

@@ -11,7 +11,7 @@
 local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
 -- include publishes.inc
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 if done then
     return tonumber(done)

@@ -11,7 +11,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
 -- include publishes.inc
 -- include wanted.inc
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 local message = 1
 -- include try_set.inc

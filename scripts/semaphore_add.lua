@@ -15,7 +15,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 if not string.find(ARGV[1], '^-?[1-9]%d*$') or math.abs(tonumber(ARGV[1])) > 2147483647 then
     return redis.error_reply('ERR redlatch: permits must be a whole number from -2147483647 to 2147483647, not 0')
 end
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 if done then
     return 0

@@ -6,7 +6,7 @@
 -- Returns how many were taken, 0 or more.
 --
 -- May be repeated and may come late: the guard keeps the answer.
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 if done then
     return tonumber(done)

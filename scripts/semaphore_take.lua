@@ -18,7 +18,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 if #KEYS >= 5 and (not string.find(ARGV[5], '^%d+$') or tonumber(ARGV[5]) > 3600000) then
     return redis.error_reply('ERR redlatch: a place counts as alive for a whole number of ms from 0 to 3600000')
 end
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
 local place, queues, life = ARGV[4], ARGV[5] ~= '0', tonumber(ARGV[5])

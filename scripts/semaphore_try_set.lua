@@ -13,7 +13,7 @@ local publish, channel = ARGV[3] or 'publish', KEYS[2]
 if not string.find(ARGV[1], '^%d+$') or tonumber(ARGV[1]) > 2147483647 then
     return redis.error_reply('ERR redlatch: permits must be a whole number from 0 to 2147483647')
 end
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 local message = tonumber(ARGV[1])
 -- include try_set.inc

@@ -11,7 +11,7 @@
 local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
 -- include publishes.inc
--- include guarded.inc
+-- include once.inc
 -- include guard.inc
 local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
 local place, queues, life = ARGV[4], true, 0

@@ -1,8 +1,8 @@
 /* clock.h - the one place that reads a clock.
  *
- * All times inside the library are nanoseconds of CLOCK_BOOTTIME in an int64_t: monotonic, and counting suspension, so that
- * a lease that ran out while the machine slept is seen to have run out. Everything above base takes `now` as an argument.
- * Seam: tests and the simulator link a clock.c of their own.
+ * All times inside the library are nanoseconds of CLOCK_BOOTTIME in an int64_t: monotonic, and counting suspension, so
+ * that a lease that ran out while the machine slept is seen to have run out. Everything above base takes `now` as an
+ * argument. Seam: tests and the simulator link a clock.c of their own.
  */
 #ifndef REDLATCH_BASE_CLOCK_H
 #define REDLATCH_BASE_CLOCK_H

@@ -1,7 +1,7 @@
 /* err.c - codes, texts, and filling an rdl_err_t.
  *
- * What ends up in front of a person is one line without control characters, whatever a server or a name put into it, and cut
- * between characters when it is too long. */
+ * What ends up in front of a person is one line without control characters, whatever a server or a name put into it,
+ * and cut between characters when it is too long. */
 #include "core/base/err.h"
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ const char *rdl_strerror(int code)
     switch (code) {
     case RDL_OK:
         return "success";
-#define CASE(name, number, text)                                                                                            \
-    case name:                                                                                                              \
+#define CASE(name, number, text)                                                                                       \
+    case name:                                                                                                         \
         return text;
         RDL_ERRORS(CASE)
 #undef CASE
@@ -36,8 +36,8 @@ const char *rdl_err_name(int code)
     switch (code) {
     case RDL_OK:
         return "RDL_OK";
-#define CASE(name, number, text)                                                                                            \
-    case name:                                                                                                              \
+#define CASE(name, number, text)                                                                                       \
+    case name:                                                                                                         \
         return #name;
         RDL_ERRORS(CASE)
 #undef CASE
@@ -124,11 +124,14 @@ void rdl__err_where(rdl_err_t *err, const char *server, const char *name, size_t
         (void)rdl__printable(err->lock, sizeof err->lock, name, name_len);
 }
 
-/* The length of the valid UTF-8 sequence of two to four bytes at `s`, or 0: overlong forms, surrogates and what lies above
- * U+10FFFF are not valid. The second byte's range depends on the first; the others' does not. */
+/* The length of the valid UTF-8 sequence of two to four bytes at `s`, or 0: overlong forms, surrogates and what lies
+ * above U+10FFFF are not valid. The second byte's range depends on the first; the others' does not. */
 static size_t utf8_sequence(const unsigned char *s, size_t left)
 {
-    size_t len = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : s[0] >= 0xe0 && s[0] <= 0xef ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+    size_t len = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                 : s[0] >= 0xe0 && s[0] <= 0xef ? 3
+                 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                : 0;
     unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
     unsigned char high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
 

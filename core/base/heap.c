@@ -1,9 +1,9 @@
 /* heap.c - pairing heap.
  *
- * A node's children form a list; every child is due no earlier than its parent. Two heaps are melded by making the later
- * root the first child of the earlier one: insertion and moving forward in time's order cost that one step. Removal melds
- * the orphaned children in pairs from left to right and then the pairs from right to left, which is what bounds the
- * amortised cost by the logarithm; both passes are loops, for a heap may be a list of 100,000 siblings.
+ * A node's children form a list; every child is due no earlier than its parent. Two heaps are melded by making the
+ * later root the first child of the earlier one: insertion and moving forward in time's order cost that one step.
+ * Removal melds the orphaned children in pairs from left to right and then the pairs from right to left, which is what
+ * bounds the amortised cost by the logarithm; both passes are loops, for a heap may be a list of 100,000 siblings.
  *
  * The root's prev is itself, so that `prev == NULL` alone means "in no heap". */
 #include "core/base/heap.h"

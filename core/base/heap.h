@@ -12,7 +12,8 @@
 struct rdl__heap_node {
     struct rdl__heap_node *child; /* first child */
     struct rdl__heap_node *next;  /* next sibling */
-    struct rdl__heap_node *prev;  /* previous sibling; of a first child: its parent; of the root: itself; NULL: in no heap */
+    struct rdl__heap_node
+        *prev; /* previous sibling; of a first child: its parent; of the root: itself; NULL: in no heap */
     int64_t at;
 };
 
@@ -35,8 +36,8 @@ static inline struct rdl__heap_node *rdl__heap_min(const struct rdl__heap *heap)
     return heap->root;
 }
 
-/* The node after this one in no particular order, beginning with the first; NULL: it was the last. The heap must not change
- * meanwhile. */
+/* The node after this one in no particular order, beginning with the first; NULL: it was the last. The heap must not
+ * change meanwhile. */
 struct rdl__heap_node *rdl__heap_next(const struct rdl__heap_node *node);
 
 #endif

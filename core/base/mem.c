@@ -1,8 +1,8 @@
 /* mem.c - memory through the client's allocator hooks.
  *
- * Blocks have no header: whoever frees one knows its size. A request for 0 bytes becomes one for 1 on both ways, so that
- * NULL always means shortage and the user's hooks never see a size of 0. Blocks are aligned as the hooks align them, which
- * must be as malloc does. */
+ * Blocks have no header: whoever frees one knows its size. A request for 0 bytes becomes one for 1 on both ways, so
+ * that NULL always means shortage and the user's hooks never see a size of 0. Blocks are aligned as the hooks align
+ * them, which must be as malloc does. */
 #include "core/base/mem.h"
 
 #include <stdint.h>

@@ -14,7 +14,8 @@ void rdl__mem_init(struct rdl__mem *mem, const rdl_allocator_t *hooks);
 
 void *rdl__alloc(const struct rdl__mem *mem, size_t size);  /* NULL when there is none; uninitialised */
 void *rdl__zalloc(const struct rdl__mem *mem, size_t size); /* zeroed */
-void rdl__clear(void *block, size_t size); /* to zeros, by the C library: quicker than what compilers put in its place */
+void rdl__clear(void *block,
+                size_t size); /* to zeros, by the C library: quicker than what compilers put in its place */
 void rdl__free(const struct rdl__mem *mem, void *block, size_t size); /* NULL is fine */
 
 /* A NUL-terminated copy of len bytes; free it with rdl__free(mem, copy, len + 1). */

@@ -1,8 +1,8 @@
 /* metrics.c - the ready-made metrics sink: counters and histograms in memory.
  *
- * Any thread adds with relaxed atomics; nothing is ordered by them, and a reader may see one part of a histogram a moment
- * before another. Each metric has cache lines of its own, so that threads that report different ones do not disturb each
- * other. The memory is the C library's: the sink belongs to the program, not to a client.
+ * Any thread adds with relaxed atomics; nothing is ordered by them, and a reader may see one part of a histogram a
+ * moment before another. Each metric has cache lines of its own, so that threads that report different ones do not
+ * disturb each other. The memory is the C library's: the sink belongs to the program, not to a client.
  *
  * A new metric needs a line in RDL_METRICS and its name in the table below. */
 #include <redlatch/observe.h>

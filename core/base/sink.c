@@ -41,8 +41,8 @@ static unsigned find_repeat(struct rdl__repeats *r, uint64_t of, int64_t now)
     return oldest;
 }
 
-void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now, const char *fmt,
-                    ...)
+void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now,
+                    const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
     uint64_t of;

@@ -18,14 +18,14 @@ struct rdl__sinks {
 void rdl__log_(const struct rdl__sinks *s, rdl_log_level_t level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define rdl__log(s, lvl, ...)                                                                                               \
-    do {                                                                                                                    \
-        if ((s)->log != NULL && (lvl) >= (s)->level)                                                                        \
-            rdl__log_((s), (lvl), __VA_ARGS__);                                                                             \
+#define rdl__log(s, lvl, ...)                                                                                          \
+    do {                                                                                                               \
+        if ((s)->log != NULL && (lvl) >= (s)->level)                                                                   \
+            rdl__log_((s), (lvl), __VA_ARGS__);                                                                        \
     } while (0)
 
-/* Lines that come again and again: each is told when it is new, then as a count, ever more rarely: after 10 s, 20 s ... 10
- * min. One that was not heard for as long as that is new again. Zeroed: none was told. Not locked. */
+/* Lines that come again and again: each is told when it is new, then as a count, ever more rarely: after 10 s, 20 s ...
+ * 10 min. One that was not heard for as long as that is new again. Zeroed: none was told. Not locked. */
 struct rdl__repeats {
     struct {
         uint64_t of;      /* the line's hash; 0: none */
@@ -37,8 +37,8 @@ struct rdl__repeats {
 };
 
 /* @locks as rdl__log_ */
-void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now, const char *fmt,
-                    ...) __attribute__((format(printf, 5, 6)));
+void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now,
+                    const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 static inline bool rdl__metered(const struct rdl__sinks *s)
 {

@@ -1,8 +1,8 @@
 /* sync.c - mutex, and the parker on a private futex.
  *
- * The kernel puts a thread to sleep only while the word is still what it was seen to be, and a post changes the word before
- * it wakes: there is no moment between looking and sleeping in which a post could be missed. Wakes without cause (a signal,
- * a late wake meant for an earlier parker at the same address) only lead to another look. */
+ * The kernel puts a thread to sleep only while the word is still what it was seen to be, and a post changes the word
+ * before it wakes: there is no moment between looking and sleeping in which a post could be missed. Wakes without cause
+ * (a signal, a late wake meant for an earlier parker at the same address) only lead to another look. */
 #include "core/base/sync.h"
 
 #include "core/base/clock.h"

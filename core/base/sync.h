@@ -1,8 +1,8 @@
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
  * A parker is one word of bits: its owner sleeps in rdl__park until somebody posts one. A post is one atomic operation
- * followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after the
- * former, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
+ * followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after
+ * the former, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
  */
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H
@@ -57,8 +57,8 @@ static inline void rdl__parker_init(struct rdl__parker *p)
 /* Add bits (not 0) and wake the owner. @thread any */
 void rdl__parker_post(struct rdl__parker *p, uint32_t bits);
 
-/* Sleep until anything is posted, or one of `bits`, or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns all that
- * is posted, without taking it away. @thread the owner */
+/* Sleep until anything is posted, or one of `bits`, or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns
+ * all that is posted, without taking it away. @thread the owner */
 uint32_t rdl__park(struct rdl__parker *p, int64_t deadline);
 uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline);
 

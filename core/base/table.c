@@ -1,8 +1,8 @@
 /* table.c - intrusive chained hash table.
  *
- * A node keeps its hash, so growing and walking never read a key. The table doubles when it has a node per slot; when there
- * is no memory for that, it is tried again at the next addition. It never shrinks: a program that once held a number of
- * locks is likely to do so again. */
+ * A node keeps its hash, so growing and walking never read a key. The table doubles when it has a node per slot; when
+ * there is no memory for that, it is tried again at the next addition. It never shrinks: a program that once held a
+ * number of locks is likely to do so again. */
 #include "core/base/table.h"
 
 #include <redlatch/error.h>
@@ -12,8 +12,8 @@
 enum { FIRST_SLOTS = 16 };
 
 /* Eight bytes a step. Each step is a bijection of the state for given bytes and of the bytes for a given state, so
- * two keys of one length that differ in one word never meet before the end. Not meant to withstand keys chosen to collide:
- * names are the program's own. */
+ * two keys of one length that differ in one word never meet before the end. Not meant to withstand keys chosen to
+ * collide: names are the program's own. */
 uint64_t rdl__hash(const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;

@@ -31,7 +31,8 @@ struct rdl__table_node *rdl__table_find(const struct rdl__table *table, const ch
 /* node->key and key_len are set by the caller; the key must not be there yet. */
 void rdl__table_add(struct rdl__table *table, struct rdl__table_node *node);
 void rdl__table_remove(struct rdl__table *table, struct rdl__table_node *node);
-/* Walk: NULL starts, NULL ends. The node given may have been removed by the caller since only if `next` was read before. */
+/* Walk: NULL starts, NULL ends. The node given may have been removed by the caller since only if `next` was read
+ * before. */
 struct rdl__table_node *rdl__table_next(const struct rdl__table *table, const struct rdl__table_node *node);
 
 uint64_t rdl__hash(const void *bytes, size_t len);

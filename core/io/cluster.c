@@ -1,28 +1,28 @@
 /* cluster.c - a deployment of several masters, each with a share of the slots.
  *
- * Where is the node for a name? Each master is a part, like the one behind Sentinel: a node, which servers play by turns. The
- * map says which part has a slot; one byte pair a slot, read by any thread without a lock. A failover gives a part's node
- * another place, and all that follows from that is the node's and the lanes' (node.h, sentinel.c). A slot that moves is another
- * entry in the map, and whoever goes by slot looks there each time.
+ * Where is the node for a name? Each master is a shard, like the one behind Sentinel: a node, which servers play by
+ * turns. The map says which shard has a slot; one byte pair a slot, read by any thread without a lock. A failover gives
+ * a shard's node another place, and all that follows from that is the node's and the lanes' (node.h, sentinel.c). A
+ * slot that moves is another entry in the map, and whoever goes by slot looks there each time.
  *
- * Which part is which? A part is known by the ids of its servers (cast.c). Parts are never taken away, so whoever remembers one
- * may. One that nobody plays any more, because its master has no slots left or is gone, is left without connections. The places
- * of all servers are remembered as well: redirections name those.
+ * Which shard is which? A shard is known by the ids of its servers (topology.c). Shards are never taken away, so
+ * whoever remembers one may. One that nobody plays any more, because its master has no slots left or is gone, is left
+ * without connections. The places of all servers are remembered as well: redirections name those.
  *
- * Who says so? Scouts: up to SCOUTS connections to servers of the cluster, whichever answer, masters or replicas, at first those
- * of the URI. One that fails goes on to the next that is known. One of them is asked every POLL_MS; all of them at once when a
- * node was missed, or when some server sent a request elsewhere, but no more often than every ASK_MS. While a master cannot be
- * reached the next one is asked after a share of the time since: nobody tells a client that it has a successor. Nothing is asked
- * on the connections that locks use.
+ * Who says so? Pollers: up to POLLERS connections to servers of the cluster, whichever answer, masters or replicas, at
+ * first those of the URI. One that fails goes on to the next that is known. One of them is asked every POLL_MS; all of
+ * them at once when a node was missed, or when some server sent a request elsewhere, but no more often than every
+ * ASK_MS. While a master cannot be reached the next one is asked after a share of the time since: nobody tells a client
+ * that it has a successor. Nothing is asked on the connections that locks use.
  *
- * Whose word counts? Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so a word with an older one than that
- * which was followed last comes from a server that was cut off. It is not believed, unless a master was missed and no scout
- * has a newer one.
+ * Whose word counts? Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so a word with an older one
+ * than that which was followed last comes from a server that was cut off. It is not believed, unless a master was
+ * missed and no poller has a newer one.
  *
- * MOVED changes the one slot at once, on the thread that read it, so that nobody waits for the map. It says no more than that:
- * a master that was demoted says it too, about a server that is known as the replica of the same part; then the answer
- * of the next scout counts, which tells where the part is played now. ASK may name a server that has no slot yet, and that no
- * map knows: that becomes a guest, a part without slots.
+ * MOVED changes the one slot at once, on the thread that read it, so that nobody waits for the map. It says no more
+ * than that: a master that was demoted says it too, about a server that is known as the replica of the same shard; then
+ * the answer of the next poller counts, which tells where the shard is played now. ASK may name a server that has no
+ * slot yet, and that no map knows: that becomes a provisional server, a shard without slots.
  *
  * Thread: the loop, but for rdl__cluster_detour and the map.
  */
@@ -34,16 +34,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SCOUTS 3
+#define POLLERS 3
 #define POLL_MS 1000
 #define ASK_MS 100
 #define OUTAGE_SHARE 200 /* a failover that took 20 s is noticed 100 ms later */
-#define GUESTS_AT_A_TIME 8
+#define PROVISIONAL_AT_A_TIME 8
 
-/* What a scout asks, in this order. */
+/* What a poller asks, in this order. */
 enum question { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUESTIONS };
 
-struct scout {
+struct poller {
     struct rdl__cluster *all;
     struct rdl__node node;
     struct rdl__conn conn;
@@ -65,9 +65,9 @@ struct rdl__cluster {
     void *arg;
 
     /* loop thread only */
-    struct rdl__parts parts;
-    struct rdl__node **nodes; /* of parts; room for RDL__PARTS_MAX */
-    int64_t now;              /* while parts may be made */
+    struct rdl__shard_numbers shards;
+    struct rdl__node **nodes; /* of shards; room for RDL__SHARDS_MAX */
+    int64_t now;              /* while shards may be made */
     struct rdl__task look;
     struct rdl__timer timer; /* to ask one, or all if that is urgent */
     bool urgent;
@@ -79,88 +79,90 @@ struct rdl__cluster {
     int64_t epoch;    /* of the word that was followed last */
     rdl_err_t trouble;
     struct rdl__repeats told; /* troubles */
-    unsigned failures;        /* of scouts, in a row */
+    unsigned failures;        /* of pollers, in a row */
     unsigned cursor;          /* through the servers that may be asked */
     unsigned turn;            /* of whom is asked next */
     struct rdl__seed *seeds;
     unsigned seed_count;
-    unsigned scout_count; /* at work */
-    struct scout scouts[SCOUTS];
+    unsigned poller_count; /* at work */
+    struct poller pollers[POLLERS];
 
     /* any thread */
     struct rdl__task post; /* to look */
     _Atomic bool sharded;
     _Atomic bool remapped; /* by MOVED, and nobody was told yet */
     struct rdl__mutex mu;
-    struct rdl__cast cast; /* under mu, like the next; only the loop changes it */
-    struct rdl__place guests[GUESTS_AT_A_TIME];
-    unsigned guest_count;
+    struct rdl__topology topology; /* under mu, like the next; only the loop changes it */
+    struct rdl__place named[PROVISIONAL_AT_A_TIME];
+    unsigned named_count;
 };
 
-/* ---- following an answer ------------------------------------------------------------------------------------------------- */
+/* ---- following an answer ---------------------------------------------------------------------------------------- */
 
-static bool more_parts(struct rdl__parts *parts)
+static bool more_shards(struct rdl__shard_numbers *shards)
 {
-    struct rdl__cluster *c = rdl__container(parts, struct rdl__cluster, parts);
+    struct rdl__cluster *c = rdl__container(shards, struct rdl__cluster, shards);
 
-    if ((c->nodes[parts->count] = c->ops->make_part(c->arg, parts->count, c->now)) == NULL)
+    if ((c->nodes[shards->count] = c->ops->make_shard(c->arg, shards->count, c->now)) == NULL)
         return false;
-    parts->count++;
+    shards->count++;
     return true;
 }
 
 /* Takes over what is in `fresh`. */
-static void set_cast(struct rdl__cluster *c, struct rdl__cast *fresh)
+static void set_topology(struct rdl__cluster *c, struct rdl__topology *fresh)
 {
-    struct rdl__cast old;
+    struct rdl__topology old;
 
     rdl__mutex_lock(&c->mu);
-    old = c->cast;
-    c->cast = *fresh;
+    old = c->topology;
+    c->topology = *fresh;
     rdl__mutex_unlock(&c->mu);
-    rdl__cast_init(fresh, c->mem);
-    rdl__cast_done(&old);
+    rdl__topology_init(fresh, c->mem);
+    rdl__topology_done(&old);
 }
 
-/* True: some slot was another part's. */
+/* True: some slot was another shard's. */
 static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
 {
     bool changed = false;
     struct rdl__slot_range range;
 
     for (size_t i = 0; i < slots->len; i++) {
-        const struct rdl__player *master;
+        const struct rdl__server *master;
 
-        if (!rdl__slot_range_at(slots, i, &range) || (master = rdl__cast_by_id(&c->cast, range.master.id)) == NULL)
+        if (!rdl__slot_range_at(slots, i, &range) ||
+            (master = rdl__topology_by_id(&c->topology, range.master.id)) == NULL)
             continue;
         for (unsigned slot = range.first; slot <= range.last; slot++)
-            changed |=
-                atomic_exchange_explicit(&c->map.part[slot], (uint16_t)master->part, memory_order_acq_rel) != master->part;
+            changed |= atomic_exchange_explicit(&c->map.shard[slot], (uint16_t)master->shard, memory_order_acq_rel) !=
+                       master->shard;
     }
     return changed;
 }
 
-/* A server that does not say where it is has as many names as there are scouts. It stays under the first one, unless it cannot be
- * reached there. */
-static void keep_places(const struct rdl__cluster *c, struct rdl__cast *fresh)
+/* A server that does not say where it is has as many names as there are pollers. It stays under the first one, unless
+ * it cannot be reached there. */
+static void keep_places(const struct rdl__cluster *c, struct rdl__topology *fresh)
 {
     for (size_t i = 0; i < fresh->count; i++) {
-        struct rdl__player *p = &fresh->players[i];
-        const struct rdl__player *was = p->unsaid ? rdl__cast_by_id(&c->cast, p->id) : NULL;
+        struct rdl__server *p = &fresh->servers[i];
+        const struct rdl__server *was = p->unsaid ? rdl__topology_by_id(&c->topology, p->id) : NULL;
 
-        if (was != NULL && was->at.port == p->at.port && (!was->master || rdl__node_reachable(c->nodes[was->part])))
+        if (was != NULL && was->at.port == p->at.port && (!was->master || rdl__node_reachable(c->nodes[was->shard])))
             memcpy(p->at.host, was->at.host, sizeof p->at.host);
     }
 }
 
 /* Nodes go where their masters are. */
-static void place_parts(struct rdl__cluster *c, int64_t now)
+static void place_shards(struct rdl__cluster *c, int64_t now)
 {
-    for (size_t i = 0; i < c->cast.count; i++) {
-        const struct rdl__player *p = &c->cast.players[i];
+    for (size_t i = 0; i < c->topology.count; i++) {
+        const struct rdl__server *p = &c->topology.servers[i];
 
         if (p->master && p->at.port != 0)
-            (void)rdl__node_found(c->nodes[p->part], p->at.host, p->at.port, now); /* no memory: the next answer will do */
+            (void)rdl__node_found(c->nodes[p->shard], p->at.host, p->at.port,
+                                  now); /* no memory: the next answer will do */
     }
 }
 
@@ -170,18 +172,18 @@ static void tell_changes(struct rdl__cluster *c, bool changed, int64_t now)
         c->ops->changed(c->arg, now);
 }
 
-/* Is the scout's word too old? */
-static bool outdated(const struct rdl__cluster *c, const struct scout *s)
+/* Is the poller's word too old? */
+static bool outdated(const struct rdl__cluster *c, const struct poller *s)
 {
     if (s->epoch >= c->epoch)
         return false;
-    for (unsigned i = 0; i < c->scout_count; i++)
-        if (!c->missed || c->scouts[i].epoch > s->epoch)
+    for (unsigned i = 0; i < c->poller_count; i++)
+        if (!c->missed || c->pollers[i].epoch > s->epoch)
             return true;
     return false;
 }
 
-static void start_scouts(struct rdl__cluster *c, unsigned wanted, int64_t now);
+static void start_pollers(struct rdl__cluster *c, unsigned wanted, int64_t now);
 
 static void decide(struct rdl__cluster *c, bool sharded)
 {
@@ -192,67 +194,67 @@ static void decide(struct rdl__cluster *c, bool sharded)
     c->ops->decided(c->arg);
 }
 
-/* The scout says who has which slots. False: it says nothing that could be followed. */
-static bool follow(struct scout *s, const struct rdl__reply *slots, int64_t now)
+/* The poller says who has which slots. False: it says nothing that could be followed. */
+static bool follow(struct poller *s, const struct rdl__reply *slots, int64_t now)
 {
     struct rdl__cluster *c = s->all;
     struct rdl__slot_range range;
-    struct rdl__cast fresh;
+    struct rdl__topology fresh;
 
     if (!rdl__slot_range_at(slots, 0, &range))
         return false;
     decide(c, s->sharded);
     c->now = now;
-    rdl__cast_init(&fresh, c->mem);
-    if (!rdl__cast_read(&fresh, &c->cast, slots, s->node.uri.host, &c->parts)) {
-        rdl__cast_done(&fresh);
+    rdl__topology_init(&fresh, c->mem);
+    if (!rdl__topology_read(&fresh, &c->topology, slots, s->node.uri.host, &c->shards)) {
+        rdl__topology_done(&fresh);
         return false;
     }
     keep_places(c, &fresh);
-    set_cast(c, &fresh);
-    place_parts(c, now);
+    set_topology(c, &fresh);
+    place_shards(c, now);
     c->found = true;
     c->missed = false;
     c->epoch = s->epoch;
     tell_changes(c, set_map(c, slots), now);
     c->ops->confirmed(c->arg, now);
-    start_scouts(c, SCOUTS, now);
+    start_pollers(c, POLLERS, now);
     return true;
 }
 
-/* ---- guests -------------------------------------------------------------------------------------------------------------- */
+/* ---- provisional servers ---------------------------------------------------------------------------------------- */
 
 static void welcome(struct rdl__cluster *c, const struct rdl__place *at, int64_t now)
 {
-    const struct rdl__player *known = rdl__cast_at(&c->cast, at->host, at->port);
-    struct rdl__cast fresh;
-    unsigned part;
+    const struct rdl__server *known = rdl__topology_at(&c->topology, at->host, at->port);
+    struct rdl__topology fresh;
+    unsigned shard;
 
     if (known != NULL)
-        c->cast.players[known - c->cast.players].unasked = 0;
+        c->topology.servers[known - c->topology.servers].unasked = 0;
     if (!c->found || known != NULL)
         return;
     c->now = now;
-    rdl__cast_init(&fresh, c->mem);
-    if (rdl__cast_invite(&fresh, &c->cast, at, &c->parts, &part)) {
-        set_cast(c, &fresh);
-        (void)rdl__node_found(c->nodes[part], at->host, at->port, now);
+    rdl__topology_init(&fresh, c->mem);
+    if (rdl__topology_invite(&fresh, &c->topology, at, &c->shards, &shard)) {
+        set_topology(c, &fresh);
+        (void)rdl__node_found(c->nodes[shard], at->host, at->port, now);
     }
-    rdl__cast_done(&fresh);
+    rdl__topology_done(&fresh);
 }
 
 static void welcome_all(struct rdl__cluster *c, int64_t now)
 {
-    struct rdl__place guests[GUESTS_AT_A_TIME];
+    struct rdl__place named[PROVISIONAL_AT_A_TIME];
     unsigned count;
 
     rdl__mutex_lock(&c->mu);
-    count = c->guest_count;
-    memcpy(guests, c->guests, count * sizeof guests[0]);
-    c->guest_count = 0;
+    count = c->named_count;
+    memcpy(named, c->named, count * sizeof named[0]);
+    c->named_count = 0;
     rdl__mutex_unlock(&c->mu);
     for (unsigned i = 0; i < count; i++)
-        welcome(c, &guests[i], now);
+        welcome(c, &named[i], now);
 }
 
 /* @locks mu */
@@ -261,21 +263,21 @@ static void invite(struct rdl__cluster *c, const struct rdl__redirect *to)
     struct rdl__place *p;
 
     rdl__assert_locked(&c->mu);
-    for (unsigned i = 0; i < c->guest_count; i++)
-        if (c->guests[i].port == to->port && strcmp(c->guests[i].host, to->host) == 0)
+    for (unsigned i = 0; i < c->named_count; i++)
+        if (c->named[i].port == to->port && strcmp(c->named[i].host, to->host) == 0)
             return;
-    if (c->guest_count == GUESTS_AT_A_TIME || to->host[0] == '\0')
+    if (c->named_count == PROVISIONAL_AT_A_TIME || to->host[0] == '\0')
         return;
-    p = &c->guests[c->guest_count++];
+    p = &c->named[c->named_count++];
     memcpy(p->host, to->host, strlen(to->host) + 1);
     p->port = to->port;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-static void lose(struct scout *s, int code, const char *why, int64_t now);
+static void lose(struct poller *s, int code, const char *why, int64_t now);
 
-static void send_out(struct scout *s, int64_t now)
+static void send_out(struct poller *s, int64_t now)
 {
     const char *wrong;
 
@@ -285,28 +287,28 @@ static void send_out(struct scout *s, int64_t now)
         lose(s, RDL_ECONN, wrong, now);
 }
 
-static void put_question(struct rdl__buf *to, const char *command, const char *subcommand)
+static void put_query(struct rdl__buf *to, const char *command, const char *subcommand)
 {
     rdl__cmd_begin(to, 2);
     rdl__cmd_str(to, command);
     rdl__cmd_str(to, subcommand);
 }
 
-static bool up(const struct scout *s)
+static bool up(const struct poller *s)
 {
     return s->conn.state == RDL__CONN_UP;
 }
 
-static void ask(struct scout *s, int64_t now)
+static void ask(struct poller *s, int64_t now)
 {
     if (!up(s))
         return;
     s->again = s->awaited > 0;
     if (s->again)
         return;
-    put_question(&s->out, "CLUSTER", "INFO");
-    put_question(&s->out, "PUBSUB", "SHARDNUMSUB");
-    put_question(&s->out, "CLUSTER", "SLOTS");
+    put_query(&s->out, "CLUSTER", "INFO");
+    put_query(&s->out, "PUBSUB", "SHARDNUMSUB");
+    put_query(&s->out, "CLUSTER", "SLOTS");
     s->awaited = QUESTIONS;
     rdl__loop_timer(s->node.loop, &s->overdue, rdl__after_ms(now, s->node.config.command_timeout_ms));
     send_out(s, now);
@@ -316,7 +318,7 @@ static void ask_again_later(struct rdl__cluster *c, int64_t now)
 {
     int64_t pause = POLL_MS * RDL__MS;
 
-    for (unsigned i = 0; i < c->parts.count; i++) {
+    for (unsigned i = 0; i < c->shards.count; i++) {
         int64_t since = rdl__node_missed_since(c->nodes[i], now);
 
         if (since != 0 && (now - since) / OUTAGE_SHARE < pause)
@@ -330,15 +332,15 @@ static void ask_all(struct rdl__cluster *c, int64_t now)
     c->urgent = false;
     c->asked_at = now;
     ask_again_later(c, now);
-    for (unsigned i = 0; i < c->scout_count; i++)
-        ask(&c->scouts[i], now);
+    for (unsigned i = 0; i < c->poller_count; i++)
+        ask(&c->pollers[i], now);
 }
 
 static void ask_next(struct rdl__cluster *c, int64_t now)
 {
     ask_again_later(c, now);
-    for (unsigned i = 0; i < c->scout_count; i++) {
-        struct scout *s = &c->scouts[c->turn++ % c->scout_count];
+    for (unsigned i = 0; i < c->poller_count; i++) {
+        struct poller *s = &c->pollers[c->turn++ % c->poller_count];
 
         if (up(s) && s->awaited == 0) {
             ask(s, now);
@@ -396,10 +398,10 @@ static void missed(struct rdl__finder *finder)
     rdl__cluster_doubt(c);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 /* Of one that does not tell the epoch the word counts least. */
-static void take_info(struct scout *s, const struct rdl__reply *reply)
+static void take_info(struct poller *s, const struct rdl__reply *reply)
 {
     const char *value;
     long long epoch = 0;
@@ -410,7 +412,7 @@ static void take_info(struct scout *s, const struct rdl__reply *reply)
     s->epoch = epoch;
 }
 
-static void take_slots(struct scout *s, const struct rdl__reply *reply, int64_t now)
+static void take_slots(struct poller *s, const struct rdl__reply *reply, int64_t now)
 {
     struct rdl__cluster *c = s->all;
 
@@ -432,7 +434,7 @@ static void take_slots(struct scout *s, const struct rdl__reply *reply, int64_t 
         ask(s, now);
 }
 
-static void take_answer(struct scout *s, const struct rdl__reply *reply, int64_t now)
+static void take_answer(struct poller *s, const struct rdl__reply *reply, int64_t now)
 {
     if (s->awaited == 0)
         return;
@@ -449,31 +451,31 @@ static void take_answer(struct scout *s, const struct rdl__reply *reply, int64_t
     }
 }
 
-/* ---- scouts -------------------------------------------------------------------------------------------------------------- */
+/* ---- pollers ---------------------------------------------------------------------------------------------------- */
 
-/* One of the servers that may be asked: those that are known, then those of the URI, which stand in for one whose place nobody
- * knows. */
+/* One of the servers that may be asked: those that are known, then those of the URI, which stand in for one whose place
+ * nobody knows. */
 static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
 {
-    i %= c->cast.count + c->seed_count;
-    if (i < c->cast.count && c->cast.players[i].at.port != 0)
-        return (struct rdl__seed){c->cast.players[i].at.host, c->cast.players[i].at.port};
-    return c->seeds[i < c->cast.count ? i % c->seed_count : i - c->cast.count];
+    i %= c->topology.count + c->seed_count;
+    if (i < c->topology.count && c->topology.servers[i].at.port != 0)
+        return (struct rdl__seed){c->topology.servers[i].at.host, c->topology.servers[i].at.port};
+    return c->seeds[i < c->topology.count ? i % c->seed_count : i - c->topology.count];
 }
 
 static bool scouted(const struct rdl__cluster *c, const struct rdl__seed *at)
 {
-    for (unsigned i = 0; i < c->scout_count; i++)
-        if (c->scouts[i].node.uri.port == at->port && strcmp(c->scouts[i].node.uri.host, at->host) == 0)
+    for (unsigned i = 0; i < c->poller_count; i++)
+        if (c->pollers[i].node.uri.port == at->port && strcmp(c->pollers[i].node.uri.host, at->host) == 0)
             return true;
     return false;
 }
 
-/* Go to another server, one where no scout is if there is one, as soon as it is time. */
-static void move_on(struct scout *s, int64_t now)
+/* Go to another server, one where no poller is if there is one, as soon as it is time. */
+static void move_on(struct poller *s, int64_t now)
 {
     struct rdl__cluster *c = s->all;
-    size_t tries = c->cast.count + c->seed_count;
+    size_t tries = c->topology.count + c->seed_count;
     struct rdl__seed at = candidate(c, c->cursor++);
 
     while (--tries > 0 && scouted(c, &at))
@@ -483,7 +485,7 @@ static void move_on(struct scout *s, int64_t now)
     rdl__conn_start(&s->conn, now);
 }
 
-static void silent(struct scout *s)
+static void silent(struct poller *s)
 {
     rdl__loop_timer_off(s->node.loop, &s->overdue);
     rdl__buf_cut(&s->out, 0);
@@ -503,8 +505,8 @@ static void nobody_knows(struct rdl__cluster *c, int64_t now)
     rdl__node_not_found(first, &why, now);
 }
 
-/* The scout is of no use where it is, because of the cluster's `trouble`. */
-static void failed(struct scout *s, int64_t now)
+/* The poller is of no use where it is, because of the cluster's `trouble`. */
+static void failed(struct poller *s, int64_t now)
 {
     struct rdl__cluster *c = s->all;
 
@@ -515,8 +517,8 @@ static void failed(struct scout *s, int64_t now)
         nobody_knows(c, now);
 }
 
-/* `why` may be part of an answer, which goes with the connection. */
-static void lose(struct scout *s, int code, const char *why, int64_t now)
+/* `why` may be shard of an answer, which goes with the connection. */
+static void lose(struct poller *s, int code, const char *why, int64_t now)
 {
     (void)rdl__err_set(&s->all->trouble, code, "%s: %s", s->node.label, why);
     rdl__conn_close(&s->conn);
@@ -526,12 +528,12 @@ static void lose(struct scout *s, int code, const char *why, int64_t now)
 
 static void on_up(struct rdl__conn *conn, int64_t now)
 {
-    ask(rdl__container(conn, struct scout, conn), now);
+    ask(rdl__container(conn, struct poller, conn), now);
 }
 
 static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 {
-    struct scout *s = rdl__container(conn, struct scout, conn);
+    struct poller *s = rdl__container(conn, struct poller, conn);
 
     s->all->trouble = *why;
     failed(s, now);
@@ -539,7 +541,7 @@ static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 
 static void on_ready(struct rdl__conn *conn, int events, int64_t now)
 {
-    struct scout *s = rdl__container(conn, struct scout, conn);
+    struct poller *s = rdl__container(conn, struct poller, conn);
     const struct rdl__reply *reply;
     const char *wrong;
 
@@ -564,24 +566,24 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
 
 static void on_overdue(struct rdl__timer *timer, int64_t now)
 {
-    lose(rdl__container(timer, struct scout, overdue), RDL_ECONN, "it does not answer", now);
+    lose(rdl__container(timer, struct poller, overdue), RDL_ECONN, "it does not answer", now);
 }
 
 static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
 
-static void start_scouts(struct rdl__cluster *c, unsigned wanted, int64_t now)
+static void start_pollers(struct rdl__cluster *c, unsigned wanted, int64_t now)
 {
-    while (c->scout_count < wanted) {
-        struct scout *s = &c->scouts[c->scout_count];
+    while (c->poller_count < wanted) {
+        struct poller *s = &c->pollers[c->poller_count];
 
         move_on(s, now); /* before it is counted: nobody is where it is */
-        c->scout_count++;
+        c->poller_count++;
     }
 }
 
-/* ---- cluster.h ----------------------------------------------------------------------------------------------------------- */
+/* ---- cluster.h -------------------------------------------------------------------------------------------------- */
 
-static bool scout_init(struct scout *s, struct rdl__cluster *c, const struct rdl__node *first)
+static bool poller_init(struct poller *s, struct rdl__cluster *c, const struct rdl__node *first)
 {
     struct rdl__uri uri = {.mem = c->mem, .scheme = RDL__SCHEME_TCP};
     struct rdl__node_config config = first->config;
@@ -627,13 +629,13 @@ struct rdl__cluster *rdl__cluster_new(struct rdl__node *first, const struct rdl_
     rdl__task_init(&c->look, on_look);
     rdl__task_init(&c->post, on_post);
     rdl__timer_init(&c->timer, on_poll);
-    rdl__cast_init(&c->cast, c->mem);
-    if ((c->nodes = rdl__zalloc(c->mem, RDL__PARTS_MAX * sizeof *c->nodes)) == NULL)
+    rdl__topology_init(&c->topology, c->mem);
+    if ((c->nodes = rdl__zalloc(c->mem, RDL__SHARDS_MAX * sizeof *c->nodes)) == NULL)
         return rdl__cluster_free(c);
-    c->parts = (struct rdl__parts){.count = 1, .more = more_parts};
+    c->shards = (struct rdl__shard_numbers){.count = 1, .more = more_shards};
     c->nodes[0] = first;
-    for (unsigned i = 0; i < SCOUTS; i++)
-        if (!scout_init(&c->scouts[i], c, first))
+    for (unsigned i = 0; i < POLLERS; i++)
+        if (!poller_init(&c->pollers[i], c, first))
             return rdl__cluster_free(c);
     first->finder = &c->finder;
     return c;
@@ -643,7 +645,7 @@ void rdl__cluster_open(struct rdl__cluster *c, int64_t now)
 {
     rdl__assert_on_loop(c->loop);
     c->asked_at = now - ASK_MS * RDL__MS;
-    start_scouts(c, c->seed_count < SCOUTS ? c->seed_count : SCOUTS, now);
+    start_pollers(c, c->seed_count < POLLERS ? c->seed_count : POLLERS, now);
     rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(now, POLL_MS));
 }
 
@@ -655,9 +657,9 @@ void rdl__cluster_close(struct rdl__cluster *c)
     c->closed = true;
     rdl__loop_not_later(c->loop, &c->look);
     rdl__loop_timer_off(c->loop, &c->timer);
-    for (unsigned i = 0; i < SCOUTS; i++) {
-        rdl__conn_close(&c->scouts[i].conn);
-        silent(&c->scouts[i]);
+    for (unsigned i = 0; i < POLLERS; i++) {
+        rdl__conn_close(&c->pollers[i].conn);
+        silent(&c->pollers[i]);
     }
 }
 
@@ -665,15 +667,15 @@ struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *c)
 {
     if (c == NULL)
         return NULL;
-    for (unsigned i = 0; i < SCOUTS && c->scouts[i].all != NULL; i++) {
-        if (c->scouts[i].conn.node != NULL)
-            rdl__conn_done(&c->scouts[i].conn);
-        rdl__buf_done(&c->scouts[i].out);
-        rdl__node_done(&c->scouts[i].node);
+    for (unsigned i = 0; i < POLLERS && c->pollers[i].all != NULL; i++) {
+        if (c->pollers[i].conn.node != NULL)
+            rdl__conn_done(&c->pollers[i].conn);
+        rdl__buf_done(&c->pollers[i].out);
+        rdl__node_done(&c->pollers[i].node);
     }
     if (c->nodes != NULL)
-        rdl__free(c->mem, (void *)c->nodes, RDL__PARTS_MAX * sizeof *c->nodes);
-    rdl__cast_done(&c->cast);
+        rdl__free(c->mem, (void *)c->nodes, RDL__SHARDS_MAX * sizeof *c->nodes);
+    rdl__topology_done(&c->topology);
     rdl__mutex_done(&c->mu);
     rdl__free(c->mem, c, sizeof *c);
     return NULL;
@@ -695,11 +697,11 @@ bool rdl__cluster_sharded(const struct rdl__cluster *c)
     return atomic_load_explicit(&c->sharded, memory_order_relaxed);
 }
 
-bool rdl__cluster_plays(const struct rdl__cluster *c, unsigned part)
+bool rdl__cluster_plays(const struct rdl__cluster *c, unsigned shard)
 {
     rdl__assert_on_loop(c->loop);
-    for (size_t i = 0; i < c->cast.count; i++)
-        if (c->cast.players[i].master && c->cast.players[i].part == part)
+    for (size_t i = 0; i < c->topology.count; i++)
+        if (c->topology.servers[i].master && c->topology.servers[i].shard == shard)
             return true;
     return false;
 }
@@ -710,26 +712,26 @@ const struct rdl__slot_map *rdl__cluster_map(const struct rdl__cluster *c)
 }
 
 /* @locks mu */
-static enum rdl__detour take_redirect(struct rdl__cluster *c, const struct rdl__redirect *to, unsigned *ret_part)
+static enum rdl__detour take_redirect(struct rdl__cluster *c, const struct rdl__redirect *to, unsigned *ret_shard)
 {
-    const struct rdl__player *k = rdl__cast_at(&c->cast, to->host, to->port);
+    const struct rdl__server *k = rdl__topology_at(&c->topology, to->host, to->port);
 
     rdl__assert_locked(&c->mu);
     if (k != NULL && k->master && to->what == RDL__DETOUR_MOVED) {
-        if (atomic_exchange_explicit(&c->map.part[to->slot], (uint16_t)k->part, memory_order_acq_rel) != k->part)
+        if (atomic_exchange_explicit(&c->map.shard[to->slot], (uint16_t)k->shard, memory_order_acq_rel) != k->shard)
             atomic_store(&c->remapped, true);
         return RDL__DETOUR_MOVED;
     }
     if (to->what == RDL__DETOUR_ASK && (k == NULL || k->id[0] == '\0'))
         invite(c, to);
     if (k != NULL && k->master && to->what == RDL__DETOUR_ASK) {
-        *ret_part = k->part;
+        *ret_shard = k->shard;
         return RDL__DETOUR_ASK;
     }
     return RDL__DETOUR_LATER;
 }
 
-enum rdl__detour rdl__cluster_detour(struct rdl__cluster *c, const struct rdl__reply *error, unsigned *ret_part)
+enum rdl__detour rdl__cluster_detour(struct rdl__cluster *c, const struct rdl__reply *error, unsigned *ret_shard)
 {
     struct rdl__redirect to = rdl__redirect_of(error);
     enum rdl__detour what = to.what;
@@ -738,7 +740,7 @@ enum rdl__detour rdl__cluster_detour(struct rdl__cluster *c, const struct rdl__r
         return what;
     if (what != RDL__DETOUR_LATER) {
         rdl__mutex_lock(&c->mu);
-        what = take_redirect(c, &to, ret_part);
+        what = take_redirect(c, &to, ret_shard);
         rdl__mutex_unlock(&c->mu);
     }
     if (what != RDL__DETOUR_ASK)

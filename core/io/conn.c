@@ -28,7 +28,7 @@ static void fail(struct rdl__conn *conn, int code, int64_t now, const char *text
     fail_because(conn, &why, now);
 }
 
-/* ---- greeting ------------------------------------------------------------------------------------------------------------ */
+/* ---- greeting --------------------------------------------------------------------------------------------------- */
 
 /* Who we are, for one greeting; password NULL: nobody in particular. */
 struct login {
@@ -184,9 +184,9 @@ static bool is_replica(const struct rdl__reply *role)
     return word != NULL && word->type == RDL__REPLY_STRING && strcmp(word->str, "master") != 0;
 }
 
-/* Is it a server of its own, if that is what the URI says? It may say nothing. One that becomes a replica later refuses by
- * itself, and one that a finder names is asked for its ROLE; who are no sentinels or nodes do not know what these are asked.
- * Returns false when the connection has failed. */
+/* Is it a server of its own, if that is what the URI says? It may say nothing. One that becomes a replica later refuses
+ * by itself, and one that a finder names is asked for its ROLE; who are no sentinels or nodes do not know what these
+ * are asked. Returns false when the connection has failed. */
 static bool is_as_told(struct rdl__conn *conn, const char *mode, size_t len, bool replica, int64_t now)
 {
     static const struct {
@@ -215,8 +215,8 @@ static bool take_hello(struct rdl__conn *conn, const struct rdl__reply *hello, i
     const struct rdl__reply *mode = rdl__reply_named(hello, "mode");
     bool told = mode != NULL && mode->type == RDL__REPLY_STRING;
 
-    return is_as_told(conn, told ? mode->str : "", told ? mode->len : 0, is_text(rdl__reply_named(hello, "role"), "replica"),
-                      now);
+    return is_as_told(conn, told ? mode->str : "", told ? mode->len : 0,
+                      is_text(rdl__reply_named(hello, "role"), "replica"), now);
 }
 
 static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int64_t now)
@@ -229,13 +229,14 @@ static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int
     keep_field(info, "uptime_in_seconds", ':', uptime, sizeof uptime);
     rdl__node_run(conn->node, conn->run_id);
     rdl__node_uptime(conn->node, uptime, now);
-    if (!rdl__reply_field(info, "redis_mode", ':', &mode, &len) && !rdl__reply_field(info, "server_mode", ':', &mode, &len))
+    if (!rdl__reply_field(info, "redis_mode", ':', &mode, &len) &&
+        !rdl__reply_field(info, "server_mode", ':', &mode, &len))
         return true;
     return is_as_told(conn, mode, len, false, now);
 }
 
-/* A command of the greeting was refused. Told in our words, but for the first one of the server's: who does not know HELLO
- * or AUTH may quote what it was sent, and a proxy may answer one request too many. */
+/* A command of the greeting was refused. Told in our words, but for the first one of the server's: who does not know
+ * HELLO or AUTH may quote what it was sent, and a proxy may answer one request too many. */
 static void refused(struct rdl__conn *conn, enum step step, const struct rdl__reply *error, int64_t now)
 {
     static const char *const asked[] = {
@@ -383,7 +384,7 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
     finish(conn, now);
 }
 
-/* ---- getting there ------------------------------------------------------------------------------------------------------- */
+/* ---- getting there ---------------------------------------------------------------------------------------------- */
 
 static const struct rdl__addr *addr_after(const struct rdl__conn *conn, unsigned i)
 {
@@ -516,7 +517,7 @@ static void on_ready(struct rdl__watch *watch, int events, int64_t now)
         conn->ops->ready(conn, events, now);
 }
 
-/* ---- conn.h -------------------------------------------------------------------------------------------------------------- */
+/* ---- conn.h ----------------------------------------------------------------------------------------------------- */
 
 void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct rdl__conn_ops *ops)
 {

@@ -2,14 +2,14 @@
  *
  * Find out where the node is, resolve, connect, shake hands where it is TLS, greet (HELLO with AUTH, CLIENT INFO, INFO,
  * SELECT, ROLE, PING, the node's welcome): one bound for all (connect_timeout_ms). Of several addresses the first that
- * connects is taken (dial.h); if the server there then says nothing, or nothing of use, the next attempt begins with the
- * address behind it. ROLE is asked where the node has a finder: what that has found may be a replica by now. Who is no
- * server of its own, a sentinel say, where the URI names one is refused. Nothing of what the server answers here is told to
- * anybody but the word that an error begins with: it may quote a password. Then `up`, and whoever owns the connection sends
- * and receives on it as it likes; `ready` passes on what the watch sees.
+ * connects is taken (dial.h); if the server there then says nothing, or nothing of use, the next attempt begins with
+ * the address behind it. ROLE is asked where the node has a finder: what that has found may be a replica by now. Who is
+ * no server of its own, a sentinel say, where the URI names one is refused. Nothing of what the server answers here is
+ * told to anybody but the word that an error begins with: it may quote a password. Then `up`, and whoever owns the
+ * connection sends and receives on it as it likes; `ready` passes on what the watch sees.
  *
- * CLIENT INFO and INFO tell who we are to the server (id, address) and which run of the server it is. That is what a later
- * CLIENT KILL needs (protocol.md, 3).
+ * CLIENT INFO and INFO tell who we are to the server (id, address) and which run of the server it is. That is what a
+ * later CLIENT KILL needs (protocol.md, 3).
  */
 #ifndef REDLATCH_IO_CONN_H
 #define REDLATCH_IO_CONN_H
@@ -28,8 +28,8 @@ struct rdl__conn_ops {
     void (*up)(struct rdl__conn *conn, int64_t now);
     void (*failed)(struct rdl__conn *conn, const rdl_err_t *why, int64_t now); /* before up; the connection is closed */
     void (*ready)(struct rdl__conn *conn, int events, int64_t now);            /* after up */
-    /* After up: the node is elsewhere now, and what goes on here is of no use any more: close it. NULL: its nodes have no
-     * finder. */
+    /* After up: the node is elsewhere now, and what goes on here is of no use any more: close it. NULL: its nodes have
+     * no finder. */
     void (*moved)(struct rdl__conn *conn, int64_t now);
 };
 
@@ -87,7 +87,8 @@ void rdl__conn_watch(struct rdl__conn *conn, int events);
 
 #define RDL__CONN_RECV RDL__TLS_RECORD /* a receive must have room for that much */
 
-/* As rdl__sock_send, _recv and _poll, encrypted or not. What was answered with 0 must be sent again, or more that begins so. */
+/* As rdl__sock_send, _recv and _poll, encrypted or not. What was answered with 0 must be sent again, or more that
+ * begins so. */
 static inline ssize_t rdl__conn_send(struct rdl__conn *conn, const void *bytes, size_t len)
 {
     return conn->tls == NULL ? rdl__sock_send(&conn->sock, bytes, len) : rdl__tls_send(conn->tls, bytes, len);
@@ -106,12 +107,13 @@ static inline ssize_t rdl__conn_poll(struct rdl__conn *conn, void *to, size_t ca
                              : rdl__tls_poll(conn->tls, to, cap, now, for_ns, ret_idle);
 }
 
-/* What a negative answer of these means, for people; the text may go when the connection is closed.  @thread the one that was
- * given it */
+/* What a negative answer of these means, for people; the text may go when the connection is closed.  @thread the one
+ * that was given it */
 const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n);
 
-/* For those that talk on the loop. Send of `out` what has not gone yet (*sent of it has), and watch for answers, and for room if
- * there was too little. Receive what has come, for conn->reader. NULL, or what is wrong, as rdl__conn_why.  @thread loop */
+/* For those that talk on the loop. Send of `out` what has not gone yet (*sent of it has), and watch for answers, and
+ * for room if there was too little. Receive what has come, for conn->reader. NULL, or what is wrong, as rdl__conn_why.
+ * @thread loop */
 const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, size_t *sent);
 const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now);
 

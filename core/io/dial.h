@@ -1,7 +1,7 @@
 /* dial.h - a connection to whichever of several addresses answers (RFC 8305, "happy eyeballs").
  *
- * The addresses are tried in their order. Each attempt begins as soon as the one before it has failed, or has been silent for a
- * while; earlier ones go on meanwhile. The first that is connected is kept, the others are closed.
+ * The addresses are tried in their order. Each attempt begins as soon as the one before it has failed, or has been
+ * silent for a while; earlier ones go on meanwhile. The first that is connected is kept, the others are closed.
  */
 #ifndef REDLATCH_IO_DIAL_H
 #define REDLATCH_IO_DIAL_H
@@ -35,8 +35,8 @@ struct rdl__dial {
 
 void rdl__dial_init(struct rdl__dial *dial, struct rdl__loop *loop, void (*done)(struct rdl__dial *dial, int64_t now));
 
-/* Begin; `done` runs once, perhaps from inside. `addrs` has one at least, and stays as it is until then. All are tried before
- * `deadline`, however many there are. */
+/* Begin; `done` runs once, perhaps from inside. `addrs` has one at least, and stays as it is until then. All are tried
+ * before `deadline`, however many there are. */
 void rdl__dial_start(struct rdl__dial *dial, const struct rdl__addrs *addrs, int64_t now, int64_t deadline);
 
 void rdl__dial_stop(struct rdl__dial *dial); /* `done` will not run; also of one that is over */

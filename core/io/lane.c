@@ -1,12 +1,13 @@
 /* lane.c - combining callers, the loop's part, and doubts.
  *
- * Two lists hold the requests: `queued` (to be encoded) and `sent` (in the order in which replies will come). Each is on one
- * of them under `mu`. A request given up leaves no placeholder, only a count on its successor of replies to pass over.
+ * Two lists hold the requests: `queued` (to be encoded) and `sent` (in the order in which replies will come). Each is
+ * on one of them under `mu`. A request given up leaves no placeholder, only a count on its successor of replies to pass
+ * over.
  *
- * Roles. The reader is a calling thread (CALLER: the leader), the loop (LOOP), or nobody (NONE: nothing is awaited). Only the
- * reader receives, parses, and declares a connection broken. Anybody may write: whoever finds `writing` clear encodes and
- * sends everything queued, without mu during the system call, until nothing is left. A failed write only shuts the socket
- * down; the reader finds out.
+ * Roles. The reader is a calling thread (CALLER: the leader), the loop (LOOP), or nobody (NONE: nothing is awaited).
+ * Only the reader receives, parses, and declares a connection broken. Anybody may write: whoever finds `writing` clear
+ * encodes and sends everything queued, without mu during the system call, until nothing is left. A failed write only
+ * shuts the socket down; the reader finds out.
  *
  *   NONE -> CALLER   a caller with a request finds nobody reading
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
@@ -16,13 +17,13 @@
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
  *
  * The traps: a caller may time out in the instant in which it is settled or made leader. So `state` is changed under mu
- * before the bit is posted, and nobody whose request was settled leaves before it has seen RDL__POST_SETTLED: until then
- * the settler may still touch the request. Nobody blocks in a write: when the socket is full the rest waits in `out`, and
- * the reader, who drains the other direction, goes on with it.
+ * before the bit is posted, and nobody whose request was settled leaves before it has seen RDL__POST_SETTLED: until
+ * then the settler may still touch the request. Nobody blocks in a write: when the socket is full the rest waits in
+ * `out`, and the reader, who drains the other direction, goes on with it.
  *
- * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its descriptor. The
- * loop waits for that writer, and begins no new connection before: only who has left can have sent nothing that the KILLs of
- * the new one do not cover (protocol.md, 3).
+ * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its
+ * descriptor. The loop waits for that writer, and begins no new connection before: only who has left can have sent
+ * nothing that the KILLs of the new one do not cover (protocol.md, 3).
  */
 #include "core/io/lane.h"
 
@@ -60,10 +61,10 @@ struct rdl__lane {
     /* any thread, under mu */
     struct rdl__mutex mu;
     bool closed;
-    bool rests;   /* it connects when it is used, even if it is kept up otherwise */
-    bool wanted;  /* somebody would have used it, had it been connected */
-    bool writing; /* somebody is in the writing loop */
-    bool reading; /* the leader is in recv, or about to be */
+    bool on_demand; /* it connects when it is used, even if it is kept up otherwise */
+    bool wanted;    /* somebody would have used it, had it been connected */
+    bool writing;   /* somebody is in the writing loop */
+    bool reading;   /* the leader is in recv, or about to be */
     enum role role;
     struct rdl__req *leader;
     struct line *line; /* NULL: down */
@@ -97,7 +98,7 @@ static const struct rdl__conn_ops conn_ops;
 static const struct rdl__req_ops kill_ops;
 static const struct rdl__req_ops ping_ops;
 
-/* ---- settling ------------------------------------------------------------------------------------------------------------ */
+/* ---- settling --------------------------------------------------------------------------------------------------- */
 
 static bool blocking(const struct rdl__req *req)
 {
@@ -131,8 +132,8 @@ static void settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct 
     }
 }
 
-/* Nothing of a request may be touched once its bit is posted, so it is off the list first. `self`: the caller's own, which
- * needs no waking. */
+/* Nothing of a request may be touched once its bit is posted, so it is off the list first. `self`: the caller's own,
+ * which needs no waking. */
 static void wake_all(struct rdl__link *wake, const struct rdl__req *self)
 {
     struct rdl__link *l;
@@ -165,7 +166,7 @@ static void run_settled(struct rdl__lane *lane, int64_t now)
     }
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static void put_asking(struct rdl__buf *to)
 {
@@ -203,8 +204,8 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
     }
 }
 
-/* Nothing in `out` is to be sent any more. What it has grown to for very many requests at once is given back, if there is memory
- * for a small one.  @locks mu; nobody is writing, or the caller is */
+/* Nothing in `out` is to be sent any more. What it has grown to for very many requests at once is given back, if there
+ * is memory for a small one.  @locks mu; nobody is writing, or the caller is */
 static void empty_out(struct rdl__lane *lane)
 {
     struct rdl__buf small;
@@ -225,8 +226,9 @@ static bool out_pending(const struct rdl__lane *lane)
     return lane->out_sent < lane->out.len;
 }
 
-/* Encode and send everything there is, unless somebody is at it. `now`: no later than the present; 0: the clock is read when
- * there is something to encode.  @locks mu, released around the system call and around waking; held again on return */
+/* Encode and send everything there is, unless somebody is at it. `now`: no later than the present; 0: the clock is read
+ * when there is something to encode.  @locks mu, released around the system call and around waking; held again on
+ * return */
 static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now)
 {
     struct line *line = lane->line;
@@ -245,8 +247,9 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
         now = 0;
         rdl__mutex_unlock(&lane->mu);
         wake_all(&wake, self);
-        n = out_pending(lane) ? rdl__conn_send(&line->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
-                              : 0;
+        n = out_pending(lane)
+                ? rdl__conn_send(&line->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
+                : 0;
         if (n < 0)
             rdl__sock_shutdown(&line->conn.sock);
         rdl__mutex_lock(&lane->mu);
@@ -265,7 +268,7 @@ static void flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t n
     }
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 /* Replies will come that nobody waits for, behind those of the request before `next`.  @locks mu */
 static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t replies)
@@ -277,8 +280,8 @@ static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t r
         lane->tail_skip += replies;
 }
 
-/* One reply, for the first request that was sent, unless it belongs to one given up. False: the connection is of no use, for
- * nobody asked for it, or because the reply says so.  @locks mu */
+/* One reply, for the first request that was sent, unless it belongs to one given up. False: the connection is of no
+ * use, for nobody asked for it, or because the reply says so.  @locks mu */
 static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int64_t now, struct rdl__link *wake)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
@@ -345,7 +348,7 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     }
 }
 
-/* ---- broken connections -------------------------------------------------------------------------------------------------- */
+/* ---- broken connections ----------------------------------------------------------------------------------------- */
 
 static bool idle(const struct rdl__lane *lane)
 {
@@ -370,7 +373,8 @@ static void drop_kills(struct rdl__lane *lane, struct rdl__link *list)
     }
 }
 
-/* The connection is broken: what was sent is in doubt and will be repeated. The loop takes over.  @locks mu; the reader */
+/* The connection is broken: what was sent is in doubt and will be repeated. The loop takes over.  @locks mu; the reader
+ */
 static void sever(struct rdl__lane *lane, const char *why)
 {
     struct line *line = lane->line;
@@ -378,7 +382,8 @@ static void sever(struct rdl__lane *lane, const char *why)
 
     rdl__assert_locked(&lane->mu);
     rdl__sock_shutdown(&line->conn.sock);
-    drop_kills(lane, &lane->sent); /* a KILL may come late: what it names is never used again by that run of the server */
+    drop_kills(lane,
+               &lane->sent); /* a KILL may come late: what it names is never used again by that run of the server */
     drop_kills(lane, &lane->queued);
     line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
     rdl__list_push_back(&lane->broken, &line->link);
@@ -404,7 +409,7 @@ static void sever(struct rdl__lane *lane, const char *why)
     rdl__loop_post(lane->node->loop, &lane->attend);
 }
 
-/* ---- callers ------------------------------------------------------------------------------------------------------------- */
+/* ---- callers ---------------------------------------------------------------------------------------------------- */
 
 /* @locks mu */
 static void give_to_loop(struct rdl__lane *lane)
@@ -416,8 +421,8 @@ static void give_to_loop(struct rdl__lane *lane)
     lane->leader = NULL;
 }
 
-/* The reader has nothing more to do for itself: who goes on? The loop, when it has requests there, or only replies to pass
- * over are left.  @locks mu */
+/* The reader has nothing more to do for itself: who goes on? The loop, when it has requests there, or only replies to
+ * pass over are left.  @locks mu */
 static void pass_role(struct rdl__lane *lane)
 {
     struct rdl__link *first = rdl__list_first(rdl__list_empty(&lane->sent) ? &lane->queued : &lane->sent);
@@ -437,7 +442,8 @@ static void pass_role(struct rdl__lane *lane)
     }
 }
 
-/* May its sender look for the answer? Nobody else waits for anything here, nor another thread for anything of this node.
+/* May its sender look for the answer? Nobody else waits for anything here, nor another thread for anything of this
+ * node.
  * @locks mu */
 static bool may_look(const struct rdl__lane *lane, const struct rdl__req *self)
 {
@@ -447,7 +453,8 @@ static bool may_look(const struct rdl__lane *lane, const struct rdl__req *self)
 }
 
 /* Look for the answer before sleeping, where that pays. 0: it has not come.  @locks none */
-static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now, int64_t deadline)
+static ssize_t look(struct rdl__lane *lane, struct line *line, struct rdl__busypoll *account, int64_t now,
+                    int64_t deadline)
 {
     struct rdl__node *node = lane->node;
     int64_t most = node->config.poll_ns, began = now, idle = 0;
@@ -478,7 +485,8 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
 {
     struct rdl__node *node = lane->node;
 
-    if (!rdl__busypoll_notes(&node->caller_poll) || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+    if (!rdl__busypoll_notes(&node->caller_poll) ||
+        atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return;
     rdl__busypoll_slept(&node->caller_poll, took);
     atomic_store_explicit(&node->polling, false, memory_order_release);
@@ -507,9 +515,9 @@ static void leader_received(struct rdl__lane *lane, const struct rdl__req *leade
         pass_role(lane);
 }
 
-/* Write for all, read for all, until one's own request is settled or has waited long enough. The role is passed on only in the
- * first case, before the others are woken; else it is still the caller's on return, or the loop's if the connection broke.
- * While others are woken it may be taken away, and come back with another connection.
+/* Write for all, read for all, until one's own request is settled or has waited long enough. The role is passed on only
+ * in the first case, before the others are woken; else it is still the caller's on return, or the loop's if the
+ * connection broke. While others are woken it may be taken away, and come back with another connection.
  * @locks mu, released while sending, receiving and waking */
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
@@ -518,7 +526,8 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 
     rdl__assert_locked(&lane->mu);
     rdl__list_init(&wake);
-    while (lane->leader == self && self->state != RDL__REQ_SETTLED && (now == 0 || !waited_enough(self, now, deadline))) {
+    while (lane->leader == self && self->state != RDL__REQ_SETTLED &&
+           (now == 0 || !waited_enough(self, now, deadline))) {
         struct line *line = lane->line;
         bool full, lone, looks;
         ssize_t n = 0;
@@ -556,12 +565,12 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 }
 
 /* @locks mu */
-static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
-                                 enum rdl__heir_mode mode)
+static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
+                                 enum rdl__successor_mode mode)
 {
     bool on_wire = req->state == RDL__REQ_SENT;
     bool unsure = on_wire || req->resent;
-    bool in_place = heir != NULL && (mode == RDL__HEIR_REPLACES || (unsure && !on_wire));
+    bool in_place = successor != NULL && (mode == RDL__SUCCESSOR_REPLACES || (unsure && !on_wire));
 
     rdl__assert_locked(&lane->mu);
     if (req->state == RDL__REQ_SETTLED)
@@ -575,13 +584,13 @@ static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, c
         req->state = RDL__REQ_IDLE;
         req->skip = 0;
     }
-    if (in_place || (heir != NULL && unsure)) {
-        req->ops = heir;
+    if (in_place || (successor != NULL && unsure)) {
+        req->ops = successor;
         req->eval = false;
     }
     if (in_place) {
         lane->loop_owed++;
-    } else if (heir != NULL && unsure) {
+    } else if (successor != NULL && unsure) {
         req->asking = false; /* the server will say where it is to go */
         enqueue(lane, req);
     }
@@ -589,7 +598,7 @@ static enum rdl__outcome give_up(struct rdl__lane *lane, struct rdl__req *req, c
 }
 
 static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
-                                       const struct rdl__req_ops *heir, enum rdl__heir_mode mode)
+                                       const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
 {
     enum rdl__outcome outcome = RDL__ANSWERED;
 
@@ -611,7 +620,8 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
         } else {
             uint32_t bits;
 
-            rdl__parker_unmark(&req->park, RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
+            rdl__parker_unmark(&req->park,
+                               RDL__POST_LEAD); /* of a role that was taken away; flush may let a new one in */
             if (lane->role == ROLE_LOOP || lane->reading)
                 flush(lane, req, rdl__now()); /* the reader is not about to write: do it oneself */
             rdl__mutex_unlock(&lane->mu);
@@ -621,14 +631,14 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             rdl__mutex_lock(&lane->mu);
         }
         if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
-            outcome = give_up(lane, req, heir, mode);
+            outcome = give_up(lane, req, successor, mode);
         if (lane->leader == req && (outcome != RDL__ANSWERED || req->state == RDL__REQ_SETTLED))
             pass_role(lane);
     }
     if (outcome != RDL__ANSWERED && lane->role == ROLE_LOOP)
         rdl__loop_post(lane->node->loop, &lane->attend);
     else if (outcome != RDL__ANSWERED && lane->reading)
-        flush(lane, NULL, rdl__now()); /* the heir */
+        flush(lane, NULL, rdl__now()); /* the successor */
     rdl__mutex_unlock(&lane->mu);
     if (outcome == RDL__ANSWERED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
         (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
@@ -636,17 +646,17 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
 }
 
 enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
-                                 const struct rdl__req_ops *heir, enum rdl__heir_mode mode)
+                                 const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
 {
     enum rdl__outcome outcome;
 
     atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
-    outcome = send_and_wait(lane, req, deadline, heir, mode);
+    outcome = send_and_wait(lane, req, deadline, successor, mode);
     atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
     return outcome;
 }
 
-/* ---- several lanes at once ------------------------------------------------------------------------------------------------ */
+/* ---- several lanes at once -------------------------------------------------------------------------------------- */
 
 static bool in_fan(const struct rdl__fan *fan, const struct rdl__req *req)
 {
@@ -702,7 +712,8 @@ static void wake_others(const struct rdl__fan *fan, struct rdl__link *wake)
     wake_all(wake, NULL);
 }
 
-/* What has come on the lane that `leader` leads, or why nothing will any more. Nobody but the leader takes its line away. */
+/* What has come on the lane that `leader` leads, or why nothing will any more. Nobody but the leader takes its line
+ * away. */
 static void read_lane(const struct rdl__fan *fan, struct rdl__lane *lane, const struct rdl__req *leader)
 {
     int64_t now = rdl__now();
@@ -726,7 +737,7 @@ struct reading {
     } of[RDL__FAN_MAX];
 };
 
-/* Write what is to be written for the i-th, and see to it that it is waited for. True: there is nothing to wait for.  */
+/* Write what is to be written for the i-th, and see to it that it is waited for. True: there is nothing to wait for. */
 static bool leaves(struct rdl__fan *fan, unsigned i, struct reading *r, int64_t now)
 {
     struct rdl__lane *lane = fan->at[i].lane;
@@ -806,7 +817,7 @@ bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops 
     return settled;
 }
 
-/* ---- the loop's part ----------------------------------------------------------------------------------------------------- */
+/* ---- the loop's part -------------------------------------------------------------------------------------------- */
 
 static void line_free(struct line *line)
 {
@@ -866,12 +877,13 @@ static bool may_start(const struct rdl__lane *lane)
     return !lane->closed && lane->making == NULL && rdl__list_empty(&lane->broken);
 }
 
-/* Where something is to be killed, soon rather than before the next request: what is to be killed may still come.  @locks mu */
+/* Where something is to be killed, soon rather than before the next request: what is to be killed may still come.
+ * @locks mu */
 static bool wants_line(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
     return lane->wanted || !rdl__list_empty(&lane->queued) ||
-           (!lane->rests && (lane->kept_up || !rdl__list_empty(&lane->severed)));
+           (!lane->on_demand && (lane->kept_up || !rdl__list_empty(&lane->severed)));
 }
 
 static void start_line(struct rdl__lane *lane, int64_t now)
@@ -892,9 +904,9 @@ static void start_line(struct rdl__lane *lane, int64_t now)
 static void watch_line(struct rdl__lane *lane)
 {
     if (lane->line != NULL)
-        rdl__conn_watch(&lane->line->conn, lane->role != ROLE_LOOP
-                                               ? 0
-                                               : RDL__READABLE | (out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0));
+        rdl__conn_watch(
+            &lane->line->conn,
+            lane->role != ROLE_LOOP ? 0 : RDL__READABLE | (out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0));
 }
 
 /* A server that is silent with requests outstanding is given up, so that they can be repeated elsewhere. */
@@ -937,8 +949,9 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
     sever(lane, wrong);
 }
 
-/* One request is under way, and the loop about to sleep until its answer comes: look for it first, as callers do, unless one of
- * them wants the core. A waiter that was woken has its lock sooner for it.  @locks mu, released while looking */
+/* One request is under way, and the loop about to sleep until its answer comes: look for it first, as callers do,
+ * unless one of them wants the core. A waiter that was woken has its lock sooner for it.  @locks mu, released while
+ * looking */
 static void look_on_loop(struct rdl__lane *lane)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
@@ -949,8 +962,9 @@ static void look_on_loop(struct rdl__lane *lane)
     rdl__assert_locked(&lane->mu);
     if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
         return;
-    if (lane->role != ROLE_LOOP || line == NULL || l == NULL || !may_look(lane, rdl__container(l, struct rdl__req, link)) ||
-        out_pending(lane) || !rdl__busypoll_due(&lane->node->loop_poll))
+    if (lane->role != ROLE_LOOP || line == NULL || l == NULL ||
+        !may_look(lane, rdl__container(l, struct rdl__req, link)) || out_pending(lane) ||
+        !rdl__busypoll_due(&lane->node->loop_poll))
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
@@ -977,8 +991,8 @@ static void shed(struct rdl__lane *lane, struct rdl__link *wake)
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
         next = l->next;
-        if (req->ops->astray != NULL && req->ops->astray(req))
-            settle(lane, req, RDL__ASTRAY, wake);
+        if (req->ops->misrouted != NULL && req->ops->misrouted(req))
+            settle(lane, req, RDL__MISROUTED, wake);
     }
 }
 
@@ -986,13 +1000,13 @@ static void shed(struct rdl__lane *lane, struct rdl__link *wake)
 static void attend(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__link wake;
-    bool down, closed, rests;
+    bool down, closed, on_demand;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
-    rests = lane->rests;
+    on_demand = lane->on_demand;
     if (lane->role == ROLE_NONE && lane->loop_owed > 0)
         lane->role = ROLE_LOOP;
     if (lane->role == ROLE_LOOP && lane->line != NULL) {
@@ -1003,7 +1017,8 @@ static void attend(struct rdl__lane *lane, int64_t now)
         look_on_loop(lane);
         if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
             pass_role(lane);
-    } else if (lane->line != NULL && lane->reading) { /* its leader is in recv: what the loop has submitted goes out now */
+    } else if (lane->line != NULL &&
+               lane->reading) { /* its leader is in recv: what the loop has submitted goes out now */
         flush(lane, NULL, now);
     }
     down = lane->line == NULL;
@@ -1017,7 +1032,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
     rdl__mutex_unlock(&lane->mu);
     wake_all(&wake, NULL);
     if (down)
-        report_down(lane, closed || rests, now);
+        report_down(lane, closed || on_demand, now);
     run_settled(lane, now);
 }
 
@@ -1073,7 +1088,7 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
     rdl__loop_later(lane->node->loop, &lane->flush_later);
 }
 
-/* ---- pings ----------------------------------------------------------------------------------------------------------- */
+/* ---- pings ------------------------------------------------------------------------------------------------------ */
 
 static void encode_ping(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
@@ -1122,7 +1137,7 @@ static void on_silence(struct rdl__timer *timer, int64_t now)
     rdl__loop_timer(lane->node->loop, &lane->silence, due);
 }
 
-/* ---- CLIENT KILL --------------------------------------------------------------------------------------------------------- */
+/* ---- CLIENT KILL ------------------------------------------------------------------------------------------------ */
 
 static void encode_kill(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
@@ -1174,9 +1189,9 @@ static void done_kill(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
-/* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. To another run their
- * ids mean other clients; but that may be another server, and theirs the node's again later. So they stay, the last few of them.
- * A run that does not say which it is may be the same.  @locks mu */
+/* Queue, before anything else, a KILL for every severed line that this run of the server may still serve. To another
+ * run their ids mean other clients; but that may be another server, and theirs the node's again later. So they stay,
+ * the last few of them. A run that does not say which it is may be the same.  @locks mu */
 static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
 {
     struct rdl__link *before;
@@ -1200,8 +1215,8 @@ static void queue_kills(struct rdl__lane *lane, const struct line *fresh)
         atomic_store(&lane->node->kill_refused, true);
 }
 
-/* Is it another run of a server than the last one? One that does not tell is taken for another only where the node may be
- * another server at any time. */
+/* Is it another run of a server than the last one? One that does not tell is taken for another only where the node may
+ * be another server at any time. */
 static bool up_anew(struct rdl__lane *lane, const struct rdl__conn *conn)
 {
     bool same = conn->run_id[0] == '\0' ? lane->node->finder == NULL : strcmp(conn->run_id, lane->run_id) == 0;
@@ -1270,7 +1285,7 @@ static void on_conn_moved(struct rdl__conn *conn, int64_t now)
 static const struct rdl__conn_ops conn_ops = {
     .up = on_conn_up, .failed = on_conn_failed, .ready = on_conn_ready, .moved = on_conn_moved};
 
-/* ---- lane.h -------------------------------------------------------------------------------------------------------------- */
+/* ---- lane.h ----------------------------------------------------------------------------------------------------- */
 
 struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up)
 {
@@ -1317,14 +1332,14 @@ void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
     attend(lane, now);
 }
 
-void rdl__lane_rest(struct rdl__lane *lane, bool rests, int64_t now)
+void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)
 {
     bool unused;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
-    lane->rests = rests;
-    unused = rests && idle(lane);
+    lane->on_demand = on_demand;
+    unused = on_demand && idle(lane);
     if (unused && lane->line != NULL && lane->role != ROLE_CALLER && !lane->writing) {
         rdl__conn_watch(&lane->line->conn, 0);
         sever(lane, "it was not used");
@@ -1418,14 +1433,14 @@ void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
     rdl__loop_later(lane->node->loop, &lane->flush_later);
 }
 
-enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
-                                    enum rdl__heir_mode mode)
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
+                                    enum rdl__successor_mode mode)
 {
     enum rdl__outcome outcome;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
-    outcome = give_up(lane, req, heir, mode);
+    outcome = give_up(lane, req, successor, mode);
     rdl__mutex_unlock(&lane->mu);
     rdl__loop_later(lane->node->loop, &lane->flush_later);
     return outcome;

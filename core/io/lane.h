@@ -1,15 +1,15 @@
 /* lane.h - a command pipeline that several threads share, and that survives its connections.
  *
- * A lane carries requests in order over one connection at a time. Callers that block combine on it: whoever finds nobody
- * reading becomes the leader, writes for all and reads for all, and hands the role on when its own answer is there. What
- * nobody blocks for (asynchronous requests, what callers gave up) the loop reads. See lane.c.
+ * A lane carries requests in order over one connection at a time. Callers that block combine on it: whoever finds
+ * nobody reading becomes the leader, writes for all and reads for all, and hands the role on when its own answer is
+ * there. What nobody blocks for (asynchronous requests, what callers gave up) the loop reads. See lane.c.
  *
  * Rules of protocol.md, 3 that live here:
- *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind a
- *     CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
- *   - A request that is given up leaves its reply to be passed over, and may go on as another one, its heir: a request of the
- *     loop's that follows on the same connection (an undo), or that takes the very place of the one given up (a release goes on).
- * So every request must bear repeating, and arriving late.
+ *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind
+ * a CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
+ *   - A request that is given up leaves its reply to be passed over, and may go on as another one, its successor: a
+ * request of the loop's that follows on the same connection (an undo), or that takes the very place of the one given up
+ * (a release goes on). So every request must bear repeating, and arriving late.
  */
 #ifndef REDLATCH_IO_LANE_H
 #define REDLATCH_IO_LANE_H
@@ -26,9 +26,9 @@ struct rdl__req;
 struct rdl__task;
 
 struct rdl__req_ops {
-    /* Append exactly one command, and `more` behind it; for any further one add to req->owed, which counts these already.
-     * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent) and what was
-     * sent before must do no more together than one of them.  @locks under the lane's */
+    /* Append exactly one command, and `more` behind it; for any further one add to req->owed, which counts these
+     * already. `eval`: with the script's text instead of its digest. Called once for each sending; a repeat
+     * (req->resent) and what was sent before must do no more together than one of them.  @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
     unsigned char more;
 
@@ -39,13 +39,14 @@ struct rdl__req_ops {
     /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
     void (*done)(struct rdl__req *req, int64_t now);
 
-    /* Is what it is about at another node by now? Asked while the lane is not connected. NULL: never.  @locks under the lane's */
-    bool (*astray)(const struct rdl__req *req);
+    /* Is what it is about at another node by now? Asked while the lane is not connected. NULL: never.  @locks under the
+     * lane's */
+    bool (*misrouted)(const struct rdl__req *req);
 };
 
 enum rdl__req_state { RDL__REQ_IDLE, RDL__REQ_QUEUED, RDL__REQ_SENT, RDL__REQ_SETTLED };
 
-#define RDL__ASTRAY 1 /* there is no answer, and it may be in doubt (`resent`): another lane is the right one */
+#define RDL__MISROUTED 1 /* there is no answer, and it may be in doubt (`resent`): another lane is the right one */
 
 /* Bits posted to a blocking request's parker. */
 #define RDL__POST_SETTLED 1u
@@ -56,7 +57,7 @@ struct rdl__req {
     struct rdl__link link;
     const struct rdl__req_ops *ops;
     int64_t sent_at; /* of the last sending, read before it */
-    int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED, RDL__ASTRAY */
+    int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED, RDL__MISROUTED */
     uint32_t skip;   /* replies to requests given up that come before this one's */
     unsigned char state;
     unsigned char owed; /* replies that are to come, once sent */
@@ -88,13 +89,13 @@ enum rdl__outcome {
     RDL__UNSURE,   /* it was sent; whether it ran is unknown */
 };
 
-enum rdl__heir_mode {
-    RDL__HEIR_FOLLOWS,  /* only if the request was sent: goes behind what is left of it */
-    RDL__HEIR_REPLACES, /* always: takes its place */
+enum rdl__successor_mode {
+    RDL__SUCCESSOR_FOLLOWS,  /* only if the request was sent: goes behind what is left of it */
+    RDL__SUCCESSOR_REPLACES, /* always: takes its place */
 };
 
-/* A lane of `node`. kept_up: it is the loop's own, connected as long as it lives; otherwise it connects when it is used.
- * NULL: no memory. */
+/* A lane of `node`. kept_up: it is the loop's own, connected as long as it lives; otherwise it connects when it is
+ * used. NULL: no memory. */
 struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up);
 
 enum rdl__lane_news {
@@ -114,35 +115,36 @@ void rdl__lane_open(struct rdl__lane *lane, int64_t now);
  * again.  @thread loop */
 void rdl__lane_reroute(struct rdl__lane *lane, int64_t now);
 
-/* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request; or
- * again as ever. What could not be closed wants to be told once more.  @thread loop */
-void rdl__lane_rest(struct rdl__lane *lane, bool rests, int64_t now);
+/* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request;
+ * or again as ever. What could not be closed wants to be told once more.  @thread loop */
+void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now);
 
 /* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
 void rdl__lane_close(struct rdl__lane *lane, int64_t now);
 bool rdl__lane_quiet(struct rdl__lane *lane);             /* closed, and no caller is inside any more.  @thread any */
 struct rdl__lane *rdl__lane_free(struct rdl__lane *lane); /* quiet, and the loop stopped. NULL is fine; returns NULL */
 
-/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. When the wait ends
- * without a reply, the request is its own heir: it goes on as the loop's, with these ops (NULL: it does not), and is the
- * loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
+/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. When the
+ * wait ends without a reply, the request is its own successor: it goes on as the loop's, with these ops (NULL: it does
+ * not), and is the loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
 enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
-                                 const struct rdl__req_ops *heir, enum rdl__heir_mode mode);
+                                 const struct rdl__req_ops *successor, enum rdl__successor_mode mode);
 
 /* Send a request; ops->done will run. On a lane of callers, too.  @thread loop */
 void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
 
-/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run, but its heir's may.  @thread loop */
-enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *heir,
-                                    enum rdl__heir_mode mode);
+/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run, but its successor's may.  @thread
+ * loop */
+enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
+                                    enum rdl__successor_mode mode);
 
 bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */
 
-/* ---- several lanes at once ------------------------------------------------------------------------------------------------ */
+/* ---- several lanes at once -------------------------------------------------------------------------------------- */
 
-/* A fan: requests that one thread has on several lanes, where it reads the answers itself, so that no loop has to be woken for
- * them. It is the leader of each of its lanes, and others wait for it to read: between sending and leaving it does nothing that
- * may take long. All of it @thread the one that sends. */
+/* A fan: requests that one thread has on several lanes, where it reads the answers itself, so that no loop has to be
+ * woken for them. It is the leader of each of its lanes, and others wait for it to read: between sending and leaving it
+ * does nothing that may take long. All of it @thread the one that sends. */
 #define RDL__FAN_MAX 16
 
 struct rdl__fan {
@@ -153,15 +155,15 @@ struct rdl__fan {
     } at[RDL__FAN_MAX];
 };
 
-/* Add a request that blocks (no ops->done); it goes out with the next wait. False, and nothing was done: the lane is not
- * connected (it will be, for the next time), somebody else reads it, or the fan is full. */
+/* Add a request that blocks (no ops->done); it goes out with the next wait. False, and nothing was done: the lane is
+ * not connected (it will be, for the next time), somebody else reads it, or the fan is full. */
 bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req *req);
 
 /* Send and read until one of them should leave: its index; or -1 when `until` has come. It looks at least once. */
 int rdl__fan_wait(struct rdl__fan *fan, int64_t until);
 
-/* Take one out; others may change places. True: it is settled. False: the loop goes on with it as a submitted one, with these
- * ops, and `task` has been posted, before anything else that the loop hears of it. */
+/* Take one out; others may change places. True: it is settled. False: the loop goes on with it as a submitted one, with
+ * these ops, and `task` has been posted, before anything else that the loop hears of it. */
 bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops *ops, struct rdl__task *task);
 
 #endif

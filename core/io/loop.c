@@ -1,13 +1,13 @@
 /* loop.c - the loop thread, on libev.
  *
- * One timer descriptor on CLOCK_BOOTTIME serves all timers: libev's own timers stand still while the machine sleeps and are
- * rounded to milliseconds, and a lease is neither. One event descriptor wakes the loop, written only while it sleeps; libev's
- * own would abort the process where descriptors run out. Order within one turn: descriptors and timers, then tasks, then what
- * was put off with rdl__loop_later, then sleep.
+ * One timer descriptor on CLOCK_BOOTTIME serves all timers: libev's own timers stand still while the machine sleeps and
+ * are rounded to milliseconds, and a lease is neither. One event descriptor wakes the loop, written only while it
+ * sleeps; libev's own would abort the process where descriptors run out. Order within one turn: descriptors and timers,
+ * then tasks, then what was put off with rdl__loop_later, then sleep.
  *
- * libev aborts the process where memory runs out, too. So it watches three descriptors that are there from the beginning,
- * and has all the memory for them before the thread starts: the two above, and an epoll of ours, in which all the others
- * are. That is one more system call in a turn that has something to tell.
+ * libev aborts the process where memory runs out, too. So it watches three descriptors that are there from the
+ * beginning, and has all the memory for them before the thread starts: the two above, and an epoll of ours, in which
+ * all the others are. That is one more system call in a turn that has something to tell.
  */
 #include "core/io/loop.h"
 
@@ -167,8 +167,8 @@ static void arm(struct rdl__loop *loop)
     int64_t at = first == NULL ? RDL__NEVER : first->at;
     struct itimerspec when = {0};
 
-    /* A timer that was taken off leaves the descriptor armed too early: one idle wake-up is cheaper than a system call for
-     * every deadline that is met. */
+    /* A timer that was taken off leaves the descriptor armed too early: one idle wake-up is cheaper than a system call
+     * for every deadline that is met. */
     if (at >= loop->armed)
         return;
     if (at < 1)
@@ -218,8 +218,8 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-/* The C library takes thread-local storage out of the stack that is asked for. Where that alone is as much (EINVAL), the
- * thread has what the system gives any. */
+/* The C library takes thread-local storage out of the stack that is asked for. Where that alone is as much (EINVAL),
+ * the thread has what the system gives any. */
 static int start_with_stack(struct rdl__loop *loop)
 {
     pthread_attr_t attr;
@@ -262,8 +262,8 @@ static struct rdl__loop *loop_free(struct rdl__loop *loop)
     return NULL;
 }
 
-/* libev asks for its memory as it starts: for a struct and some tables, one of them by descriptors. That there is as much is seen
- * before, in the way in which it asks, where nothing that compilers know of blocks is of use. */
+/* libev asks for its memory as it starts: for a struct and some tables, one of them by descriptors. That there is as
+ * much is seen before, in the way in which it asks, where nothing that compilers know of blocks is of use. */
 static bool has_memory_for_ev(int highest_fd)
 {
     void *volatile block = NULL;
@@ -407,7 +407,7 @@ bool rdl__loop_here(const struct rdl__loop *loop)
     return pthread_equal(pthread_self(), loop->thread) != 0;
 }
 
-/* ---- watch.h ----------------------------------------------------------------------------------------------------------- */
+/* ---- watch.h ---------------------------------------------------------------------------------------------------- */
 
 void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t))
 {

@@ -17,8 +17,8 @@
 
 struct rdl__loop;
 
-/* The thread's stack, whatever the process' limit (ulimit -s). Half of it is for what the user runs there, as client.h says;
- * how much the library needs is known (tests/static/recursion). */
+/* The thread's stack, whatever the process' limit (ulimit -s). Half of it is for what the user runs there, as client.h
+ * says; how much the library needs is known (tests/static/recursion). */
 #define RDL__LOOP_STACK (1024 * 1024)
 
 /* A message to the loop, embedded in what it is about: posting needs no memory, and posting twice is posting once. */

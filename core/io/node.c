@@ -42,8 +42,9 @@ void rdl__node_done(struct rdl__node *node)
     node->mem = NULL;
 }
 
-/* An attempt was in vain, like all for `outage`. The pause is a twentieth of that, so a short outage is noticed quickly and a
- * long one costs the returning server little: with jitter of a factor of two, a fleet's attempts spread evenly. */
+/* An attempt was in vain, like all for `outage`. The pause is a twentieth of that, so a short outage is noticed quickly
+ * and a long one costs the returning server little: with jitter of a factor of two, a fleet's attempts spread evenly.
+ */
 static void missed(struct rdl__node *node, int64_t outage, int64_t now)
 {
     int64_t pause = outage / 20;
@@ -69,7 +70,8 @@ void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
     missed(node, now - node->outage_began, now);
 }
 
-/* Attempts that are in vain one after another are further apart than the longest pause only where somebody else held them up. */
+/* Attempts that are in vain one after another are further apart than the longest pause only where somebody else held
+ * them up. */
 static bool still_in_vain(const struct rdl__node *node, int64_t now)
 {
     return node->vain_since != 0 && now - node->vain_at <= 2 * node->config.reconnect_max_ms * RDL__MS;

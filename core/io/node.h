@@ -2,9 +2,10 @@
  *
  * A node is what lanes and the subscriber have in common. It knows no lock.
  *
- * A node is a part to be played rather than a machine. Where it has a finder, that one says where the part is played now, and
- * says so again when another server takes over. Then every connection to the former place is dropped, whatever it is
- * waiting for, and made again at the new one; what was unanswered follows (lane.h). Nobody above notices more than an outage.
+ * A node is a part to be played rather than a machine. Where it has a finder, that one says where the part is played
+ * now, and says so again when another server takes over. Then every connection to the former place is dropped, whatever
+ * it is waiting for, and made again at the new one; what was unanswered follows (lane.h). Nobody above notices more
+ * than an outage.
  */
 #ifndef REDLATCH_IO_NODE_H
 #define REDLATCH_IO_NODE_H
@@ -43,8 +44,8 @@ struct rdl__node_config {
 
 /* Whoever knows where a node is that its URI does not place. Set before the node is used. */
 struct rdl__finder {
-    /* An attempt to connect has failed, or the server there does not play the part: look again. It must do no more than take
-     * a note of that.  @thread loop */
+    /* An attempt to connect has failed, or the server there does not play the part: look again. It must do no more than
+     * take a note of that.  @thread loop */
     void (*missed)(struct rdl__finder *finder);
 };
 
@@ -75,8 +76,9 @@ struct rdl__node {
     int64_t vain_at;             /* the last one did */
 
     /* any thread */
-    _Atomic uint64_t run;    /* of which server, the last one that was greeted: the same number means the same; 0: unknown */
-    _Atomic int64_t born_at; /* the server cannot have started later than that, by our clock */
+    _Atomic uint64_t
+        run; /* of which server, the last one that was greeted: the same number means the same; 0: unknown */
+    _Atomic int64_t born_at;    /* the server cannot have started later than that, by our clock */
     _Atomic bool kill_refused;  /* CLIENT KILL was refused: doubts are settled by repeating (protocol.md, 3) */
     _Atomic int64_t round_trip; /* about the longest of recent ones, ns; 0: unknown */
     _Atomic bool polling;       /* somebody looks for an answer; the account is its alone */
@@ -97,22 +99,23 @@ void rdl__node_done(struct rdl__node *node);
 void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 void rdl__node_connected(struct rdl__node *node, int64_t now);
 
-/* A connection that was up since up_at is of no use any more. If it was for nothing, because it broke at once or the server
- * refused to play the part, that counts as an attempt that has failed: the next one waits, and the finder looks.  @thread loop */
+/* A connection that was up since up_at is of no use any more. If it was for nothing, because it broke at once or the
+ * server refused to play the part, that counts as an attempt that has failed: the next one waits, and the finder looks.
+ * @thread loop */
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now);
 
 /* Since when attempts have failed or been for nothing; 0: they are not.  @thread loop */
 int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now);
 
-/* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may have
- * started just now). Of several connections' words the latest moment counts.  @thread loop */
+/* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may
+ * have started just now). Of several connections' words the latest moment counts.  @thread loop */
 void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
 
 /* A greeting's INFO says which run of which server it is ("": it does not say).  @thread loop */
 void rdl__node_run(struct rdl__node *node, const char *run_id);
 
-/* A request was answered after so many ns. A longer time than before counts at once; shorter ones bring it down by and by,
- * when they are much shorter: so most calls have nothing to write.  @thread any */
+/* A request was answered after so many ns. A longer time than before counts at once; shorter ones bring it down by and
+ * by, when they are much shorter: so most calls have nothing to write.  @thread any */
 static inline void rdl__node_round_trip(struct rdl__node *node, int64_t took)
 {
     int64_t had = atomic_load_explicit(&node->round_trip, memory_order_relaxed);
@@ -133,7 +136,8 @@ static inline bool rdl__node_reachable(const struct rdl__node *node)
 /* The finder has asked everybody, and nobody knows.  @thread loop */
 void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 
-/* The server for people: the label, which all of a cluster have in common; of one of those its place by now.  @thread any
+/* The server for people: the label, which all of a cluster have in common; of one of those its place by now.  @thread
+ * any
  * @locks takes mu */
 void rdl__node_server(struct rdl__node *node, char *to, size_t cap);
 

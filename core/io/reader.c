@@ -29,7 +29,7 @@ struct rdl__reader {
     struct rdl__reply integer;
 };
 
-/* ---- arena --------------------------------------------------------------------------------------------------------------- */
+/* ---- arena ------------------------------------------------------------------------------------------------------ */
 
 static struct chunk *chunk_new(const struct rdl__mem *mem, size_t size)
 {
@@ -85,7 +85,7 @@ static void *arena_take(struct rdl__reader *r, size_t size)
     return c->data + c->used - size;
 }
 
-/* ---- what hiredis calls while it reads ----------------------------------------------------------------------------------- */
+/* ---- what hiredis calls while it reads -------------------------------------------------------------------------- */
 
 static struct rdl__reply *node(const redisReadTask *task, enum rdl__reply_type type)
 {
@@ -206,7 +206,7 @@ static redisReplyObjectFunctions functions = {
     .freeObject = free_object,
 };
 
-/* ---- reader.h ------------------------------------------------------------------------------------------------------------ */
+/* ---- reader.h --------------------------------------------------------------------------------------------------- */
 
 struct rdl__reader *rdl__reader_new(const struct rdl__mem *mem, const char *secret)
 {
@@ -280,7 +280,8 @@ int rdl__reader_feed(struct rdl__reader *r, const void *bytes, size_t len)
         bool wanted;
         enum rdl__frames_wrong wrong = rdl__frames_pass(&r->frames, &at, end, &wanted);
 
-        if (wrong == RDL__FRAMES_TOO_LARGE || r->hiredis->len - r->hiredis->pos + (size_t)(at - from) > RDL__REPLY_BYTES_MAX)
+        if (wrong == RDL__FRAMES_TOO_LARGE ||
+            r->hiredis->len - r->hiredis->pos + (size_t)(at - from) > RDL__REPLY_BYTES_MAX)
             r->why = too_large;
         else if (wrong == RDL__FRAMES_MALFORMED)
             r->why = not_redis(r);

@@ -1,9 +1,9 @@
 /* resolve.c - getaddrinfo on a few threads.
  *
- * getaddrinfo can be neither bounded nor interrupted, while attempts to connect come again and again. So a client has a few
- * threads at most, a name is looked up by one at a time, and its answer goes to all who wait for that name by then. A thread
- * knows the name and nobody who has asked: those may be gone when it has the answer, and the client, too. So what it shares with
- * them is in the C library's memory, and freed by whoever lets go last.
+ * getaddrinfo can be neither bounded nor interrupted, while attempts to connect come again and again. So a client has a
+ * few threads at most, a name is looked up by one at a time, and its answer goes to all who wait for that name by then.
+ * A thread knows the name and nobody who has asked: those may be gone when it has the answer, and the client, too. So
+ * what it shares with them is in the C library's memory, and freed by whoever lets go last.
  */
 #include "core/io/resolve.h"
 
@@ -102,7 +102,8 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
         return true;
     }
     (void)snprintf(port, sizeof port, "%d", uri->port);
-    if (strcasecmp(uri->host, "localhost") == 0) { /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
+    if (strcasecmp(uri->host, "localhost") ==
+        0) { /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
         struct rdl__addrs v6;
 
         if (look_up("127.0.0.1", port, AI_NUMERICHOST, ret) != 0)
@@ -130,7 +131,7 @@ void rdl__addrs_begin_with(struct rdl__addrs *addrs, const struct rdl__addr *fir
         addrs->addr[i] = old.addr[(at + i) % old.count];
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 static bool same_name(const struct name *a, const struct name *b)
 {
@@ -166,7 +167,8 @@ static void let_go(struct rdl__resolver *resolver)
 }
 
 /* @locks mu */
-static void answer_all(struct rdl__resolver *resolver, const struct name *name, const struct rdl__addrs *addrs, int error)
+static void answer_all(struct rdl__resolver *resolver, const struct name *name, const struct rdl__addrs *addrs,
+                       int error)
 {
     struct rdl__link *next;
 
@@ -208,7 +210,8 @@ static void *work(void *arg)
 
     do {
         struct rdl__addrs addrs = {.count = 0};
-        int error = look_up(worker->name.host, worker->name.port, AI_ADDRCONFIG, &addrs); /* nobody else writes the name */
+        int error =
+            look_up(worker->name.host, worker->name.port, AI_ADDRCONFIG, &addrs); /* nobody else writes the name */
 
         rdl__mutex_lock(&resolver->mu);
         answer_all(resolver, &worker->name, &addrs, error);
@@ -260,7 +263,7 @@ static bool see_to(struct rdl__resolver *resolver, const struct name *name)
     return false;
 }
 
-/* ---- resolve.h ----------------------------------------------------------------------------------------------------------- */
+/* ---- resolve.h -------------------------------------------------------------------------------------------------- */
 
 struct rdl__resolver *rdl__resolver_new(struct rdl__loop *loop)
 {
@@ -300,7 +303,8 @@ static void answer(struct rdl__task *task, int64_t now)
 }
 
 struct rdl__resolve *rdl__resolve_start(struct rdl__resolver *resolver, const struct rdl__uri *uri,
-                                        void (*done)(void *, const struct rdl__addrs *, const char *, int64_t), void *arg)
+                                        void (*done)(void *, const struct rdl__addrs *, const char *, int64_t),
+                                        void *arg)
 {
     struct rdl__resolve *r = calloc(1, sizeof *r);
     bool hopeless;

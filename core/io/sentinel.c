@@ -1,34 +1,35 @@
 /* sentinel.c - a deployment behind Sentinel: one master, which may be another server at any time.
  *
- * Where is "the node for this name"? There is one node, the master, for all names. It is a part that servers play (node.h): a
- * failover gives it another place and nothing else. So nothing above the connections knows of sentinels:
+ * Where is "the node for this name"? There is one node, the master, for all names. It is a part that servers play
+ * (node.h): a failover gives it another place and nothing else. So nothing above the connections knows of sentinels:
  *
- *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what was
- *     unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the server
- *     that issued the id;
+ *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what
+ * was unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the
+ * server that issued the id;
  *   - the subscriber subscribes anew, and each acknowledgement makes sleepers try (protocol.md, 5.2);
- *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the releases
- *     that the new master may not have seen (past.h).
+ *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the
+ * releases that the new master may not have seen (replay.h).
  *
- * Who says where the master is? Every sentinel that is known has a connection of its own, all the time. Each is asked as soon as
- * it is connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an attempt to connect there
- * failed, or met a replica. All are asked at once rather than in turn, so that a silent one delays nobody; a caller's deadline
- * bounds its wait, whatever they do.
+ * Who says where the master is? Every sentinel that is known has a connection of its own, all the time. Each is asked
+ * as soon as it is connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an
+ * attempt to connect there failed, or met a replica. All are asked at once rather than in turn, so that a silent one
+ * delays nobody; a caller's deadline bounds its wait, whatever they do.
  *
- * Sentinels may disagree: one that was cut off still names the former master. A failover raises the master's configuration
- * epoch, so the word with the highest epoch counts. An older word than the one that was followed last is not believed, not even
- * when nobody else is heard, as long as the master can be reached where it is. While a failover goes on, the leader shows the
- * old address beside the new epoch in SENTINEL MASTER; SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both are asked.
+ * Sentinels may disagree: one that was cut off still names the former master. A failover raises the master's
+ * configuration epoch, so the word with the highest epoch counts. An older word than the one that was followed last is
+ * not believed, not even when nobody else is heard, as long as the master can be reached where it is. While a failover
+ * goes on, the leader shows the old address beside the new epoch in SENTINEL MASTER; SENTINEL GET-MASTER-ADDR-BY-NAME
+ * has the right one. So both are asked.
  *
- * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when asked
- * for the others, each until nobody has named it for a while. So a client outlives those that it was given. An announced
- * address may be out of reach, or belong to somebody else by now, whose master has the same name: such a one is connected to
- * quietly, and has no say before it has told the id that it was announced with. By that id it is also seen to be one of the
- * URI under another name. Sentinels that may not be asked for ids or for others just name nobody.
+ * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when
+ * asked for the others, each until nobody has named it for a while. So a client outlives those that it was given. An
+ * announced address may be out of reach, or belong to somebody else by now, whose master has the same name: such a one
+ * is connected to quietly, and has no say before it has told the id that it was announced with. By that id it is also
+ * seen to be one of the URI under another name. Sentinels that may not be asked for ids or for others just name nobody.
  *
- * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while something
- * is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in between is in the
- * next answers.
+ * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while
+ * something is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in
+ * between is in the next answers.
  *
  * To follow another kind of coordinator: another finder like this one; nodes and connections do not change.
  */
@@ -45,7 +46,8 @@
 #define OTHERS 8        /* beside those of the URI */
 #define UNNAMED_MOST 30 /* answers in a row that do not name one of them */
 
-/* What a sentinel is asked, in this order; the first as long as it has not told, the last unless it may not be asked. */
+/* What a sentinel is asked, in this order; the first as long as it has not told, the last unless it may not be asked.
+ */
 enum question { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
 
 #define ID_SIZE 41 /* 40 digits */
@@ -87,7 +89,7 @@ struct rdl__sentinels {
     struct sentinel *sentinels[]; /* those of the URI, then the others */
 };
 
-/* ---- judging ------------------------------------------------------------------------------------------------------------- */
+/* ---- judging ---------------------------------------------------------------------------------------------------- */
 
 /* The sentinel whose word counts; NULL: nobody knows. */
 static const struct sentinel *best(const struct rdl__sentinels *all)
@@ -139,7 +141,7 @@ static void judge(struct rdl__sentinels *all, int64_t now)
     all->missed = false;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 static void lose(struct sentinel *s, int code, const char *why, int64_t now);
 
@@ -160,7 +162,7 @@ static void put_words(struct rdl__buf *to, const char *const *words, size_t n)
         rdl__cmd_str(to, words[i]);
 }
 
-static void put_question(struct sentinel *s, enum question question)
+static void put_query(struct sentinel *s, enum question question)
 {
     static const char *const verbs[] = {
         [ASK_ID] = "MYID",
@@ -185,7 +187,7 @@ static void ask(struct sentinel *s, int64_t now)
     if (s->subscribed) /* what it refuses to stop it would call an error, of which nobody could tell what it is to */
         put_words(&s->out, (const char *const[]){"UNSUBSCRIBE", "+switch-master"}, 2);
     for (enum question question = first; question <= last; question++)
-        put_question(s, question);
+        put_query(s, question);
     put_words(&s->out, (const char *const[]){"SUBSCRIBE", "+switch-master"}, 2);
     s->last = last;
     s->awaited = last - first + 1;
@@ -224,7 +226,7 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
         ask(s, now);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 static bool says(const struct rdl__reply *r, const char *word)
 {
@@ -276,7 +278,7 @@ static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64
     judge(s->all, now);
 }
 
-/* ---- the others ---------------------------------------------------------------------------------------------------------- */
+/* ---- the others ------------------------------------------------------------------------------------------------- */
 
 /* What a sentinel says of another. */
 struct word {
@@ -431,7 +433,7 @@ static void take_reply(struct sentinel *s, const struct rdl__reply *reply, int64
         take_subscription(s, true, now);
 }
 
-/* ---- connections --------------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------ */
 
 /* What it said is worth nothing any more. */
 static void silent(struct sentinel *s)
@@ -512,7 +514,7 @@ static void on_ready(struct rdl__conn *conn, int events, int64_t now)
 
 static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
 
-/* ---- sentinel.h ---------------------------------------------------------------------------------------------------------- */
+/* ---- sentinel.h ------------------------------------------------------------------------------------------------- */
 
 /* With a node there; then all that rdl__node_done wants. False: no memory. */
 static bool place(struct sentinel *s, const char *host, int port, const char *username, const char *password)

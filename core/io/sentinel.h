@@ -1,4 +1,5 @@
-/* sentinel.h - finding the master that the sentinels name, now and after every failover.  @thread loop, unless it says otherwise
+/* sentinel.h - finding the master that the sentinels name, now and after every failover.  @thread loop, unless it says
+ * otherwise
  *
  * See sentinel.c. The node whose finder this is plays the part of the master (node.h).
  */
@@ -9,8 +10,8 @@
 
 struct rdl__sentinels;
 
-/* The finder of `master`, whose URI names the sentinels; it becomes its finder. tls, username and password, which may be NULL,
- * are for the sentinels. NULL: no memory.  @thread any */
+/* The finder of `master`, whose URI names the sentinels; it becomes its finder. tls, username and password, which may
+ * be NULL, are for the sentinels. NULL: no memory.  @thread any */
 struct rdl__sentinels *rdl__sentinels_new(struct rdl__node *master, struct rdl__tls *tls, const char *username,
                                           const char *password);
 

@@ -9,7 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A dead peer must show within seconds: keepalive for a silent connection, a bound on unacknowledged data for a busy one. */
+/* A dead peer must show within seconds: keepalive for a silent connection, a bound on unacknowledged data for a busy
+ * one. */
 static void tune_tcp(int fd)
 {
     const int on = 1, idle_s = 15, interval_s = 5, probes = 3;

@@ -1,7 +1,7 @@
 /* sock.h - one stream socket: connecting without waiting, sending without waiting, receiving with a bound.
  *
- * Receiving blocks in one system call (the socket has a receive timeout), because a lock should cost a send and a receive.
- * Seam: the simulator links a sock.c of its own.
+ * Receiving blocks in one system call (the socket has a receive timeout), because a lock should cost a send and a
+ * receive. Seam: the simulator links a sock.c of its own.
  */
 #ifndef REDLATCH_IO_SOCK_H
 #define REDLATCH_IO_SOCK_H
@@ -37,8 +37,8 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len);
  * until <= now: never blocks.  @thread any one at a time */
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until);
 
-/* What rdl__sock_poll does, over any way of receiving that does not block: `take` answers as rdl__sock_recv. Inline, so that a
- * known `take` is called straight. */
+/* What rdl__sock_poll does, over any way of receiving that does not block: `take` answers as rdl__sock_recv. Inline, so
+ * that a known `take` is called straight. */
 static inline ssize_t rdl__sock_look(ssize_t (*take)(void *arg, void *to, size_t cap), void *arg, void *to, size_t cap,
                                      int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
@@ -57,8 +57,8 @@ static inline ssize_t rdl__sock_look(ssize_t (*take)(void *arg, void *to, size_t
     return n;
 }
 
-/* Receive without sleeping: look again and again for up to for_ns after *now, which moves to the present. *ret_idle is how
- * long the thread did not run meanwhile, because somebody else had its core.  @thread any one at a time */
+/* Receive without sleeping: look again and again for up to for_ns after *now, which moves to the present. *ret_idle is
+ * how long the thread did not run meanwhile, because somebody else had its core.  @thread any one at a time */
 ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle);
 
 /* Wait until the socket can be read, or written if `writable`, at most to `until` or a slice. */
@@ -71,7 +71,8 @@ struct rdl__sock_wait {
     bool writable; /* is room waited for, too? */
     bool ready;    /* the outcome: it is worth receiving from */
 };
-void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now, int64_t until); /* n <= RDL__SOCK_WAITS */
+void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now,
+                        int64_t until); /* n <= RDL__SOCK_WAITS */
 
 void rdl__sock_shutdown(struct rdl__sock *s); /* whoever is blocked in it returns */
 void rdl__sock_close(struct rdl__sock *s);    /* also of one that is closed */

@@ -1,15 +1,15 @@
 /* subscriber.c - the connection that listens.
  *
  * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the
- * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the newer
- * topic, and the newer one follows; since every acknowledgement makes sleepers try (protocol.md, 5), the window between them
- * loses nothing.
+ * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the
+ * newer topic, and the newer one follows; since every acknowledgement makes sleepers try (protocol.md, 5), the window
+ * between them loses nothing.
  *
- * A server that refuses a channel, because a script runs for too long or an ACL forbids it, is asked again after a pause that
- * grows to some seconds, for one channel a command.
+ * A server that refuses a channel, because a script runs for too long or an ACL forbids it, is asked again after a
+ * pause that grows to some seconds, for one channel a command.
  *
- * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer. Neither says
- * where it is; the finder will know, and then topics move to another subscriber, or are tried again here.
+ * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer.
+ * Neither says where it is; the finder will know, and then topics move to another subscriber, or are tried again here.
  *
  * A connection that has been silent for ping_interval_ms is asked for a sign of life; one that gives none within
  * command_timeout_ms is given up.
@@ -46,7 +46,7 @@ struct rdl__subscriber {
 
 static const struct rdl__conn_ops conn_ops;
 
-/* ---- losing and finding the server --------------------------------------------------------------------------------------- */
+/* ---- losing and finding the server ------------------------------------------------------------------------------ */
 
 static void want_connection(struct rdl__subscriber *sub, int64_t now)
 {
@@ -58,8 +58,8 @@ static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
 {
     struct rdl__table_node *n = NULL;
 
-    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: subscriptions lost: %s", sub->node->label,
-                   why);
+    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: subscriptions lost: %s",
+                   sub->node->label, why);
     rdl__conn_close(&sub->conn);
     rdl__node_broke(sub->node, sub->conn.up_at, false, now);
     rdl__loop_timer_off(sub->node->loop, &sub->alive);
@@ -78,7 +78,7 @@ static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
     want_connection(sub, now);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static void encode_subscribe(struct rdl__subscriber *sub)
 {
@@ -122,7 +122,7 @@ static void write_later(struct rdl__subscriber *sub)
     rdl__loop_later(sub->node->loop, &sub->write_later);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 static bool says(const struct rdl__reply *r, const char *word)
 {
@@ -179,8 +179,8 @@ static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *rep
             ask_around(sub);
             return;
         }
-        rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s", sub->node->label,
-                       reply->str);
+        rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s",
+                       sub->node->label, reply->str);
         ask_again(sub, now);
         return;
     }
@@ -247,7 +247,7 @@ static void on_alive(struct rdl__timer *timer, int64_t now)
     rdl__loop_timer(sub->node->loop, &sub->alive, due);
 }
 
-/* ---- connection ---------------------------------------------------------------------------------------------------------- */
+/* ---- connection ------------------------------------------------------------------------------------------------- */
 
 static void on_up(struct rdl__conn *conn, int64_t now)
 {
@@ -277,7 +277,7 @@ static void on_moved(struct rdl__conn *conn, int64_t now)
 
 static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready, .moved = on_moved};
 
-/* ---- subscriber.h -------------------------------------------------------------------------------------------------------- */
+/* ---- subscriber.h ----------------------------------------------------------------------------------------------- */
 
 struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
 {
@@ -299,7 +299,7 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
     return sub;
 }
 
-void rdl__subscriber_rest(struct rdl__subscriber *sub)
+void rdl__subscriber_on_demand(struct rdl__subscriber *sub)
 {
     rdl__assert_on_loop(sub->node->loop);
     if (sub->topics.count > 0)

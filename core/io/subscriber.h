@@ -1,4 +1,5 @@
-/* subscriber.h - one connection a node for messages: topics, subscribed again after every loss.  @thread loop, all of it */
+/* subscriber.h - one connection a node for messages: topics, subscribed again after every loss.  @thread loop, all of
+ * it */
 #ifndef REDLATCH_IO_SUBSCRIBER_H
 #define REDLATCH_IO_SUBSCRIBER_H
 
@@ -10,7 +11,8 @@ struct rdl__subscriber;
 struct rdl__topic;
 
 struct rdl__topic_ops {
-    void (*subscribed)(struct rdl__topic *topic, int64_t now); /* acknowledged: the first time, and after every reconnect */
+    void (*subscribed)(struct rdl__topic *topic,
+                       int64_t now); /* acknowledged: the first time, and after every reconnect */
     void (*message)(struct rdl__topic *topic, const char *payload, size_t len, int64_t now);
 };
 
@@ -22,14 +24,16 @@ struct rdl__topic {
     bool confirmed; /* the present connection has acknowledged it, and the server has not taken it back */
 };
 
-/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots go,
- * and refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again that have
- * not moved. */
+/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots
+ * go, and refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again
+ * that have not moved. */
 void rdl__subscriber_shard(struct rdl__subscriber *sub); /* before there is a topic */
 void rdl__subscriber_retry(struct rdl__subscriber *sub);
 
-struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node); /* NULL: no memory. Connects when there is a topic */
-void rdl__subscriber_rest(struct rdl__subscriber *sub); /* no connection before there is a topic again, if there is none */
+struct rdl__subscriber *
+rdl__subscriber_new(struct rdl__node *node); /* NULL: no memory. Connects when there is a topic */
+void rdl__subscriber_on_demand(
+    struct rdl__subscriber *sub); /* no connection before there is a topic again, if there is none */
 void rdl__subscriber_close(struct rdl__subscriber *sub);
 struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL */
 

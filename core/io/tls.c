@@ -1,15 +1,17 @@
 /* tls.c - OpenSSL between a connection and its socket.
  *
- * OpenSSL moves bytes through a BIO of ours, that is through rdl__sock_send and rdl__sock_recv, which neither block nor raise
- * SIGPIPE. An SSL object bears one thread at a time, while a lane has a reader and a writer at once. So each stream has a
- * mutex, held for one call of OpenSSL and never while anybody waits: a receive waits for the socket first, without it.
+ * OpenSSL moves bytes through a BIO of ours, that is through rdl__sock_send and rdl__sock_recv, which neither block nor
+ * raise SIGPIPE. An SSL object bears one thread at a time, while a lane has a reader and a writer at once. So each
+ * stream has a mutex, held for one call of OpenSSL and never while anybody waits: a receive waits for the socket first,
+ * without it.
  *
  * Nothing stays behind unseen. Whoever waits for a socket sees only what the kernel holds, so OpenSSL must hold nothing
- * that is ready: it reads no further than the present record (no read-ahead), and every receive has room for a whole one.
+ * that is ready: it reads no further than the present record (no read-ahead), and every receive has room for a whole
+ * one.
  *
  * The files (CA, certificate, key) are read when a client is opened, and again before a connection when one of them has
- * changed: whoever replaces a certificate need only wait for the next connection. While they do not fit each other no connection
- * is made, rather than one with what was there before.
+ * changed: whoever replaces a certificate need only wait for the next connection. While they do not fit each other no
+ * connection is made, rather than one with what was there before.
  *
  * OpenSSL is told to leave its memory alone when the process exits: the loop may be at work then.
  */
@@ -69,7 +71,7 @@ struct rdl__tls_stream {
     char why[200];
 };
 
-/* ---- words --------------------------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------ */
 
 /* What went wrong first, of the errors that this thread's last call has left. */
 static const char *first_error(void)
@@ -127,7 +129,7 @@ static void explain(struct rdl__tls_stream *stream)
         (void)rdl__line(stream->why, sizeof stream->why, "TLS: %s", first_error());
 }
 
-/* ---- the way to the socket ----------------------------------------------------------------------------------------------- */
+/* ---- the way to the socket -------------------------------------------------------------------------------------- */
 
 static int moved(BIO *bio, struct rdl__tls_stream *stream, ssize_t n, int retry)
 {
@@ -180,7 +182,7 @@ static BIO_METHOD *make_socket_method(void)
     return method;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------ */
 
 static struct stamp stamp_of(const char *path)
 {
@@ -193,8 +195,8 @@ static struct stamp stamp_of(const char *path)
 
 static bool same_stamp(const struct stamp *a, const struct stamp *b)
 {
-    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec;
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 static const char *from_environment(const char *name, const char *otherwise)
@@ -296,7 +298,7 @@ static bool refresh(struct rdl__tls *tls, char *why, size_t cap)
     return tls->context != NULL;
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static int check_options(const rdl_tls_options_t *o, rdl_err_t *err)
 {
@@ -305,7 +307,8 @@ static int check_options(const rdl_tls_options_t *o, rdl_err_t *err)
                             (unsigned)o->version);
     if ((o->cert_file == NULL) != (o->key_file == NULL))
         return rdl__err_set(err, RDL_EINVAL, "TLS option %s is given without %s",
-                            o->key_file == NULL ? "cert_file" : "key_file", o->key_file == NULL ? "key_file" : "cert_file");
+                            o->key_file == NULL ? "cert_file" : "key_file",
+                            o->key_file == NULL ? "key_file" : "cert_file");
     if (o->insecure && (o->ca_file != NULL || o->ca_dir != NULL))
         return rdl__err_set(err, RDL_EINVAL, "TLS option insecure would make %s meaningless",
                             o->ca_file != NULL ? "ca_file" : "ca_dir");
@@ -325,7 +328,8 @@ static void forget(const struct rdl__mem *mem, char *string)
         rdl__free(mem, string, strlen(string) + 1);
 }
 
-int rdl__tls_new(const struct rdl__mem *mem, const rdl_tls_options_t *options, struct rdl__tls **ret_tls, rdl_err_t *err)
+int rdl__tls_new(const struct rdl__mem *mem, const rdl_tls_options_t *options, struct rdl__tls **ret_tls,
+                 rdl_err_t *err)
 {
     static const rdl_tls_options_t defaults = RDL_TLS_OPTIONS_INIT;
     const rdl_tls_options_t *o = options != NULL ? options : &defaults;
@@ -367,7 +371,7 @@ struct rdl__tls *rdl__tls_free(struct rdl__tls *tls)
     return NULL;
 }
 
-/* ---- a stream ------------------------------------------------------------------------------------------------------------ */
+/* ---- a stream --------------------------------------------------------------------------------------------------- */
 
 /* As certificates have it: no zone behind an IPv6 address, no dot behind a name. */
 static void keep_name(struct rdl__tls_stream *stream, const char *name)
@@ -386,7 +390,8 @@ static bool expect_name(struct rdl__tls_stream *stream)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(stream->ssl);
 
-    if (X509_VERIFY_PARAM_set1_ip_asc(param, stream->name) == 1) /* an address is never told to the server (RFC 6066, 3) */
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, stream->name) ==
+        1) /* an address is never told to the server (RFC 6066, 3) */
         return true;
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(stream->ssl, stream->name) == 1 && SSL_set_tlsext_host_name(stream->ssl, stream->name) == 1;
@@ -405,7 +410,8 @@ static bool attach(struct rdl__tls_stream *stream, const struct rdl__tls *tls)
     return expect_name(stream);
 }
 
-struct rdl__tls_stream *rdl__tls_begin(struct rdl__tls *tls, struct rdl__sock *sock, const char *host, char *why, size_t cap)
+struct rdl__tls_stream *rdl__tls_begin(struct rdl__tls *tls, struct rdl__sock *sock, const char *host, char *why,
+                                       size_t cap)
 {
     struct rdl__tls_stream *stream;
 
@@ -476,8 +482,8 @@ int rdl__tls_handshake(struct rdl__tls_stream *stream)
     return SSL_want_write(stream->ssl) ? RDL__TLS_WANTS_WRITE : RDL__TLS_WANTS_READ;
 }
 
-/* A server that refuses us says so and closes; a write then fails before the words are read. Read them, and nothing else: no
- * reply is taken from the stream.  @locks mu */
+/* A server that refuses us says so and closes; a write then fails before the words are read. Read them, and nothing
+ * else: no reply is taken from the stream.  @locks mu */
 static int last_words(struct rdl__tls_stream *stream, int error)
 {
     char ignored;
@@ -523,7 +529,8 @@ ssize_t rdl__tls_recv(struct rdl__tls_stream *stream, void *to, size_t cap, int6
     return take(stream, to, cap);
 }
 
-ssize_t rdl__tls_poll(struct rdl__tls_stream *stream, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
+ssize_t rdl__tls_poll(struct rdl__tls_stream *stream, void *to, size_t cap, int64_t *now, int64_t for_ns,
+                      int64_t *ret_idle)
 {
     return rdl__sock_look(take, stream, to, cap, now, for_ns, ret_idle);
 }

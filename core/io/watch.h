@@ -15,8 +15,8 @@ struct rdl__watch {
 
 void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t));
 
-/* Watch `fd` for `events` from now on, in place of what was watched for; 0: no more. Must be 0 before fd is closed. Where
- * the kernel has no memory for it nothing comes: what is waited for has a bound of its own. */
+/* Watch `fd` for `events` from now on, in place of what was watched for; 0: no more. Must be 0 before fd is closed.
+ * Where the kernel has no memory for it nothing comes: what is waited for has a bound of its own. */
 void rdl__watch_set(struct rdl__loop *loop, struct rdl__watch *watch, int fd, int events);
 
 #endif

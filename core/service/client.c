@@ -1,9 +1,9 @@
 /* client.c - putting a client together, and taking it apart in order.
  *
- * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay what one
- * of those owes or may owe yet (a composite lock's give-backs), get close_timeout_ms; then lanes and subscriber close, the
- * last callers leave, the loop stops. Holds are left to their leases. What remains, a struct without a thread, goes with its
- * last reference.
+ * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay
+ * what one of those owes or may owe yet (a composite lock's give-backs), get close_timeout_ms; then lanes and
+ * subscriber close, the last callers leave, the loop stops. Holds are left to their leases. What remains, a struct
+ * without a thread, goes with its last reference.
  */
 #include "core/service/client.h"
 
@@ -21,7 +21,7 @@
 
 #define VERDICT_MS 100 /* the first attempt's own bound may end a moment after that of opening */
 
-/* ---- options ------------------------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------------------- */
 
 /* One line an option: what may be asked for, and what 0 means. */
 static const struct {
@@ -43,8 +43,8 @@ static const struct {
 
 static int bad_option(rdl_err_t *err, const char *name, int64_t value, int64_t least, int64_t most)
 {
-    return rdl__err_set(err, RDL_EINVAL, "client option %s is %lld: it must be %lld to %lld, or 0 for the default", name,
-                        (long long)value, (long long)least, (long long)most);
+    return rdl__err_set(err, RDL_EINVAL, "client option %s is %lld: it must be %lld to %lld, or 0 for the default",
+                        name, (long long)value, (long long)least, (long long)most);
 }
 
 static int check_int(rdl_err_t *err, const char *name, int32_t *value, int32_t least, int32_t most, int32_t usual)
@@ -91,7 +91,8 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
 
     *o = given != NULL ? *given : (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
     if (o->version != RDL_CLIENT_OPTIONS_VERSION)
-        return rdl__err_set(err, RDL_EINVAL, "client options have version %u: initialise them with RDL_CLIENT_OPTIONS_INIT",
+        return rdl__err_set(err, RDL_EINVAL,
+                            "client options have version %u: initialise them with RDL_CLIENT_OPTIONS_INIT",
                             (unsigned)o->version);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         int64_t value;
@@ -121,10 +122,10 @@ static int check_options(const rdl_client_options_t *given, rdl_client_options_t
     return RDL_OK;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Is there no use in waiting longer for the first connection? A master that was found, and that cannot be reached, may be
- * about to be replaced. */
+/* Is there no use in waiting longer for the first connection? A master that was found, and that cannot be reached, may
+ * be about to be replaced. */
 static bool is_final(rdl_client_t *client)
 {
     bool found = (client->sentinels != NULL && rdl__sentinels_found(client->sentinels)) ||
@@ -144,8 +145,8 @@ static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
     }
     if (news == RDL__LANE_UP_ANEW) {
         rdl__watchdog_examine(client->watchdog, shard->renewer);
-        if (shard->past != NULL)
-            rdl__past_repeat(shard->past, now);
+        if (shard->replay != NULL)
+            rdl__replay_repeat(shard->replay, now);
     }
     if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW) {
         shard->down_since = 0;
@@ -192,8 +193,9 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
-    client->acks = (struct rdl__acks){
-        .replicas = (uint32_t)o->replicas, .timeout_ms = (uint32_t)o->replicas_timeout_ms, .if_able = o->replicas_if_able};
+    client->acks = (struct rdl__acks){.replicas = (uint32_t)o->replicas,
+                                      .timeout_ms = (uint32_t)o->replicas_timeout_ms,
+                                      .if_able = o->replicas_if_able};
     client->close_timeout_ms = o->close_timeout_ms;
     client->dispatch.fd = -1;
     atomic_init(&client->refs, 1);
@@ -287,19 +289,20 @@ static bool make_sentinels(rdl_client_t *client, const rdl_client_options_t *o)
 {
     client->sentinels =
         rdl__sentinels_new(&client->home.node, client->sentinel_tls, o->sentinel_username, o->sentinel_password);
-    client->home.past = rdl__past_new(&client->mem, client->home.loop_lane);
-    return client->sentinels != NULL && client->home.past != NULL;
+    client->home.replay = rdl__replay_new(&client->mem, client->home.loop_lane);
+    return client->sentinels != NULL && client->home.replay != NULL;
 }
 
-/* ---- the shards of a cluster --------------------------------------------------------------------------------------------- */
+/* ---- the shards of a cluster ------------------------------------------------------------------------------------ */
 
 /* Shard i; NULL: there are no more. */
 static struct rdl__shard *shard_at(rdl_client_t *client, unsigned i)
 {
     if (i == 0)
         return &client->home;
-    return client->shards == NULL || i == RDL__PARTS_MAX ? NULL
-                                                         : atomic_load_explicit(&client->shards[i], memory_order_acquire);
+    return client->shards == NULL || i == RDL__SHARDS_MAX
+               ? NULL
+               : atomic_load_explicit(&client->shards[i], memory_order_acquire);
 }
 
 static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now);
@@ -314,7 +317,7 @@ static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
                 make_shard(client, shard, &client->shard_config, client->home.lane_count, &uri) == RDL_OK;
 
     rdl__uri_done(&uri);
-    if (!made || (shard->past = rdl__past_new(&client->mem, shard->loop_lane)) == NULL ||
+    if (!made || (shard->replay = rdl__replay_new(&client->mem, shard->loop_lane)) == NULL ||
         (acked = rdl__lane_new(&shard->node, false)) == NULL)
         return false;
     rdl__lane_on_news(acked, on_acked_news, shard);
@@ -326,7 +329,7 @@ static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
     return (shard->renewer = rdl__renewer_new(client->watchdog, shard->loop_lane)) != NULL;
 }
 
-static struct rdl__node *on_part(void *arg, unsigned part, int64_t now)
+static struct rdl__node *on_shard(void *arg, unsigned number, int64_t now)
 {
     rdl_client_t *client = arg;
     struct rdl__shard *shard = rdl__zalloc(&client->mem, sizeof *shard);
@@ -338,7 +341,7 @@ static struct rdl__node *on_part(void *arg, unsigned part, int64_t now)
         rdl__free(&client->mem, shard, sizeof *shard);
         return NULL;
     }
-    atomic_store_explicit(&client->shards[part], shard, memory_order_release);
+    atomic_store_explicit(&client->shards[number], shard, memory_order_release);
     rdl__lane_open(shard->loop_lane, now);
     return &shard->node;
 }
@@ -373,7 +376,7 @@ static void on_confirmed(void *arg, int64_t now)
 
 static struct rdl__shard *shard_of_slot(rdl_client_t *client, unsigned slot)
 {
-    return shard_at(client, rdl__map_part(client->map, slot));
+    return shard_at(client, rdl__map_shard(client->map, slot));
 }
 
 static struct rdl__renewer *renewer_of_slot(void *arg, unsigned slot)
@@ -388,11 +391,11 @@ static struct rdl__subscriber *subscriber_of(void *arg, const char *channel, siz
 
 enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask)
 {
-    unsigned part = 0;
-    enum rdl__detour what = rdl__cluster_detour(client->cluster, error, &part);
+    unsigned number = 0;
+    enum rdl__detour what = rdl__cluster_detour(client->cluster, error, &number);
 
     if (what == RDL__DETOUR_ASK)
-        *ret_ask = shard_at(client, part);
+        *ret_ask = shard_at(client, number);
     return what;
 }
 
@@ -406,16 +409,16 @@ static bool renewal_detoured(void *arg, const struct rdl__reply *error, bool ack
 }
 
 static const struct rdl__cluster_ops cluster_ops = {
-    .decided = on_decided, .make_part = on_part, .changed = on_remapped, .confirmed = on_confirmed};
+    .decided = on_decided, .make_shard = on_shard, .changed = on_remapped, .confirmed = on_confirmed};
 
 static bool make_cluster(rdl_client_t *client, const struct rdl__node_config *config)
 {
     client->shard_config = *config;
     client->routes = (struct rdl__routes){.arg = client, .renewer = renewer_of_slot, .detoured = renewal_detoured};
-    client->home.past = rdl__past_new(&client->mem, client->home.loop_lane);
+    client->home.replay = rdl__replay_new(&client->mem, client->home.loop_lane);
     client->cluster = rdl__cluster_new(&client->home.node, &cluster_ops, client);
-    client->shards = rdl__zalloc(&client->mem, RDL__PARTS_MAX * sizeof *client->shards);
-    if (client->home.past == NULL || client->cluster == NULL || client->shards == NULL)
+    client->shards = rdl__zalloc(&client->mem, RDL__SHARDS_MAX * sizeof *client->shards);
+    if (client->home.replay == NULL || client->cluster == NULL || client->shards == NULL)
         return false;
     client->map = rdl__cluster_map(client->cluster);
     atomic_init(&client->shards[0], &client->home);
@@ -431,11 +434,11 @@ static void free_cluster(rdl_client_t *client)
         rdl__free(&client->mem, client->shards[i], sizeof(struct rdl__shard));
     }
     if (client->shards != NULL)
-        rdl__free(&client->mem, (void *)client->shards, RDL__PARTS_MAX * sizeof *client->shards);
+        rdl__free(&client->mem, (void *)client->shards, RDL__SHARDS_MAX * sizeof *client->shards);
     client->shards = NULL;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
 
 /* The next connection may be to a server that is more willing, or as a user who may. */
 static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now)
@@ -465,8 +468,8 @@ int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
     return rc < 0 ? rdl__err_set(err, rc, NULL) : RDL_OK;
 }
 
-/* Everything with threads and connections, in the order in which it is needed. The loop runs from the start, but nothing is
- * posted to it before all is there. */
+/* Everything with threads and connections, in the order in which it is needed. The loop runs from the start, but
+ * nothing is posted to it before all is there. */
 static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struct rdl__uri *uri, rdl_err_t *err)
 {
     struct rdl__watchdog_config watchdog = {
@@ -583,7 +586,7 @@ fail_unmade:
     return rc;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------------------------- */
+/* ---- closing ---------------------------------------------------------------------------------------------------- */
 
 static bool shards_quiet(rdl_client_t *client)
 {
@@ -593,8 +596,8 @@ static bool shards_quiet(rdl_client_t *client)
     return true;
 }
 
-/* No debt is taken on any more: now, or, unless `late`, if none is left, or may come. False: some are. What is owing begins
- * during a call, so calls are looked at first.  @thread loop */
+/* No debt is taken on any more: now, or, unless `late`, if none is left, or may come. False: some are. What is owing
+ * begins during a call, so calls are looked at first.  @thread loop */
 static bool shut(rdl_client_t *client, bool late)
 {
     bool shuts;
@@ -620,13 +623,14 @@ static void close_lanes(rdl_client_t *client, int64_t now)
     rdl__cluster_close(client->cluster);
 }
 
-/* What is remembered keeps names, and these keep guards at a server: they go while it is connected, and are calls until then.
+/* What is remembered keeps names, and these keep guards at a server: they go while it is connected, and are calls until
+ * then.
  * @thread loop */
-static void forget_past(rdl_client_t *client)
+static void forget_replay(rdl_client_t *client)
 {
     for (unsigned i = 0; shard_at(client, i) != NULL; i++)
-        if (shard_at(client, i)->past != NULL && rdl__lane_up(shard_at(client, i)->loop_lane))
-            rdl__past_forget(shard_at(client, i)->past);
+        if (shard_at(client, i)->replay != NULL && rdl__lane_up(shard_at(client, i)->loop_lane))
+            rdl__replay_forget(shard_at(client, i)->replay);
 }
 
 /* A step further, if it is time. Calls that are refused count for a moment: once it has been told, they keep nobody.
@@ -637,7 +641,7 @@ static void close_further(rdl_client_t *client, int64_t now)
         return;
     rdl__assert_on_loop(client->loop);
     if (!client->lanes_closed && atomic_load(&client->calls) == 0)
-        forget_past(client);
+        forget_replay(client);
     if (!client->lanes_closed && shut(client, false))
         close_lanes(client, now);
     if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
@@ -725,7 +729,7 @@ rdl_client_t *rdl_client_close(rdl_client_t *client)
     return NULL;
 }
 
-/* ---- client.h ------------------------------------------------------------------------------------------------------------ */
+/* ---- client.h --------------------------------------------------------------------------------------------------- */
 
 int rdl_client_fd(rdl_client_t *client)
 {

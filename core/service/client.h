@@ -24,7 +24,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What an ended call owes and has put off: paid at once when the client closes, which would wait for it.  @thread loop */
+/* What an ended call owes and has put off: paid at once when the client closes, which would wait for it.  @thread loop
+ */
 struct rdl__debt {
     struct rdl__link link;
     void (*pay)(struct rdl__debt *debt); /* it is on no list any more */
@@ -51,9 +52,9 @@ struct rdl_client {
     struct rdl__tls *sentinel_tls; /* NULL: they speak plainly */
     struct rdl__resolver *resolver;
     struct rdl__sentinels *sentinels; /* who find its node; NULL: it is where its URI says, or there is a cluster */
-    struct rdl__cluster *cluster;     /* who finds the nodes of all shards; NULL: there are no others, nor the next two */
+    struct rdl__cluster *cluster; /* who finds the nodes of all shards; NULL: there are no others, nor the next two */
     const struct rdl__slot_map *map;
-    struct rdl__shard *_Atomic *shards; /* RDL__PARTS_MAX of them; made by the loop, the first is `home` */
+    struct rdl__shard *_Atomic *shards; /* RDL__SHARDS_MAX of them; made by the loop, the first is `home` */
     struct rdl__node_config shard_config;
     struct rdl__routes routes;
     struct rdl__watchdog *watchdog;
@@ -125,12 +126,12 @@ static inline int rdl__client_call_begins(rdl_client_t *client)
     return RDL_ECLOSED;
 }
 
-/* The same for a call that pays what an earlier one owes: it may begin while the client closes, for as long as there are
- * connections. RDL_ECLOSED: there are none any more. It ends as any call.  @thread any  @locks takes close_mu */
+/* The same for a call that pays what an earlier one owes: it may begin while the client closes, for as long as there
+ * are connections. RDL_ECLOSED: there are none any more. It ends as any call.  @thread any  @locks takes close_mu */
 int rdl__client_debt_begins(rdl_client_t *client);
 
-/* Something was taken that may have to be given back: a client that closes keeps its connections for that, as long as it may.
- * It begins during a call of the client's, and ends behind the debt that comes of it, if one does. */
+/* Something was taken that may have to be given back: a client that closes keeps its connections for that, as long as
+ * it may. It begins during a call of the client's, and ends behind the debt that comes of it, if one does. */
 static inline void rdl__client_owing_begins(rdl_client_t *client)
 {
     atomic_fetch_add(&client->owing, 1);
@@ -160,8 +161,8 @@ static inline int64_t rdl__client_number(rdl_client_t *client)
     return rdl__client_numbers(client, 1);
 }
 
-/* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default. RDL_OK or
- * RDL_EINVAL. */
+/* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default.
+ * RDL_OK or RDL_EINVAL. */
 int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err);
 
 /* There will be locks that want the confirmation of replicas: see that there is a lane for them. RDL_OK, RDL_ENOMEM
@@ -185,7 +186,7 @@ static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, unsigne
 {
     return client->map == NULL
                ? &client->home
-               : atomic_load_explicit(&client->shards[rdl__map_part(client->map, hash_slot)], memory_order_acquire);
+               : atomic_load_explicit(&client->shards[rdl__map_shard(client->map, hash_slot)], memory_order_acquire);
 }
 
 /* Do messages go by sharded channels? Known before any request is answered, and for good.  @thread any */

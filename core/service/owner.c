@@ -1,11 +1,11 @@
 /* owner.c - threads and their owners.
  *
- * A thread has one seat a client: a small block that thread and owner share, so that either may end first. It lives in the C
- * library's memory because the client's may be gone when the thread ends. The list of seats hangs on a thread-local pointer;
- * one process-wide key exists only for its destructor, which runs when a thread ends. That is the library's one global; it
- * carries nothing from one client to another.
+ * A thread has one slot a client: a small block that thread and owner share, so that either may end first. It lives in
+ * the C library's memory because the client's may be gone when the thread ends. The list of slots hangs on a
+ * thread-local pointer; one process-wide key exists only for its destructor, which runs when a thread ends. That is the
+ * library's one global; it carries nothing from one client to another.
  *
- * Locks: a seat's mutex is taken before an owner's. The client's owners_mu is never held together with a seat's.
+ * Locks: a slot's mutex is taken before an owner's. The client's owners_mu is never held together with a slot's.
  */
 #include "core/service/owner.h"
 
@@ -16,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct rdl__seat {
-    struct rdl__seat *next; /* the thread's list; thread only */
-    uint64_t serial;        /* of the client: an address may come back */
-    pid_t pid;              /* of the process that made it */
-    rdl_owner_t *bound;     /* thread only; a reference */
+struct rdl__thread_slot {
+    struct rdl__thread_slot *next; /* the thread's list; thread only */
+    uint64_t serial;               /* of the client: an address may come back */
+    pid_t pid;                     /* of the process that made it */
+    rdl_owner_t *bound;            /* thread only; a reference */
     struct rdl__mutex mu;
     rdl_owner_t *own; /* under mu; a reference; NULL: the client is closed, or the thread gone */
     _Atomic int refs; /* thread, owner */
@@ -29,14 +29,14 @@ struct rdl__seat {
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
-static _Thread_local struct rdl__seat *seats;
+static _Thread_local struct rdl__thread_slot *slots;
 
-static void seat_unref(struct rdl__seat *seat)
+static void slot_unref(struct rdl__thread_slot *slot)
 {
-    if (atomic_fetch_sub_explicit(&seat->refs, 1, memory_order_acq_rel) != 1)
+    if (atomic_fetch_sub_explicit(&slot->refs, 1, memory_order_acq_rel) != 1)
         return;
-    rdl__mutex_done(&seat->mu);
-    free(seat);
+    rdl__mutex_done(&slot->mu);
+    free(slot);
 }
 
 /* Nobody acts for this owner any more: what it holds is orphaned. */
@@ -45,45 +45,45 @@ static void owner_gone(rdl_owner_t *owner)
     struct rdl__link *l;
 
     for (;;) {
-        struct rdl__tie *tie;
+        struct rdl__owner_link *owner_link;
 
         rdl__mutex_lock(&owner->mu);
         owner->gone = true;
-        l = rdl__list_pop(&owner->ties);
+        l = rdl__list_pop(&owner->links);
         rdl__mutex_unlock(&owner->mu);
         if (l == NULL)
             return;
-        tie = rdl__container(l, struct rdl__tie, link);
-        tie->orphan(tie);
+        owner_link = rdl__container(l, struct rdl__owner_link, link);
+        owner_link->orphan(owner_link);
     }
 }
 
-static void seat_leave(struct rdl__seat *seat)
+static void slot_leave(struct rdl__thread_slot *slot)
 {
     rdl_owner_t *own;
 
-    if (seat->bound != NULL)
-        rdl__owner_unref(seat->bound);
-    rdl__mutex_lock(&seat->mu); /* held throughout, so that a client that closes now waits */
-    own = seat->own;
-    seat->own = NULL;
+    if (slot->bound != NULL)
+        rdl__owner_unref(slot->bound);
+    rdl__mutex_lock(&slot->mu); /* held throughout, so that a client that closes now waits */
+    own = slot->own;
+    slot->own = NULL;
     if (own != NULL) {
         owner_gone(own);
         rdl__owner_unref(own);
     }
-    rdl__mutex_unlock(&seat->mu);
-    seat_unref(seat);
+    rdl__mutex_unlock(&slot->mu);
+    slot_unref(slot);
 }
 
 static void thread_ends(void *arg)
 {
-    struct rdl__seat *seat;
+    struct rdl__thread_slot *slot;
 
     (void)arg;
-    while ((seat = seats) != NULL) {
-        seats = seat->next;
-        if (seat->pid == getpid()) /* else it is the parent's, as in prune */
-            seat_leave(seat);
+    while ((slot = slots) != NULL) {
+        slots = slot->next;
+        if (slot->pid == getpid()) /* else it is the parent's, as in prune */
+            slot_leave(slot);
     }
 }
 
@@ -92,38 +92,38 @@ static void make_key(void)
     key_made = pthread_key_create(&key, thread_ends) == 0;
 }
 
-/* @locks takes seat->mu */
-static bool was_closed(struct rdl__seat *seat)
+/* @locks takes slot->mu */
+static bool was_closed(struct rdl__thread_slot *slot)
 {
     bool closed;
 
-    rdl__mutex_lock(&seat->mu);
-    closed = seat->own == NULL;
-    rdl__mutex_unlock(&seat->mu);
+    rdl__mutex_lock(&slot->mu);
+    closed = slot->own == NULL;
+    rdl__mutex_unlock(&slot->mu);
     return closed;
 }
 
-/* Forget the seats of clients that were closed, and those that came with a fork: they are the parent's, and so may the mutex
- * be, for ever. */
+/* Forget the slots of clients that were closed, and those that came with a fork: they are the parent's, and so may the
+ * mutex be, for ever. */
 static void prune(void)
 {
-    struct rdl__seat **at = &seats, *seat;
+    struct rdl__thread_slot **at = &slots, *slot;
     const pid_t here = getpid();
 
-    while ((seat = *at) != NULL) {
-        bool ours = seat->pid == here;
+    while ((slot = *at) != NULL) {
+        bool ours = slot->pid == here;
 
-        if (ours && !was_closed(seat)) {
-            at = &seat->next;
+        if (ours && !was_closed(slot)) {
+            at = &slot->next;
             continue;
         }
-        *at = seat->next;
+        *at = slot->next;
         if (ours)
-            seat_leave(seat);
+            slot_leave(slot);
     }
 }
 
-static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__seat *seat)
+static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__thread_slot *slot)
 {
     rdl_owner_t *owner = rdl__zalloc(&client->mem, sizeof *owner);
 
@@ -134,9 +134,9 @@ static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__seat *seat)
         return NULL;
     }
     owner->client = rdl__client_ref(client);
-    owner->seat = seat;
+    owner->slot = slot;
     atomic_init(&owner->refs, 1);
-    rdl__list_init(&owner->ties);
+    rdl__list_init(&owner->links);
     rdl__list_init(&owner->calls);
     rdl__mutex_lock(&client->owners_mu);
     owner->index = client->owner_count++;
@@ -146,47 +146,47 @@ static rdl_owner_t *owner_make(rdl_client_t *client, struct rdl__seat *seat)
     return owner;
 }
 
-static struct rdl__seat *seat_make(rdl_client_t *client)
+static struct rdl__thread_slot *slot_make(rdl_client_t *client)
 {
-    struct rdl__seat *seat;
+    struct rdl__thread_slot *slot;
 
     prune();
     (void)pthread_once(&key_once, make_key);
-    if (!key_made || pthread_setspecific(key, &seats) != 0 || (seat = calloc(1, sizeof *seat)) == NULL)
+    if (!key_made || pthread_setspecific(key, &slots) != 0 || (slot = calloc(1, sizeof *slot)) == NULL)
         return NULL;
-    if (rdl__mutex_init(&seat->mu) < 0) {
-        free(seat);
-        return NULL;
-    }
-    seat->serial = client->serial;
-    seat->pid = getpid();
-    atomic_init(&seat->refs, 2);
-    if ((seat->own = owner_make(client, seat)) == NULL) {
-        rdl__mutex_done(&seat->mu);
-        free(seat);
+    if (rdl__mutex_init(&slot->mu) < 0) {
+        free(slot);
         return NULL;
     }
-    seat->next = seats;
-    seats = seat;
-    return seat;
+    slot->serial = client->serial;
+    slot->pid = getpid();
+    atomic_init(&slot->refs, 2);
+    if ((slot->own = owner_make(client, slot)) == NULL) {
+        rdl__mutex_done(&slot->mu);
+        free(slot);
+        return NULL;
+    }
+    slot->next = slots;
+    slots = slot;
+    return slot;
 }
 
-static struct rdl__seat *seat_of(const rdl_client_t *client)
+static struct rdl__thread_slot *slot_of(const rdl_client_t *client)
 {
-    struct rdl__seat *seat = seats;
+    struct rdl__thread_slot *slot = slots;
 
-    while (seat != NULL && seat->serial != client->serial)
-        seat = seat->next;
-    return seat;
+    while (slot != NULL && slot->serial != client->serial)
+        slot = slot->next;
+    return slot;
 }
 
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner)
 {
-    struct rdl__seat *seat = seat_of(client);
+    struct rdl__thread_slot *slot = slot_of(client);
 
-    if (seat == NULL && (seat = seat_make(client)) == NULL)
+    if (slot == NULL && (slot = slot_make(client)) == NULL)
         return RDL_ENOMEM;
-    *ret_owner = seat->bound != NULL ? seat->bound : seat->own;
+    *ret_owner = slot->bound != NULL ? slot->bound : slot->own;
     return *ret_owner == NULL ? RDL_ECLOSED : RDL_OK;
 }
 
@@ -200,8 +200,8 @@ void rdl__owner_unused(rdl_owner_t *owner)
 {
     rdl_client_t *client = owner->client;
 
-    if (owner->seat != NULL)
-        seat_unref(owner->seat);
+    if (owner->slot != NULL)
+        slot_unref(owner->slot);
     rdl__mutex_lock(&client->owners_mu);
     rdl__list_remove(&owner->link);
     rdl__mutex_unlock(&client->owners_mu);
@@ -211,27 +211,27 @@ void rdl__owner_unused(rdl_owner_t *owner)
     rdl__client_unref(client);
 }
 
-bool rdl__owner_tie(rdl_owner_t *owner, struct rdl__tie *tie)
+bool rdl__owner_link_add(rdl_owner_t *owner, struct rdl__owner_link *owner_link)
 {
     bool gone;
 
     rdl__mutex_lock(&owner->mu);
     gone = owner->gone;
     if (!gone)
-        rdl__list_push_back(&owner->ties, &tie->link);
+        rdl__list_push_back(&owner->links, &owner_link->link);
     rdl__mutex_unlock(&owner->mu);
     return !gone;
 }
 
-bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie)
+bool rdl__owner_link_remove(rdl_owner_t *owner, struct rdl__owner_link *owner_link)
 {
-    bool tied;
+    bool linked;
 
     rdl__mutex_lock(&owner->mu);
-    tied = rdl__link_on(&tie->link);
-    rdl__list_remove(&tie->link);
+    linked = rdl__link_on(&owner_link->link);
+    rdl__list_remove(&owner_link->link);
     rdl__mutex_unlock(&owner->mu);
-    return tied;
+    return linked;
 }
 
 /* A client that closes asks all calls to end, once: whoever comes too late for that sees that it is closing. */
@@ -264,7 +264,8 @@ void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size)
     void *none = NULL;
 
     owner->spare_size = size;
-    if (!atomic_compare_exchange_strong_explicit(&owner->spare, &none, block, memory_order_release, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&owner->spare, &none, block, memory_order_release,
+                                                 memory_order_relaxed))
         rdl__free(&owner->client->mem, block, size);
 }
 
@@ -300,12 +301,13 @@ static bool ref_if_any(rdl_owner_t *owner)
     unsigned refs = atomic_load_explicit(&owner->refs, memory_order_relaxed);
 
     while (refs != 0)
-        if (atomic_compare_exchange_weak_explicit(&owner->refs, &refs, refs + 1, memory_order_relaxed, memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&owner->refs, &refs, refs + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
             return true;
     return false;
 }
 
-/* The next thread's owner that still has its seat, with a reference; NULL: none left. */
+/* The next thread's owner that still has its slot, with a reference; NULL: none left. */
 static rdl_owner_t *next_seated(rdl_client_t *client)
 {
     rdl_owner_t *found = NULL;
@@ -314,7 +316,7 @@ static rdl_owner_t *next_seated(rdl_client_t *client)
     for (struct rdl__link *l = client->owners.next; l != &client->owners && found == NULL; l = l->next) {
         rdl_owner_t *owner = rdl__container(l, rdl_owner_t, link);
 
-        if (owner->seat != NULL && !owner->unseated && ref_if_any(owner)) {
+        if (owner->slot != NULL && !owner->unseated && ref_if_any(owner)) {
             owner->unseated = true;
             found = owner;
         }
@@ -328,20 +330,20 @@ void rdl__owners_close(rdl_client_t *client)
     rdl_owner_t *owner;
 
     while ((owner = next_seated(client)) != NULL) {
-        struct rdl__seat *seat = owner->seat;
+        struct rdl__thread_slot *slot = owner->slot;
         bool ours;
 
-        rdl__mutex_lock(&seat->mu);
-        ours = seat->own == owner; /* else its thread has just ended */
-        seat->own = NULL;
-        rdl__mutex_unlock(&seat->mu);
+        rdl__mutex_lock(&slot->mu);
+        ours = slot->own == owner; /* else its thread has just ended */
+        slot->own = NULL;
+        rdl__mutex_unlock(&slot->mu);
         if (ours)
             rdl__owner_unref(owner);
         rdl__owner_unref(owner);
     }
 }
 
-/* ---- owner.h ------------------------------------------------------------------------------------------------------------- */
+/* ---- owner.h ---------------------------------------------------------------------------------------------------- */
 
 int rdl_owner_new(rdl_client_t *client, rdl_owner_t **ret_owner, rdl_err_t *err)
 {
@@ -369,30 +371,30 @@ rdl_owner_t *rdl_owner_free(rdl_owner_t *owner)
 
 int rdl_owner_bind(rdl_owner_t *owner, rdl_err_t *err)
 {
-    struct rdl__seat *seat;
+    struct rdl__thread_slot *slot;
     int rc;
 
     if (owner == NULL)
         return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
     if ((rc = rdl__client_check(owner->client, err)) < 0)
         return rc;
-    if ((seat = seat_of(owner->client)) == NULL && (seat = seat_make(owner->client)) == NULL)
+    if ((slot = slot_of(owner->client)) == NULL && (slot = slot_make(owner->client)) == NULL)
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     (void)rdl__owner_ref(owner);
-    if (seat->bound != NULL)
-        rdl__owner_unref(seat->bound);
-    seat->bound = owner;
+    if (slot->bound != NULL)
+        rdl__owner_unref(slot->bound);
+    slot->bound = owner;
     return RDL_OK;
 }
 
 void rdl_owner_unbind(rdl_client_t *client)
 {
-    struct rdl__seat *seat;
+    struct rdl__thread_slot *slot;
 
-    if (client == NULL || rdl__client_forked(client) || (seat = seat_of(client)) == NULL || seat->bound == NULL)
+    if (client == NULL || rdl__client_forked(client) || (slot = slot_of(client)) == NULL || slot->bound == NULL)
         return;
-    rdl__owner_unref(seat->bound);
-    seat->bound = NULL;
+    rdl__owner_unref(slot->bound);
+    slot->bound = NULL;
 }
 
 int rdl_owner_cancel(rdl_owner_t *owner)

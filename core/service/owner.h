@@ -10,9 +10,9 @@
 #include <stdbool.h>
 
 /* Something that an owner has: embedded in a record. */
-struct rdl__tie {
+struct rdl__owner_link {
     struct rdl__link link;
-    void (*orphan)(struct rdl__tie *tie); /* the owner is gone.  @locks none; the tie is off the list */
+    void (*orphan)(struct rdl__owner_link *owner_link); /* the owner is gone.  @locks none; the tie is off the list */
 };
 
 /* A call that an owner has under way. */
@@ -21,14 +21,14 @@ struct rdl__underway {
     void (*cancel)(struct rdl__underway *call, int code); /* ask it to end with `code`.  @locks the owner's */
 };
 
-struct rdl__seat;
+struct rdl__thread_slot;
 
 struct rdl_owner {
     /* immutable */
     rdl_client_t *client;
-    unsigned index;         /* of the client's */
-    unsigned char lane;     /* of a shard's, for its calls that block */
-    struct rdl__seat *seat; /* of a thread's own owner: the tie to the thread; NULL: explicit */
+    unsigned index;                /* of the client's */
+    unsigned char lane;            /* of a shard's, for its calls that block */
+    struct rdl__thread_slot *slot; /* of a thread's own owner: the tie to the thread; NULL: explicit */
 
     _Atomic unsigned refs;
     _Atomic(void *) spare; /* a call's memory, kept for the next one */
@@ -38,13 +38,13 @@ struct rdl_owner {
 
     /* any thread, under mu */
     struct rdl__mutex mu;
-    struct rdl__link ties;
+    struct rdl__link links;
     struct rdl__link calls;
     bool gone;
 };
 
-/* Who the calling thread is in this client: bound, or its own, made at first use. Borrowed: valid until the thread ends,
- * binds, or the client is freed. RDL_OK or RDL_ENOMEM. */
+/* Who the calling thread is in this client: bound, or its own, made at first use. Borrowed: valid until the thread
+ * ends, binds, or the client is freed. RDL_OK or RDL_ENOMEM. */
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
 
 rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
@@ -56,8 +56,9 @@ static inline void rdl__owner_unref(rdl_owner_t *owner)
 }
 
 /* False, and nothing done, when the owner is gone. */
-bool rdl__owner_tie(rdl_owner_t *owner, struct rdl__tie *tie);
-bool rdl__owner_untie(rdl_owner_t *owner, struct rdl__tie *tie); /* false: `orphan` is about to run, or has */
+bool rdl__owner_link_add(rdl_owner_t *owner, struct rdl__owner_link *owner_link);
+bool rdl__owner_link_remove(rdl_owner_t *owner,
+                            struct rdl__owner_link *owner_link); /* false: `orphan` is about to run, or has */
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
 void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
 

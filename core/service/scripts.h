@@ -4,8 +4,8 @@
 
 #include "core/wire/buf.h"
 
-/* Begin EVALSHA (eval: EVAL with the text, which also makes the server remember it) of a script with `keys` keys and `args`
- * arguments, which the caller appends. */
+/* Begin EVALSHA (eval: EVAL with the text, which also makes the server remember it) of a script with `keys` keys and
+ * `args` arguments, which the caller appends. */
 void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, size_t args);
 
 /* Append the same request with the text in place of the hash; `call` is a whole one that was begun with EVALSHA. */

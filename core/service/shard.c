@@ -30,7 +30,7 @@ void rdl__shard_done(struct rdl__shard *shard)
         shard->lanes[i] = rdl__lane_free(shard->lanes[i]);
     shard->loop_lane = rdl__lane_free(shard->loop_lane);
     (void)rdl__lane_free(atomic_exchange(&shard->acked_lane, NULL));
-    shard->past = rdl__past_free(shard->past);
+    shard->replay = rdl__replay_free(shard->replay);
     rdl__node_done(&shard->node);
 }
 
@@ -44,12 +44,12 @@ static struct rdl__lane *lane_at(const struct rdl__shard *shard, unsigned i)
     return i == shard->lane_count + 1 ? rdl__shard_acked_lane(shard) : NULL;
 }
 
-static void rest(struct rdl__shard *shard, bool rests, int64_t now)
+static void set_on_demand(struct rdl__shard *shard, bool on_demand, int64_t now)
 {
     for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
-        rdl__lane_rest(lane_at(shard, i), rests, now);
-    if (rests)
-        rdl__subscriber_rest(shard->sub);
+        rdl__lane_on_demand(lane_at(shard, i), on_demand, now);
+    if (on_demand)
+        rdl__subscriber_on_demand(shard->sub);
 }
 
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
@@ -57,11 +57,11 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
     rdl__assert_on_loop(shard->node.loop);
     if (used && shard->unused_since != 0) {
         shard->unused_since = shard->down_since = 0; /* that it was not connected while it rested was no outage */
-        rest(shard, false, now);
+        set_on_demand(shard, false, now);
     } else if (!used && shard->unused_since == 0) {
         shard->unused_since = now;
     } else if (!used && now >= rdl__after_ms(shard->unused_since, UNUSED_MS)) {
-        rest(shard, true, now);
+        set_on_demand(shard, true, now);
     }
 }
 

@@ -1,8 +1,8 @@
 /* shard.h - what a client has of one server, or of the part that several play by turns: a node and its connections.
  *
- * A client of one server has one shard, and so has one behind Sentinel. One of a cluster has a shard for each master; which one
- * a name is at, the cluster's map says (io/cluster.h). Waiters and the watchdog are the client's: they know shards by what is
- * theirs there, a subscriber and a renewer.
+ * A client of one server has one shard, and so has one behind Sentinel. One of a cluster has a shard for each master;
+ * which one a name is at, the cluster's map says (io/cluster.h). Waiters and the watchdog are the client's: they know
+ * shards by what is theirs there, a subscriber and a renewer.
  */
 #ifndef REDLATCH_SERVICE_SHARD_H
 #define REDLATCH_SERVICE_SHARD_H
@@ -10,7 +10,7 @@
 #include "core/io/lane.h"
 #include "core/io/node.h"
 #include "core/io/subscriber.h"
-#include "core/service/past.h"
+#include "core/service/replay.h"
 #include "core/service/watchdog.h"
 
 #include <redlatch/client.h>
@@ -27,26 +27,28 @@ struct rdl__shard {
     struct rdl__lane *loop_lane; /* for everything else */
     struct rdl__subscriber *sub;
     struct rdl__renewer *renewer; /* the watchdog's */
-    struct rdl__past *past;       /* NULL: the server is never replaced */
+    struct rdl__replay *replay;   /* NULL: the server is never replaced */
 
     /* loop thread only */
     int64_t unused_since; /* nobody plays its part; 0: somebody does */
     int64_t down_since;   /* the loop's lane is not connected, or was not at the first attempt; 0: it is */
 
-    /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for that yet.
-     * Made under the client's names_mu. */
+    /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for
+     * that yet. Made under the client's names_mu. */
     struct rdl__lane *_Atomic acked_lane;
     _Atomic int64_t
         wait_refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
 };
 
-/* A zeroed shard of `client` gets a node there, which takes over `uri`, and the lanes and the subscriber; the rest is the
- * client's to add. RDL_OK or RDL_ENOMEM; rdl__shard_done either way.  @thread any */
+/* A zeroed shard of `client` gets a node there, which takes over `uri`, and the lanes and the subscriber; the rest is
+ * the client's to add. RDL_OK or RDL_ENOMEM; rdl__shard_done either way.  @thread any */
 int rdl__shard_init(struct rdl__shard *shard, rdl_client_t *client, const struct rdl__node_config *config,
                     unsigned lane_count, struct rdl__uri *uri);
-void rdl__shard_done(struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
+void rdl__shard_done(
+    struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
 
-/* Somebody plays its part, or nobody does: then its connections are closed in a while. To be told now and then.  @thread loop */
+/* Somebody plays its part, or nobody does: then its connections are closed in a while. To be told now and then. @thread
+ * loop */
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
 
 /* Slots are elsewhere now: so is what waits for a connection because of them.  @thread loop */

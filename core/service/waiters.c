@@ -1,36 +1,39 @@
 /* waiters.c - channels, epochs and wake-ups.
  *
- * Why nobody sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and a timer that
- * has run out each wake the first sleeper; one who is woken either gets in (and its release publishes), or is refused by a
- * server that knew no later message (then somebody holds it, and that one's release publishes), or leaves and hands the
- * wake-up on. A refusal that a message has overtaken is no refusal: the epoch tells.
+ * Why nobody sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and a timer
+ * that has run out each wake the first sleeper; one who is woken either gets in (and its release publishes), or is
+ * refused by a server that knew no later message (then somebody holds it, and that one's release publishes), or leaves
+ * and hands the wake-up on. A refusal that a message has overtaken is no refusal: the epoch tells.
  *
  * So one who joins a confirmed channel on which others wait may go straight to sleep, without a try: whatever wakes the
  * others reaches it in turn.
  *
- * A channel of a waiter's own lingers when it has left. Who comes again and finds it confirmed goes to sleep if nothing was
- * heard there since its refused try was sent: the subscription was in force all that time, so a message after the refusal
- * is yet to come. Otherwise it looks again, be it at the message, which was kept (rdl__waiter_said), or at the server.
+ * A channel of a waiter's own lingers when it has left. Who comes again and finds it confirmed goes to sleep if nothing
+ * was heard there since its refused try was sent: the subscription was in force all that time, so a message after the
+ * refusal is yet to come. Otherwise it looks again, be it at the message, which was kept (rdl__waiter_said), or at the
+ * server.
  *
- * Where wishes differ, that is not enough: a message may have passed over the sleepers, because none of their wishes fitted,
- * just before somebody with a smaller wish joins. So who joins such a channel when it is confirmed tries once more. What is
- * known to be free, from a message or from the answer to a try, less what those who are trying may take of it, is offered to
- * the sleepers in order (offer). What is known may be older than a grant whose answer is on its way: that costs a try in
- * vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first place wakes the next.
+ * Where wishes differ, that is not enough: a message may have passed over the sleepers, because none of their wishes
+ * fitted, just before somebody with a smaller wish joins. So who joins such a channel when it is confirmed tries once
+ * more. What is known to be free, from a message or from the answer to a try, less what those who are trying may take
+ * of it, is offered to the sleepers in order (offer). What is known may be older than a grant whose answer is on its
+ * way: that costs a try in vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first
+ * place wakes the next.
  *
- * A listener wakes nobody and is passed over by what wakes others: nothing of the above rests on it. So one who joins listeners
- * only is the first to wait, and tries once more when the channel is confirmed, because nobody was there to be woken by a
- * message after its refusal.
+ * A listener wakes nobody and is passed over by what wakes others: nothing of the above rests on it. So one who joins
+ * listeners only is the first to wait, and tries once more when the channel is confirmed, because nobody was there to
+ * be woken by a message after its refusal.
  *
- * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows which of
- * them may come in. Who shares and is let in wakes all others who share.
+ * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows
+ * which of them may come in. Who shares and is let in wakes all others who share.
  *
- * To wake somebody is to put it on a list. The loop empties that before it sleeps, at one place (on_woken), which nothing that
- * happens there enters again: one who is told to go may leave and wake the next, so calls inside calls would take stack for each
- * of those who wait. A wake-up on the list is one under way, and handed on like any other by whoever leaves with it.
+ * To wake somebody is to put it on a list. The loop empties that before it sleeps, at one place (on_woken), which
+ * nothing that happens there enters again: one who is told to go may leave and wake the next, so calls inside calls
+ * would take stack for each of those who wait. A wake-up on the list is one under way, and handed on like any other by
+ * whoever leaves with it.
  *
- * 100,000 may wait. So nothing but waking all looks at all of them: who goes back to its place among the sleepers begins where
- * the last one went (struct queue), and an offer looks at nobody while it is smaller than every wish.
+ * 100,000 may wait. So nothing but waking all looks at all of them: who goes back to its place among the sleepers
+ * begins where the last one went (struct queue), and an offer looks at nobody while it is smaller than every wish.
  */
 #include "core/service/waiters.h"
 
@@ -42,7 +45,8 @@
 /* Those who sleep, in the order of joining. */
 struct queue {
     struct rdl__link waiters;
-    struct rdl__link *last; /* who went back to a place among others last: the next one's is often beside it. Or the head */
+    struct rdl__link
+        *last; /* who went back to a place among others last: the next one's is often beside it. Or the head */
 };
 
 struct rdl__channel {
@@ -449,8 +453,8 @@ int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struc
     return rdl__table_init(&ws->channels, mem);
 }
 
-void rdl__waiters_spread(struct rdl__waiters *ws, struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len),
-                         void *arg)
+void rdl__waiters_spread(struct rdl__waiters *ws,
+                         struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len), void *arg)
 {
     ws->sub_of = of;
     ws->sub_of_arg = arg;
@@ -491,8 +495,8 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
-/* May a message have passed over the sleepers, let others in who share, or found nobody here, between the waiter's refusal and
- * its joining? */
+/* May a message have passed over the sleepers, let others in who share, or found nobody here, between the waiter's
+ * refusal and its joining? */
 static bool may_have_missed(const struct rdl__waiter *w)
 {
     bool first = w->channel->waiters - w->channel->listening <= 1;

@@ -1,32 +1,34 @@
 /* watchdog.c - one heap of holds, one clock, renewals in batches, which go by server.
  *
- * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end. A
- * renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most IN_FLIGHT at
- * a time so that other commands slip in between; meanwhile the heap still knows when the hold would be at risk or lost. So a
- * server that does not answer delays its own renewals, never those of others nor the report of a loss.
+ * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end.
+ * A renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most
+ * IN_FLIGHT at a time so that other commands slip in between; meanwhile the heap still knows when the hold would be at
+ * risk or lost. So a server that does not answer delays its own renewals, never those of others nor the report of a
+ * loss.
  *
- * Where there are several servers, the hold's slot says which renewer it is due at; it is looked up anew each time, so a hold
- * need not be moved when its slot is. A script cannot have keys of several slots, so then a batch has one slot. As most have
- * one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot no further than
- * LOOK_AHEAD.
+ * Where there are several servers, the hold's slot says which renewer it is due at; it is looked up anew each time, so
+ * a hold need not be moved when its slot is. A script cannot have keys of several slots, so then a batch has one slot.
+ * As most have one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot
+ * no further than LOOK_AHEAD.
  *
- * Renewal every third of the lease, the first one somewhat earlier by chance, so that holds taken together are not renewed
- * together for ever. AT_RISK when less than a third of the lease is left: two renewals in a row went unanswered.
+ * Renewal every third of the lease, the first one somewhat earlier by chance, so that holds taken together are not
+ * renewed together for ever. AT_RISK when less than a third of the lease is left: two renewals in a row went
+ * unanswered.
  *
- * With many holds one or two are due at any moment, and a command for each would cost the server and the loop ten times what the
- * renewal does. So whoever is due takes along those that will be soon, up to COMPANY in all; more go only where many are due
- * already, because a long command is a long wait for everybody else.
+ * With many holds one or two are due at any moment, and a command for each would cost the server and the loop ten times
+ * what the renewal does. So whoever is due takes along those that will be soon, up to COMPANY in all; more go only
+ * where many are due already, because a long command is a long wait for everybody else.
  *
- * Where replicas must confirm (protocol.md, 8) a WAIT follows, on another lane, and an answer counts when that was enough for its
- * hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that was written before it on
- * the connection, so such a batch has a script for each of its slots and types, and one WAIT behind them, for the most replicas
- * that any of its holds wants. All are one request: a WAIT that was repeated alone, on another connection, would confirm what
- * that has never carried. One such batch is under way at a time, so a hold that is due may wait for the batches of all others.
- * Replicas that are dead take all the time that they are given: for all those batches together less than a third of the lease
- * (bound_wait).
+ * Where replicas must confirm (protocol.md, 8) a WAIT follows, on another lane, and an answer counts when that was
+ * enough for its hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that
+ * was written before it on the connection, so such a batch has a script for each of its slots and types, and one WAIT
+ * behind them, for the most replicas that any of its holds wants. All are one request: a WAIT that was repeated alone,
+ * on another connection, would confirm what that has never carried. One such batch is under way at a time, so a hold
+ * that is due may wait for the batches of all others. Replicas that are dead take all the time that they are given: for
+ * all those batches together less than a third of the lease (bound_wait).
  *
- * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another connection
- * is encoded again, without the holds that were released meanwhile.
+ * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another
+ * connection is encoded again, without the holds that were released meanwhile.
  */
 #include "core/service/watchdog.h"
 
@@ -54,12 +56,12 @@ struct rdl__batch {
     struct rdl__watchdog *wd;
     struct rdl__renewer *at;
     struct rdl__link free;
-    struct rdl__acks acks;              /* the most that any of its holds wants */
-    int64_t confirmed;                  /* replicas that have it; INT64_MAX: they cannot be asked, and it goes on without */
-    unsigned count;                     /* slots filled */
-    unsigned scripts;                   /* that these take */
-    unsigned encoded;                   /* slots in the commands as they were sent last */
-    unsigned heard;                     /* of these, whose script was answered */
+    struct rdl__acks acks; /* the most that any of its holds wants */
+    int64_t confirmed;     /* replicas that have it; INT64_MAX: they cannot be asked, and it goes on without */
+    unsigned count;        /* slots filled */
+    unsigned scripts;      /* that these take */
+    unsigned encoded;      /* slots in the commands as they were sent last */
+    unsigned heard;        /* of these, whose script was answered */
     unsigned char slots[RDL__BATCH];    /* which ones, in the commands' order */
     unsigned char part[RDL__BATCH];     /* the script that a slot belongs to; those of one stand together */
     struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
@@ -114,11 +116,12 @@ struct rdl__watchdog {
 
 static const struct rdl__req_ops renew_ops, acked_renew_ops;
 
-/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------------------------- */
 
 int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, int64_t lease_ms)
 {
-    int64_t drift = lease_ms * wd->config.drift_ppm + wd->config.drift_ms * RDL__MS; /* a ppm of a ms is a ns; 2^59 fit */
+    int64_t drift =
+        lease_ms * wd->config.drift_ppm + wd->config.drift_ms * RDL__MS; /* a ppm of a ms is a ns; 2^59 fit */
 
     return rdl__after_ms(sent_at, lease_ms) - drift;
 }
@@ -175,7 +178,8 @@ static int64_t renewal_ms(const struct rdl__watchdog *wd, const struct rdl__hold
     return left < 1 ? 1 : left < hold->lease_ms ? left : hold->lease_ms;
 }
 
-/* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks mu */
+/* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks
+ * mu */
 static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now)
 {
     int64_t third = hold->lease_ms * RDL__MS / 3;
@@ -201,7 +205,7 @@ static struct rdl__acks acks_of(const struct rdl__hold *hold)
     return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
 }
 
-/* ---- leaving ------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
 /* Take the hold out of everything.  @locks mu */
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
@@ -226,14 +230,14 @@ static struct rdl__hold_id lose(struct rdl__watchdog *wd, struct rdl__hold *hold
 }
 
 /* @locks none */
-static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
-                   rdl_loss_reason_t reason, int64_t now)
+static void report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                   rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
 {
     rdl__metric(wd->sinks, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
     hold->ops->changed(hold, id, state, reason, now);
 }
 
-/* ---- renewing ------------------------------------------------------------------------------------------------------------ */
+/* ---- renewing --------------------------------------------------------------------------------------------------- */
 
 static struct rdl__renewer *renewer_of(const struct rdl__watchdog *wd, const struct rdl__hold *hold)
 {
@@ -261,8 +265,8 @@ static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
     struct rdl__acks acks = acks_of(hold);
 
     rdl__assert_locked(&batch->wd->mu);
-    return batch->count == 0 ||
-           (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able && acks.lane == batch->acks.lane);
+    return batch->count == 0 || (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able &&
+                                 acks.lane == batch->acks.lane);
 }
 
 /* @locks mu */
@@ -311,8 +315,9 @@ static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
     return first != NULL;
 }
 
-/* Replicas may take as long as the holds allow, but those that are dead must not put off the other batches for long. A hold that
- * is due waits for the one under way, full ones of the others, its own, and one that could not be filled.  @locks mu */
+/* Replicas may take as long as the holds allow, but those that are dead must not put off the other batches for long. A
+ * hold that is due waits for the one under way, full ones of the others, its own, and one that could not be filled.
+ * @locks mu */
 static void bound_wait(struct rdl__batch *batch)
 {
     int64_t most = INT64_MAX;
@@ -346,7 +351,8 @@ static void submit(struct rdl__batch *batch)
     rdl__lane_submit(acked ? batch->acks.lane : batch->at->lane, &batch->req);
 }
 
-/* What may go now; NULL: nothing. One batch at a time waits for replicas, so the others are never without one.  @locks mu */
+/* What may go now; NULL: nothing. One batch at a time waits for replicas, so the others are never without one.  @locks
+ * mu */
 static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
 {
     if (!rdl__list_empty(&at->due_acked) && !at->acks_under_way)
@@ -484,8 +490,8 @@ static int64_t decode_ttls(const struct rdl__reply *reply, unsigned count, int64
 {
     int64_t s, us;
 
-    if (reply->type != RDL__REPLY_ARRAY || reply->len != count + 2 || !rdl__reply_integer(rdl__reply_at(reply, 0), &s) ||
-        !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
+    if (reply->type != RDL__REPLY_ARRAY || reply->len != count + 2 ||
+        !rdl__reply_integer(rdl__reply_at(reply, 0), &s) || !rdl__reply_integer(rdl__reply_at(reply, 1), &us))
         return 0;
     for (unsigned i = 0; i < count; i++)
         if (!rdl__reply_integer(rdl__reply_at(reply, i + 2), &ret_ttl[i]))
@@ -521,13 +527,15 @@ static void decode_renew(struct rdl__req *req, const struct rdl__reply *reply, i
     decode_script(batch, reply);
 }
 
-/* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (protocol.md, 4). */
-static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64_t server_us, int64_t sent_at, int64_t now)
+/* Leases are the server's to end, by its own clock: when that clock jumps beyond the allowance, say so (protocol.md,
+ * 4). */
+static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64_t server_us, int64_t sent_at,
+                        int64_t now)
 {
     int64_t offset = server_us - now / RDL__US, since = now - at->clock_at;
     int64_t error = now - sent_at;
-    int64_t allowed =
-        (error + at->clock_error) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 + wd->config.drift_ms * 1000;
+    int64_t allowed = (error + at->clock_error) / RDL__US + since / RDL__US * wd->config.drift_ppm / 1000000 +
+                      wd->config.drift_ms * 1000;
 
     if (at->clock_at != 0 && (offset - at->clock_offset > allowed || at->clock_offset - offset > allowed))
         rdl__log(wd->sinks, RDL_LOG_WARN, "the server's clock jumped by %+lld ms: leases end by that clock",
@@ -544,9 +552,9 @@ static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* One answer. RDL_LOSS_*: the hold *ret_id is lost, and the caller reports; 0: it goes on. What is noted after the deadline
- * revives nothing, whenever it came: whoever has asked meanwhile was told that the hold is lost. So the clock is read under the
- * mutex.  @locks mu */
+/* One answer. RDL_LOSS_*: the hold *ret_id is lost, and the caller reports; 0: it goes on. What is noted after the
+ * deadline revives nothing, whenever it came: whoever has asked meanwhile was told that the hold is lost. So the clock
+ * is read under the mutex.  @locks mu */
 static int apply(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__batch *batch, int64_t ttl,
                  struct rdl__hold_id *ret_id)
 {
@@ -591,19 +599,19 @@ static void retry_later(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_
 }
 
 /* Is one of them due elsewhere by now?  @locks the lane's */
-static bool renew_astray(const struct rdl__req *req)
+static bool renew_misrouted(const struct rdl__req *req)
 {
     const struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     struct rdl__watchdog *wd = batch->wd;
-    bool astray = false;
+    bool misrouted = false;
 
     if (wd->config.routes == NULL || req->asking)
         return false;
     rdl__mutex_lock(&wd->mu);
     for (unsigned i = 0; i < batch->count; i++)
-        astray = astray || (batch->hold[i] != NULL && renewer_of(wd, batch->hold[i]) != batch->at);
+        misrouted = misrouted || (batch->hold[i] != NULL && renewer_of(wd, batch->hold[i]) != batch->at);
     rdl__mutex_unlock(&wd->mu);
-    return astray;
+    return misrouted;
 }
 
 /* Does the answer count?  @locks mu */
@@ -635,7 +643,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     struct rdl__watchdog *wd = batch->wd;
     bool settled = req->rc == RDL_OK;
-    int64_t unheard = req->rc == RDL__ASTRAY ? MOVED : UNANSWERED;
+    int64_t unheard = req->rc == RDL__MISROUTED ? MOVED : UNANSWERED;
     int64_t renewed = 0, meddled = 0;
 
     if (settled && batch->ask != NULL && script_length(batch, 0) == batch->encoded) {
@@ -680,11 +688,11 @@ static void done_renew(struct rdl__req *req, int64_t now)
 }
 
 static const struct rdl__req_ops renew_ops = {
-    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .astray = renew_astray};
+    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .misrouted = renew_misrouted};
 static const struct rdl__req_ops acked_renew_ops = {
-    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .astray = renew_astray, .more = 1};
+    .encode = encode_renew, .decode = decode_renew, .done = done_renew, .misrouted = renew_misrouted, .more = 1};
 
-/* ---- what is due --------------------------------------------------------------------------------------------------------- */
+/* ---- what is due ------------------------------------------------------------------------------------------------ */
 
 /* Handle the first hold of the heap if its moment has come; *count those that are to be renewed. False: none.
  * @thread loop  @locks none */
@@ -728,14 +736,15 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     return true;
 }
 
-/* May the hold's next renewal be sent now, with others? A little early: a thirty-second part of the usual time.  @locks mu */
+/* May the hold's next renewal be sent now, with others? A little early: a thirty-second part of the usual time.  @locks
+ * mu */
 static bool may_go_along(const struct rdl__hold *hold, int64_t now)
 {
     return hold->node.at == hold->renew_at && hold->renew_at - now <= hold->lease_ms * RDL__MS / 3 / 32;
 }
 
-/* Where there are many holds, one or two are due at any moment. Each command costs everybody a turn of the loop and of the
- * server, so those that are due are sent with the next few.  @thread loop  @locks none */
+/* Where there are many holds, one or two are due at any moment. Each command costs everybody a turn of the loop and of
+ * the server, so those that are due are sent with the next few.  @thread loop  @locks none */
 static void find_company(struct rdl__watchdog *wd, unsigned count, int64_t now)
 {
     struct rdl__heap_node *first;
@@ -779,8 +788,8 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     tick(rdl__container(timer, struct rdl__watchdog, timer), now);
 }
 
-/* Something is due earlier than the timer goes off. The timer is only ever set earlier here, never put off: a hold that comes
- * and goes between two turns of the loop would otherwise wake it each time. */
+/* Something is due earlier than the timer goes off. The timer is only ever set earlier here, never put off: a hold that
+ * comes and goes between two turns of the loop would otherwise wake it each time. */
 static void on_look(struct rdl__task *task, int64_t now)
 {
     struct rdl__watchdog *wd = rdl__container(task, struct rdl__watchdog, look);
@@ -794,7 +803,7 @@ static void on_look(struct rdl__task *task, int64_t now)
         rdl__loop_timer(wd->loop, &wd->timer, armed);
 }
 
-/* ---- watchdog.h ---------------------------------------------------------------------------------------------------------- */
+/* ---- watchdog.h ------------------------------------------------------------------------------------------------- */
 
 struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane)
 {
@@ -817,8 +826,9 @@ struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane
     return at;
 }
 
-struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
-                                        struct rdl__lane *lane, const struct rdl__watchdog_config *config)
+struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                                        struct rdl__loop *loop, struct rdl__lane *lane,
+                                        const struct rdl__watchdog_config *config)
 {
     struct rdl__watchdog *wd = rdl__zalloc(mem, sizeof *wd);
 
@@ -871,7 +881,8 @@ struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd)
     return NULL;
 }
 
-void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
+void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                       bool renewed)
 {
     int64_t trusted_ms = trust_ms(hold, lease_ms);
 
@@ -894,7 +905,8 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     rdl__mutex_unlock(&wd->mu);
 }
 
-bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                         bool renewed)
 {
     int64_t trusted_ms = trust_ms(hold, lease_ms), deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     int64_t ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
@@ -905,7 +917,8 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
     now = rdl__now(); /* here, as in apply */
     alive = hold->state != RDL_LOST && hold->deadline > now;
     if (alive) {
-        for_good = renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
+        for_good =
+            renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
         if (deadline > hold->deadline)
             hold->deadline = deadline;
         if (ends_at > hold->ends_at)

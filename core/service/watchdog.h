@@ -1,7 +1,7 @@
 /* watchdog.h - keeps held leases alive, and says when one is lost.
  *
- * Every hold is here from the moment it is granted until the moment before its release is sent, so no renewal starts after
- * a release. A new lock type fills in rdl__hold_ops; nothing changes here.
+ * Every hold is here from the moment it is granted until the moment before its release is sent, so no renewal starts
+ * after a release. A new lock type fills in rdl__hold_ops; nothing changes here.
  */
 #ifndef REDLATCH_SERVICE_WATCHDOG_H
 #define REDLATCH_SERVICE_WATCHDOG_H
@@ -40,8 +40,8 @@ struct rdl__hold_ops {
     int (*script)(const struct rdl__hold *hold);
     void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
     size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
-    /* How long after a confirmation for lease_ms the hold is believed in; NULL: lease_ms. One that is believed in for less
-     * than its lease is confirmed again until that lease ends. */
+    /* How long after a confirmation for lease_ms the hold is believed in; NULL: lease_ms. One that is believed in for
+     * less than its lease is confirmed again until that lease ends. */
     int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
     struct rdl__acks (*acks)(const struct rdl__hold *hold); /* NULL: none */
     /* Which hold it is, like the next's n: the memory may be another's next. */
@@ -49,8 +49,8 @@ struct rdl__hold_ops {
     /* Keep it in memory until `changed` has run, and say which it is.  @locks watchdog's */
     struct rdl__hold_id (*pin)(struct rdl__hold *hold);
     /* The hold is at risk, or lost.  @thread any  @locks none */
-    void (*changed)(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state, rdl_loss_reason_t reason,
-                    int64_t now);
+    void (*changed)(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                    rdl_loss_reason_t reason, int64_t now);
 };
 
 /* Embedded in what is held; all fields but ops under the watchdog's mutex. */
@@ -60,12 +60,12 @@ struct rdl__hold {
     struct rdl__link due;       /* on the watchdog's list of holds to renew */
     struct rdl__batch *batch;   /* the renewal under way that it is part of */
     int64_t deadline;           /* valid until then */
-    int64_t ends_at;            /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
-    int64_t renew_at;           /* RDL__NEVER: not renewed, or under way */
-    int64_t lease_ms;           /* of one renewal */
-    uint16_t hash_slot;         /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
-    unsigned char slot;         /* in the batch */
-    unsigned char state;        /* rdl_hold_state_t */
+    int64_t ends_at;     /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
+    int64_t renew_at;    /* RDL__NEVER: not renewed, or under way */
+    int64_t lease_ms;    /* of one renewal */
+    uint16_t hash_slot;  /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
+    unsigned char slot;  /* in the batch */
+    unsigned char state; /* rdl_hold_state_t */
     bool renewed : 1;
     bool acked : 1;     /* replicas are to confirm it */
     bool told_risk : 1; /* RDL_AT_RISK is reported once a hold */
@@ -94,8 +94,9 @@ struct rdl__watchdog_config {
 struct rdl__watchdog;
 
 /* Renewals at the first server travel on `lane`, but for those that want replicas' confirmation. NULL: no memory. */
-struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks, struct rdl__loop *loop,
-                                        struct rdl__lane *lane, const struct rdl__watchdog_config *config);
+struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                                        struct rdl__loop *loop, struct rdl__lane *lane,
+                                        const struct rdl__watchdog_config *config);
 struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd); /* of the first server */
 /* Of a further one, whose renewals travel on `lane`. It goes with the watchdog. NULL: no memory.
  * @thread loop, or before there is any other */
@@ -110,14 +111,16 @@ int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, 
 int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at, int64_t lease_ms);
 
 /* A hold begins, granted by a request sent at `sent_at` with a lease of lease_ms; renewed if `renewed`.  @thread any */
-void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
+void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                       bool renewed);
 
-/* The hold was confirmed for lease_ms by a request sent at `sent_at`; renewed from now on if `renewed`. False: it is lost; a
- * late answer revives nothing, nor does one that came in time and is noted late.  @thread any */
-bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed);
+/* The hold was confirmed for lease_ms by a request sent at `sent_at`; renewed from now on if `renewed`. False: it is
+ * lost; a late answer revives nothing, nor does one that came in time and is noted late.  @thread any */
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                         bool renewed);
 
-/* The hold ends, before its release is sent. Returns the state that it was in; a loss that nobody had noticed yet is reported
- * from inside.  @thread any */
+/* The hold ends, before its release is sent. Returns the state that it was in; a loss that nobody had noticed yet is
+ * reported from inside.  @thread any */
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now);
 
 /* The hold is no longer looked after, and nobody is told: the client is closing.  @thread any */

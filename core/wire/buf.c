@@ -52,7 +52,7 @@ bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t more)
     return true;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"
                                   "2021222324252627282930313233343536373839"
@@ -60,8 +60,8 @@ static const char digit_pairs[] = "0001020304050607080910111213141516171819"
                                   "6061626364656667686970717273747576777879"
                                   "8081828384858687888990919293949596979899";
 
-/* How many decimal digits value has: 1233/4096 is a little above log10(2), so the bit count gives the number of digits or
- * one less, and one comparison tells which. */
+/* How many decimal digits value has: 1233/4096 is a little above log10(2), so the bit count gives the number of digits
+ * or one less, and one comparison tells which. */
 static size_t digits_of(uint64_t value)
 {
     static const uint64_t powers[] = {
@@ -121,7 +121,7 @@ size_t rdl__itoa(char *to, int64_t value)
     return 1 + put_unsigned(to + 1, 0 - (uint64_t)value);
 }
 
-/* ---- commands ---------------------------------------------------------------------------------------------------- */
+/* ---- commands --------------------------------------------------------------------------------------------------- */
 
 static inline char *put_crlf(char *at)
 {

@@ -1,7 +1,7 @@
 /* buf.h - a growing byte buffer, and Redis commands written into it.
  *
- * Memory shortage is sticky: after a failed append the buffer remembers it and ignores further appends; the writer checks
- * once, at the end (rdl__buf_failed), and cuts back to where it began (rdl__buf_cut), which clears the mark.
+ * Memory shortage is sticky: after a failed append the buffer remembers it and ignores further appends; the writer
+ * checks once, at the end (rdl__buf_failed), and cuts back to where it began (rdl__buf_cut), which clears the mark.
  */
 #ifndef REDLATCH_WIRE_BUF_H
 #define REDLATCH_WIRE_BUF_H
@@ -51,11 +51,12 @@ static inline void rdl__buf_cut(struct rdl__buf *b, size_t len)
     b->failed = false;
 }
 
-/* ---- commands: `*argc` then each argument as `$len` and bytes ---------------------------------------------------------- */
+/* ---- commands: `*argc` then each argument as `$len` and bytes --------------------------------------------------- */
 
 void rdl__cmd_begin(struct rdl__buf *b, size_t argc);
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len);
-char *rdl__cmd_room(struct rdl__buf *b, size_t len); /* an argument of len bytes: where to write them; NULL: no memory */
+char *rdl__cmd_room(struct rdl__buf *b,
+                    size_t len); /* an argument of len bytes: where to write them; NULL: no memory */
 void rdl__cmd_str(struct rdl__buf *b, const char *string);
 void rdl__cmd_int(struct rdl__buf *b, int64_t value);
 

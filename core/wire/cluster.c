@@ -5,7 +5,7 @@
 
 enum { BEFORE_MEMBERS = 2, BESIDE = 3, PORT_MOST = 65535 };
 
-/* ---- redirections -------------------------------------------------------------------------------------------------------- */
+/* ---- redirections ----------------------------------------------------------------------------------------------- */
 
 /* `host:port` at the end of the reply; the host may hold colons itself, or be missing. */
 static bool read_address(const char *at, struct rdl__redirect *ret)
@@ -56,14 +56,15 @@ struct rdl__redirect rdl__redirect_of(const struct rdl__reply *reply)
     return found;
 }
 
-/* ---- the map ------------------------------------------------------------------------------------------------------------- */
+/* ---- the map ---------------------------------------------------------------------------------------------------- */
 
 static bool says(const struct rdl__reply *r, const char *word)
 {
     return r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
-/* The address that a member without the name it should have tells beside, in a list of names and values; empty: it does not. */
+/* The address that a member without the name it should have tells beside, in a list of names and values; empty: it does
+ * not. */
 static const char *address_beside(const struct rdl__reply *r)
 {
     const struct rdl__reply *told = rdl__reply_at(r, BESIDE);
@@ -75,7 +76,7 @@ static const char *address_beside(const struct rdl__reply *r)
 }
 
 /* {host, port, id, what else is told of it} */
-static bool read_member(const struct rdl__reply *r, struct rdl__member *ret)
+static bool read_member(const struct rdl__reply *r, struct rdl__slot_node *ret)
 {
     const struct rdl__reply *host = rdl__reply_at(r, 0), *id = rdl__reply_at(r, 2);
     int64_t port;
@@ -105,7 +106,7 @@ bool rdl__slot_range_at(const struct rdl__reply *slots, size_t i, struct rdl__sl
     return true;
 }
 
-bool rdl__slot_range_replica(const struct rdl__slot_range *range, size_t i, struct rdl__member *ret)
+bool rdl__slot_range_replica(const struct rdl__slot_range *range, size_t i, struct rdl__slot_node *ret)
 {
     const struct rdl__reply *r = rdl__reply_at(range->members, BEFORE_MEMBERS + 1 + i);
 

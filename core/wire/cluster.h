@@ -1,4 +1,5 @@
-/* cluster.h - what the servers of a cluster say of slots: redirections, and the map. Views into replies; nothing is kept.
+/* cluster.h - what the servers of a cluster say of slots: redirections, and the map. Views into replies; nothing is
+ * kept.
  */
 #ifndef REDLATCH_WIRE_CLUSTER_H
 #define REDLATCH_WIRE_CLUSTER_H
@@ -13,7 +14,8 @@ enum rdl__detour {
     RDL__DETOUR_NONE,  /* the reply is something else */
     RDL__DETOUR_MOVED, /* the slot is there now */
     RDL__DETOUR_ASK,   /* this key may be there already: ASKING, and the command, there, once */
-    RDL__DETOUR_LATER, /* TRYAGAIN, CLUSTERDOWN, or a script needs a key that is on its way: the same again in a moment */
+    RDL__DETOUR_LATER, /* TRYAGAIN, CLUSTERDOWN, or a script needs a key that is on its way: the same again in a moment
+                        */
 };
 
 struct rdl__redirect {
@@ -27,7 +29,7 @@ struct rdl__redirect {
 struct rdl__redirect rdl__redirect_of(const struct rdl__reply *reply);
 
 /* One server of a range. Strings are the reply's. */
-struct rdl__member {
+struct rdl__slot_node {
     const char *host; /* empty: of the server that was asked */
     int port;         /* 0: nobody knows where it is */
     const char *id;   /* not empty, usually 40 characters; stays its own whatever its place */
@@ -36,12 +38,12 @@ struct rdl__member {
 /* Range i of the answer to CLUSTER SLOTS. */
 struct rdl__slot_range {
     unsigned first, last;
-    struct rdl__member master;
+    struct rdl__slot_node master;
     const struct rdl__reply *members; /* for rdl__slot_range_replica */
 };
 
 /* False: there is no such range, or it is not understood. */
 bool rdl__slot_range_at(const struct rdl__reply *slots, size_t i, struct rdl__slot_range *ret);
-bool rdl__slot_range_replica(const struct rdl__slot_range *range, size_t i, struct rdl__member *ret);
+bool rdl__slot_range_replica(const struct rdl__slot_range *range, size_t i, struct rdl__slot_node *ret);
 
 #endif

@@ -28,7 +28,9 @@ static void count(struct rdl__frames *f, size_t more)
 /* The line has ended. */
 static enum rdl__frames_wrong end_line(struct rdl__frames *f)
 {
-    size_t values = f->negative || !is_aggregate(f->type) ? 0 : f->type == '%' || f->type == '|' ? 2 * f->number : f->number;
+    size_t values = f->negative || !is_aggregate(f->type) ? 0
+                    : f->type == '%' || f->type == '|'    ? 2 * f->number
+                                                          : f->number;
 
     if (is_counted(f->type) && !is_aggregate(f->type) && !f->negative) {
         f->left = f->number + 2;

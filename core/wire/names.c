@@ -1,8 +1,8 @@
 /* names.c - derived keys and cluster slots.
  *
- * A cluster hashes only the hash tag of a key, when it has one: what lies between its first '{' and the first '}' behind
- * that, unless this is nothing. Wrapping a name in braces thus keeps derived keys in the name's own slot, but for the names
- * that rdl__name_one_slot finds. */
+ * A cluster hashes only the hash tag of a key, when it has one: what lies between its first '{' and the first '}'
+ * behind that, unless this is nothing. Wrapping a name in braces thus keeps derived keys in the name's own slot, but
+ * for the names that rdl__name_one_slot finds. */
 #include "core/wire/names.h"
 
 enum { SLOTS = 16384 };

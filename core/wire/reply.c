@@ -1,5 +1,5 @@
-/* reply.c - reading replies. Every function takes NULL for a reply that is not there, so that a look at an element of an
- * element needs one check at the end. */
+/* reply.c - reading replies. Every function takes NULL for a reply that is not there, so that a look at an element of
+ * an element needs one check at the end. */
 #include "core/wire/reply.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* uri.c - reading the server's URI.
  *
- * One pass over the whole text first refuses what is wrong anywhere: control characters, fragments, bad percent escapes and
- * %00; after it, decoding can fail only for want of memory. Then a cursor walks from left to right, and whatever it cannot
- * accept is answered with the place where it stands. No message contains a piece of the text, for any piece may be part of a
- * password that was not escaped. */
+ * One pass over the whole text first refuses what is wrong anywhere: control characters, fragments, bad percent escapes
+ * and %00; after it, decoding can fail only for want of memory. Then a cursor walks from left to right, and whatever it
+ * cannot accept is answered with the place where it stands. No message contains a piece of the text, for any piece may
+ * be part of a password that was not escaped. */
 #include "core/wire/uri.h"
 
 #include "core/base/err.h"
@@ -43,7 +43,7 @@ static int no_memory(const struct cursor *c)
     return rdl__err_set(c->err, RDL_ENOMEM, NULL);
 }
 
-/* ---- characters -------------------------------------------------------------------------------------------------- */
+/* ---- characters ------------------------------------------------------------------------------------------------- */
 
 static bool is_digit(char ch)
 {
@@ -98,7 +98,7 @@ static int check_characters(const struct cursor *c)
     return RDL_OK;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- pieces ----------------------------------------------------------------------------------------------------- */
 
 /* From the cursor to the first of `stops` or the end; the cursor goes there. */
 static struct span take_until(struct cursor *c, const char *stops)
@@ -159,7 +159,7 @@ static int number(struct span span, int max)
     return (int)value;
 }
 
-/* ---- parts of a URI ---------------------------------------------------------------------------------------------- */
+/* ---- parts of a URI --------------------------------------------------------------------------------------------- */
 
 static int parse_scheme(struct cursor *c)
 {
@@ -188,7 +188,8 @@ static int parse_scheme(struct cursor *c)
                "none of redis://host, rediss://host, unix:/path, sentinel[s]://hosts/master, cluster[s]://hosts");
 }
 
-/* `user:password@`, either of them possibly absent: a password may hold an '@', so the last one of the authority counts. */
+/* `user:password@`, either of them possibly absent: a password may hold an '@', so the last one of the authority
+ * counts. */
 static int parse_userinfo(struct cursor *c)
 {
     size_t authority = strcspn(c->at, "/?");

@@ -20,22 +20,24 @@ struct rdl__seed {
 struct rdl__uri {
     const struct rdl__mem *mem;
     enum rdl__scheme scheme;
-    char *
-        host; /* TCP: name or address, an IPv6 one without brackets. unix: the path. sentinel, cluster: NULL until it is found */
-    int port; /* TCP; 6379 when not given */
-    int db;   /* 0 when not given */
-    bool tls; /* rediss, sentinels, clusters */
+    char *host; /* TCP: name or address, an IPv6 one without brackets. unix: the path. sentinel, cluster: NULL until it
+                   is found */
+    int port;   /* TCP; 6379 when not given */
+    int db;     /* 0 when not given */
+    bool tls;   /* rediss, sentinels, clusters */
     char *username;
     char *password;
-    char *master;            /* sentinel: what the sentinels call it */
-    struct rdl__seed *seeds; /* sentinel: where they are; their port is 26379 when not given. cluster: some of the servers */
+    char *master; /* sentinel: what the sentinels call it */
+    struct rdl__seed
+        *seeds; /* sentinel: where they are; their port is 26379 when not given. cluster: some of the servers */
     unsigned seed_count;
 };
 
-/* Forms and defaults: client.h, rdl_client_open. Scheme names in any case. Errors: RDL_EINVAL, whose message names what is
- * wrong and the place of the mistake, counted in bytes from 1 ("... at character 12"), and never quotes the URI, for it may
- * hold a password; RDL_ENOMEM. Refused: unknown query parameters, a fragment, an empty host, a port outside 1..65535, a db
- * outside 0..2^31-1, a %00 anywhere, bad percent escapes, a unix path that does not fit sockaddr_un or is not absolute. */
+/* Forms and defaults: client.h, rdl_client_open. Scheme names in any case. Errors: RDL_EINVAL, whose message names what
+ * is wrong and the place of the mistake, counted in bytes from 1 ("... at character 12"), and never quotes the URI, for
+ * it may hold a password; RDL_ENOMEM. Refused: unknown query parameters, a fragment, an empty host, a port
+ * outside 1..65535, a db outside 0..2^31-1, a %00 anywhere, bad percent escapes, a unix path that does not fit
+ * sockaddr_un or is not absolute. */
 int rdl__uri_parse(const struct rdl__mem *mem, const char *text, struct rdl__uri *ret_uri, rdl_err_t *err);
 
 /* Copies of other credentials; NULL: keep what the URI says. False: no memory, and nothing has changed. */
@@ -46,7 +48,8 @@ void rdl__uri_done(struct rdl__uri *uri); /* wipes the password; a zeroed one is
 /* The server was found there. False: no memory, and nothing has changed. */
 bool rdl__uri_place(struct rdl__uri *uri, const char *host, int port);
 
-/* "host:port", "[v6]:port", "unix:/path", "master name" or "cluster host:port", for people; no user, no password. Cut to cap. */
+/* "host:port", "[v6]:port", "unix:/path", "master name" or "cluster host:port", for people; no user, no password. Cut
+ * to cap. */
 void rdl__uri_node(const struct rdl__uri *uri, char *to, size_t cap);
 
 #endif

@@ -1,11 +1,11 @@
 /* async.h - the verbs that talk to a server, without waiting.
  *
- * Each returns at once: RDL_OK, and then `fn` runs exactly once, where the client's callbacks run (client.h), never inside
- * the call; or an error (RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED), and then `fn` never runs.
+ * Each returns at once: RDL_OK, and then `fn` runs exactly once, where the client's callbacks run (client.h), never
+ * inside the call; or an error (RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED), and then `fn` never runs.
  *
- * `owner` is who acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the order in which
- * they were called. An acquire's wait counts from the call; what other verbs may take counts from when their turn comes.
- * `fn` may be NULL.
+ * `owner` is who acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the order in
+ * which they were called. An acquire's wait counts from the call; what other verbs may take counts from when their turn
+ * comes. `fn` may be NULL.
  */
 #ifndef REDLATCH_ASYNC_H
 #define REDLATCH_ASYNC_H
@@ -19,8 +19,8 @@ extern "C" {
 /* A call under way. */
 typedef struct rdl_op rdl_op_t;
 
-/* `result` is what the blocking twin returns; `err` has the details when it is negative and is NULL otherwise, valid during
- * the call. May call any function of the library but rdl_client_close; blocking verbs stall the loop thread with
+/* `result` is what the blocking twin returns; `err` has the details when it is negative and is NULL otherwise, valid
+ * during the call. May call any function of the library but rdl_client_close; blocking verbs stall the loop thread with
  * RDL_DISPATCH_LOOP and are refused there (RDL_EDEADLK). */
 typedef void (*rdl_done_fn)(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg);
 
@@ -40,8 +40,8 @@ RDL_API int rdl_is_locked_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_f
 RDL_API int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_done_fn fn, void *arg, rdl_op_t **ret_op,
                                    rdl_err_t *err);
 
-/* Ask the call to end. An acquire that is waiting ends with RDL_ECANCELED; what it may have done at the server is undone.
- * A call whose outcome is decided, and every other verb, is not affected. The callback runs in any case. */
+/* Ask the call to end. An acquire that is waiting ends with RDL_ECANCELED; what it may have done at the server is
+ * undone. A call whose outcome is decided, and every other verb, is not affected. The callback runs in any case. */
 RDL_API void rdl_op_cancel(rdl_op_t *op);
 
 /* Give the reference back; the call goes on. NULL is fine; returns NULL. */

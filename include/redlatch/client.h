@@ -1,7 +1,7 @@
 /* client.h - a client: the connections to one deployment of servers, and everything that runs behind the locks.
  *
- * A client owns one thread, its loop: it waits for messages, renews leases and reconnects. Open one per process and server
- * and share it among threads; several in one process do not meet.
+ * A client owns one thread, its loop: it waits for messages, renews leases and reconnects. Open one per process and
+ * server and share it among threads; several in one process do not meet.
  */
 #ifndef REDLATCH_CLIENT_H
 #define REDLATCH_CLIENT_H
@@ -18,52 +18,54 @@ extern "C" {
 
 typedef struct rdl_client rdl_client_t;
 
-/* Memory for the client and everything made from it (the C library's when absent). `size` on freeing is what was asked for.
- * Called from any thread; must not call back into the library. hiredis, libev, OpenSSL and the C library allocate for
- * themselves. */
+/* Memory for the client and everything made from it (the C library's when absent). `size` on freeing is what was asked
+ * for. Called from any thread; must not call back into the library. hiredis, libev, OpenSSL and the C library allocate
+ * for themselves. */
 typedef struct rdl_allocator {
     void *(*alloc)(size_t size, void *arg);            /* NULL when there is none */
     void (*free)(void *block, size_t size, void *arg); /* block is never NULL */
     void *arg;
 } rdl_allocator_t;
 
-/* Where callbacks run. The loop thread's stack is 1 MiB, whatever the limit for other threads; a callback, a log function or an
- * allocator that runs there may use half of it. One that needs more belongs on a thread of the program: RDL_DISPATCH_FD. */
+/* Where callbacks run. The loop thread's stack is 1 MiB, whatever the limit for other threads; a callback, a log
+ * function or an allocator that runs there may use half of it. One that needs more belongs on a thread of the program:
+ * RDL_DISPATCH_FD. */
 typedef enum rdl_dispatch {
     RDL_DISPATCH_LOOP = 0, /* on the client's loop thread */
     RDL_DISPATCH_FD = 1,   /* in rdl_client_dispatch, on whatever thread calls it when rdl_client_fd is readable */
 } rdl_dispatch_t;
 
-/* Who a connection is to be. It comes zeroed; both are NUL-terminated when it is given back, and wiped once they are sent. */
+/* Who a connection is to be. It comes zeroed; both are NUL-terminated when it is given back, and wiped once they are
+ * sent. */
 typedef struct rdl_credentials {
     char username[256]; /* "": the default user */
     char password[8192];
 } rdl_credentials_t;
 
-/* Say who the next connection is to be: asked each time one is made, the first and all later ones, so a password that has been
- * changed, or a token that lasts an hour, is in use from then on. Connections that exist are left as they are.
+/* Say who the next connection is to be: asked each time one is made, the first and all later ones, so a password that
+ * has been changed, or a token that lasts an hour, is in use from then on. Connections that exist are left as they are.
  *
- * Returns RDL_OK, or something negative when there are no credentials to be had: the connection is not made, which counts as a
- * refusal (RDL_EAUTH), and tried again after a pause.
+ * Returns RDL_OK, or something negative when there are no credentials to be had: the connection is not made, which
+ * counts as a refusal (RDL_EAUTH), and tried again after a pause.
  *
- * Runs on the client's loop thread, with RDL_DISPATCH_FD too, and renewals wait for it: it must not block. What takes longer,
- * such as asking an identity service, belongs on a thread of the program that keeps the result at hand. Must not call the
- * library. Its last call is over when rdl_client_close returns. */
+ * Runs on the client's loop thread, with RDL_DISPATCH_FD too, and renewals wait for it: it must not block. What takes
+ * longer, such as asking an identity service, belongs on a thread of the program that keeps the result at hand. Must
+ * not call the library. Its last call is over when rdl_client_close returns. */
 typedef int (*rdl_credentials_fn)(rdl_credentials_t *credentials, void *arg);
 
 #define RDL_TLS_OPTIONS_VERSION 1
 
-/* How to speak TLS with a server (rediss://). Initialise with RDL_TLS_OPTIONS_INIT; NULL or 0 always means the default. All
- * strings are copied. Files are PEM; they are read when the client is opened, and again before a connection when one of them
- * has changed since, so that a certificate may be replaced under a running client. */
+/* How to speak TLS with a server (rediss://). Initialise with RDL_TLS_OPTIONS_INIT; NULL or 0 always means the default.
+ * All strings are copied. Files are PEM; they are read when the client is opened, and again before a connection when
+ * one of them has changed since, so that a certificate may be replaced under a running client. */
 typedef struct rdl_tls_options {
     uint32_t version;        /* RDL_TLS_OPTIONS_VERSION */
     const char *ca_file;     /* certificates of those whose word is taken; default, with ca_dir: the system's */
     const char *ca_dir;      /* a folder of such, named by their hash (openssl rehash) */
     const char *cert_file;   /* the client's own certificate, and those between it and its CA; default: none */
     const char *key_file;    /* its key, without a passphrase; together with cert_file */
-    const char *server_name; /* the name or address that the server's certificate must be for, in place of the URI's host;
-                                a name is told to the server as well (SNI) */
+    const char *server_name; /* the name or address that the server's certificate must be for, in place of the URI's
+                                host; a name is told to the server as well (SNI) */
     bool insecure;           /* believe any server, whatever its certificate: for tests only */
 } rdl_tls_options_t;
 
@@ -82,18 +84,19 @@ typedef struct rdl_client_options {
     const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
     int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
-    int64_t outage_timeout_ms;  /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
-    int64_t watchdog_lease_ms;  /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
-    int64_t close_timeout_ms;   /* how long rdl_client_close waits for undos and give-backs to be answered; 1000 */
-    int64_t reconnect_min_ms;   /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */
-    int64_t reconnect_max_ms;   /* longest pause; 1000 */
-    int64_t ping_interval_ms;   /* silence on an idle connection before it is pinged; 15000 */
-    int32_t connections;        /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
-    int32_t drift_ppm;          /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
-    int64_t drift_ms;           /* and a constant part; 2 */
-    int64_t poll_us;            /* a lone blocking call may look for its answer that long before it sleeps, where that pays:
-                                   quicker where the server has a core of its own, for CPU time; 200, at most 1000; -1: never */
-    rdl_log_fn log;             /* NULL: silent */
+    int64_t outage_timeout_ms; /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
+    int64_t watchdog_lease_ms; /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
+    int64_t close_timeout_ms;  /* how long rdl_client_close waits for undos and give-backs to be answered; 1000 */
+    int64_t
+        reconnect_min_ms; /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */
+    int64_t reconnect_max_ms; /* longest pause; 1000 */
+    int64_t ping_interval_ms; /* silence on an idle connection before it is pinged; 15000 */
+    int32_t connections;      /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
+    int32_t drift_ppm;        /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
+    int64_t drift_ms;         /* and a constant part; 2 */
+    int64_t poll_us; /* a lone blocking call may look for its answer that long before it sleeps, where that pays:
+                        quicker where the server has a core of its own, for CPU time; 200, at most 1000; -1: never */
+    rdl_log_fn log;  /* NULL: silent */
     void *log_arg;
     rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */
     bool lazy;                 /* rdl_client_open does not wait for the server, which may be down: see there */
@@ -101,9 +104,10 @@ typedef struct rdl_client_options {
     void *metrics_arg;
     const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
     const rdl_tls_options_t *tls;     /* for rediss:// and its like only; copied; NULL: the defaults */
-    const char *sentinel_username;    /* for the sentinels themselves; NULL: "default", if there is a password. Copied */
-    const char *sentinel_password;    /* likewise; NULL: none */
-    const rdl_tls_options_t *sentinel_tls; /* for sentinels:// only, where the sentinels want another than `tls`; copied */
+    const char *sentinel_username; /* for the sentinels themselves; NULL: "default", if there is a password. Copied */
+    const char *sentinel_password; /* likewise; NULL: none */
+    const rdl_tls_options_t
+        *sentinel_tls; /* for sentinels:// only, where the sentinels want another than `tls`; copied */
     /* The lock options of these names, for locks whose `replicas` is 0. */
     int32_t replicas;
     bool replicas_if_able;
@@ -124,54 +128,56 @@ typedef struct rdl_client_options {
  *
  * sentinel: the master that these sentinels (port 26379 if none is given) know under that name, now and after every
  * failover; list several, so that any of them may be down. Up to eight more that they name are asked as well, so that a
- * client outlives those that it was given. User, password and db are the master's; the sentinels' own are options. While no
- * sentinel knows a master that can be reached, it is as if the server were down.
+ * client outlives those that it was given. User, password and db are the master's; the sentinels' own are options.
+ * While no sentinel knows a master that can be reached, it is as if the server were down.
  *
- * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of them may
- * be down. The others are found, and followed through failovers and when slots move. User and password are those of all
- * servers. A lock is at the master of its name's slot; a name whose keys would lie in several slots is refused with
- * RDL_EINVAL when its handle is made: the empty one, and those with unmatched or empty braces (`a{b`, `x{}y`, `a}b`); for a
- * latch also those with a hash tag. Over TLS the certificates must be for the names or addresses that the cluster announces.
+ * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of
+ * them may be down. The others are found, and followed through failovers and when slots move. User and password are
+ * those of all servers. A lock is at the master of its name's slot; a name whose keys would lie in several slots is
+ * refused with RDL_EINVAL when its handle is made: the empty one, and those with unmatched or empty braces (`a{b`,
+ * `x{}y`, `a}b`); for a latch also those with a hash tag. Over TLS the certificates must be for the names or addresses
+ * that the cluster announces.
  *
- * A password has a colon before it: redis://secret@host names a user, and is refused with RDL_EINVAL unless the options have
- * a password for him, since nothing would be sent. A user who has none is written user:@host. Percent-encoding is undone in
- * user, password and path. `options` is copied. Blocks for at most connect_timeout_ms, and a moment to learn what took so
- * long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns, each when the one before it has failed or
- * been silent for a quarter of a second at most; the first that connects is taken (RFC 8305). If the server there does not
- * answer, the next attempt begins with the next address.
+ * A password has a colon before it: redis://secret@host names a user, and is refused with RDL_EINVAL unless the options
+ * have a password for him, since nothing would be sent. A user who has none is written user:@host. Percent-encoding is
+ * undone in user, password and path. `options` is copied. Blocks for at most connect_timeout_ms, and a moment to learn
+ * what took so long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns, each when the one before
+ * it has failed or been silent for a quarter of a second at most; the first that connects is taken (RFC 8305). If the
+ * server there does not answer, the next attempt begins with the next address.
  *
- * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for that as they
- * do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock has a client for each
- * of its servers while some are down.
+ * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for
+ * that as they do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock
+ * has a client for each of its servers while some are down.
  *
- * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not reachable in
- * time, or not to be believed, with the reason),
- * RDL_EAUTH (user or password refused, or none given where one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else
- * refused: NOPERM, LOADING ...; or the server is of another kind than the URI says: a sentinel, a node of a cluster, a replica),
- * RDL_ENOMEM. A server that refuses the greeting is quoted with the first word of its answer only, because the rest may hold the
- * password: some answer with what they were sent. */
-RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err);
+ * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not
+ * reachable in time, or not to be believed, with the reason), RDL_EAUTH (user or password refused, or none given where
+ * one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else refused: NOPERM, LOADING ...; or the server is of
+ * another kind than the URI says: a sentinel, a node of a cluster, a replica), RDL_ENOMEM. A server that refuses the
+ * greeting is quoted with the first word of its answer only, because the rest may hold the password: some answer with
+ * what they were sent. */
+RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client,
+                            rdl_err_t *err);
 
 /* Close and free. Calls under way on other threads return RDL_ECLOSED, asynchronous ones call back with it (with
- * RDL_DISPATCH_FD: from inside this call). Undo commands still owed, and what a multi-lock or red lock still gives back to its
- * members, are sent within close_timeout_ms. Holds are *not* released: they are no longer renewed and end with their lease,
- * because somebody may still be working under them. A multi-lock's take under way by another client that has taken a member here ends
- * with RDL_ECLOSED. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
+ * RDL_DISPATCH_FD: from inside this call). Undo commands still owed, and what a multi-lock or red lock still gives back
+ * to its members, are sent within close_timeout_ms. Holds are *not* released: they are no longer renewed and end with
+ * their lease, because somebody may still be working under them. A multi-lock's take under way by another client that
+ * has taken a member here ends with RDL_ECLOSED. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
  *
- * NULL is fine. Returns NULL. Must not be called from a callback, also not while another thread closes (it then does nothing and
- * returns its argument), nor twice. */
+ * NULL is fine. Returns NULL. Must not be called from a callback, also not while another thread closes (it then does
+ * nothing and returns its argument), nor twice. */
 RDL_API rdl_client_t *rdl_client_close(rdl_client_t *client);
 
-/* With RDL_DISPATCH_FD: a descriptor that is readable while callbacks are due. It belongs to the client: poll it, do not
- * read or close it. RDL_EINVAL with RDL_DISPATCH_LOOP; RDL_EFORK. */
+/* With RDL_DISPATCH_FD: a descriptor that is readable while callbacks are due. It belongs to the client: poll it, do
+ * not read or close it. RDL_EINVAL with RDL_DISPATCH_LOOP; RDL_EFORK. */
 RDL_API int rdl_client_fd(rdl_client_t *client);
 
 /* With RDL_DISPATCH_FD: run the callbacks that are due on the calling thread, never waiting. Returns how many ran, or
  * RDL_EINVAL (not in this mode), RDL_EFORK. A callback may call any function of the library but rdl_client_close. */
 RDL_API int rdl_client_dispatch(rdl_client_t *client);
 
-/* The client's identity on the wire, 36 lower-case characters: the U in the `U:n` under which its holds appear in Redis.
- * Valid while the client is open. */
+/* The client's identity on the wire, 36 lower-case characters: the U in the `U:n` under which its holds appear in
+ * Redis. Valid while the client is open. */
 RDL_API const char *rdl_client_id(const rdl_client_t *client);
 
 #ifdef __cplusplus

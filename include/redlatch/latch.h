@@ -1,13 +1,13 @@
 /* latch.h - a count-down latch: whoever awaits it goes on when it has been counted down to 0.
  *
- * Somebody sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that it may be
- * set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (wire.md).
+ * Somebody sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that it
+ * may be set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (wire.md).
  *
- * Who awaits is woken by a message and then looks: when a latch is set again at once, one who waited may find the new count
- * and go on waiting. Use another name for another round.
+ * Who awaits is woken by a message and then looks: when a latch is set again at once, one who waited may find the new
+ * count and go on waiting. Use another name for another round.
  *
- * A count_down whose answer did not come in time (RDL_EUNKNOWN), or that found no connection (RDL_ECONN), goes on in the
- * background, exactly once: to call it again would count twice.
+ * A count_down whose answer did not come in time (RDL_EUNKNOWN), or that found no connection (RDL_ECONN), goes on in
+ * the background, exactly once: to call it again would count twice.
  *
  * Errors of all verbs that talk to a server: as in semaphore.h.
  */
@@ -32,8 +32,8 @@ typedef struct rdl_latch_options {
 #define RDL_LATCH_OPTIONS_INIT RDL_INIT_(rdl_latch_options_t, RDL_LATCH_OPTIONS_VERSION)
 
 /* Make a handle, to be freed with rdl_latch_free; nothing is sent. Errors: as the constructors of lock.h. */
-RDL_API int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t *options, rdl_latch_t **ret_latch,
-                      rdl_err_t *err);
+RDL_API int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t *options,
+                      rdl_latch_t **ret_latch, rdl_err_t *err);
 
 /* NULL is fine; returns NULL. Not while a call on this handle is under way. */
 RDL_API rdl_latch_t *rdl_latch_free(rdl_latch_t *latch);
@@ -58,10 +58,10 @@ RDL_API int rdl_latch_await(rdl_latch_t *latch, int64_t wait_ms, rdl_err_t *err)
 /* The same without waiting; the rules of async.h hold. An await can be canceled by rdl_op_cancel. */
 typedef void (*rdl_latch_fn)(rdl_latch_t *latch, int64_t result, const rdl_err_t *err, void *arg);
 
-RDL_API int rdl_latch_try_set_count_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_t count, rdl_latch_fn fn, void *arg,
-                                          rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_latch_count_down_async(rdl_latch_t *latch, rdl_owner_t *owner, rdl_latch_fn fn, void *arg, rdl_op_t **ret_op,
-                                       rdl_err_t *err);
+RDL_API int rdl_latch_try_set_count_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_t count, rdl_latch_fn fn,
+                                          void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_latch_count_down_async(rdl_latch_t *latch, rdl_owner_t *owner, rdl_latch_fn fn, void *arg,
+                                       rdl_op_t **ret_op, rdl_err_t *err);
 RDL_API int rdl_latch_count_async(rdl_latch_t *latch, rdl_owner_t *owner, rdl_latch_fn fn, void *arg, rdl_op_t **ret_op,
                                   rdl_err_t *err);
 RDL_API int rdl_latch_await_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_t wait_ms, rdl_latch_fn fn, void *arg,

@@ -1,12 +1,13 @@
 /* lock.h - lock types and their verbs.
  *
- * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same name
- * under another type is refused in one client, the two ends of a read-write lock excepted. Handles may be shared among
- * threads; the caller is the calling thread's owner (owner.h).
+ * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same
+ * name under another type is refused in one client, the two ends of a read-write lock excepted. Handles may be shared
+ * among threads; the caller is the calling thread's owner (owner.h).
  *
- * A hold is judged by this process's own clock, pessimistically: it is valid until lease - elapsed since sending - drift
- * allowance. When that moment has passed, the hold is LOST, whether or not the server can be reached; the callback of
- * rdl_on_lost runs once, and every verb on the hold answers RDL_ELOST until it has been unlocked as often as it was locked.
+ * A hold is judged by this process's own clock, pessimistically: it is valid until lease - elapsed since sending -
+ * drift allowance. When that moment has passed, the hold is LOST, whether or not the server can be reached; the
+ * callback of rdl_on_lost runs once, and every verb on the hold answers RDL_ELOST until it has been unlocked as often
+ * as it was locked.
  */
 #ifndef REDLATCH_LOCK_H
 #define REDLATCH_LOCK_H
@@ -36,21 +37,21 @@ typedef struct rdl_lock rdl_lock_t;
 typedef enum rdl_fencing {
     RDL_FENCING_DEFAULT = 0, /* the type's own: NONE; for the fenced lock COUNTER */
     RDL_FENCING_NONE = 1,
-    RDL_FENCING_TIME =
-        2, /* the server's clock in microseconds when the lock was taken; grows as long as that clock does. The
-                             fenced lock: one more than the last, or that clock, whichever is more */
-    RDL_FENCING_COUNTER = 3, /* the fenced lock's own: one more than the last, counted by a key of its own in the server */
+    RDL_FENCING_TIME = 2, /* the server's clock in microseconds when the lock was taken; grows as long as that clock
+                             does. The fenced lock: one more than the last, or that clock, whichever is more */
+    RDL_FENCING_COUNTER =
+        3, /* the fenced lock's own: one more than the last, counted by a key of its own in the server */
 } rdl_fencing_t;
 
-/* When to look again although no message came. Locks whose holders announce their unlock need none: waiters are woken by
- * messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
+/* When to look again although no message came. Locks whose holders announce their unlock need none: waiters are woken
+ * by messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
  * announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
 typedef enum rdl_retry_kind {
-    RDL_RETRY_DEFAULT = 0,     /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
-                                  EXPONENTIAL, 1 to 128 ms */
-    RDL_RETRY_NONE = 1,        /* messages and the end of the lease only; not for the spin lock */
-    RDL_RETRY_FIXED = 2,       /* every min_ms */
-    RDL_RETRY_RANDOM = 3,      /* after min_ms to max_ms, evenly spread */
+    RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
+                              EXPONENTIAL, 1 to 128 ms */
+    RDL_RETRY_NONE = 1,    /* messages and the end of the lease only; not for the spin lock */
+    RDL_RETRY_FIXED = 2,   /* every min_ms */
+    RDL_RETRY_RANDOM = 3,  /* after min_ms to max_ms, evenly spread */
     RDL_RETRY_EXPONENTIAL = 4, /* after 0 to min(max_ms, min_ms * 2^tries), evenly spread ("full jitter") */
 } rdl_retry_kind_t;
 
@@ -73,22 +74,23 @@ typedef struct rdl_lock_options {
     size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
     rdl_retry_t retry;     /* see above */
     bool nonreentrant;     /* fair lock only: a second take by its owner is RDL_EDEADLK */
-    /* Fair lock, and read-write lock with prefer_writers: a waiter that has given no sign of life for so long has lost its
-     * place, or keeps nobody out any more; it gives one every third of that. 100 to 3600000; 0: 15000. */
+    /* Fair lock, and read-write lock with prefer_writers: a waiter that has given no sign of life for so long has lost
+     * its place, or keeps nobody out any more; it gives one every third of that. 100 to 3600000; 0: 15000. */
     int64_t waiter_life_ms;
     int64_t peer_watchdog_ms; /* read-write locks only: see rdl_read_lock. 1 to 86400000; 0: 30000 */
-    /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease; 0: 50. */
+    /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease;
+     * 0: 50. */
     int64_t node_timeout_ms;
-    /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for (one's
-     * own is always seen to). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a restarted server has forgotten
-     * nothing (appendfsync always). */
+    /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for
+     * (one's own is always seen to). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a restarted server
+     * has forgotten nothing (appendfsync always). */
     int64_t min_uptime_ms;
     bool prefer_writers; /* read-write locks only: see rdl_read_lock */
-    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What
-     * that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts only when
-     * as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is left of the
-     * call's wait; renewals, which go together, may be given another time. A take that fewer confirm is RDL_ENOREPLICAS, and
-     * undone; so is one where the server does not let us ask, unless replicas_if_able. */
+    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none.
+     * What that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts
+     * only when as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is
+     * left of the call's wait; renewals, which go together, may be given another time. A take that fewer confirm is
+     * RDL_ENOREPLICAS, and undone; so is one where the server does not let us ask, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
@@ -96,172 +98,177 @@ typedef struct rdl_lock_options {
 
 #define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
 
-/* ---- types -------------------------------------------------------------------------------------------------------------
- * Each makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
+/* ---- types
+ * ------------------------------------------------------------------------------------------------------------- Each
+ * makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
  * copied. Options of the first handle of a name hold for all handles of that name; different ones are refused.
  * Errors: RDL_EINVAL (NULL client, name, options; the name is in use under another type or with other options),
  * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
-/* The general-purpose lock. Its owner may take it again; each take wants its unlock. A hash in Redis, understood by Java's
- * RLock (wire.md, reentrant). Waiters are woken by messages. */
+/* The general-purpose lock. Its owner may take it again; each take wants its unlock. A hash in Redis, understood by
+ * Java's RLock (wire.md, reentrant). Waiters are woken by messages. */
 RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The reentrant lock for code that must not take it twice: a second take by its owner is RDL_EDEADLK at once. On the wire it
- * is the reentrant lock with a count of 1, and excludes it. */
+/* The reentrant lock for code that must not take it twice: a second take by its owner is RDL_EDEADLK at once. On the
+ * wire it is the reentrant lock with a count of 1, and excludes it. */
 RDL_API int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                   rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The reentrant lock for holds that last moments: who waits asks again after a pause that the retry policy gives
- * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same name.
+ * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same
+ * name.
  * */
-RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                          rdl_err_t *err);
+RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                          rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The reentrant lock whose every hold has a fencing token, counted in a key beside the lock that never expires: Java's
  * RFencedLock. rdl_token is the token of the caller's present hold; nested takes keep it. Tokens are always on
  * (RDL_FENCING_NONE is refused); a counter that somebody has set to what is none, or below 1, fails every take with
- * RDL_ESERVER. A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long as the servers'
- * clocks agree, and Java then sees such tokens, too. */
-RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                            rdl_err_t *err);
+ * RDL_ESERVER. A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long as the
+ * servers' clocks agree, and Java then sees such tokens, too. */
+RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                            rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The two ends of a read-write lock: many readers or one writer. Java's RReadWriteLock. Both ends of a name can be had in one
- * client, with the same options; each end has its own holds, and its owner may take either again.
+/* The two ends of a read-write lock: many readers or one writer. Java's RReadWriteLock. Both ends of a name can be had
+ * in one client, with the same options; each end has its own holds, and its owner may take either again.
  *
- * Who writes may take the read end as well, and then unlock the write end: a downgrade, readers come in at once. Who reads
- * cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is RDL_ELOST.
- * Readers come in whenever no writer holds the lock; a writer that readers overlap without end waits without end. When the
- * last reader or the writer leaves, waiting readers and writers are woken together, and all readers of a process come in with
- * the first.
+ * Who writes may take the read end as well, and then unlock the write end: a downgrade, readers come in at once. Who
+ * reads cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is
+ * RDL_ELOST. Readers come in whenever no writer holds the lock; a writer that readers overlap without end waits without
+ * end. When the last reader or the writer leaves, waiting readers and writers are woken together, and all readers of a
+ * process come in with the first.
  *
- * prefer_writers: a writer that waits for readers keeps new readers out, and so gets in when those of the moment have left.
- * Then all who wait have their chance again, so that neither side waits without end. Who holds either end comes in as ever,
- * but code that reads must not wait for another owner that is about to read. A writer that dies while it waits keeps readers
- * out for waiter_life_ms. Wanted by writers and by readers: readers of programs without the option, and Java's, come in as ever.
+ * prefer_writers: a writer that waits for readers keeps new readers out, and so gets in when those of the moment have
+ * left. Then all who wait have their chance again, so that neither side waits without end. Who holds either end comes
+ * in as ever, but code that reads must not wait for another owner that is about to read. A writer that dies while it
+ * waits keeps readers out for waiter_life_ms. Wanted by writers and by readers: readers of programs without the option,
+ * and Java's, come in as ever.
  *
  * rdl_is_locked tells of this end; rdl_force_unlock of the read end evicts all readers.
  *
- * The watchdog of a Java reader sets the time to live of the whole lock to its own, 30 s unless configured otherwise, whatever
- * others hold, and ends with its process. So a read hold is believed in for at most peer_watchdog_ms after the server has
- * confirmed it, and a longer one is confirmed again every third of that. Set it to the shortest watchdog time-out of the Java
- * processes, or to RDL_NO_PEER where none shares the lock. */
-RDL_API int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                          rdl_err_t *err);
-RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                           rdl_err_t *err);
+ * The watchdog of a Java reader sets the time to live of the whole lock to its own, 30 s unless configured otherwise,
+ * whatever others hold, and ends with its process. So a read hold is believed in for at most peer_watchdog_ms after the
+ * server has confirmed it, and a longer one is confirmed again every third of that. Set it to the shortest watchdog
+ * time-out of the Java processes, or to RDL_NO_PEER where none shares the lock. */
+RDL_API int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                          rdl_lock_t **ret_lock, rdl_err_t *err);
+RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The lock that everybody's own code speaks: SET name value NX PX lease, deleted if the value is still one's own. The
  * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
-RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                            rdl_err_t *err);
+RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                            rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a queue
- * in the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it gives signs
- * of life; giving up (time-out, cancel) leaves the queue at once; one that has died is passed over after waiter_life_ms. A
- * try with wait_ms 0 does not queue, and does not pass those who do. Costs the server a few times a reentrant lock's work,
- * however many wait. Java's own dead waiters are passed over when their place ends by Java's rules: minutes. */
-RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                          rdl_err_t *err);
+/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a
+ * queue in the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it
+ * gives signs of life; giving up (time-out, cancel) leaves the queue at once; one that has died is passed over after
+ * waiter_life_ms. A try with wait_ms 0 does not queue, and does not pass those who do. Costs the server a few times a
+ * reentrant lock's work, however many wait. Java's own dead waiters are passed over when their place ends by Java's
+ * rules: minutes. */
+RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                          rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* ---- several locks as one ------------------------------------------------------------------------------------------------
- * Made from 1 to 256 handles of single locks, `members`, which may be freed: the composite has handles of its own. Every
- * verb of this header and of async.h is for composites, too, and does to the whole what it does to one lock. Each member is
- * taken, renewed and released as any lock of its type is, so whoever takes a member alone, or with other members, in this
+/* ---- several locks as one
+ * ------------------------------------------------------------------------------------------------ Made from 1 to 256
+ * handles of single locks, `members`, which may be freed: the composite has handles of its own. Every verb of this
+ * header and of async.h is for composites, too, and does to the whole what it does to one lock. Each member is taken,
+ * renewed and released as any lock of its type is, so whoever takes a member alone, or with other members, in this
  * process or in Java, excludes and is excluded.
  *
- * Who holds it: in each member's client, whoever the calling thread is there, or is bound to; found out at the outermost
- * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one is made to
- * stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has taken. When
- * who holds it in the first member's client ends, what was taken elsewhere under an owner who stays is given back.
- * Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the composite is, too.
+ * Who holds it: in each member's client, whoever the calling thread is there, or is bound to; found out at the
+ * outermost acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one
+ * is made to stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it
+ * has taken. When who holds it in the first member's client ends, what was taken elsewhere under an owner who stays is
+ * given back. Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the
+ * composite is, too.
  *
- * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is what
- * has become of the whole: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its error.
- * rdl_lock_name is the members' names with `+` between them. rdl_lock_free does not release: what is still held of members
- * that have other handles goes on being held.
+ * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is
+ * what has become of the whole: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its
+ * error. rdl_lock_name is the members' names with `+` between them. rdl_lock_free does not release: what is still held
+ * of members that have other handles goes on being held.
  *
- * rdl_is_locked: are so many members held, by whomever, that it cannot be had? rdl_remaining_ms of one that is not held:
- * when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
+ * rdl_is_locked: are so many members held, by whomever, that it cannot be had? rdl_remaining_ms of one that is not
+ * held: when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
  *
- * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too many members; a NULL
- * one; a composite; the same lock twice, or both ends of one, be it by two clients of one server; of a red lock: a read
- * lock, two of one server; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
+ * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too many members; a
+ * NULL one; a composite; the same lock twice, or both ends of one, be it by two clients of one server; of a red lock: a
+ * read lock, two of one server; options), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
-/* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where they
- * are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come before it by
- * name are held, so multi-locks never wait for each other in a circle; and those only for a time that `retry` gives (250 to
- * 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold is valid until the first
- * member's end. No member's time to live is ever above the lease. Lost with the first member that is lost; the others stay
- * held until unlocked. A member's error is the error of the whole, and names that member. RDL_EDEADLK: two members are one
- * lock, at one server by two clients, which was not known when the multi-lock was made. Of several single tries at a time
- * (wait_ms 0) all may be refused, each by what another one had for a moment. rdl_token: RDL_EINVAL, the members have
- * theirs. */
-RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                           rdl_err_t *err);
+/* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where
+ * they are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come
+ * before it by name are held, so multi-locks never wait for each other in a circle; and those only for a time that
+ * `retry` gives (250 to 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold
+ * is valid until the first member's end. No member's time to live is ever above the lease. Lost with the first member
+ * that is lost; the others stay held until unlocked. A member's error is the error of the whole, and names that member.
+ * RDL_EDEADLK: two members are one lock, at one server by two clients, which was not known when the multi-lock was
+ * made. Of several single tries at a time (wait_ms 0) all may be refused, each by what another one had for a moment.
+ * rdl_token: RDL_EINVAL, the members have theirs. */
+RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options,
+                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The RedLock algorithm: one lock on n independent servers, held while a majority, n / 2 + 1, grants it. Members are
  * exclusive locks, usually of one name, each of a client of its own. All servers are asked at once, each for at most
- * node_timeout_ms; without a majority everything is given back, on all of them, and tried again when members' releases that
- * are heard of make a majority possible, after a pause that `retry` gives (exponential, 25 to 400 ms) at the latest, until
- * wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have answered, or have been up for long enough:
- * min_uptime_ms). The hold is valid until the majority's first end: lease -
- * elapsed - drift. When the majority is lost, the hold is lost for good and the rest is given back; renewal never takes a
- * member anew, a nested acquire may. rdl_token: the largest of the members', which must all be made with RDL_FENCING_TIME
- * (else RDL_EINVAL); it grows as long as their servers' clocks differ by less than the time between two holds. */
+ * node_timeout_ms; without a majority everything is given back, on all of them, and tried again when members' releases
+ * that are heard of make a majority possible, after a pause that `retry` gives (exponential, 25 to 400 ms) at the
+ * latest, until wait_ms is over: RDL_ETIMEDOUT (others hold too many), RDL_ENOQUORUM (too few have answered, or have
+ * been up for long enough: min_uptime_ms). The hold is valid until the majority's first end: lease - elapsed - drift.
+ * When the majority is lost, the hold is lost for good and the rest is given back; renewal never takes a member anew, a
+ * nested acquire may. rdl_token: the largest of the members', which must all be made with RDL_FENCING_TIME (else
+ * RDL_EINVAL); it grows as long as their servers' clocks differ by less than the time between two holds. */
 RDL_API int rdl_red_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                          rdl_err_t *err);
 
-/* Free a handle; NULL is fine; returns NULL. Not while a call on this handle is under way. The last handle of a name still
- * held does not release it: the hold is no longer renewed and ends with its lease. */
+/* Free a handle; NULL is fine; returns NULL. Not while a call on this handle is under way. The last handle of a name
+ * still held does not release it: the hold is no longer renewed and ends with its lease. */
 RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
 
-/* ---- acquiring --------------------------------------------------------------------------------------------------------- */
+/* ---- acquiring -------------------------------------------------------------------------------------------------- */
 
 /* Take the lock, waiting for it at most wait_ms.
  *
- * wait_ms   0: ask once (the answer is waited for command_timeout_ms); RDL_WAIT_FOREVER: no limit. Otherwise the call has
- *           returned when wait_ms is over, whatever the server does; but for the answer to the first try, which is waited for
- *           at least 20 ms, or four recent round trips if they take longer (command_timeout_ms at most): so the shortest wait
- *           gets a free lock as 0 does.
- * lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time unless extended; RDL_LEASE_AUTO: it is renewed
- *           until unlocked. Of nested holds the longest lease asked for counts.
+ * wait_ms   0: ask once (the answer is waited for command_timeout_ms); RDL_WAIT_FOREVER: no limit. Otherwise the call
+ * has returned when wait_ms is over, whatever the server does; but for the answer to the first try, which is waited for
+ *           at least 20 ms, or four recent round trips if they take longer (command_timeout_ms at most): so the
+ * shortest wait gets a free lock as 0 does. lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time
+ * unless extended; RDL_LEASE_AUTO: it is renewed until unlocked. Of nested holds the longest lease asked for counts.
  *
- * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is not
- * re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before the call
- * could return, and is given back); RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone);
- * RDL_ECONN (never sent; or there is no connection when the wait ends, so nobody knows who has it); RDL_ENOREPLICAS (too few
- * replicas have it: the option `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...: not held; what it may have
- * done is being undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
+ * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is
+ * not re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before
+ * the call could return, and is given back); RDL_EUNKNOWN (sent, not answered in time; what it may have done is being
+ * undone); RDL_ECONN (never sent; or there is no connection when the wait ends, so nobody knows who has it);
+ * RDL_ENOREPLICAS (too few replicas have it: the option `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY,
+ * WRONGTYPE ...: not held; what it may have done is being undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
 
-/* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN), as any longer wait
- * does: counted from when the connection was lost, or from the call if that came later. A red lock goes on asking. */
+/* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN), as any
+ * longer wait does: counted from when the connection was lost, or from the call if that came later. A red lock goes on
+ * asking. */
 RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
-/* ---- releasing --------------------------------------------------------------------------------------------------------- */
+/* ---- releasing -------------------------------------------------------------------------------------------------- */
 
-/* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from the
- * moment of the call, whatever it returns; what could not be confirmed is repeated in the background. RDL_OK also where the
- * server has freed it and refused the message to who waits: that is logged, and waiters look again by themselves, for example
- * when the lease would have ended.
- * Errors: RDL_ENOTOWNER (the caller does not hold it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN;
- * RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED. Blocks for at most command_timeout_ms. */
+/* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from
+ * the moment of the call, whatever it returns; what could not be confirmed is repeated in the background. RDL_OK also
+ * where the server has freed it and refused the message to who waits: that is logged, and waiters look again by
+ * themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
+ * RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED.
+ * Blocks for at most command_timeout_ms. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
-/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST. Only the
- * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. A hold of
- * RDL_LEASE_AUTO hears of it within a third of that lease; one with a lease of its own is not asked about before its end, so
- * it hears at its next verb that asks the server (rdl_extend, rdl_unlock), and goes on believing in itself until then.
- * Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST. Only
+ * the holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. A hold
+ * of RDL_LEASE_AUTO hears of it within a third of that lease; one with a lease of its own is not asked about before its
+ * end, so it hears at its next verb that asks the server (rdl_extend, rdl_unlock), and goes on believing in itself
+ * until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
-/* ---- the present hold --------------------------------------------------------------------------------------------------- */
+/* ---- the present hold ------------------------------------------------------------------------------------------- */
 
-/* See that the caller's hold lasts at least lease_ms from now; never shortens it. A hold with an explicit lease keeps one;
- * one of RDL_LEASE_AUTO goes on being renewed.
- * Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ENOREPLICAS (held as long as before), RDL_ECONN, RDL_ESERVER,
- * RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
+/* See that the caller's hold lasts at least lease_ms from now; never shortens it. A hold with an explicit lease keeps
+ * one; one of RDL_LEASE_AUTO goes on being renewed. Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ENOREPLICAS
+ * (held as long as before), RDL_ECONN, RDL_ESERVER, RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* Ask the server whether anybody holds the lock: 1 or 0. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,
@@ -295,7 +302,7 @@ typedef enum rdl_hold_state {
 /* The state of the caller's hold, by local judgement; nothing is sent. RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err);
 
-/* ---- loss --------------------------------------------------------------------------------------------------------------- */
+/* ---- loss ------------------------------------------------------------------------------------------------------- */
 
 typedef enum rdl_loss_reason {
     RDL_LOSS_LEASE = 1,       /* the lease ran out, or could not be renewed in time */
@@ -317,19 +324,20 @@ typedef struct rdl_loss {
  * rdl_on_lost. */
 typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
 
-/* Be told of holds of this lock that are at risk or lost, by whichever owner of this client: once for each hold and state.
- * That the server no longer knows a hold is found out by its renewals: at the latest a third of the lease later for
- * RDL_LEASE_AUTO, and for read locks shared with Java. A hold with a lease of its own is renewed by nobody, and so not asked
- * about until it ends, except after a reconnect to another server or to one that was started anew, and by the verbs that ask
- * anyway. One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on the thread where
- * callbacks run, the former function is not called again; on other threads it may still be running. Errors: RDL_EINVAL,
- * RDL_EFORK, RDL_ECLOSED. */
+/* Be told of holds of this lock that are at risk or lost, by whichever owner of this client: once for each hold and
+ * state. That the server no longer knows a hold is found out by its renewals: at the latest a third of the lease later
+ * for RDL_LEASE_AUTO, and for read locks shared with Java. A hold with a lease of its own is renewed by nobody, and so
+ * not asked about until it ends, except after a reconnect to another server or to one that was started anew, and by the
+ * verbs that ask anyway. One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on
+ * the thread where callbacks run, the former function is not called again; on other threads it may still be running.
+ * Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 
-/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair", "read", "write", "multi", "red". Static. */
+/* The type's name: "reentrant", "nonreentrant", "simple", "spin", "fenced", "fair", "read", "write", "multi", "red".
+ * Static. */
 RDL_API const char *rdl_lock_type(const rdl_lock_t *lock);
 
 #ifdef __cplusplus

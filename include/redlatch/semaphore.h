@@ -1,27 +1,28 @@
 /* semaphore.h - permits, shared by all who name the same semaphore.
  *
- * Two kinds. A permit of rdl_semaphore_t is a number: whoever took it may give it back, and one whose taker has died is gone
- * until somebody adds another. A permit of rdl_permit_semaphore_t has an id and a lease, after which it returns by itself.
- * In Redis they are what Java's RSemaphore and RPermitExpirableSemaphore know (wire.md). The two share names: one of them in
- * a client, as with locks.
+ * Two kinds. A permit of rdl_semaphore_t is a number: whoever took it may give it back, and one whose taker has died is
+ * gone until somebody adds another. A permit of rdl_permit_semaphore_t has an id and a lease, after which it returns by
+ * itself. In Redis they are what Java's RSemaphore and RPermitExpirableSemaphore know (wire.md). The two share names:
+ * one of them in a client, as with locks.
  *
- * How many permits there are is said once, by whoever comes first (try_set_permits); until then there are none. A semaphore
- * has no owner: permits may be acquired here and released there. The owner of a call (owner.h) only tells whose calls
- * rdl_owner_cancel ends.
+ * How many permits there are is said once, by whoever comes first (try_set_permits); until then there are none. A
+ * semaphore has no owner: permits may be acquired here and released there. The owner of a call (owner.h) only tells
+ * whose calls rdl_owner_cancel ends.
  *
- * Waiters are woken by messages. Without the fair option whoever fits goes first: many who want 1 permit can keep one who
- * wants 10 waiting for ever. With it nobody in this process overtakes, and processes take turns: the first waiter of each
- * that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue, or closes its client
- * there, holds it up for at most a third more than its waiter_life_ms (20 s). Java knows of no such queue, and overtakes.
+ * Waiters are woken by messages. Without the fair option whoever fits goes first: many who want 1 permit can keep one
+ * who wants 10 waiting for ever. With it nobody in this process overtakes, and processes take turns: the first waiter
+ * of each that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue, or
+ * closes its client there, holds it up for at most a third more than its waiter_life_ms (20 s). Java knows of no such
+ * queue, and overtakes.
  *
- * A call that ends without an answer (RDL_EUNKNOWN) is seen to in the background: an acquire or drain is undone; a release, or
- * adding permits, goes on, exactly once. These two go on after RDL_ECONN as well: to call them again would count twice. Setting
- * permits is done or not, which only looking will tell. After RDL_ESERVER nothing was done; what an acquire
- * may have done is undone in the background.
+ * A call that ends without an answer (RDL_EUNKNOWN) is seen to in the background: an acquire or drain is undone; a
+ * release, or adding permits, goes on, exactly once. These two go on after RDL_ECONN as well: to call them again would
+ * count twice. Setting permits is done or not, which only looking will tell. After RDL_ESERVER nothing was done; what
+ * an acquire may have done is undone in the background.
  *
- * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of range),
- * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED; RDL_EDEADLK of a blocking one on the client's loop thread. Others are said with the
- * verb. Blocking verbs without a wait take at most command_timeout_ms.
+ * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of
+ * range), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED; RDL_EDEADLK of a blocking one on the client's loop thread. Others are
+ * said with the verb. Blocking verbs without a wait take at most command_timeout_ms.
  */
 #ifndef REDLATCH_SEMAPHORE_H
 #define REDLATCH_SEMAPHORE_H
@@ -49,17 +50,17 @@ typedef struct rdl_semaphore_options {
     uint32_t version; /* RDL_SEMAPHORE_OPTIONS_VERSION */
     bool fair;        /* see above; all processes that are to take turns must set it */
     size_t name_len;  /* the name's bytes when it is not a C string; 0: up to its NUL */
-    /* Fair: a process whose first waiter has given no sign of life for so long has lost its place in the queue. It gives one
-     * each third of that, with a try. 100 to 3600000; 0: 15000. */
+    /* Fair: a process whose first waiter has given no sign of life for so long has lost its place in the queue. It
+     * gives one each third of that, with a try. 100 to 3600000; 0: 15000. */
     int64_t waiter_life_ms;
 } rdl_semaphore_options_t;
 
 #define RDL_SEMAPHORE_OPTIONS_INIT RDL_INIT_(rdl_semaphore_options_t, RDL_SEMAPHORE_OPTIONS_VERSION)
 
-/* ---- semaphore ----------------------------------------------------------------------------------------------------------- */
+/* ---- semaphore -------------------------------------------------------------------------------------------------- */
 
-/* Make a handle, to be freed with rdl_semaphore_free; nothing is sent. Two handles of a name are the same semaphore and must
- * have the same options. Errors: as the constructors of lock.h. */
+/* Make a handle, to be freed with rdl_semaphore_free; nothing is sent. Two handles of a name are the same semaphore and
+ * must have the same options. Errors: as the constructors of lock.h. */
 RDL_API int rdl_semaphore(rdl_client_t *client, const char *name, const rdl_semaphore_options_t *options,
                           rdl_semaphore_t **ret_semaphore, rdl_err_t *err);
 
@@ -70,8 +71,8 @@ RDL_API rdl_semaphore_t *rdl_semaphore_free(rdl_semaphore_t *semaphore);
 RDL_API const char *rdl_semaphore_name(const rdl_semaphore_t *semaphore, size_t *ret_len);
 
 /* Take `permits` (1 to RDL_PERMITS_MAX) at once, waiting for them at most wait_ms (as rdl_try_lock: 0 asks once,
- * RDL_WAIT_FOREVER has no limit, the first answer is waited for at least 20 ms or four round trips). Also RDL_ETIMEDOUT,
- * RDL_ECANCELED. Of a fair one, 0 is RDL_ETIMEDOUT without asking while others of this process wait. */
+ * RDL_WAIT_FOREVER has no limit, the first answer is waited for at least 20 ms or four round trips). Also
+ * RDL_ETIMEDOUT, RDL_ECANCELED. Of a fair one, 0 is RDL_ETIMEDOUT without asking while others of this process wait. */
 RDL_API int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permits, int64_t wait_ms, rdl_err_t *err);
 
 /* The same with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
@@ -84,29 +85,31 @@ RDL_API int rdl_semaphore_release(rdl_semaphore_t *semaphore, int64_t permits, r
 /* How many are free, 0 or more. */
 RDL_API int64_t rdl_semaphore_available(rdl_semaphore_t *semaphore, rdl_err_t *err);
 
-/* Take all that are free, without waiting (RDL_PERMITS_MAX of them, where somebody else has stored more). Returns how many, 0 or
- * more. */
+/* Take all that are free, without waiting (RDL_PERMITS_MAX of them, where somebody else has stored more). Returns how
+ * many, 0 or more. */
 RDL_API int64_t rdl_semaphore_drain(rdl_semaphore_t *semaphore, rdl_err_t *err);
 
-/* Say how many permits there are (0 to RDL_PERMITS_MAX), unless somebody has done so. Returns 1 done, 0 it was said before. */
+/* Say how many permits there are (0 to RDL_PERMITS_MAX), unless somebody has done so. Returns 1 done, 0 it was said
+ * before. */
 RDL_API int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
-/* Make it so many more, or fewer (-RDL_PERMITS_MAX to RDL_PERMITS_MAX, not 0). RDL_ESERVER, and nothing was done, where the
- * number of free ones would leave these bounds. */
+/* Make it so many more, or fewer (-RDL_PERMITS_MAX to RDL_PERMITS_MAX, not 0). RDL_ESERVER, and nothing was done, where
+ * the number of free ones would leave these bounds. */
 RDL_API int rdl_semaphore_add_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
 /* The same without waiting; the rules of async.h hold. `result` is what the blocking twin returns. An acquire can be
  * canceled by rdl_op_cancel. */
 typedef void (*rdl_semaphore_fn)(rdl_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg);
 
-RDL_API int rdl_semaphore_try_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, int64_t wait_ms,
-                                            rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_semaphore_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, rdl_semaphore_fn fn,
-                                        void *arg, rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_semaphore_release_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, rdl_semaphore_fn fn,
-                                        void *arg, rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_semaphore_available_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rdl_semaphore_fn fn, void *arg,
-                                          rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_try_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                            int64_t wait_ms, rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                            rdl_err_t *err);
+RDL_API int rdl_semaphore_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                        rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_release_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                        rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_semaphore_available_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rdl_semaphore_fn fn,
+                                          void *arg, rdl_op_t **ret_op, rdl_err_t *err);
 RDL_API int rdl_semaphore_drain_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rdl_semaphore_fn fn, void *arg,
                                       rdl_op_t **ret_op, rdl_err_t *err);
 RDL_API int rdl_semaphore_try_set_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
@@ -114,7 +117,7 @@ RDL_API int rdl_semaphore_try_set_permits_async(rdl_semaphore_t *semaphore, rdl_
 RDL_API int rdl_semaphore_add_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
                                             rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
 
-/* ---- permits with ids and leases ----------------------------------------------------------------------------------------- */
+/* ---- permits with ids and leases -------------------------------------------------------------------------------- */
 
 /* A permit's id, as Java shows it: 32 lower-case hex digits and a NUL. Plain data: it may be copied and handed on. */
 typedef struct rdl_permit {
@@ -127,20 +130,21 @@ RDL_API int rdl_permit_semaphore(rdl_client_t *client, const char *name, const r
 RDL_API rdl_permit_semaphore_t *rdl_permit_semaphore_free(rdl_permit_semaphore_t *semaphore);
 RDL_API const char *rdl_permit_semaphore_name(const rdl_permit_semaphore_t *semaphore, size_t *ret_len);
 
-/* Take `count` permits (1 to RDL_PERMIT_IDS_MAX) at once, waiting at most wait_ms, each for lease_ms (1 to RDL_LEASE_MAX_MS,
- * or RDL_LEASE_NEVER); their ids go to ret_permits, which has room for as many. A lease is not renewed: it is the server's
- * clock that ends it. Also RDL_ETIMEDOUT, RDL_ECANCELED, RDL_ELOST (the answer came when the lease was over).
+/* Take `count` permits (1 to RDL_PERMIT_IDS_MAX) at once, waiting at most wait_ms, each for lease_ms (1 to
+ * RDL_LEASE_MAX_MS, or RDL_LEASE_NEVER); their ids go to ret_permits, which has room for as many. A lease is not
+ * renewed: it is the server's clock that ends it. Also RDL_ETIMEDOUT, RDL_ECANCELED, RDL_ELOST (the answer came when
+ * the lease was over).
  *
- * With RDL_LEASE_NEVER nothing gives back what a program has taken that ends without giving it back; nor, where the server refuses
- * CLIENT KILL, what a take on a connection that broke takes when its client is closed already. */
+ * With RDL_LEASE_NEVER nothing gives back what a program has taken that ends without giving it back; nor, where the
+ * server refuses CLIENT KILL, what a take on a connection that broke takes when its client is closed already. */
 RDL_API int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms,
                                              int64_t lease_ms, rdl_permit_t *ret_permits, rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t lease_ms,
                                          rdl_permit_t *ret_permits, rdl_err_t *err);
 
-/* Give back those `count` permits (1 to RDL_PERMIT_IDS_MAX, no id twice), wherever they were acquired. Also RDL_ELOST: one of
- * them has expired or was released already; then none is released. A call that goes on in the background, where nobody is told,
- * gives back those that are still taken. */
+/* Give back those `count` permits (1 to RDL_PERMIT_IDS_MAX, no id twice), wherever they were acquired. Also RDL_ELOST:
+ * one of them has expired or was released already; then none is released. A call that goes on in the background, where
+ * nobody is told, gives back those that are still taken. */
 RDL_API int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
                                          rdl_err_t *err);
 
@@ -162,11 +166,13 @@ RDL_API int rdl_permit_semaphore_set_permits(rdl_permit_semaphore_t *semaphore, 
 RDL_API int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
 /* The same without waiting. ret_permits must stay until the callback; lists of permits are copied. */
-typedef void (*rdl_permit_semaphore_fn)(rdl_permit_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg);
+typedef void (*rdl_permit_semaphore_fn)(rdl_permit_semaphore_t *semaphore, int64_t result, const rdl_err_t *err,
+                                        void *arg);
 
 RDL_API int rdl_permit_semaphore_try_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
                                                    int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits,
-                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                                   rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
                                                int64_t lease_ms, rdl_permit_t *ret_permits, rdl_permit_semaphore_fn fn,
                                                void *arg, rdl_op_t **ret_op, rdl_err_t *err);
@@ -180,16 +186,20 @@ RDL_API int rdl_permit_semaphore_remaining_ms_async(rdl_permit_semaphore_t *sema
                                                     const rdl_permit_t *permit, rdl_permit_semaphore_fn fn, void *arg,
                                                     rdl_op_t **ret_op, rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_available_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
-                                                 rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+                                                 rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                                 rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_acquired_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
-                                                rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+                                                rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                                rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_try_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
                                                        int64_t permits, rdl_permit_semaphore_fn fn, void *arg,
                                                        rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_permit_semaphore_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
-                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
-RDL_API int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
-                                                   rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                   int64_t permits, rdl_permit_semaphore_fn fn, void *arg,
+                                                   rdl_op_t **ret_op, rdl_err_t *err);
+RDL_API int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                                   int64_t permits, rdl_permit_semaphore_fn fn, void *arg,
+                                                   rdl_op_t **ret_op, rdl_err_t *err);
 
 #ifdef __cplusplus
 }

@@ -14,8 +14,8 @@
 #define RDL_API
 #endif
 
-/* What the RDL_..._INIT of an options struct is: zeroed, with its version. C++ has no designated initialisers before 20, and
- * warns of fields that an initialiser leaves out. */
+/* What the RDL_..._INIT of an options struct is: zeroed, with its version. C++ has no designated initialisers before
+ * 20, and warns of fields that an initialiser leaves out. */
 #ifdef __cplusplus
 extern "C++" {
 template <typename options_t> inline options_t rdl_init_(unsigned version)
@@ -29,9 +29,9 @@ template <typename options_t> inline options_t rdl_init_(unsigned version)
 
 extern "C" {
 #else
-#define RDL_INIT_(type, number)                                                                                             \
-    {                                                                                                                       \
-        .version = (number)                                                                                                 \
+#define RDL_INIT_(type, number)                                                                                        \
+    {                                                                                                                  \
+        .version = (number)                                                                                            \
     }
 #endif
 

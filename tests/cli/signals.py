@@ -195,11 +195,11 @@ class Death(support.Case):
         self.wait_for_waiters("x")
         victim.kill()
         victim.wait()
-        heir = self.start("run", "x", "echo", "mine")
+        successor = self.start("run", "x", "echo", "mine")
         self.wait_for_waiters("x")
         self.gate.send()
         self.assert_result(self.result(holder), 0)
-        self.assert_result(self.result(heir), 0, out="mine\n")
+        self.assert_result(self.result(successor), 0, out="mine\n")
 
 
 # Interactive, with job control, and without a line editor, which changes the terminal's mode before and after each line.

@@ -46,7 +46,7 @@ def until(condition, what, bound=BOUND_S):
         time.sleep(0.002)
 
 
-# ---- the server ----------------------------------------------------------------------------------------------------------
+# ---- the server ------------------------------------------------------------------------------------------------------
 
 class Reply(Exception):
     """An error reply."""
@@ -214,7 +214,7 @@ class TlsServer(Server):
         return "rediss://localhost:%d" % self.port
 
 
-# ---- processes and events ------------------------------------------------------------------------------------------------
+# ---- processes and events --------------------------------------------------------------------------------------------
 
 class Channel:
     """A named pipe into which commands under test write words, one a line; or from which they read one and so are held up."""
@@ -419,7 +419,7 @@ def wait_until_gone(pid):
     until(lambda: process_is_gone(pid), "process %d ends" % pid)
 
 
-# ---- a test program ------------------------------------------------------------------------------------------------------
+# ---- a test program --------------------------------------------------------------------------------------------------
 
 def main(words=()):
     """Run every test of the calling module, or those whose names contain one of the words; the last line is the count."""

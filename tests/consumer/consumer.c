@@ -1,7 +1,7 @@
 /* consumer.c - a program outside the tree, in plain C11: takes a lock on the server named by its argument.
  *
- * The library has a hiredis of its own inside. This program has functions of the same names, which must stay its own: the
- * library must not call them, and linking them must not clash. */
+ * The library has a hiredis of its own inside. This program has functions of the same names, which must stay its own:
+ * the library must not call them, and linking them must not clash. */
 #include <redlatch/redlatch.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,8 +20,8 @@ int main(int argc, char **argv)
     }
     options.client_name = "consumer";
     if (argc != 2 || rdl_client_open(argv[1], &options, &client, &err) < 0 ||
-        rdl_simple_lock(client, "consumer++", &lock_options, &lock, &err) < 0 || rdl_try_lock(lock, 1000, 5000, &err) < 0 ||
-        rdl_unlock(lock, &err) < 0) {
+        rdl_simple_lock(client, "consumer++", &lock_options, &lock, &err) < 0 ||
+        rdl_try_lock(lock, 1000, 5000, &err) < 0 || rdl_unlock(lock, &err) < 0) {
         std::cerr << rdl_strerror(err.code) << ": " << err.message << '\n';
         return 1;
     }

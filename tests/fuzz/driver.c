@@ -2,9 +2,9 @@
  *
  *     fuzz_uri [--seed N] [--runs N] FILE_OR_DIRECTORY...
  *
- * Run k of seed s is always the same input, and whatever ends the program shows the input that it died of, so a failure can
- * be repeated and put into the corpus. There is no feedback from the code that was reached: this finds what is near the
- * corpus, quickly; libFuzzer finds the rest. */
+ * Run k of seed s is always the same input, and whatever ends the program shows the input that it died of, so a failure
+ * can be repeated and put into the corpus. There is no feedback from the code that was reached: this finds what is near
+ * the corpus, quickly; libFuzzer finds the rest. */
 #include "core/base/entropy.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/wait.h"
@@ -28,7 +28,7 @@ static struct {
     size_t count;
 } corpus;
 
-/* ---- the input under test, shown when the program dies --------------------------------------------------------------- */
+/* ---- the input under test, shown when the program dies ---------------------------------------------------------- */
 
 static struct {
     const struct input *input;
@@ -76,7 +76,7 @@ static void try_input(const struct input *input)
     current.input = NULL;
 }
 
-/* ---- the corpus ------------------------------------------------------------------------------------------------------ */
+/* ---- the corpus ------------------------------------------------------------------------------------------------- */
 
 static void load_file(const char *path)
 {
@@ -132,7 +132,7 @@ static void unload(void)
         free(corpus.inputs[--corpus.count]);
 }
 
-/* ---- mutations ------------------------------------------------------------------------------------------------------- */
+/* ---- mutations -------------------------------------------------------------------------------------------------- */
 
 static size_t below(struct rdl__rand *rand, size_t bound)
 {
@@ -205,15 +205,15 @@ static void insert_piece(struct input *in, struct rdl__rand *rand)
 
 static void mutate(struct input *in, struct rdl__rand *rand)
 {
-    static void (*const ways[])(struct input *, struct rdl__rand *) = {insert_bytes, remove_bytes, change_bytes, flip_bit,
-                                                                       insert_piece};
+    static void (*const ways[])(struct input *, struct rdl__rand *) = {insert_bytes, remove_bytes, change_bytes,
+                                                                       flip_bit, insert_piece};
     size_t steps = 1 + below(rand, 6);
 
     for (size_t i = 0; i < steps; i++)
         ways[below(rand, sizeof ways / sizeof *ways)](in, rand);
 }
 
-/* ---- the program ----------------------------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------------------------------ */
 
 static uint64_t number(const char *text)
 {

@@ -1,4 +1,5 @@
-/* fuzz_args.c - whatever somebody types behind `redlatch run`: options that make sense, or one line that says what is wrong.
+/* fuzz_args.c - whatever somebody types behind `redlatch run`: options that make sense, or one line that says what is
+ * wrong.
  *
  * The input is the arguments, each ended by a NUL. */
 #include "tests/fuzz/fuzz.h"
@@ -24,7 +25,8 @@ static bool is_time(int64_t ms, int64_t min_ms)
     return ms >= min_ms && ms <= DURATION_MAX_MS;
 }
 
-/* What is shown of the address has no user or password in it, and is the same when argv has been cleaned. A path has neither. */
+/* What is shown of the address has no user or password in it, and is the same when argv has been cleaned. A path has
+ * neither. */
 static void claim_no_secret(char *server)
 {
     bool path = strncmp(server, "unix:/", 6) == 0 && (server[6] != '/' || server[7] == '/');

@@ -32,9 +32,9 @@ static void add(struct bytes *to, const struct rdl__reply *r)
 {
     char head[64];
 
-    bytes_add(
-        to, head,
-        (size_t)snprintf(head, sizeof head, "%d:%d:%lld:%zu ", (int)r->type, (int)r->push, (long long)r->integer, r->len));
+    bytes_add(to, head,
+              (size_t)snprintf(head, sizeof head, "%d:%d:%lld:%zu ", (int)r->type, (int)r->push, (long long)r->integer,
+                               r->len));
     if (r->type == RDL__REPLY_STRING || r->type == RDL__REPLY_ERROR)
         bytes_add(to, r->str, r->len);
     for (size_t i = 0; r->type == RDL__REPLY_ARRAY && i < r->len; i++)

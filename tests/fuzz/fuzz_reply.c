@@ -1,4 +1,5 @@
-/* fuzz_reply.c - the texts that a server answers with, read by the code under test and by a slower reading of the same rule.
+/* fuzz_reply.c - the texts that a server answers with, read by the code under test and by a slower reading of the same
+ * rule.
  *
  * An input is a key, a newline, and the text. */
 #include "core/wire/reply.h"

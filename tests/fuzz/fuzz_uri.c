@@ -1,4 +1,5 @@
-/* fuzz_uri.c - whatever text stands where a URI should: an answer with sound parts, or an error with a place; no leak. */
+/* fuzz_uri.c - whatever text stands where a URI should: an answer with sound parts, or an error with a place; no leak.
+ */
 #include "core/wire/uri.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"

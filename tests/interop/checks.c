@@ -1,8 +1,8 @@
 /* checks.c - see checks.h.
  *
- * What a client did is read from MONITOR, so that "woken by the message" does not rest on a clock alone: after the release
- * there must be one message and one try of the waiter's, long before the waiter would look by itself. C waiters look again
- * after 5 s at the latest, Java's when the lease ends; WOKEN_MS lies below both.
+ * What a client did is read from MONITOR, so that "woken by the message" does not rest on a clock alone: after the
+ * release there must be one message and one try of the waiter's, long before the waiter would look by itself. C waiters
+ * look again after 5 s at the latest, Java's when the lease ends; WOKEN_MS lies below both.
  */
 #include "tests/interop/checks.h"
 #include "tests/interop/mixed.h"
@@ -21,12 +21,14 @@
 #define PATIENT_MS 20000 /* a wait that is not to end before its event */
 #define EVENT_BOUND_MS 10000
 #define ROUNDS_BOUND_MS 240000
-#define MIXED_LEASE_MS 10000 /* how long a waiter of Java sleeps at most that missed its message (wire.md, Messages) */
+#define MIXED_LEASE_MS                                                                                                 \
+    10000 /* how long a waiter of Java sleeps at most that missed its message (wire.md, Messages)                      \
+           */
 
 /* Short, so that renewals come soon; still slack enough for a busy machine: two thirds of it between due and late. */
 #define SHORT_WATCHDOG_MS 2000
 
-/* ---- what Redis shows ------------------------------------------------------------------------------------------------- */
+/* ---- what Redis shows ------------------------------------------------------------------------------------------- */
 
 /* A word as MONITOR prints it. To be freed. */
 static char *shown(const char *word)
@@ -84,7 +86,7 @@ void wait_asleep(struct meeting *m, size_t mark, const struct party *waiter, con
     cr_assert(WAIT_UNTIL(tries_after(m, mark, waiter, name) >= 2, EVENT_BOUND_MS), "no second try for %s", name);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
 
 /* Let the waiter wait for NAME, and go on when it sleeps. */
 static void put_to_sleep(struct meeting *m, struct party *waiter, const char *name, const char *channel)
@@ -112,7 +114,7 @@ void hand_over(struct meeting *m, struct party *holder, struct party *waiter, co
     cr_assert_eq(party_unlock(waiter), RDL_OK);
 }
 
-/* ---- checks ----------------------------------------------------------------------------------------------------------- */
+/* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 void check_exclusion(const char *type, enum party_kind holder_kind, enum party_kind other_kind)
 {
@@ -335,7 +337,8 @@ static void gather_crowd(struct meeting *m, struct party **parties)
 
 void check_rounds(const char *type, int64_t goal)
 {
-    const struct rounds_plan plan = {.goal = goal, .streak = STREAK, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
+    const struct rounds_plan plan = {
+        .goal = goal, .streak = STREAK, .lease_ms = RDL_LEASE_AUTO, .bound_ms = PATIENT_MS};
     struct meeting m;
     struct party *parties[CROWD];
     struct rounds_done sum;

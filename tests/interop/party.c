@@ -1,8 +1,8 @@
 /* party.c - see party.h.
  *
- * A C party is a loop that reads requests from a socket, carries them out and writes back what came of them; it runs on a
- * thread or in a forked process. A Java party is a thread of the peer, told by lines. `struct kind_ops` is what the two
- * have in common; everything else here is written against it.
+ * A C party is a loop that reads requests from a socket, carries them out and writes back what came of them; it runs on
+ * a thread or in a forked process. A Java party is a thread of the peer, told by lines. `struct kind_ops` is what the
+ * two have in common; everything else here is written against it.
  */
 #include "tests/interop/party.h"
 #include "tests/interop/mixed.h"
@@ -24,22 +24,22 @@
 
 #define ANSWER_BOUND_MS 30000
 
-static int preferring_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                           rdl_err_t *err)
+static int preferring_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                           rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     (void)options;
     return rdl_read_lock(client, name, LOCK_OPTIONS(.prefer_writers = true), ret_lock, err);
 }
 
-static int preferring_write(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                            rdl_err_t *err)
+static int preferring_write(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                            rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     (void)options;
     return rdl_write_lock(client, name, LOCK_OPTIONS(.prefer_writers = true), ret_lock, err);
 }
 
-static int watched_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                        rdl_err_t *err)
+static int watched_read(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                        rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     (void)options;
     return rdl_read_lock(client, name, LOCK_OPTIONS(.peer_watchdog_ms = BRIEF_WATCHDOG_MS), ret_lock, err);
@@ -52,8 +52,8 @@ static int brief_fair(rdl_client_t *client, const char *name, const rdl_lock_opt
     return rdl_fair_lock(client, name, LOCK_OPTIONS(.waiter_life_ms = BRIEF_LIFE_MS), ret_lock, err);
 }
 
-/* Of three names; Java's is of the same, given in another order. It has short pauses, because each time that the two sides
- * have met costs one. */
+/* Of three names; Java's is of the same, given in another order. It has short pauses, because each time that the two
+ * sides have met costs one. */
 static int multi(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     static const char *const tails[] = {"a", "b", "c"};
@@ -74,7 +74,8 @@ static int multi(rdl_client_t *const *clients, const char *name, rdl_lock_t **re
 }
 
 /* Of the same name at every server; these are as young as the test. */
-static int red_with(rdl_retry_t retry, rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
+static int red_with(rdl_retry_t retry, rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock,
+                    rdl_err_t *err)
 {
     const rdl_lock_options_t *options =
         LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 1000, .retry = retry);
@@ -171,7 +172,7 @@ struct party {
     enum verb java_verb;
 };
 
-/* ---- the C party's loop ----------------------------------------------------------------------------------------------- */
+/* ---- the C party's loop ----------------------------------------------------------------------------------------- */
 
 struct c_party {
     int fd;
@@ -233,8 +234,9 @@ static struct outcome carry_out(struct c_party *c, const struct request *r)
     case MIXED:
         plan.name = c->name;
         p = probe_open(c->server);
-        out.result = r->verb == ROUNDS ? rounds_take_part(lock, p, &plan, &out.done)
-                                       : mixed_take_part(lock, lock_of(c, r->type + WRITE_AFTER_READ), p, &plan, &out.done);
+        out.result = r->verb == ROUNDS
+                         ? rounds_take_part(lock, p, &plan, &out.done)
+                         : mixed_take_part(lock, lock_of(c, r->type + WRITE_AFTER_READ), p, &plan, &out.done);
         probe_close(p);
         break;
     }
@@ -274,7 +276,7 @@ static void close_clients(rdl_client_t *const *clients)
         rdl_client_close(clients[i]);
 }
 
-/* ---- the test's end of a C party -------------------------------------------------------------------------------------- */
+/* ---- the test's end of a C party -------------------------------------------------------------------------------- */
 
 static void c_start(struct party *who, const struct request *request)
 {
@@ -301,7 +303,7 @@ static struct outcome c_outcome(struct party *who)
     return outcome;
 }
 
-/* ---- a thread --------------------------------------------------------------------------------------------------------- */
+/* ---- a thread --------------------------------------------------------------------------------------------------- */
 
 static void *run_thread(void *arg)
 {
@@ -348,7 +350,7 @@ static void make_thread(struct party *who, int fd)
         die("cannot start a thread");
 }
 
-/* ---- a process -------------------------------------------------------------------------------------------------------- */
+/* ---- a process -------------------------------------------------------------------------------------------------- */
 
 /* The first thing that it says is its client's id. */
 static _Noreturn void run_process(const struct party *who, int fd)
@@ -408,7 +410,7 @@ static void make_process(struct party *who, int fd)
     who->id = must_format("%s", id);
 }
 
-/* ---- Java ------------------------------------------------------------------------------------------------------------- */
+/* ---- Java ------------------------------------------------------------------------------------------------------- */
 
 /* CLIENTS TYPE NAME */
 #define JAVA_LOCK "%s %s %s"
@@ -436,11 +438,13 @@ static void java_start(struct party *who, const struct request *r)
         who->java_id = peer_send(peer, who->java_thread, "trylock " JAVA_LOCK " %lld %lld", JAVA_LOCK_OF(who),
                                  (long long)r->wait_ms, lease_ms);
     else if (r->verb == ROUNDS)
-        who->java_id = peer_send(peer, who->java_thread, "rounds " JAVA_LOCK " %lld %lld %lld %lld", JAVA_LOCK_OF(who),
-                                 (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
+        who->java_id =
+            peer_send(peer, who->java_thread, "rounds " JAVA_LOCK " %lld %lld %lld %lld", JAVA_LOCK_OF(who),
+                      (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
     else if (r->verb == MIXED)
-        who->java_id = peer_send(peer, who->java_thread, "mixed %s %s %lld %lld %lld %lld", java_clients[0], who->java_name,
-                                 (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
+        who->java_id =
+            peer_send(peer, who->java_thread, "mixed %s %s %lld %lld %lld %lld", java_clients[0], who->java_name,
+                      (long long)r->plan.goal, (long long)r->plan.streak, lease_ms, (long long)r->plan.bound_ms);
     else
         who->java_id = peer_send(peer, who->java_thread, "%s " JAVA_LOCK, words[r->verb], JAVA_LOCK_OF(who));
 }
@@ -514,7 +518,8 @@ static void open_java_clients(const struct meeting *m, struct java_side *side)
     if (side->peer == NULL)
         side->peer = peer_start();
     for (size_t i = m->servers; i-- > 0;) {
-        const char *answer = peer_ask(side->peer, "main", "open client%zu %s %lld", i, m->uri[i], (long long)m->watchdog_ms);
+        const char *answer =
+            peer_ask(side->peer, "main", "open client%zu %s %lld", i, m->uri[i], (long long)m->watchdog_ms);
 
         if (strncmp(answer, "ok ", 3) != 0 || strlen(answer + 3) != sizeof side->id - 1)
             die("the peer cannot open its client: %s", answer);
@@ -532,7 +537,7 @@ static void make_java(struct party *who, enum party_kind kind, size_t number)
     who->java_name = peer_word(who->name);
 }
 
-/* ---- every kind ------------------------------------------------------------------------------------------------------- */
+/* ---- every kind ------------------------------------------------------------------------------------------------- */
 
 static size_t free_place(const struct meeting *m)
 {
@@ -610,7 +615,7 @@ const char *party_java_thread(const struct party *who)
     return who->java_thread;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 void party_start_try(struct party *who, int64_t wait_ms, int64_t lease_ms)
 {
@@ -690,7 +695,7 @@ int64_t party_remaining_ms(struct party *who)
     return call(who, REMAINING);
 }
 
-/* ---- the meeting ------------------------------------------------------------------------------------------------------ */
+/* ---- the meeting ------------------------------------------------------------------------------------------------ */
 
 static void start_servers(struct meeting *m)
 {

@@ -4,8 +4,8 @@
  * tells each what to do and asks what came of it, in the same words for all three, so that one check serves both
  * directions. What a party is told to do happens on its own thread; the test goes on meanwhile.
  *
- * A meeting and its parties belong to the test's main thread. Every wait has a bound; what cannot be aborts the test with
- * the reason.
+ * A meeting and its parties belong to the test's main thread. Every wait has a bound; what cannot be aborts the test
+ * with the reason.
  *
  * To add a lock type: one row in `types` in party.c, one in peer/src/redlatch/peer/Locks.java, and a test_TYPE.c.
  */
@@ -48,7 +48,8 @@ struct java_side {
 struct meeting {
     struct cluster *cluster; /* of it and the next one at most; neither: servers that know nothing of each other */
     struct sentinels *sentinels;
-    size_t servers; /* as many as a lock of the type wants; of a deployment one, the master, in a cluster that of its name */
+    size_t servers; /* as many as a lock of the type wants; of a deployment one, the master, in a cluster that of its
+                       name */
     struct server *server[MEETING_SERVERS];
     const char *uri[MEETING_SERVERS];
     struct probe *probes[MEETING_SERVERS];
@@ -91,7 +92,7 @@ const char *party_id(const struct party *who);
 /* What its thread is called in requests to the peer; of a party in Java only. */
 const char *party_java_thread(const struct party *who);
 
-/* ---- telling a party what to do; one call at a time each -------------------------------------------------------------- */
+/* ---- telling a party what to do; one call at a time each -------------------------------------------------------- */
 
 void party_start_try(struct party *who, int64_t wait_ms, int64_t lease_ms);
 void party_start_rounds(struct party *who, const struct rounds_plan *plan);
@@ -100,7 +101,8 @@ void party_start_mixed(struct party *who, const struct rounds_plan *plan); /* it
 /* Has the call ended within bound_ms? */
 bool party_finished(struct party *who, int64_t bound_ms);
 
-/* What the call returned, in the library's terms also for Java: RDL_OK, RDL_ETIMEDOUT, RDL_ENOTOWNER, a value >= 0 ... */
+/* What the call returned, in the library's terms also for Java: RDL_OK, RDL_ETIMEDOUT, RDL_ENOTOWNER, a value >= 0 ...
+ */
 int64_t party_result(struct party *who, int64_t bound_ms);
 
 /* The same for rounds; aborts the test when they failed. */

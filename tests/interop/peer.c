@@ -1,8 +1,9 @@
 /* peer.c - see peer.h.
  *
- * A socket pair leads to the JVM's standard input and output. Answers come in any order, so each is kept until it is asked
- * for. Standard error is the test's own; Redisson's log goes there at the level $REDLATCH_TEST_PEER_LOG (debug, info, warn,
- * error), normally not at all, because a server that ends with its test would be reported by every connection.
+ * A socket pair leads to the JVM's standard input and output. Answers come in any order, so each is kept until it is
+ * asked for. Standard error is the test's own; Redisson's log goes there at the level $REDLATCH_TEST_PEER_LOG (debug,
+ * info, warn, error), normally not at all, because a server that ends with its test would be reported by every
+ * connection.
  */
 #include "tests/interop/peer.h"
 #include "tests/support/resp.h"
@@ -33,7 +34,7 @@ struct peer {
     unsigned requests;
 };
 
-/* ---- starting --------------------------------------------------------------------------------------------------------- */
+/* ---- starting --------------------------------------------------------------------------------------------------- */
 
 static const char *peer_dir(void)
 {
@@ -65,15 +66,16 @@ static void skip_when_unavailable(const char *dir)
 static void run_java(const char *dir, int fd)
 {
     const char *log = getenv("REDLATCH_TEST_PEER_LOG");
-    char *level = must_format("-Dorg.slf4j.simpleLogger.defaultLogLevel=%s", log != NULL && log[0] != '\0' ? log : "off");
+    char *level =
+        must_format("-Dorg.slf4j.simpleLogger.defaultLogLevel=%s", log != NULL && log[0] != '\0' ? log : "off");
     char *jar = must_format("%s/peer.jar", dir);
     char *archive = must_format("%s/peer.jsa", dir);
     char *shared = must_format("-XX:SharedArchiveFile=%s", archive);
 
     dup2(fd, STDIN_FILENO);
     dup2(fd, STDOUT_FILENO);
-    /* Quick to start, small, and no more threads than it needs: it shares two cores with a server and a test. An archive that
-     * does not fit is not worth a word, which would come in between the answers. */
+    /* Quick to start, small, and no more threads than it needs: it shares two cores with a server and a test. An
+     * archive that does not fit is not worth a word, which would come in between the answers. */
     execlp("java", "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xlog:disable",
            access(archive, R_OK) == 0 ? shared : "-Xshare:auto", level, "-cp", jar, "redlatch.peer.Peer", (char *)NULL);
     fprintf(stderr, "cannot run java: %s\n", strerror(errno));
@@ -131,10 +133,10 @@ void peer_stop(struct peer *p)
     free(p);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 0))) static unsigned send_request(struct peer *p, const char *thread, const char *format,
-                                                                   va_list args)
+__attribute__((format(printf, 3, 0))) static unsigned send_request(struct peer *p, const char *thread,
+                                                                   const char *format, va_list args)
 {
     struct bytes line = {0};
     char *request = NULL;
@@ -181,7 +183,7 @@ char *peer_word(const char *text)
     return word.at;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 static void keep_line(struct peer *p, const char *line, size_t len)
 {

@@ -1,11 +1,12 @@
 /* peer.h - a Java process with Redisson in it, for one test.
  *
- * The program is in the folder peer; what it understands is written in peer/src/redlatch/peer: Peer.java for the form of a
- * request, Clients, Locks and Rounds for the verbs. It is expected where $REDLATCH_TEST_PEER says, else in build/interop,
- * built there by peer/build. A JVM of its own for each test costs most of a second and leaves nothing to clean up.
+ * The program is in the folder peer; what it understands is written in peer/src/redlatch/peer: Peer.java for the form
+ * of a request, Clients, Locks and Rounds for the verbs. It is expected where $REDLATCH_TEST_PEER says, else in
+ * build/interop, built there by peer/build. A JVM of its own for each test costs most of a second and leaves nothing to
+ * clean up.
  *
- * Every wait has a bound. What cannot be (no start, no answer in time) aborts the test with the reason. A peer belongs to
- * the test's main thread: the kernel kills the JVM when the thread that started it is gone.
+ * Every wait has a bound. What cannot be (no start, no answer in time) aborts the test with the reason. A peer belongs
+ * to the test's main thread: the kernel kills the JVM when the thread that started it is gone.
  */
 #ifndef TESTS_INTEROP_PEER_H
 #define TESTS_INTEROP_PEER_H
@@ -33,7 +34,8 @@ unsigned peer_send(struct peer *p, const char *thread, const char *format, ...) 
 /* Is the request answered within bound_ms? */
 bool peer_answered(struct peer *p, unsigned id, int64_t bound_ms);
 
-/* The answer to a request, "ok", "ok VALUE" or "fail CLASS MESSAGE"; valid until the next call. Each can be had once. */
+/* The answer to a request, "ok", "ok VALUE" or "fail CLASS MESSAGE"; valid until the next call. Each can be had once.
+ */
 const char *peer_answer(struct peer *p, unsigned id, int64_t bound_ms);
 
 /* Both in one. */

@@ -55,7 +55,8 @@ static struct record work(struct probe *p, const struct rounds_plan *plan, struc
         done->crossings += last.side != SIDE;
         done->rounds++;
         last = next_record(&last);
-        (void)probe_text(p, "SET '{%s}:record' '%" PRId64 " %c %" PRId64 "'", name, last.count, last.side, last.in_a_row);
+        (void)probe_text(p, "SET '{%s}:record' '%" PRId64 " %c %" PRId64 "'", name, last.count, last.side,
+                         last.in_a_row);
     }
     (void)probe_int(p, "DECR '{%s}:inside'", name);
     return last;

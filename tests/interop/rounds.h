@@ -1,13 +1,14 @@
 /* rounds.h - work in bulk under a lock that Java works under as well; the same in Java is
  * peer/src/redlatch/peer/Rounds.java.
  *
- * The string {NAME}:record holds "COUNT SIDE IN_A_ROW": how many rounds there were, which side (J or C) had the last one, and
- * how many in a row it has had. A round, under the lock: raise {NAME}:inside, which must give 1; read the record; write it
- * with COUNT one higher; lower {NAME}:inside. Somebody else inside is an overlap. The record is not protected by anything but
- * the lock, so an update that is lost shows in the end, when COUNT is held against the sum of everybody's rounds.
+ * The string {NAME}:record holds "COUNT SIDE IN_A_ROW": how many rounds there were, which side (J or C) had the last
+ * one, and how many in a row it has had. A round, under the lock: raise {NAME}:inside, which must give 1; read the
+ * record; write it with COUNT one higher; lower {NAME}:inside. Somebody else inside is an overlap. The record is not
+ * protected by anything but the lock, so an update that is lost shows in the end, when COUNT is held against the sum of
+ * everybody's rounds.
  *
- * A round after one of the other side is a crossing. When a side had `streak` rounds in a row its participants ask again
- * only when the other side had one, so that the lock crosses all the time, however much faster one side is.
+ * A round after one of the other side is a crossing. When a side had `streak` rounds in a row its participants ask
+ * again only when the other side had one, so that the lock crosses all the time, however much faster one side is.
  */
 #ifndef TESTS_INTEROP_ROUNDS_H
 #define TESTS_INTEROP_ROUNDS_H

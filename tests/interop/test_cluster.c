@@ -1,4 +1,5 @@
-/* test_cluster.c - C and Java in one Redis Cluster: names of every shard, sharded channels on both sides, a slot that moves. */
+/* test_cluster.c - C and Java in one Redis Cluster: names of every shard, sharded channels on both sides, a slot that
+ * moves. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"
 
@@ -82,7 +83,8 @@ Test(cluster, waiter_of_c_is_woken_by_java_where_the_slot_has_moved)
     cluster_move(m.cluster, slot, to);
     meeting_look_at(&m, m.cluster->node[to]);
     cr_assert(WAIT_UNTIL(probe_subscribers_of(m.probe, true, channel) == 1, BOUND_MS));
-    cr_assert_eq(party_unlock(java), RDL_OK); /* Redisson may take until its next scan, 5 s, to get it to the other node */
+    cr_assert_eq(party_unlock(java),
+                 RDL_OK); /* Redisson may take until its next scan, 5 s, to get it to the other node */
     released = now_ms();
     cr_assert_eq(party_result(c, BOUND_MS), RDL_OK);
     cr_assert_lt(now_ms() - released, WOKEN_MS);

@@ -1,7 +1,7 @@
 /* test_fair.c - the fair lock, shared by C and Java: one queue, and to each waiter its own channel.
  *
- * Order is checked on a ring of parties: all of them stand in the queue, in an order that the test made; who has had the
- * lock goes to the end. Whom the lock goes to, and that nobody else has it, is known for every round.
+ * Order is checked on a ring of parties: all of them stand in the queue, in an order that the test made; who has had
+ * the lock goes to the end. Whom the lock goes to, and that nobody else has it, is known for every round.
  */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"
@@ -17,12 +17,12 @@
 #define SOON_MS 10000
 #define WOKEN_MS 3000
 
-/* ---- steps -------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
 
 static void expect_queued(struct meeting *m, int64_t n)
 {
-    cr_assert(WAIT_UNTIL(probe_int(m->probe, "LLEN " QUEUE) == n, SOON_MS), "%" PRId64 " in the queue, expected %" PRId64,
-              probe_int(m->probe, "LLEN " QUEUE), n);
+    cr_assert(WAIT_UNTIL(probe_int(m->probe, "LLEN " QUEUE) == n, SOON_MS),
+              "%" PRId64 " in the queue, expected %" PRId64, probe_int(m->probe, "LLEN " QUEUE), n);
 }
 
 /* The party waits, as the last of n. */
@@ -32,14 +32,16 @@ static void queue_up(struct meeting *m, struct party *who, int64_t n)
     expect_queued(m, n);
 }
 
-/* It listens, and has tried so often: again when it had subscribed. Ours finds itself subscribed when it comes again. */
-static void wait_listening(struct meeting *m, size_t mark, const struct party *waiter, const char *channel, size_t tries)
+/* It listens, and has tried so often: again when it had subscribed. Ours finds itself subscribed when it comes again.
+ */
+static void wait_listening(struct meeting *m, size_t mark, const struct party *waiter, const char *channel,
+                           size_t tries)
 {
     cr_assert(WAIT_UNTIL(probe_subscribers(m->probe, channel) > 0, SOON_MS), "no subscription to %s", channel);
     cr_assert(WAIT_UNTIL(tries_after(m, mark, waiter, NAME) >= tries, SOON_MS), "fewer than %zu tries", tries);
 }
 
-/* ---- wake-ups ------------------------------------------------------------------------------------------------------------------ */
+/* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
 static void wakes(enum party_kind holder_kind, enum party_kind waiter_kind)
 {
@@ -81,7 +83,7 @@ Test(fair, c_waiter_is_woken_by_a_release_in_java, .timeout = 60)
     wakes(PARTY_JAVA, PARTY_THREAD);
 }
 
-/* ---- what all exclusive types have in common --------------------------------------------------------------------------------- */
+/* ---- what all exclusive types have in common -------------------------------------------------------------------- */
 
 Test(fair, java_is_kept_out_by_c, .timeout = 60)
 {
@@ -118,7 +120,7 @@ Test(fair, thousand_rounds_shared_with_java_lose_nothing, .timeout = 120)
     check_rounds(TYPE, 1000);
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------ */
 
 #define RING_MAX 64
 
@@ -126,7 +128,8 @@ Test(fair, thousand_rounds_shared_with_java_lose_nothing, .timeout = 120)
 static void expect_alone(struct party *const *ring, size_t count, size_t holder)
 {
     for (size_t i = 0; i < count; i++)
-        cr_assert(i == holder || !party_finished(ring[i], 0), "party %zu has it beside, or before, party %zu", i, holder);
+        cr_assert(i == holder || !party_finished(ring[i], 0), "party %zu has it beside, or before, party %zu", i,
+                  holder);
 }
 
 static void turns(const enum party_kind *kinds, size_t kind_count, size_t count, int rounds)
@@ -179,7 +182,7 @@ Test(fair, long_queue_of_c_and_two_jvms_is_served_in_order, .timeout = 240)
     turns(kinds, 4, RING_MAX, 2 * RING_MAX);
 }
 
-/* ---- deaths ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- deaths ----------------------------------------------------------------------------------------------------- */
 
 /* The waiter has the lock as soon as the dead holder's lease has ended. */
 static void take_over(enum party_kind holds, enum party_kind waits)
@@ -242,11 +245,12 @@ Test(fair, dead_c_waiter_in_front_of_java_is_passed_over_by_the_signs_of_a_livin
     meeting_close(&m);
 }
 
-/* ---- giving up ------------------------------------------------------------------------------------------------------------------- */
+/* ---- giving up -------------------------------------------------------------------------------------------------- */
 
 Test(fair, waiters_of_either_side_that_give_up_leave_the_order_of_the_others, .timeout = 60)
 {
-    static const enum party_kind KINDS[] = {PARTY_JAVA, PARTY_THREAD, PARTY_THREAD, PARTY_JAVA, PARTY_JAVA, PARTY_THREAD};
+    static const enum party_kind KINDS[] = {PARTY_JAVA, PARTY_THREAD, PARTY_THREAD,
+                                            PARTY_JAVA, PARTY_JAVA,   PARTY_THREAD};
     enum { PARTIES = sizeof KINDS / sizeof KINDS[0], GIVE_UP = 2 };
     struct meeting m;
     struct party *holder, *who[PARTIES];

@@ -1,6 +1,7 @@
-/* test_multi.c - multi-locks of C and Java over the same three names, which each side was given in another order. Java waits
- * for them one after another and gives all back when one takes too long; it knows no order, so only what ours does about
- * holding and waiting keeps the two from standing in each other's way. Java's has no questions: they are asked of members. */
+/* test_multi.c - multi-locks of C and Java over the same three names, which each side was given in another order. Java
+ * waits for them one after another and gives all back when one takes too long; it knows no order, so only what ours
+ * does about holding and waiting keeps the two from standing in each other's way. Java's has no questions: they are
+ * asked of members. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"
 

@@ -179,7 +179,8 @@ Test(readwrite, downgrade_in_java_lets_a_c_reader_in_when_it_looks, .timeout = 6
     close_pair(&p);
 }
 
-/* The other reader dies: the lock is the writer's when the dead one's lease is over, although the first one left before. */
+/* The other reader dies: the lock is the writer's when the dead one's lease is over, although the first one left
+ * before. */
 static void check_expiry(enum party_kind dying, enum party_kind other)
 {
     enum { SHORT_MS = 1500 };

@@ -1,5 +1,5 @@
-/* test_red.c - red locks of C and Java over the same three servers. Java asks the servers one after another and waits at each;
- * ours asks all at once, and again when it hears that a majority may be had. Java's has no questions. */
+/* test_red.c - red locks of C and Java over the same three servers. Java asks the servers one after another and waits
+ * at each; ours asks all at once, and again when it hears that a majority may be had. Java's has no questions. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"
 
@@ -98,7 +98,8 @@ static bool listened_to(const struct meeting *m, size_t least)
 }
 
 /* Java's waiter listens where it waits, ours everywhere. */
-static void check_wake_up(enum party_kind holder_kind, const char *waiter_type, enum party_kind waiter_kind, size_t listens)
+static void check_wake_up(enum party_kind holder_kind, const char *waiter_type, enum party_kind waiter_kind,
+                          size_t listens)
 {
     struct meeting m;
     struct party *holder, *waiter;

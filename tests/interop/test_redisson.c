@@ -85,7 +85,8 @@ Test(redisson, lock_without_a_lease_gets_the_watchdogs_and_keeps_it, .timeout = 
     mark = monitor_mark(m.monitor);
     cr_assert_eq(party_try(java, 0, RDL_LEASE_AUTO), RDL_OK);
     /* Taken, then renewed every third. */
-    cr_assert(WAIT_UNTIL(monitor_count_lua(m.monitor, mark, "\"pexpire\" \"" NAME "\" \"1500\"") >= 4, 5 * WATCHDOG_MS));
+    cr_assert(
+        WAIT_UNTIL(monitor_count_lua(m.monitor, mark, "\"pexpire\" \"" NAME "\" \"1500\"") >= 4, 5 * WATCHDOG_MS));
     meeting_close(&m);
 }
 

@@ -73,7 +73,7 @@ Test(reentrant, thousand_rounds_shared_with_java_lose_nothing, .timeout = 120)
     check_rounds(TYPE, 1000);
 }
 
-/* ---- what ours leaves in Redis ---------------------------------------------------------------------------------------- */
+/* ---- what ours leaves in Redis ---------------------------------------------------------------------------------- */
 
 /* The n of the only field `U:n`, which must be ours and have that count. */
 static int64_t number_of(struct meeting *m, const struct party *who, const char *count)
@@ -117,7 +117,7 @@ Test(reentrant, hold_of_c_looks_like_redissons_with_a_fresh_number, .timeout = 6
     meeting_close(&m);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------------ */
 
 Test(reentrant, names_of_every_form_mean_the_same_lock_and_channel, .timeout = 120)
 {

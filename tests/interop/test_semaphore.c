@@ -1,4 +1,5 @@
-/* test_semaphore.c - semaphores, permits with leases, and latches, shared by C and Java: at one server, and in a cluster. */
+/* test_semaphore.c - semaphores, permits with leases, and latches, shared by C and Java: at one server, and in a
+ * cluster. */
 #include "tests/interop/peer.h"
 #include "tests/support/cluster.h"
 #include "tests/support/notes.h"
@@ -13,7 +14,7 @@
 #define LEASE_MS 30000
 #define ROUNDS 1000
 
-/* ---- the two sides ------------------------------------------------------------------------------------------------------- */
+/* ---- the two sides ---------------------------------------------------------------------------------------------- */
 
 static struct stage st;         /* in a cluster: without a server, and the probe is at the name's master */
 static struct cluster *cluster; /* NULL: one server */
@@ -52,32 +53,32 @@ static void part(void)
 TestSuite(shared, .fini = part, .timeout = 120);
 TestSuite(shared_in_a_cluster, .fini = part, .timeout = 120);
 
-#define TEST_EACH(what)                                                                                                     \
-    static void what(void);                                                                                                 \
-    Test(shared, what)                                                                                                      \
-    {                                                                                                                       \
-        both_here();                                                                                                        \
-        what();                                                                                                             \
-    }                                                                                                                       \
-    Test(shared_in_a_cluster, what)                                                                                         \
-    {                                                                                                                       \
-        meet_in_a_cluster();                                                                                                \
-        what();                                                                                                             \
-    }                                                                                                                       \
+#define TEST_EACH(what)                                                                                                \
+    static void what(void);                                                                                            \
+    Test(shared, what)                                                                                                 \
+    {                                                                                                                  \
+        both_here();                                                                                                   \
+        what();                                                                                                        \
+    }                                                                                                                  \
+    Test(shared_in_a_cluster, what)                                                                                    \
+    {                                                                                                                  \
+        meet_in_a_cluster();                                                                                           \
+        what();                                                                                                        \
+    }                                                                                                                  \
     static void what(void)
 
 /* The call returns `expected`. */
-#define expect(expected, call)                                                                                              \
-    do {                                                                                                                    \
-        int64_t expect_got_ = (call);                                                                                       \
-        cr_assert_eq(expect_got_, (expected), "%s: %lld %s", #call, (long long)expect_got_, err.message);                   \
+#define expect(expected, call)                                                                                         \
+    do {                                                                                                               \
+        int64_t expect_got_ = (call);                                                                                  \
+        cr_assert_eq(expect_got_, (expected), "%s: %lld %s", #call, (long long)expect_got_, err.message);              \
     } while (0)
 
 /* Java answers `text`. */
-#define says(text, ...)                                                                                                     \
-    do {                                                                                                                    \
-        const char *says_ = peer_ask(java, "main", __VA_ARGS__);                                                            \
-        cr_assert_str_eq(says_, text);                                                                                      \
+#define says(text, ...)                                                                                                \
+    do {                                                                                                               \
+        const char *says_ = peer_ask(java, "main", __VA_ARGS__);                                                       \
+        cr_assert_str_eq(says_, text);                                                                                 \
     } while (0)
 
 static bool subscribed(const char *channel)
@@ -151,7 +152,7 @@ static void play_both(void *(*ours)(void *), struct side sides[2], const char *f
     }
 }
 
-/* ---- semaphore ----------------------------------------------------------------------------------------------------------- */
+/* ---- semaphore -------------------------------------------------------------------------------------------------- */
 
 TEST_EACH(permits_taken_on_one_side_are_missing_on_the_other)
 {
@@ -206,7 +207,7 @@ Test(shared, thousands_of_rounds_never_have_more_permits_out_than_there_are)
     rdl_semaphore_free(plain);
 }
 
-/* ---- permits with leases ------------------------------------------------------------------------------------------------- */
+/* ---- permits with leases ---------------------------------------------------------------------------------------- */
 
 TEST_EACH(permits_of_one_side_are_known_to_the_other)
 {
@@ -257,7 +258,7 @@ Test(shared, thousands_of_rounds_never_have_more_leased_permits_out_than_there_a
     rdl_permit_semaphore_free(leased);
 }
 
-/* ---- latch --------------------------------------------------------------------------------------------------------------- */
+/* ---- latch ------------------------------------------------------------------------------------------------------ */
 
 static void note_latch(rdl_latch_t *latch, int64_t result, const rdl_err_t *e, void *outcome)
 {

@@ -26,7 +26,8 @@ Test(sentinel, c_is_kept_out_by_java)
     check_exclusion(TYPE, PARTY_JAVA, PARTY_THREAD);
 }
 
-static void hand_over_both_ways(struct meeting *m, struct party *a, struct party *b, const char *name, const char *channel)
+static void hand_over_both_ways(struct meeting *m, struct party *a, struct party *b, const char *name,
+                                const char *channel)
 {
     hand_over(m, a, b, name, channel);
     hand_over(m, b, a, name, channel);
@@ -64,7 +65,8 @@ static struct claim claim(struct meeting *m, enum party_kind holder, enum party_
 /* Java's commands fail until it has heard of the new master, which it does by itself: it waits there when it has. */
 static void check_after_failover(struct meeting *m, const struct claim *c)
 {
-    cr_assert(WAIT_UNTIL(probe_subscribers(m->probe, c->channel) == 1, FAILOVER_BOUND_MS), "nobody waits for %s", c->name);
+    cr_assert(WAIT_UNTIL(probe_subscribers(m->probe, c->channel) == 1, FAILOVER_BOUND_MS), "nobody waits for %s",
+              c->name);
     cr_assert(!party_finished(c->waiter, 0), "%s is held, and the waiter got it", c->name);
     cr_assert_eq(party_hold_count(c->holder), 1);
     cr_assert_eq(party_unlock(c->holder), RDL_OK);

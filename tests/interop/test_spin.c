@@ -1,4 +1,5 @@
-/* test_spin.c - the spin lock, shared by C and Java. Neither side's waiters listen; both sides' holds are the same hash. */
+/* test_spin.c - the spin lock, shared by C and Java. Neither side's waiters listen; both sides' holds are the same
+ * hash. */
 #include "tests/interop/checks.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,8 @@
 /* live.h - for the Criterion programs of this folder: one stage a test, and assertions that say what the library said.
  *
- * A program declares its suite with LIVE_SUITE and opens the stage that its test wants first thing. After every test the stage
- * must be clean: no key and no subscription left at the server, unless the test ends with `left_behind = true`.
+ * A program declares its suite with LIVE_SUITE and opens the stage that its test wants first thing. After every test
+ * the stage must be clean: no key and no subscription left at the server, unless the test ends with `left_behind =
+ * true`.
  */
 #ifndef TESTS_LIVE_LIVE_H
 #define TESTS_LIVE_LIVE_H
@@ -50,38 +51,40 @@ static inline const char *code_name(int64_t code)
 }
 
 /* The call returns `expected`. It fills `err`, if anything. */
-#define expect(expected, call)                                                                                              \
-    do {                                                                                                                    \
-        int64_t expect_want_ = (expected);                                                                                  \
-        int64_t expect_got_;                                                                                                \
-        memset(&err, 0, sizeof err);                                                                                        \
-        expect_got_ = (call);                                                                                               \
-        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #call, expect_got_,  \
-                     code_name(expect_got_), err.message, expect_want_, code_name(expect_want_));                           \
+#define expect(expected, call)                                                                                         \
+    do {                                                                                                               \
+        int64_t expect_want_ = (expected);                                                                             \
+        int64_t expect_got_;                                                                                           \
+        memset(&err, 0, sizeof err);                                                                                   \
+        expect_got_ = (call);                                                                                          \
+        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #call,          \
+                     expect_got_, code_name(expect_got_), err.message, expect_want_, code_name(expect_want_));         \
     } while (0)
 
 /* The actor's verb returns `expected` in time. */
-#define expect_result(expected, actor, bound_ms)                                                                            \
-    do {                                                                                                                    \
-        int64_t expect_want_ = (expected);                                                                                  \
-        int64_t expect_got_ = actor_result((actor), (bound_ms));                                                            \
-        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #actor, expect_got_, \
-                     code_name(expect_got_), actor_error(actor)->message, expect_want_, code_name(expect_want_));           \
+#define expect_result(expected, actor, bound_ms)                                                                       \
+    do {                                                                                                               \
+        int64_t expect_want_ = (expected);                                                                             \
+        int64_t expect_got_ = actor_result((actor), (bound_ms));                                                       \
+        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #actor,         \
+                     expect_got_, code_name(expect_got_), actor_error(actor)->message, expect_want_,                   \
+                     code_name(expect_want_));                                                                         \
     } while (0)
 
-#define expect_between(low, value, high)                                                                                    \
-    do {                                                                                                                    \
-        int64_t expect_value_ = (value);                                                                                    \
-        cr_assert(expect_value_ >= (low) && expect_value_ <= (high), "%s is %" PRId64 ", not in %" PRId64 "..%" PRId64,     \
-                  #value, expect_value_, (int64_t)(low), (int64_t)(high));                                                  \
+#define expect_between(low, value, high)                                                                               \
+    do {                                                                                                               \
+        int64_t expect_value_ = (value);                                                                               \
+        cr_assert(expect_value_ >= (low) && expect_value_ <= (high),                                                   \
+                  "%s is %" PRId64 ", not in %" PRId64 "..%" PRId64, #value, expect_value_, (int64_t)(low),            \
+                  (int64_t)(high));                                                                                    \
     } while (0)
 
 /* An err that speaks of a failure says everything: which code, which lock, which server. */
-#define expect_err_names(error, want_code, want_lock)                                                                       \
-    do {                                                                                                                    \
-        cr_assert_eq((error)->code, (want_code), "code %d", (error)->code);                                                 \
-        cr_assert_str_eq((error)->lock, (want_lock));                                                                       \
-        cr_assert_neq((error)->message[0], '\0');                                                                           \
+#define expect_err_names(error, want_code, want_lock)                                                                  \
+    do {                                                                                                               \
+        cr_assert_eq((error)->code, (want_code), "code %d", (error)->code);                                            \
+        cr_assert_str_eq((error)->lock, (want_lock));                                                                  \
+        cr_assert_neq((error)->message[0], '\0');                                                                      \
     } while (0)
 
 #endif

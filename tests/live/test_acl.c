@@ -1,9 +1,9 @@
 /* test_acl.c - the rights that docs/acl.md names are enough, and none too many.
  *
- * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with that
- * user what the section is for. Afterwards the server must have refused nothing, and every command that the section allows
- * must have been run. What clusters want is in test_cluster. The document is read from the folder that tests/run starts
- * programs in, the tree's own. */
+ * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with
+ * that user what the section is for. Afterwards the server must have refused nothing, and every command that the
+ * section allows must have been run. What clusters want is in test_cluster. The document is read from the folder that
+ * tests/run starts programs in, the tree's own. */
 #include "tests/live/live.h"
 #include "tests/support/rights.h"
 #include "tests/support/sentinels.h"
@@ -27,7 +27,7 @@ LIVE_SUITE(acl, 60);
 static struct actor *waiter;
 static const char *for_repeats = ""; /* a command that only the repeat after a lost reply needs */
 
-/* ---- the document -------------------------------------------------------------------------------------------------------- */
+/* ---- the document ----------------------------------------------------------------------------------------------- */
 
 static void for_each_grant(const char *heading, void (*fn)(const char *line))
 {
@@ -104,7 +104,7 @@ static void close_with_rights_of(const char *heading)
     left_behind = true; /* counters and guards */
 }
 
-/* ---- what each section is for -------------------------------------------------------------------------------------------- */
+/* ---- what each section is for ----------------------------------------------------------------------------------- */
 
 static void see_a_renewal(void)
 {
@@ -165,7 +165,7 @@ static void use_and_free(rdl_lock_t *lock)
     rdl_lock_free(lock);
 }
 
-/* ---- what is for every type ---------------------------------------------------------------------------------------------- */
+/* ---- what is for every type ------------------------------------------------------------------------------------- */
 
 /* In a database of its own; an answer is lost, the scripts are forgotten, and once more where HELLO is unknown. */
 Test(acl, of_every_program_is_enough_and_no_more)
@@ -275,7 +275,7 @@ Test(acl, behind_sentinel_is_enough_and_no_more)
     free(uri);
 }
 
-/* ---- types --------------------------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------------------------------ */
 
 Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
 {

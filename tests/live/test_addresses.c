@@ -1,7 +1,9 @@
-/* test_addresses.c - N6: a name has several addresses, and not all of them lead to a server; and names that nobody resolves.
+/* test_addresses.c - N6: a name has several addresses, and not all of them lead to a server; and names that nobody
+ * resolves.
  *
- * The program has a resolver of its own, which comes before the C library's: a name is what the test says it is, ports included,
- * or hangs until the test lets it go. An address that drops packets is a socket whose queue of connections is full.
+ * The program has a resolver of its own, which comes before the C library's: a name is what the test says it is, ports
+ * included, or hangs until the test lets it go. An address that drops packets is a socket whose queue of connections is
+ * full.
  */
 #include "tests/live/live.h"
 #include "tests/support/cluster.h"
@@ -34,7 +36,7 @@ static void fini(void)
 
 TestSuite(addresses, .fini = fini, .timeout = 60);
 
-/* ---- the resolver -------------------------------------------------------------------------------------------------------- */
+/* ---- the resolver ----------------------------------------------------------------------------------------------- */
 
 #define ADDRESSES_MAX 16
 
@@ -115,7 +117,7 @@ __attribute__((visibility("default"))) void freeaddrinfo(struct addrinfo *list)
     }
 }
 
-/* ---- addresses that lead nowhere ----------------------------------------------------------------------------------------- */
+/* ---- addresses that lead nowhere -------------------------------------------------------------------------------- */
 
 static int port_of(int fd)
 {
@@ -154,7 +156,7 @@ static int silent_port(void)
     return port;
 }
 
-/* ---- where the server is ------------------------------------------------------------------------------------------------- */
+/* ---- where the server is ---------------------------------------------------------------------------------------- */
 
 enum deployment { ONE_SERVER, SENTINELS_AND_MASTER, CLUSTER_OF_SIX, DEPLOYMENTS };
 
@@ -281,7 +283,7 @@ Test(addresses, N6_what_the_last_one_answered_is_told)
     free(uri);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------ */
 
 /* Attempts come again and again, and the resolver cannot be interrupted. */
 Test(addresses, a_resolver_that_hangs_has_one_thread_a_name)

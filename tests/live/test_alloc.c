@@ -1,8 +1,8 @@
 /* test_alloc.c - X6: whichever allocation fails, the call says so, and nothing leaks, crashes or stays locked.
  *
  * One story is told again and again, its n-th allocation failing, until a telling needs fewer than n. What fails is the
- * library's own memory, through its hooks; each call in the story may answer RDL_ENOMEM, and then the story goes on as well
- * as it can.
+ * library's own memory, through its hooks; each call in the story may answer RDL_ENOMEM, and then the story goes on as
+ * well as it can.
  */
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
@@ -23,7 +23,8 @@ static rdl_client_t *rich; /* with the usual memory */
 static rdl_client_t *open_counting(const rdl_allocator_t *hooks)
 {
     rdl_client_t *client = NULL;
-    int rc = rdl_client_open(server_uri(st.server), OPTIONS(.allocator = hooks, .connect_timeout_ms = 2000), &client, &err);
+    int rc =
+        rdl_client_open(server_uri(st.server), OPTIONS(.allocator = hooks, .connect_timeout_ms = 2000), &client, &err);
 
     cr_assert(rc == RDL_OK || rc == RDL_ENOMEM || rc == RDL_ECONN, "%s: %s", code_name(rc), err.message);
     cr_assert_eq(rc == RDL_OK, client != NULL);
@@ -221,7 +222,7 @@ Test(alloc, uncontended_pairs_allocate_nothing)
     counting_alloc_done(&counting);
 }
 
-/* ---- the loop's own memory ------------------------------------------------------------------------------------------------ */
+/* ---- the loop's own memory -------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have a realloc of their own */
 
@@ -236,8 +237,8 @@ __attribute__((visibility("default"))) void *realloc(void *block, size_t size)
     return size >= 16384 && atomic_load(&no_large_blocks) ? NULL : __libc_realloc(block, size);
 }
 
-/* libev has a table by descriptors. The subscriber's connection, which comes with the first wait, has one here that is far
- * above those before it, with no memory for a larger table; nor is there any for another client. */
+/* libev has a table by descriptors. The subscriber's connection, which comes with the first wait, has one here that is
+ * far above those before it, with no memory for a larger table; nor is there any for another client. */
 Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
 {
     struct actor *holder = actor_new();

@@ -170,7 +170,7 @@ Test(async, contended_call_is_woken_like_a_blocking_one)
     rdl_lock_free(lock);
 }
 
-/* ---- what a callback may do ------------------------------------------------------------------------------------------- */
+/* ---- what a callback may do ------------------------------------------------------------------------------------- */
 
 struct chain {
     rdl_owner_t *owner;

@@ -1,4 +1,5 @@
-/* test_cancel.c - a cancelled acquire leaves nothing: no key, no renewal, no subscription; and takes nobody's wake-up. */
+/* test_cancel.c - a cancelled acquire leaves nothing: no key, no renewal, no subscription; and takes nobody's wake-up.
+ */
 #include "tests/live/live.h"
 
 #define NAME "canceled"
@@ -76,7 +77,8 @@ Test(cancel, thousand_rounds_at_any_moment_leave_nothing)
         for (int i = 0; i < ROUNDS; i++) {
             struct outcome o = {0};
             rdl_op_t *op = NULL;
-            int64_t when = now_us() + (i * 37 % 5000) / (i % 4 == 0 ? 1 : 20); /* most within the first quarter of a ms */
+            int64_t when =
+                now_us() + (i * 37 % 5000) / (i % 4 == 0 ? 1 : 20); /* most within the first quarter of a ms */
 
             if (i % 2 == 0)
                 expect(RDL_OK, rdl_try_lock(rival, 1000, LEASE_MS, &err)); /* what was canceled is being undone */

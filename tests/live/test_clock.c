@@ -1,7 +1,7 @@
 /* test_clock.c - Q11: the server's clock is set under held locks. What is promised then, and what is said.
  *
- * Leases end by the server's clock. A step forward takes as much off every lease; a step back makes those that the server
- * has longer. Neither goes unnoticed, and a hold that the server has ended is LOST as soon as it is renewed. */
+ * Leases end by the server's clock. A step forward takes as much off every lease; a step back makes those that the
+ * server has longer. Neither goes unnoticed, and a hold that the server has ended is LOST as soon as it is renewed. */
 #include "tests/live/live.h"
 #include "tests/support/clock.h"
 #include "tests/support/cluster.h"

@@ -337,8 +337,8 @@ Test(close, hanging_server_delays_close_by_its_time_out_at_most)
     cr_assert_eq(probe_keys(st.probe), 0); /* the undo followed the acquire down the same line */
 }
 
-/* Where CLIENT KILL is refused an undo is repeated for as long as a lease, at ever longer pauses. Closing does not wait for the
- * next of them: it goes at once. */
+/* Where CLIENT KILL is refused an undo is repeated for as long as a lease, at ever longer pauses. Closing does not wait
+ * for the next of them: it goes at once. */
 Test(close, undo_that_is_repeated_does_not_delay_close_and_goes_once_more)
 {
     enum { CLOSE_MS = 3000, PAUSE_MS = 10000 }; /* the pause that follows the fifth answer */
@@ -354,8 +354,8 @@ Test(close, undo_that_is_repeated_does_not_delay_close_and_goes_once_more)
     expect(RDL_OK, rdl_unlock(lock, &err));
     stage_limit(&st, "-client +client|setname +client|id +client|info");
     (void)proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
-    undos =
-        proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVAL", .contains = NAME, .every = true);
+    undos = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVAL", .contains = NAME,
+                     .every = true);
     expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, 60000, &err));
     proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
     cr_assert(proxy_wait(st.proxy, undos, 5, PAUSE_MS));

@@ -1,8 +1,8 @@
 /* test_cluster.c - locks in a real Redis Cluster: names of all slots, slots that move, servers that are away or cut off
  * (scenarios.md, C5, W1 and, on this topology, C1, C3, X1, X2 and X7). test_failover has what comes of losing a master.
  *
- * name[i] is in a slot that node i is the master of in the beginning. After a test no key and no channel may be left, unless it
- * says `left_behind`.
+ * name[i] is in a slot that node i is the master of in the beginning. After a test no key and no channel may be left,
+ * unless it says `left_behind`.
  */
 #include "tests/live/live.h"
 #include "tests/support/cluster.h"
@@ -30,8 +30,10 @@ static bool limited; /* what is refused is so on purpose */
 static void fini(void)
 {
     for (int i = 0; cluster != NULL && i < CLUSTER_NODES; i++)
-        if (server_running(cluster->node[i]) && !cluster->paused[i] && server_login(cluster->node[i])[0] != '\0' && !limited)
-            cr_expect_eq(rights_refused(cluster->node[i]), 0, "something was tried that a client's rights do not allow");
+        if (server_running(cluster->node[i]) && !cluster->paused[i] && server_login(cluster->node[i])[0] != '\0' &&
+            !limited)
+            cr_expect_eq(rights_refused(cluster->node[i]), 0,
+                         "something was tried that a client's rights do not allow");
     if (cluster != NULL && !left_behind) {
         cr_expect(cluster_is_clean(cluster, CLEAN_BOUND_MS), "%" PRId64 " keys and %" PRId64 " channels are left",
                   cluster_keys(cluster), cluster_channels(cluster));
@@ -88,7 +90,7 @@ __attribute__((format(printf, 2, 3))) static int64_t ask(int node, const char *f
     return answer;
 }
 
-/* ---- names of all slots -------------------------------------------------------------------------------------------------- */
+/* ---- names of all slots ----------------------------------------------------------------------------------------- */
 
 static int shard_of(unsigned slot)
 {
@@ -186,7 +188,7 @@ Test(cluster, C5_names_that_split_are_refused_with_words)
     cr_assert_null(latch);
 }
 
-/* ---- what is more than one lock ------------------------------------------------------------------------------------------ */
+/* ---- what is more than one lock --------------------------------------------------------------------------------- */
 
 static rdl_lock_t *multi_of(rdl_client_t *owner, const char *const *names, size_t n)
 {
@@ -335,7 +337,7 @@ Test(cluster, latches_open_on_every_shard)
     }
 }
 
-/* ---- renewals ------------------------------------------------------------------------------------------------------------ */
+/* ---- renewals --------------------------------------------------------------------------------------------------- */
 
 #define HOLDS 60
 
@@ -550,7 +552,7 @@ Test(cluster, W1_client_that_is_cut_off_from_one_master_loses_what_it_holds_ther
     give_back(0);
 }
 
-/* ---- slots that move ----------------------------------------------------------------------------------------------------- */
+/* ---- slots that move -------------------------------------------------------------------------------------------- */
 
 Test(cluster, C5_slot_that_has_moved_is_followed)
 {
@@ -645,7 +647,8 @@ static void expect_waiter_moves(bool sharded)
     probe_close(p);
     cluster_move(cluster, cluster_first_slot(0), 1);
     p = probe_open(cluster->node[1]);
-    cr_assert(!sharded || WAIT_UNTIL(probe_subscribers_of(p, sharded, channel) == 1, HEAL_MS), "nobody listens any more");
+    cr_assert(!sharded || WAIT_UNTIL(probe_subscribers_of(p, sharded, channel) == 1, HEAL_MS),
+              "nobody listens any more");
     cr_assert_not(actor_idle(waiter));
     cr_assert_geq(foreign_release_by(p, sharded ? "spublish" : "publish", name[0].text), sharded ? 1 : 0);
     expect_result(RDL_OK, waiter, WOKEN_MS);
@@ -874,7 +877,7 @@ Test(cluster, C5_no_call_outlives_its_deadline_in_a_slot_that_stays_half_moved)
     rdl_lock_free(lock);
 }
 
-/* ---- finding the cluster ------------------------------------------------------------------------------------------------- */
+/* ---- finding the cluster ---------------------------------------------------------------------------------------- */
 
 static void expect_opens(const char *uri)
 {
@@ -941,7 +944,8 @@ static bool knows_all_places(int node)
     return all;
 }
 
-/* Another server is where one was. The others wait for that one, and do not know where it is; what is theirs they serve. */
+/* Another server is where one was. The others wait for that one, and do not know where it is; what is theirs they
+ * serve. */
 Test(cluster, X1_master_whose_place_nobody_knows_keeps_nobody_from_the_others)
 {
     struct probe *p;
@@ -982,7 +986,8 @@ Test(cluster, nodes_that_do_not_say_where_they_are_stay_where_they_were_found)
     char *uri;
 
     skip_without_names();
-    start_cluster(&(struct cluster_options){.patient = true, .config = "cluster-preferred-endpoint-type unknown-endpoint"});
+    start_cluster(
+        &(struct cluster_options){.patient = true, .config = "cluster-preferred-endpoint-type unknown-endpoint"});
     uri = must_format("cluster://127.0.0.1:%d,localhost:%d", cluster->port[0], cluster->port[1]);
     client = client_open(uri, OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics));
     for (int i = 0; i < SHARDS; i++)
@@ -1118,7 +1123,7 @@ Test(cluster, connections_to_a_master_without_slots_are_closed_until_it_has_some
     cr_assert_geq(connections(1), 2);
 }
 
-/* ---- servers that refuse, or are away ------------------------------------------------------------------------------------ */
+/* ---- servers that refuse, or are away --------------------------------------------------------------------------- */
 
 Test(cluster, X1_no_call_outlives_its_deadline_while_the_cluster_is_down)
 {
@@ -1131,8 +1136,8 @@ Test(cluster, X1_no_call_outlives_its_deadline_while_the_cluster_is_down)
     lock = reentrant(client, name[1].text, NULL);
     cluster_kill(cluster, CLUSTER_REPLICA_OF(0));
     cluster_kill(cluster, 0);
-    cr_assert(
-        WAIT_UNTIL(ask(1, "CLUSTER COUNTKEYSINSLOT 0") == 0 && !cluster_says_ok(cluster, 1), CLUSTER_FAILOVER_BOUND_MS));
+    cr_assert(WAIT_UNTIL(ask(1, "CLUSTER COUNTKEYSINSLOT 0") == 0 && !cluster_says_ok(cluster, 1),
+                         CLUSTER_FAILOVER_BOUND_MS));
     began = now_ms();
     cr_assert_lt(rdl_try_lock(lock, 700, LEASE_MS, &err), 0); /* CLUSTERDOWN */
     cr_assert_lt(now_ms() - began, 700 + SLACK_MS);
@@ -1300,7 +1305,8 @@ Test(cluster, M6_hold_on_a_master_that_comes_back_empty_is_lost_at_once)
     }
     cluster_kill(cluster, 0);
     cluster_start_again(cluster, 0);
-    cr_assert(WAIT_UNTIL(cluster_says_ok(cluster, 0), SOON_MS)); /* a master that has just started waits before it serves */
+    cr_assert(
+        WAIT_UNTIL(cluster_says_ok(cluster, 0), SOON_MS)); /* a master that has just started waits before it serves */
     cr_assert(losses_wait(&losses, RDL_LOST, 1, HEAL_MS));
     cr_assert_eq(losses_get(&losses, RDL_LOST)->lock, lock[0]);
     cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
@@ -1486,7 +1492,7 @@ Test(cluster, client_that_is_closed_ends_calls_on_all_shards)
     cluster_resume(cluster, 2);
 }
 
-/* ---- whose word counts --------------------------------------------------------------------------------------------------- */
+/* ---- whose word counts ------------------------------------------------------------------------------------------ */
 
 static atomic_uint followed; /* how often a shard was said to be played by node 0 */
 
@@ -1522,10 +1528,12 @@ Test(cluster, C2_word_of_a_master_that_was_cut_off_is_not_followed)
     rdl_lock_free(lock);
 }
 
-/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------ */
 
 #define PROMISED_MS 200 /* from the moment at which the new master serves */
-#define RARELY_MS 300   /* between two questions; it asks at least every 100 to 200 ms, and every 1000 when all is well */
+#define RARELY_MS                                                                                                      \
+    300 /* between two questions; it asks at least every 100 to 200 ms, and every 1000 when all is well                \
+         */
 
 /* Waits for that of a replica, on a thread of its own: the moment at which it ends is that one. */
 static int64_t see_it_serve(void *probe, rdl_err_t *why)
@@ -1561,7 +1569,8 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
     client = client_open(cluster->uri, OPTIONS(.reconnect_min_ms = 60000, .reconnect_max_ms = 60000));
     for (int i = 0; i < SHARDS; i++) {
         rdl_lock_t *lock = reentrant(client, name[i].text, NULL);
-        struct probe *master = probe_open(cluster->node[i]), *replica = probe_open(cluster->node[CLUSTER_REPLICA_OF(i)]);
+        struct probe *master = probe_open(cluster->node[i]),
+                     *replica = probe_open(cluster->node[CLUSTER_REPLICA_OF(i)]);
         int64_t died;
 
         foreign_take(master, name[i].text, 500); /* ends before the failover does */
@@ -1578,7 +1587,8 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
         asked += questions();
         without_ms += (actor_ended_us(herald) - died) / 1000;
         cr_assert_lt(actor_ended_us(waiter) - actor_ended_us(herald), 1000 * (PROMISED_MS + SLACK_MS));
-        cr_assert(cluster_wait_master(cluster, cluster_first_slot(i), CLUSTER_REPLICA_OF(i), CLUSTER_FAILOVER_BOUND_MS));
+        cr_assert(
+            cluster_wait_master(cluster, cluster_first_slot(i), CLUSTER_REPLICA_OF(i), CLUSTER_FAILOVER_BOUND_MS));
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         probe_close(replica);
@@ -1589,7 +1599,7 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
     actor_free(herald);
 }
 
-/* ---- work through everything --------------------------------------------------------------------------------------------- */
+/* ---- work through everything ------------------------------------------------------------------------------------ */
 
 #define ROUNDS 50
 
@@ -1620,7 +1630,8 @@ static void expect_told(void)
     struct workload_sum sum = workload_stop(work);
 
     cr_assert_eq(sum.amiss, 0, "%" PRId64 " times two clashed who had one master", sum.amiss);
-    cr_assert_eq(sum.strange, 0, "%" PRId64 " times two clashed and neither was told; %" PRId64 " refused, %" PRId64 " met",
+    cr_assert_eq(sum.strange, 0,
+                 "%" PRId64 " times two clashed and neither was told; %" PRId64 " refused, %" PRId64 " met",
                  sum.strange, sum.refused, sum.overlaps);
 }
 
@@ -1654,11 +1665,12 @@ Test(cluster, C2_C5_nobody_overlaps_through_moved_slots_and_arranged_failovers)
     sum = workload_stop(work);
     cr_assert_eq(sum.overlaps, 0);
     cr_assert_eq(sum.refused, 0);
-    cr_assert_gt(sum.turns, sum.rounds / 10, "%" PRId64 " changes of owner in %" PRId64 " rounds", sum.turns, sum.rounds);
+    cr_assert_gt(sum.turns, sum.rounds / 10, "%" PRId64 " changes of owner in %" PRId64 " rounds", sum.turns,
+                 sum.rounds);
 }
 
-/* A master dies, and its replica takes over; one is stopped until it is replaced; slots go to the new masters; and all change
- * places again. Writes may be lost, and then nobody may be left in the belief that he was alone. */
+/* A master dies, and its replica takes over; one is stopped until it is replaced; slots go to the new masters; and all
+ * change places again. Writes may be lost, and then nobody may be left in the belief that he was alone. */
 Test(cluster, C2_C5_X1_work_goes_on_through_kills_and_nobody_overlaps_unnoticed)
 {
     static const int masters[SHARDS] = {3, 4, 2};
@@ -1686,7 +1698,8 @@ Test(cluster, C2_C5_X1_work_goes_on_through_kills_and_nobody_overlaps_unnoticed)
     left_behind = true; /* the last node is not there to be asked */
 }
 
-/* Clients reach it, the other nodes do not, and have the replica in its place. What it grants until it gives up is lost. */
+/* Clients reach it, the other nodes do not, and have the replica in its place. What it grants until it gives up is
+ * lost. */
 Test(cluster, C2_X1_master_without_the_others_stops_granting_and_nobody_overlaps_unnoticed)
 {
     struct slot_name other = cluster_name(cluster_first_slot(0), 1);

@@ -1,5 +1,6 @@
-/* test_cluster_tls.c - clusters://: a real cluster whose nodes speak TLS with clients and each other. Which name a certificate
- * is checked for (docs/servers.md) depends on what the cluster calls its nodes, so each test starts one of its own. */
+/* test_cluster_tls.c - clusters://: a real cluster whose nodes speak TLS with clients and each other. Which name a
+ * certificate is checked for (docs/servers.md) depends on what the cluster calls its nodes, so each test starts one of
+ * its own. */
 #include "tests/live/live.h"
 #include "tests/support/certs.h"
 #include "tests/support/cluster.h"
@@ -65,7 +66,7 @@ static void expect_fails(const char *uri, const rdl_tls_options_t *tls, const ch
     cr_assert_not_null(strstr(err.message, says), "'%s' does not say '%s'", err.message, says);
 }
 
-/* ---- locks --------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 static void expect_handed_over(rdl_lock_t *held, rdl_lock_t *wanted, int before, int after)
 {
@@ -133,7 +134,7 @@ Test(cluster_tls, X1_shard_that_hangs_in_the_handshake_delays_no_other_and_no_ca
     rdl_client_close(client);
 }
 
-/* ---- whom to believe ----------------------------------------------------------------------------------------------------- */
+/* ---- whom to believe -------------------------------------------------------------------------------------------- */
 
 Test(cluster_tls, another_ca_is_refused_with_words)
 {
@@ -147,8 +148,8 @@ Test(cluster_tls, another_ca_is_refused_with_words)
     free(other);
 }
 
-/* A new CA and new certificates, under a client with holds: present connections stay as they are, the next are made with what is
- * in the files by then. */
+/* A new CA and new certificates, under a client with holds: present connections stay as they are, the next are made
+ * with what is in the files by then. */
 Test(cluster_tls, files_that_change_are_read_wherever_the_client_connects_again)
 {
     const char *dir;

@@ -36,7 +36,7 @@ static void expect_open_fails(int code, const char *uri, const rdl_client_option
     cr_assert_not_null(strstr(err.message, says), "'%s' does not say '%s'", err.message, says);
 }
 
-/* ---- ways in ----------------------------------------------------------------------------------------------------------- */
+/* ---- ways in ---------------------------------------------------------------------------------------------------- */
 
 Test(connection, by_unix_socket)
 {
@@ -109,8 +109,8 @@ Test(connection, that_is_refused_later_is_the_calls_error)
     cr_assert_not_null(strstr(err.message, "WRONGPASS"), "%s", err.message);
     rdl_lock_free(lock);
     rdl_client_close(client);
-    client =
-        client_open(server_uri(st.server), OPTIONS(.lazy = true)); /* closed before it was ever connected, or just then */
+    client = client_open(server_uri(st.server),
+                         OPTIONS(.lazy = true)); /* closed before it was ever connected, or just then */
     rdl_client_close(client);
     expect_open_fails(RDL_EINVAL, "redis://host:port", OPTIONS(.lazy = true), "port");
 }
@@ -190,7 +190,7 @@ Test(connection, two_clients_of_a_process_do_not_meet)
     use(st.client);
 }
 
-/* ---- no way in: bounded, with the reason (T15, X1) -------------------------------------------------------------------- */
+/* ---- no way in: bounded, with the reason (T15, X1) -------------------------------------------------------------- */
 
 Test(connection, open_says_why_nobody_could_be_reached)
 {
@@ -206,7 +206,7 @@ Test(connection, open_says_why_nobody_could_be_reached)
     free(uri);
 }
 
-/* ---- another kind of server than the URI says (N12) ----------------------------------------------------------------------- */
+/* ---- another kind of server than the URI says (N12) ------------------------------------------------------------- */
 
 /* With and without HELLO. */
 static void expect_kind(const struct server_options *options, const char *scheme, const char *behind, int code,
@@ -215,7 +215,8 @@ static void expect_kind(const struct server_options *options, const char *scheme
     for (int old = 0; old < 2; old++) {
         struct server_options o = *options;
         int fd, bus_fd;
-        char *config = must_format("%s\n%s", o.config != NULL ? o.config : "", old ? "rename-command HELLO \"\"" : ""), *uri;
+        char *config = must_format("%s\n%s", o.config != NULL ? o.config : "", old ? "rename-command HELLO \"\"" : ""),
+             *uri;
 
         o.config = config;
         o.port = reserve_ports_of_node(&fd, &bus_fd);
@@ -258,10 +259,10 @@ Test(connection, N12_server_that_comes_back_as_another_kind_is_called_what_it_is
     server_stop(st.server);
     st.server = server_start(&(struct server_options){.tcp = true, .port = port, .config = "cluster-enabled yes"});
     st.probe = probe_open(st.server);
-    cr_assert(
-        WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) < 0 && strstr(err.message, "this is a node of a cluster") != NULL,
-                   20000),
-        "%s", err.message);
+    cr_assert(WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) < 0 &&
+                             strstr(err.message, "this is a node of a cluster") != NULL,
+                         20000),
+              "%s", err.message);
     rdl_lock_free(lock);
     (void)close(fd);
     (void)close(bus_fd);
@@ -305,9 +306,10 @@ Test(connection, N12_web_server_is_called_that)
     free(uri);
 }
 
-/* ---- URIs that say who we are (client.h) ----------------------------------------------------------------------------------- */
+/* ---- URIs that say who we are (client.h) ------------------------------------------------------------------------ */
 
-/* What stands before the @ without a colon is a user; who wrote his password there must not believe that it was sent. */
+/* What stands before the @ without a colon is a user; who wrote his password there must not believe that it was sent.
+ */
 Test(connection, user_without_a_password_is_refused_with_words)
 {
     static const char *const uris[] = {"redis://secret@127.0.0.1:1", "rediss://secret@127.0.0.1:1",
@@ -320,15 +322,16 @@ Test(connection, user_without_a_password_is_refused_with_words)
         expect_open_fails(RDL_EINVAL, uris[i], OPTIONS(.lazy = true), "user without a password");
     }
     expect_open_fails(RDL_EINVAL, "redis://127.0.0.1:1", OPTIONS(.username = "app"), "username");
-    expect_open_fails(RDL_EINVAL, "sentinel://127.0.0.1:1/main", OPTIONS(.sentinel_username = "app"), "sentinel_username");
+    expect_open_fails(RDL_EINVAL, "sentinel://127.0.0.1:1/main", OPTIONS(.sentinel_username = "app"),
+                      "sentinel_username");
 }
 
 Test(connection, user_of_the_uri_may_have_no_password_or_that_of_the_options)
 {
     char *uri;
 
-    st.server = server_start(
-        &(struct server_options){.tcp = true, .config = "user lone on >pw ~* &* +@all\nuser open on nopass ~* &* +@all"});
+    st.server = server_start(&(struct server_options){
+        .tcp = true, .config = "user lone on >pw ~* &* +@all\nuser open on nopass ~* &* +@all"});
     st.probe = probe_open(st.server);
     uri = must_format("redis://lone@127.0.0.1:%d", server_port(st.server));
     st.client = client_open(uri, OPTIONS(.password = "pw"));
@@ -421,7 +424,7 @@ Test(connection, open_at_a_stopped_server_is_bounded)
     server_resume(st.server);
 }
 
-/* ---- the server goes away ------------------------------------------------------------------------------------------------ */
+/* ---- the server goes away --------------------------------------------------------------------------------------- */
 
 Test(connection, restarted_server_is_used_again_and_an_empty_one_means_a_lost_hold)
 {
@@ -537,7 +540,7 @@ Test(connection, cuts_under_load_are_survived_by_every_verb)
     rdl_lock_free(lock);
 }
 
-/* ---- deadlines: X1 -------------------------------------------------------------------------------------------------------- */
+/* ---- deadlines: X1 ---------------------------------------------------------------------------------------------- */
 
 /* Each verb at a server that is gone or hangs; `wait_ms` bounds the acquire, command_timeout_ms the others. */
 static void expect_all_bounded(rdl_lock_t *held, rdl_lock_t *free_lock)
@@ -712,7 +715,7 @@ Test(connection, lock_without_a_limit_gives_up_after_the_outage_timeout)
     rdl_lock_free(lock);
 }
 
-/* ---- coming back ----------------------------------------------------------------------------------------------------------- */
+/* ---- coming back ------------------------------------------------------------------------------------------------ */
 
 Test(connection, reconnecting_is_paced)
 {

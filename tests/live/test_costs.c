@@ -1,8 +1,8 @@
 /* test_costs.c - what the verbs of each type cost is what docs/choosing.md says.
  *
- * MONITOR shows what the client sends, which is one command and so one round trip for each verb, and what the server carries
- * out for it. From these counts a row of the document's table is built, and must stand there as it is. The document is read
- * from the folder that tests/run starts programs in, the tree's own. */
+ * MONITOR shows what the client sends, which is one command and so one round trip for each verb, and what the server
+ * carries out for it. From these counts a row of the document's table is built, and must stand there as it is. The
+ * document is read from the folder that tests/run starts programs in, the tree's own. */
 #include "tests/live/live.h"
 
 #include <stdio.h>
@@ -203,8 +203,8 @@ Test(costs, of_locks_are_those_of_the_document)
 {
     open_all();
     expect_lock_documented("reentrant", reentrant(st.client, "a reentrant", NULL), NULL);
-    expect_lock_documented("reentrant, with tokens", reentrant(st.client, "t", LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)),
-                           NULL);
+    expect_lock_documented("reentrant, with tokens",
+                           reentrant(st.client, "t", LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)), NULL);
     expect_lock_documented("non-reentrant", nonreentrant(st.client, "a nonreentrant", NULL), NULL);
     expect_lock_documented("simple", simple(st.client, "a simple", NULL), NULL);
     expect_lock_documented("spin", spin(st.client, "a spin", NULL), NULL);

@@ -1,4 +1,5 @@
-/* test_credentials.c - who a connection is: asked of the program each time, refused under a code of its own, never quoted. */
+/* test_credentials.c - who a connection is: asked of the program each time, refused under a code of its own, never
+ * quoted. */
 #include "tests/live/live.h"
 #include "tests/support/cluster.h"
 #include "tests/support/sentinels.h"
@@ -76,7 +77,7 @@ static void expect_refused(int code, const rdl_client_options_t *options, const 
     cr_assert_null(strstr(err.message, "Pa55"), "%s", err.message);
 }
 
-/* ---- the callback -------------------------------------------------------------------------------------------------------- */
+/* ---- the callback ----------------------------------------------------------------------------------------------- */
 
 #define ASK .credentials = tell, .credentials_arg = &known
 
@@ -199,9 +200,9 @@ Test(credentials, that_are_not_to_be_had_are_asked_for_again)
     expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert_not_null(strstr(err.message, "no credentials"), "%s", err.message);
     know("app", "wrong-Pa55");
-    cr_assert(
-        WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) == RDL_ECONN && strstr(err.message, "WRONGPASS") != NULL, SOON_MS),
-        "%s", err.message);
+    cr_assert(WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) == RDL_ECONN && strstr(err.message, "WRONGPASS") != NULL,
+                         SOON_MS),
+              "%s", err.message);
     know("app", FIRST);
     expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
@@ -215,7 +216,7 @@ Test(credentials, are_given_in_one_way_only)
     expect_refused(RDL_EINVAL, OPTIONS(ASK, .username = "x"), "beside username or password");
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------------ */
+/* ---- refusals --------------------------------------------------------------------------------------------------- */
 
 static void expect_every_refusal(void)
 {

@@ -1,9 +1,9 @@
-/* test_crowd.c - 100,000 who wait for one lock, and all of them end at one moment: canceled, closed, out of time, let in.
- * The stack of whoever ends them must not grow with their number, nor the time by its square.
+/* test_crowd.c - 100,000 who wait for one lock, and all of them end at one moment: canceled, closed, out of time, let
+ * in. The stack of whoever ends them must not grow with their number, nor the time by its square.
  *
  * They are calls of one client, each of an owner of its own. Somebody else, of another client, is in before them. What
- * happens at one moment happens in a callback, in which the loop stands still: whatever comes meanwhile, a message, their
- * time, a cancellation each, it finds together when the callback is over. */
+ * happens at one moment happens in a callback, in which the loop stands still: whatever comes meanwhile, a message,
+ * their time, a cancellation each, it finds together when the callback is over. */
 #include "tests/live/live.h"
 
 #include <semaphore.h>
@@ -22,7 +22,7 @@ enum { MANY = 100000, FEW = 5000 };
 
 LIVE_SUITE(crowd, 600);
 
-/* ---- what they wait for ------------------------------------------------------------------------------------------------------ */
+/* ---- what they wait for ----------------------------------------------------------------------------------------- */
 
 struct member {
     struct crowd *crowd;
@@ -138,26 +138,26 @@ static void lock_free(struct crowd *c)
 }
 
 /* What semaphores, permit semaphores and latches do alike. */
-#define ALIKE(what, type_t)                                                                                                 \
-    static void what##_ended(type_t *gate, int64_t result, const rdl_err_t *e, void *arg)                                   \
-    {                                                                                                                       \
-        (void)gate;                                                                                                         \
-        (void)e;                                                                                                            \
-        ended(arg, result);                                                                                                 \
-    }                                                                                                                       \
-                                                                                                                            \
-    static void what##_looked(type_t *gate, int64_t result, const rdl_err_t *e, void *arg)                                  \
-    {                                                                                                                       \
-        (void)gate;                                                                                                         \
-        (void)result;                                                                                                       \
-        (void)e;                                                                                                            \
-        all_wait(arg);                                                                                                      \
-    }                                                                                                                       \
-                                                                                                                            \
-    static void what##_free(struct crowd *c)                                                                                \
-    {                                                                                                                       \
-        rdl_##what##_free(c->gate);                                                                                         \
-        rdl_##what##_free(c->rival);                                                                                        \
+#define ALIKE(what, type_t)                                                                                            \
+    static void what##_ended(type_t *gate, int64_t result, const rdl_err_t *e, void *arg)                              \
+    {                                                                                                                  \
+        (void)gate;                                                                                                    \
+        (void)e;                                                                                                       \
+        ended(arg, result);                                                                                            \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void what##_looked(type_t *gate, int64_t result, const rdl_err_t *e, void *arg)                             \
+    {                                                                                                                  \
+        (void)gate;                                                                                                    \
+        (void)result;                                                                                                  \
+        (void)e;                                                                                                       \
+        all_wait(arg);                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void what##_free(struct crowd *c)                                                                           \
+    {                                                                                                                  \
+        rdl_##what##_free(c->gate);                                                                                    \
+        rdl_##what##_free(c->rival);                                                                                   \
     }
 
 ALIKE(semaphore, rdl_semaphore_t)
@@ -318,8 +318,8 @@ static bool sort_at(size_t i, struct sort *ret)
     return true;
 }
 
-/* Of each type as many, but where each costs the server as much as there are: Java's clients keep a fair lock's queue as a list,
- * from which a place is taken by looking for it. */
+/* Of each type as many, but where each costs the server as much as there are: Java's clients keep a fair lock's queue
+ * as a list, from which a place is taken by looking for it. */
 static size_t size_of(const struct sort *sort)
 {
     return sort->kind != NULL && sort->kind->make == fair ? MANY / 20 : MANY;
@@ -331,8 +331,8 @@ static bool asks_unasked(const struct sort *sort)
     return sort->kind != NULL && (sort->kind->votes || sort->kind->paces);
 }
 
-/* A composite's take is several of its parts', and their undos: the time of a whole check is short. And each reader that was let
- * in and goes makes the server look at the names of all who are in. */
+/* A composite's take is several of its parts', and their undos: the time of a whole check is short. And each reader
+ * that was let in and goes makes the server look at the names of all who are in. */
 static size_t fewer_of(const struct sort *sort)
 {
     if (sort->kind != NULL && sort->kind->make == read_end)
@@ -340,7 +340,7 @@ static size_t fewer_of(const struct sort *sort)
     return sort->kind != NULL && sort->kind->members > 0 ? MANY / 5 : size_of(sort);
 }
 
-/* ---- a crowd ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd ---------------------------------------------------------------------------------------------------- */
 
 static void ended(struct member *m, int64_t result)
 {
@@ -412,8 +412,8 @@ static bool all_ended(struct crowd *c)
     return WAIT_UNTIL(atomic_load(&c->ended) == c->size, END_BOUND_MS);
 }
 
-/* All ended as `code`, or were let in. Of a red lock that is granted as its client closes the majority may be gone again when its
- * caller is told. */
+/* All ended as `code`, or were let in. Of a red lock that is granted as its client closes the majority may be gone
+ * again when its caller is told. */
 static void all_are(const struct crowd *c, int code)
 {
     for (size_t i = 0; i < c->size; i++) {
@@ -424,7 +424,7 @@ static void all_are(const struct crowd *c, int code)
     }
 }
 
-/* ---- N3 ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- N3 --------------------------------------------------------------------------------------------------------- */
 
 static void open_and_cancel(struct crowd *c)
 {
@@ -503,7 +503,8 @@ static void time_crowd_out(const struct sort *sort)
     disperse(&c);
 }
 
-/* Where many may be in, all are at once; else one after the other. Whoever is let in asks the server, but at a latch. */
+/* Where many may be in, all are at once; else one after the other. Whoever is let in asks the server, but at a latch.
+ */
 static void let_crowd_in(const struct sort *sort)
 {
     struct crowd c = {.sort = sort, .size = strcmp(sort->type, "latch") == 0 ? MANY : FEW, .wait_ms = RDL_WAIT_FOREVER};

@@ -191,7 +191,7 @@ Test(dispatch, descriptor_and_dispatch_belong_to_this_mode_only)
     expect(RDL_EINVAL, rdl_client_dispatch(st.client));
 }
 
-/* ---- the loop's stack ------------------------------------------------------------------------------------------------------ */
+/* ---- the loop's stack ------------------------------------------------------------------------------------------- */
 
 /* As client.h says. */
 static void use_half_a_mebibyte(rdl_lock_t *lock, int64_t result, const rdl_err_t *e, void *arg)

@@ -1,7 +1,8 @@
-/* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (protocol.md, 2 and 3).
+/* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (protocol.md, 2 and
+ * 3).
  *
- * The proxy is the network. What the tests ask of the library: a repeated verb counts once; a call that does not know says
- * so; and whatever had been sent, soon no key is left that nobody knows of.
+ * The proxy is the network. What the tests ask of the library: a repeated verb counts once; a call that does not know
+ * says so; and whatever had been sent, soon no key is left that nobody knows of.
  */
 #include "tests/live/live.h"
 
@@ -14,7 +15,8 @@ LIVE_SUITE(doubt, 60);
 static void open_stage(int64_t command_timeout_ms)
 {
     stage_open(&st, .proxied = true,
-               .client = OPTIONS(.command_timeout_ms = command_timeout_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client =
+                   OPTIONS(.command_timeout_ms = command_timeout_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
 }
 
 /* The pair that shows that the line is well: connections up, scripts loaded. */
@@ -24,7 +26,7 @@ static void warm_up(rdl_lock_t *lock)
     expect(RDL_OK, rdl_unlock(lock, &err));
 }
 
-/* ---- A1, A2: lost replies ------------------------------------------------------------------------------------------------ */
+/* ---- A1, A2: lost replies --------------------------------------------------------------------------------------- */
 
 /* A1: at every byte of the reply. A call that waits would get over a repeat that is refused, a single try would not. */
 Test(doubt, acquire_whose_reply_is_lost_is_repeated_and_counts_once)
@@ -39,8 +41,8 @@ Test(doubt, acquire_whose_reply_is_lost_is_repeated_and_counts_once)
         lock = kind->make(st.client, NAME, NULL);
         warm_up(lock);
         for (size_t at = 0; at <= 8; at++) {
-            int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = kind->take, .contains = NAME,
-                               .at = at);
+            int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = kind->take,
+                               .contains = NAME, .at = at);
 
             expect(RDL_OK, rdl_try_lock(lock, at % 2 == 0 ? 0 : 5000, LEASE_MS, &err));
             cr_assert_eq(proxy_acted(st.proxy, cut), 1, "%s, at %zu", kind->type, at);
@@ -191,7 +193,7 @@ Test(doubt, extend_and_force_unlock_whose_replies_are_lost_are_repeated)
     }
 }
 
-/* ---- A3: unknown outcomes ------------------------------------------------------------------------------------------------- */
+/* ---- A3: unknown outcomes --------------------------------------------------------------------------------------- */
 
 /* A3: it ran, the reply does not come in time. The caller is told, and the key is gone long before the lease. */
 Test(doubt, acquire_of_unknown_outcome_says_so_and_is_undone_promptly)
@@ -207,7 +209,8 @@ Test(doubt, acquire_of_unknown_outcome_says_so_and_is_undone_promptly)
             int reply;
 
             warm_up(lock);
-            reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
+            reply =
+                proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
             start = now_ms();
             expect(unanswered(kind), rdl_try_lock(lock, kind->votes ? 200 : waits[i], LEASE_MS, &err));
             expect_between(200, now_ms() - start, 300 + SLACK_MS);
@@ -281,7 +284,8 @@ Test(doubt, undo_of_an_unknown_acquire_spares_the_owners_next_hold)
 
         warm_up(lock);
         for (int i = 0; i < 5; i++) {
-            reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
+            reply =
+                proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
             expect(unanswered(kind), rdl_try_lock(lock, 150, LEASE_MS, &err));
             proxy_let_go(st.proxy, reply);
             expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
@@ -325,7 +329,7 @@ Test(doubt, unlock_of_unknown_outcome_is_finished_in_the_background)
     }
 }
 
-/* ---- A6, Q1, Q2: late delivery ---------------------------------------------------------------------------------------------- */
+/* ---- A6, Q1, Q2: late delivery ---------------------------------------------------------------------------------- */
 
 /* A6: the late unlock finds a newer hold of the same owner. */
 Test(doubt, unlock_delivered_after_its_repeat_spares_the_newer_hold)
@@ -400,7 +404,8 @@ Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
     actor_free(caller);
 }
 
-/* protocol.md, 3: the new connection begins with the KILL. If the release went before it, the acquire could come between. */
+/* protocol.md, 3: the new connection begins with the KILL. If the release went before it, the acquire could come
+ * between. */
 Test(doubt, release_on_a_new_connection_waits_for_the_kill)
 {
     struct actor *caller = actor_new();
@@ -437,7 +442,8 @@ Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
     static const struct {
         enum proxy_part part;
         size_t at;
-    } cuts[] = {{PROXY_REQUEST, 0}, {PROXY_REQUEST, 10}, {PROXY_REQUEST, PROXY_WHOLE}, {PROXY_REPLY, 0}, {PROXY_REPLY, 2}};
+    } cuts[] = {
+        {PROXY_REQUEST, 0}, {PROXY_REQUEST, 10}, {PROXY_REQUEST, PROXY_WHOLE}, {PROXY_REPLY, 0}, {PROXY_REPLY, 2}};
     struct actor *caller = actor_new();
 
     FOR_EACH_KIND(kind)
@@ -503,8 +509,8 @@ Test(doubt, two_abandoned_connections_are_both_killed)
     actor_free(caller);
 }
 
-/* An acquire held by the proxy on a connection that the server will not be asked to kill, because of what the next one may not,
- * while its repeat has had the lock and has given it back. The rule that holds it. */
+/* An acquire held by the proxy on a connection that the server will not be asked to kill, because of what the next one
+ * may not, while its repeat has had the lock and has given it back. The rule that holds it. */
 static int leave_an_acquire_behind(struct actor *caller, const char *rules, rdl_lock_t **ret_lock)
 {
     int request;
@@ -599,7 +605,7 @@ Test(doubt, kill_goes_only_to_the_server_that_issued_the_id)
     rdl_lock_free(lock);
 }
 
-/* ---- Q4 -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Q4 --------------------------------------------------------------------------------------------------------- */
 
 /* A vote that came too late would be asked for again. */
 static int64_t patience(const struct kind *kind)
@@ -673,7 +679,8 @@ static uint64_t attempts(const rdl_metrics_t *metrics)
     return value.sum;
 }
 
-/* Both answers come in one piece, and a caller reads them; only the loop can end the call whose undo the second one settles. */
+/* Both answers come in one piece, and a caller reads them; only the loop can end the call whose undo the second one
+ * settles. */
 Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
 {
     rdl_metrics_t *metrics = rdl_metrics_new();

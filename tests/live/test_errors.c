@@ -1,5 +1,5 @@
-/* test_errors.c - X2: what the server refuses reaches the caller in the server's own words, changes nothing at the server,
- * and leaves the handle as usable as before. T9: errors name the lock and the server. */
+/* test_errors.c - X2: what the server refuses reaches the caller in the server's own words, changes nothing at the
+ * server, and leaves the handle as usable as before. T9: errors name the lock and the server. */
 #include "tests/live/live.h"
 
 #include <stdio.h>
@@ -19,7 +19,8 @@ static void expect_refused(int64_t rc, const char *word, const char *name)
     cr_assert_str_eq(err.server + strlen("unix:"), stage_place(&st));
 }
 
-/* Every type is refused with that word, and works when the reason is gone. A red lock says what its majority came to. */
+/* Every type is refused with that word, and works when the reason is gone. A red lock says what its majority came to.
+ */
 static void expect_acquire_refused(const char *word, void (*cause)(void), void (*mend)(void))
 {
     FOR_EACH_KIND(kind)
@@ -195,7 +196,8 @@ Test(errors, failed_snapshot)
     cr_assert_eq(mkdir(path, 0700), 0); /* where the file should go */
     (void)probe_text(st.probe, "CONFIG SET save '3600 1000000'");
     (void)probe_text(st.probe, "BGSAVE");
-    cr_assert(WAIT_UNTIL(strstr(probe_text(st.probe, "INFO persistence"), "rdb_last_bgsave_status:err") != NULL, SOON_MS));
+    cr_assert(
+        WAIT_UNTIL(strstr(probe_text(st.probe, "INFO persistence"), "rdb_last_bgsave_status:err") != NULL, SOON_MS));
     expect_refused(rdl_try_lock(lock, 0, LEASE_MS, &err), "MISCONF", NAME);
     (void)probe_text(st.probe, "CONFIG SET save ''");
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
@@ -319,7 +321,7 @@ Test(errors, refused_release_says_so_and_is_over)
     rdl_lock_free(lock);
 }
 
-/* ---- a release that is refused, of a hold that lives for much longer at the server than it did at first -------------------- */
+/* ---- a release that is refused, of a hold that lives for much longer at the server than it did at first --------- */
 
 #define BRIEF_MS 1000
 #define RELEASE "{" NAME "}" /* its channel: no other command names it */
@@ -334,7 +336,8 @@ static void expect_gone(void)
     cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, 2 * SOON_MS), "nobody holds it, and its key stays");
 }
 
-/* Undos go at once and 0.1, 0.3, 1, 3 s after one another: with the fourth, which is refused as well, a brief lease is over. */
+/* Undos go at once and 0.1, 0.3, 1, 3 s after one another: with the fourth, which is refused as well, a brief lease is
+ * over. */
 #define BRIEF_UNDOS 4
 
 static void expect_refused_release_is_repeated(rdl_lock_t *lock)
@@ -413,7 +416,8 @@ Test(errors, read_hold_that_is_lost_is_given_back_as_long_as_it_may_last)
     lock = read_end(st.client, NAME, LOCK_OPTIONS(.peer_watchdog_ms = BRIEF_MS));
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    given_back = proxy_on(st.proxy, .action = PROXY_ANSWER, .contains = RELEASE, .every = true, .answer = "-MISCONF no\r\n");
+    given_back =
+        proxy_on(st.proxy, .action = PROXY_ANSWER, .contains = RELEASE, .every = true, .answer = "-MISCONF no\r\n");
     misconf();
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     cr_assert(proxy_wait(st.proxy, given_back, BRIEF_UNDOS, SOON_MS));
@@ -444,7 +448,7 @@ Test(errors, errors_name_the_lock_and_the_server_in_one_printable_line)
     rdl_lock_free(lock);
 }
 
-/* ---- names of other types ------------------------------------------------------------------------------------------------ */
+/* ---- names of other types --------------------------------------------------------------------------------------- */
 
 static bool has_ends(const struct kind *kind)
 {

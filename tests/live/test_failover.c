@@ -1,8 +1,8 @@
-/* test_failover.c - locks through failovers of a master with a replica, whoever arranges them: real sentinels, or the nodes of a
- * real cluster (scenarios.md, C6, C2, C3 and X1).
+/* test_failover.c - locks through failovers of a master with a replica, whoever arranges them: real sentinels, or the
+ * nodes of a real cluster (scenarios.md, C6, C2, C3 and X1).
  *
- * The tests are written against `struct topology`; TEST_EACH makes one of each kind out of them. The master of NAME is server 0
- * in the beginning, server 1 its replica.
+ * The tests are written against `struct topology`; TEST_EACH makes one of each kind out of them. The master of NAME is
+ * server 0 in the beginning, server 1 its replica.
  */
 #include "tests/live/live.h"
 #include "tests/support/cluster.h"
@@ -12,8 +12,8 @@
 #define NAME "job"
 #define LEASE_MS 60000
 
-/* What a failover may take beyond what those need who arrange it: less than the 5 s after which a waiter who was not woken looks
- * by itself. */
+/* What a failover may take beyond what those need who arrange it: less than the 5 s after which a waiter who was not
+ * woken looks by itself. */
 #define HEAL_MS 4000
 
 struct topology {
@@ -35,7 +35,7 @@ static const struct topology *topology;
 static const char *uri;
 static rdl_client_t *client;
 
-/* ---- sentinels ----------------------------------------------------------------------------------------------------------- */
+/* ---- sentinels -------------------------------------------------------------------------------------------------- */
 
 static struct sentinels *sentinels;
 
@@ -117,7 +117,7 @@ static const struct topology by_sentinels = {
     .wait_synced = sentinel_wait_synced,
 };
 
-/* ---- a cluster ----------------------------------------------------------------------------------------------------------- */
+/* ---- a cluster -------------------------------------------------------------------------------------------------- */
 
 static struct cluster *cluster;
 static int node[2]; /* numbers of the two servers */
@@ -212,7 +212,7 @@ static bool sharded(void)
     return topology == &by_cluster && !server_is_old();
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------------------------- */
 
 static void start(const struct topology *which)
 {
@@ -230,18 +230,18 @@ static void fini(void)
 TestSuite(sentinel, .fini = fini, .timeout = 120);
 TestSuite(cluster, .fini = fini, .timeout = 120);
 
-#define TEST_EACH(what)                                                                                                     \
-    static void what(void);                                                                                                 \
-    Test(sentinel, what)                                                                                                    \
-    {                                                                                                                       \
-        start(&by_sentinels);                                                                                               \
-        what();                                                                                                             \
-    }                                                                                                                       \
-    Test(cluster, what)                                                                                                     \
-    {                                                                                                                       \
-        start(&by_cluster);                                                                                                 \
-        what();                                                                                                             \
-    }                                                                                                                       \
+#define TEST_EACH(what)                                                                                                \
+    static void what(void);                                                                                            \
+    Test(sentinel, what)                                                                                               \
+    {                                                                                                                  \
+        start(&by_sentinels);                                                                                          \
+        what();                                                                                                        \
+    }                                                                                                                  \
+    Test(cluster, what)                                                                                                \
+    {                                                                                                                  \
+        start(&by_cluster);                                                                                            \
+        what();                                                                                                        \
+    }                                                                                                                  \
     static void what(void)
 
 static int64_t ask(int which, const char *question)
@@ -253,7 +253,7 @@ static int64_t ask(int which, const char *question)
     return answer;
 }
 
-/* ---- one master after another -------------------------------------------------------------------------------------------- */
+/* ---- one master after another ----------------------------------------------------------------------------------- */
 
 /* The replica has everything; then the master dies. */
 static void kill_master(void)
@@ -435,7 +435,8 @@ TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
     free(channel);
 }
 
-/* Those of semaphores are not in a connection's greeting; and whatever the former master had learnt, this one has not. */
+/* Those of semaphores are not in a connection's greeting; and whatever the former master had learnt, this one has not.
+ */
 TEST_EACH(C3_new_master_that_knows_no_script_is_told)
 {
     rdl_semaphore_t *permits = NULL;
@@ -456,8 +457,8 @@ TEST_EACH(C3_new_master_that_knows_no_script_is_told)
     rdl_semaphore_free(permits);
 }
 
-/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection up.
- * What it does with them when it comes back is nothing. */
+/* The calls that a stopped master swallowed go to its successor, long before anybody would have given the connection
+ * up. What it does with them when it comes back is nothing. */
 TEST_EACH(C6_stopped_master_is_left_for_its_successor)
 {
     struct actor *giver[MOST_KINDS], *taker[MOST_KINDS];
@@ -485,8 +486,8 @@ TEST_EACH(C6_stopped_master_is_left_for_its_successor)
     FOR_EACH_SINGLE_KIND(kind)
     {
         expect_result(RDL_OK, taker[kind - kinds], FAILOVER_BOUND_MS);
-        gave =
-            actor_result(giver[kind - kinds], FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
+        gave = actor_result(giver[kind - kinds],
+                            FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
         cr_assert(gave == RDL_OK || gave == RDL_EUNKNOWN, "%s", code_name(gave));
         cr_assert_lt(actor_ended_us(taker[kind - kinds]) - switched, 1000 * HEAL_MS);
         cr_assert(WAIT_UNTIL(is_there(1, kind) == 0, HEAL_MS), "%s", kind->type);
@@ -525,7 +526,7 @@ TEST_EACH(C6_no_call_outlives_its_deadline_while_there_is_no_master)
     rdl_lock_free(lock);
 }
 
-/* ---- waits that end while there is no master ------------------------------------------------------------------------------ */
+/* ---- waits that end while there is no master -------------------------------------------------------------------- */
 
 /* What is counted is waited for by who has it shut. */
 static int64_t wait_for_semaphore(void *semaphore, rdl_err_t *e)
@@ -664,7 +665,7 @@ TEST_EACH(N10_place_that_is_given_up_without_a_master_is_not_in_its_owners_way)
     rdl_client_close(other);
 }
 
-/* ---- a workload through failovers ---------------------------------------------------------------------------------------- */
+/* ---- a workload through failovers ------------------------------------------------------------------------------- */
 
 static struct workload *work;
 
@@ -701,7 +702,8 @@ static struct workload_sum end_work(void)
 
     goes_on();
     sum = workload_stop(work);
-    cr_assert_eq(sum.strange, 0, "%" PRId64 " times two clashed and neither was told; %" PRId64 " refused, %" PRId64 " met",
+    cr_assert_eq(sum.strange, 0,
+                 "%" PRId64 " times two clashed and neither was told; %" PRId64 " refused, %" PRId64 " met",
                  sum.strange, sum.refused, sum.overlaps);
     return sum;
 }

@@ -1,7 +1,7 @@
 /* test_fair.c - the fair lock: first come, first served, by signs of life (wire.md, Fair; protocol.md, 7).
  *
- * Who waits is seen in the server's queue, which is where tests wait for it. Lives are short here, so that the dead are passed
- * over soon.
+ * Who waits is seen in the server's queue, which is where tests wait for it. Lives are short here, so that the dead are
+ * passed over soon.
  */
 #include "tests/live/live.h"
 
@@ -30,7 +30,7 @@ static void expect_queued(int64_t n)
     cr_assert(WAIT_UNTIL(queued() == n, SOON_MS), "%" PRId64 " in the queue, expected %" PRId64, queued(), n);
 }
 
-/* ---- many waiters in one process: an owner each --------------------------------------------------------------------------- */
+/* ---- many waiters in one process: an owner each ----------------------------------------------------------------- */
 
 #define MOST 64
 
@@ -100,7 +100,7 @@ static void crowd_done(struct crowd *c)
     }
 }
 
-/* ---- processes that die ------------------------------------------------------------------------------------------------------ */
+/* ---- processes that die ----------------------------------------------------------------------------------------- */
 
 /* A process that asks for the lock, and then only waits for its end. */
 static pid_t start_process(int64_t lease_ms)
@@ -131,7 +131,7 @@ static void set_up_for_processes(void)
     st.probe = probe_open(st.server);
 }
 
-/* ---- alone -------------------------------------------------------------------------------------------------------------------- */
+/* ---- alone ------------------------------------------------------------------------------------------------------ */
 
 Test(fair, uncontended_it_is_the_reentrant_locks_hash_and_nothing_else)
 {
@@ -207,7 +207,7 @@ Test(fair, options_that_make_no_sense_are_refused)
     rdl_lock_free(lock);
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------ */
 
 Test(fair, waiters_are_served_in_the_order_in_which_they_came)
 {
@@ -236,7 +236,8 @@ Test(fair, a_single_try_neither_queues_nor_passes_who_does)
     add_waiter(&c, lock, RDL_WAIT_FOREVER);
     (void)probe_int(st.probe, "DEL " NAME); /* free, and nobody says so */
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    (void)probe_int(st.probe, "PUBLISH redisson_lock__channel:{" NAME "}:%s 0", probe_text(st.probe, "LINDEX " QUEUE " 0"));
+    (void)probe_int(st.probe, "PUBLISH redisson_lock__channel:{" NAME "}:%s 0",
+                    probe_text(st.probe, "LINDEX " QUEUE " 0"));
     expect_turn(&c, 0, lock);
     crowd_done(&c);
     rdl_lock_free(lock);
@@ -295,8 +296,8 @@ Test(fair, head_that_gives_up_at_the_instant_of_the_unlock_does_not_take_the_wak
     rdl_lock_free(lock);
 }
 
-/* Those who wait in a client that closes: asleep, on their way into the queue, and one to whom the lock is just being passed
- * on. */
+/* Those who wait in a client that closes: asleep, on their way into the queue, and one to whom the lock is just being
+ * passed on. */
 Test(fair, client_that_closes_gives_up_the_places_of_its_waiters)
 {
     enum { WAITERS = 20 };
@@ -332,7 +333,7 @@ Test(fair, client_that_closes_gives_up_the_places_of_its_waiters)
     rdl_lock_free(lock);
 }
 
-/* ---- passing on ---------------------------------------------------------------------------------------------------------------- */
+/* ---- passing on ------------------------------------------------------------------------------------------------- */
 
 /* Owner i asks again, for that lease; it is in the queue when this returns. */
 static void ask_again(struct crowd *c, size_t i, rdl_lock_t *lock, int64_t lease_ms)
@@ -389,7 +390,8 @@ Test(fair, waiter_that_wants_the_lock_for_longer_than_a_life_has_it_whole_when_i
     stage_open(&st);
     lock = fair(st.client, NAME, SHORT_LIVES);
     hold_before(&c, lock, 1);
-    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= 3, SOON_MS)); /* it listens, and has tried once more since */
+    cr_assert(
+        WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= 3, SOON_MS)); /* it listens, and has tried once more since */
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_OK, outcome_wait(&c.outcomes[0], SOON_MS));
     expect_between(LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
@@ -483,7 +485,7 @@ Test(fair, subscription_outlives_the_wait_but_not_the_handle)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SLACK_MS));
 }
 
-/* ---- signs of life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- signs of life ---------------------------------------------------------------------------------------------- */
 
 /* F4 */
 Test(fair, living_waiters_outlive_every_deadline_and_keep_their_places)
@@ -626,7 +628,7 @@ Test(fair, last_of_ours_to_leave_takes_the_time_to_live_off_what_peers_need)
     rdl_lock_free(lock);
 }
 
-/* ---- eviction -------------------------------------------------------------------------------------------------------------------- */
+/* ---- eviction --------------------------------------------------------------------------------------------------- */
 
 Test(fair, force_unlock_passes_the_lock_on)
 {

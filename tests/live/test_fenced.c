@@ -1,4 +1,5 @@
-/* test_fenced.c - the fenced lock: the reentrant lock's hash, and a key beside it that counts tokens (wire.md, Fenced). */
+/* test_fenced.c - the fenced lock: the reentrant lock's hash, and a key beside it that counts tokens (wire.md, Fenced).
+ */
 #include "tests/live/live.h"
 
 #define NAME "ledger"
@@ -166,8 +167,8 @@ Test(fenced, waiters_are_woken_by_the_unlock_and_tokens_follow_the_order_of_hold
     done_with(lock);
 }
 
-/* What somebody has made of the counter is no token, nor is the one after it: the hold is not granted, and nothing is left
- * of it. */
+/* What somebody has made of the counter is no token, nor is the one after it: the hold is not granted, and nothing is
+ * left of it. */
 Test(fenced, N11_counter_that_is_no_counter_is_an_error)
 {
     static const char *const values[] = {"-5", "-1000000", "word", "1.5", "9007199254740993", "9223372036854775807"};
@@ -180,8 +181,8 @@ Test(fenced, N11_counter_that_is_no_counter_is_an_error)
         for (size_t i = time == 0 ? 0 : 2; i < sizeof values / sizeof values[0]; i++) {
             (void)probe_text(st.probe, "SET " COUNTER " %s", values[i]);
             expect(RDL_ESERVER, rdl_try_lock(lock, 0, LEASE_MS, &err));
-            cr_assert(strstr(err.message, "counter of fencing tokens") != NULL || strstr(err.message, "incr") != NULL, "%s",
-                      err.message);
+            cr_assert(strstr(err.message, "counter of fencing tokens") != NULL || strstr(err.message, "incr") != NULL,
+                      "%s", err.message);
             expect(0, rdl_is_held(lock, &err));
             cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS));
         }

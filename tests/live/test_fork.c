@@ -10,12 +10,12 @@
 
 LIVE_SUITE(fork, 60);
 
-#define CHECK_IN_CHILD(condition)                                                                                           \
-    do {                                                                                                                    \
-        if (!(condition)) {                                                                                                 \
-            dprintf(STDERR_FILENO, "in the child: %s does not hold\n", #condition);                                         \
-            _exit(1);                                                                                                       \
-        }                                                                                                                   \
+#define CHECK_IN_CHILD(condition)                                                                                      \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            dprintf(STDERR_FILENO, "in the child: %s does not hold\n", #condition);                                    \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 static void expect_child_succeeds(pid_t child)

@@ -1,5 +1,5 @@
-/* test_growth.c - names that are used once, very many of them, of every type: what the client and the server have afterwards is
- * what they had before.
+/* test_growth.c - names that are used once, very many of them, of every type: what the client and the server have
+ * afterwards is what they had before.
  *
  *     REDLATCH_TEST_NAMES=1000000 REDLATCH_TEST_TYPE=fair build/release/tests/live/test_growth
  *

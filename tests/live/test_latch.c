@@ -189,11 +189,14 @@ Test(latch, verbs_whose_replies_are_lost_count_once)
     rdl_latch_t *latch = open_latch(true);
 
     for (size_t at = 0; at <= 4; at++) {
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(1, rdl_latch_try_set_count(latch, 2, &err));
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(1, rdl_latch_count_down(latch, &err));
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(0, rdl_latch_count_down(latch, &err));
     }
     rdl_latch_free(latch);

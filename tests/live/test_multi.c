@@ -63,8 +63,8 @@ Test(multi, takes_all_and_gives_all_back)
     close_all();
 }
 
-/* The tries of free members at one server are one write: nothing is answered before all of them have been asked. So are the
- * releases. */
+/* The tries of free members at one server are one write: nothing is answered before all of them have been asked. So are
+ * the releases. */
 Test(multi, free_members_cost_one_round_trip)
 {
     enum { TRIP_MS = 700 };

@@ -55,7 +55,8 @@ Test(nonreentrant, second_take_by_its_owner_fails_at_once_and_sends_nothing)
     rdl_lock_free(lock);
 }
 
-/* On the wire it is the reentrant lock: they exclude and wake each other. Only within one client the types must not mix. */
+/* On the wire it is the reentrant lock: they exclude and wake each other. Only within one client the types must not
+ * mix. */
 Test(nonreentrant, excludes_and_wakes_reentrant_locks_of_another_client)
 {
     struct actor *waiter = actor_new();

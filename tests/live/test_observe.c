@@ -68,8 +68,8 @@ static void open_stage(rdl_log_level_t level)
     metrics = rdl_metrics_new();
     cr_assert_not_null(metrics);
     stage_open(&st, .proxied = true,
-               .client = OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics, .log = note_line, .log_level = level,
-                                 .watchdog_lease_ms = 1800));
+               .client = OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics, .log = note_line,
+                                 .log_level = level, .watchdog_lease_ms = 1800));
 }
 
 static void close_stage(void)
@@ -245,8 +245,8 @@ Test(observe, outage_is_one_line_and_the_end_of_it_another)
 
     st.server = server_start(&(struct server_options){.tcp = true});
     st.probe = probe_open(st.server);
-    st.client =
-        client_open(server_uri(st.server), OPTIONS(.log = note_line, .reconnect_max_ms = 20, .command_timeout_ms = 500));
+    st.client = client_open(server_uri(st.server),
+                            OPTIONS(.log = note_line, .reconnect_max_ms = 20, .command_timeout_ms = 500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));

@@ -9,7 +9,7 @@
 
 LIVE_SUITE(permits, 60);
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ---------------------------------------------------------------------------------------------------- */
 
 static rdl_permit_semaphore_t *semaphore(rdl_client_t *client, bool fair)
 {
@@ -54,7 +54,7 @@ static int64_t taken(void)
     return probe_int(st.probe, "ZCARD " TAKEN);
 }
 
-/* ---- ids and leases ------------------------------------------------------------------------------------------------------ */
+/* ---- ids and leases --------------------------------------------------------------------------------------------- */
 
 Test(permits, have_ids_of_their_own_and_are_given_back_by_them)
 {
@@ -209,7 +209,7 @@ Test(permits, a_thousand_at_once)
     rdl_permit_semaphore_free(s);
 }
 
-/* ---- two threads of one client ------------------------------------------------------------------------------------------- */
+/* ---- two threads of one client ---------------------------------------------------------------------------------- */
 
 struct taker {
     rdl_permit_semaphore_t *semaphore;
@@ -228,7 +228,8 @@ static void *take_block(void *arg)
     return NULL;
 }
 
-/* As many as both ask for are free, and all of them are taken: so none is taken twice. race/race_permits has more of it. */
+/* As many as both ask for are free, and all of them are taken: so none is taken twice. race/race_permits has more of
+ * it. */
 Test(permits, N1_blocks_that_two_threads_take_at_one_moment_have_no_permit_in_common)
 {
     enum { ROUNDS = 30 };
@@ -254,7 +255,7 @@ Test(permits, N1_blocks_that_two_threads_take_at_one_moment_have_no_permit_in_co
     rdl_permit_semaphore_free(s);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
 Test(permits, release_wakes_as_many_as_fit)
 {
@@ -264,7 +265,8 @@ Test(permits, release_wakes_as_many_as_fit)
 
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
     for (size_t i = 0; i < 2; i++)
-        expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &q[i], note, &o[i], NULL, &err));
+        expect(RDL_OK,
+               rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &q[i], note, &o[i], NULL, &err));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
     for (size_t i = 0; i < 2; i++)
@@ -302,7 +304,8 @@ Test(permits, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 0, LEASE_MS, p, &err));
     expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 2, 10000, LEASE_MS, big, note, &o[0], NULL, &err));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
-    expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &small, note, &o[1], NULL, &err));
+    expect(RDL_OK,
+           rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 10000, LEASE_MS, &small, note, &o[1], NULL, &err));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p, &err));
     expect(RDL_ETIMEDOUT, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, p, &err));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p + 1, &err));
@@ -313,7 +316,7 @@ Test(permits, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
     rdl_permit_semaphore_free(s);
 }
 
-/* ---- lost replies -------------------------------------------------------------------------------------------------------- */
+/* ---- lost replies ----------------------------------------------------------------------------------------------- */
 
 Test(permits, verbs_whose_replies_are_lost_count_once)
 {
@@ -321,11 +324,13 @@ Test(permits, verbs_whose_replies_are_lost_count_once)
     rdl_permit_t p[2];
 
     for (size_t at = 0; at <= 4; at++) {
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 2, 5000, LEASE_MS, p, &err));
         cr_assert(is_free(2));
         cr_assert_eq(taken(), 2);
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
         cr_assert(is_free(4));
         cr_assert_eq(taken(), 0);
@@ -392,13 +397,14 @@ Test(permits, release_that_goes_on_gives_back_those_that_are_left)
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, 300, &p[0], &err));
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(s, 1, 0, RDL_LEASE_NEVER, &p[1], &err));
     server_pause(st.server);
-    expect(RDL_EUNKNOWN, rdl_permit_semaphore_release(s, 2, p, &err)); /* after command_timeout_ms: the first has expired */
+    expect(RDL_EUNKNOWN,
+           rdl_permit_semaphore_release(s, 2, p, &err)); /* after command_timeout_ms: the first has expired */
     server_resume(st.server);
     cr_assert(WAIT_UNTIL(taken() == 0 && is_free(3), SOON_MS), "%" PRId64 " are taken", taken());
     rdl_permit_semaphore_free(s);
 }
 
-/* ---- where CLIENT KILL is refused ----------------------------------------------------------------------------------------- */
+/* ---- where CLIENT KILL is refused ------------------------------------------------------------------------------- */
 
 #define NO_KILL "-client +client|setname +client|id +client|info"
 
@@ -410,7 +416,8 @@ static rdl_permit_semaphore_t *open_without_kill(bool fair)
     return s;
 }
 
-/* protocol.md, 3: the caller was told of permits that were sent for once, so that whoever gives them back is rid of them. */
+/* protocol.md, 3: the caller was told of permits that were sent for once, so that whoever gives them back is rid of
+ * them. */
 static void expect_late_take_cleared_away(bool fair)
 {
     rdl_permit_semaphore_t *s = open_without_kill(fair);
@@ -473,8 +480,8 @@ static rdl_permit_semaphore_t *granted_again(int64_t lease_ms, rdl_permit_t *p, 
 
     rdl_permit_semaphore_free(s);
     (void)rdl_client_close(st.client);
-    st.client =
-        client_open(stage_uri(&st), OPTIONS(.dispatch = RDL_DISPATCH_FD, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    st.client = client_open(stage_uri(&st),
+                            OPTIONS(.dispatch = RDL_DISPATCH_FD, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
     s = semaphore(st.client, false);
     (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
     expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 1, 5000, lease_ms, p, note, o, NULL, &err));
@@ -516,7 +523,7 @@ Test(permits, N15_permit_that_goes_on_is_told_as_granted_while_an_undo_waits_for
     rdl_permit_semaphore_free(s);
 }
 
-/* ---- a take that never began --------------------------------------------------------------------------------------------- */
+/* ---- a take that never began ------------------------------------------------------------------------------------ */
 
 /* Asks for twenty more, and cancels that before the loop, whose thread this is, can begin it. */
 struct hasty {

@@ -1,7 +1,7 @@
 /* test_pools.c - what semaphores, permit semaphores and latches do alike at the edges, by a table of the three.
  *
- * Each is here a gate: closed when its only permit is out, or its count is not down, and open otherwise. Whoever passes may have
- * something to give back. What a type has of its own is in test_semaphore, test_permits and test_latch. */
+ * Each is here a gate: closed when its only permit is out, or its count is not down, and open otherwise. Whoever passes
+ * may have something to give back. What a type has of its own is in test_semaphore, test_permits and test_latch. */
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
 
@@ -16,7 +16,7 @@
 
 LIVE_SUITE(pools, 120);
 
-/* ---- the three --------------------------------------------------------------------------------------------------------------- */
+/* ---- the three -------------------------------------------------------------------------------------------------- */
 
 struct gate {
     const char *type;
@@ -35,25 +35,25 @@ struct gate {
 /* By whose ids the gate is closed, and passed; no server knows this one. */
 static rdl_permit_t out = {"0123456789abcdef0123456789abcdef"}, mine;
 
-#define MAKE(type_t, make, options_t)                                                                                       \
-    static int64_t make##_make(rdl_client_t *client, void **ret_gate, rdl_err_t *e)                                         \
-    {                                                                                                                       \
-        type_t *gate = NULL;                                                                                                \
-        int rc = make(client, NAME, NULL, &gate, e);                                                                        \
-                                                                                                                            \
-        *ret_gate = gate;                                                                                                   \
-        return rc;                                                                                                          \
-    }                                                                                                                       \
-                                                                                                                            \
-    static void *make##_done(void *gate)                                                                                    \
-    {                                                                                                                       \
-        return make##_free(gate);                                                                                           \
-    }                                                                                                                       \
-                                                                                                                            \
-    static void make##_note(type_t *gate, int64_t result, const rdl_err_t *e, void *outcome)                                \
-    {                                                                                                                       \
-        (void)gate;                                                                                                         \
-        outcome_note(NULL, result, e, outcome);                                                                             \
+#define MAKE(type_t, make, options_t)                                                                                  \
+    static int64_t make##_make(rdl_client_t *client, void **ret_gate, rdl_err_t *e)                                    \
+    {                                                                                                                  \
+        type_t *gate = NULL;                                                                                           \
+        int rc = make(client, NAME, NULL, &gate, e);                                                                   \
+                                                                                                                       \
+        *ret_gate = gate;                                                                                              \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void *make##_done(void *gate)                                                                               \
+    {                                                                                                                  \
+        return make##_free(gate);                                                                                      \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void make##_note(type_t *gate, int64_t result, const rdl_err_t *e, void *outcome)                           \
+    {                                                                                                                  \
+        (void)gate;                                                                                                    \
+        outcome_note(NULL, result, e, outcome);                                                                        \
     }
 
 MAKE(rdl_semaphore_t, rdl_semaphore, rdl_semaphore_options_t)
@@ -208,10 +208,10 @@ static const struct gate gates[] = {
 #define FOR_EACH_GATE(g) for (const struct gate *g = gates; g < gates + sizeof gates / sizeof gates[0]; g++)
 
 /* A call that succeeds, whatever number it returns. */
-#define expect_done(call)                                                                                                   \
-    do {                                                                                                                    \
-        int64_t expect_done_ = (call);                                                                                      \
-        cr_assert_geq(expect_done_, 0, "%s: %s: %s", #call, code_name(expect_done_), err.message);                          \
+#define expect_done(call)                                                                                              \
+    do {                                                                                                               \
+        int64_t expect_done_ = (call);                                                                                 \
+        cr_assert_geq(expect_done_, 0, "%s: %s: %s", #call, code_name(expect_done_), err.message);                     \
     } while (0)
 
 static void *make(const struct gate *g, rdl_client_t *client)
@@ -248,7 +248,7 @@ static void open_stage(bool proxied, const rdl_client_options_t *options)
     left_behind = true; /* guards go by themselves */
 }
 
-/* ---- giving up, and bad input ------------------------------------------------------------------------------------------------ */
+/* ---- giving up, and bad input ----------------------------------------------------------------------------------- */
 
 /* T4, T9 */
 Test(pools, T4_giving_up_is_exact_and_names_the_gate_and_the_server)
@@ -330,7 +330,7 @@ Test(pools, T12_null_and_closed_handles_are_errors_and_no_crash)
     rdl_client_close(other);
 }
 
-/* ---- processes and threads that go ------------------------------------------------------------------------------------------- */
+/* ---- processes and threads that go ------------------------------------------------------------------------------ */
 
 /* Status 0: everything inherited said that it is. */
 static int ask_inherited(const struct gate *g)
@@ -396,14 +396,14 @@ Test(pools, X5_permits_outlive_the_thread_that_took_them)
     rdl_client_close(other);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 static struct counting_alloc counting;
 
 static bool passed_through(int64_t rc)
 {
-    cr_assert(rc == RDL_OK || rc == RDL_ENOMEM || rc == RDL_ECONN || rc == RDL_EUNKNOWN || rc == RDL_ETIMEDOUT, "%s: %s",
-              code_name(rc), err.message);
+    cr_assert(rc == RDL_OK || rc == RDL_ENOMEM || rc == RDL_ECONN || rc == RDL_EUNKNOWN || rc == RDL_ETIMEDOUT,
+              "%s: %s", code_name(rc), err.message);
     return rc == RDL_OK;
 }
 
@@ -451,8 +451,8 @@ static bool tell_with_failure(const struct gate *g, int64_t call)
         rdl_client_close(client);
     }
     refused = counting_alloc_refused(&counting) > 0;
-    cr_assert_eq(counting_alloc_blocks(&counting), 0, "%s, allocation %" PRId64 " failing: %" PRId64 " blocks leak", g->type,
-                 call, counting_alloc_blocks(&counting));
+    cr_assert_eq(counting_alloc_blocks(&counting), 0, "%s, allocation %" PRId64 " failing: %" PRId64 " blocks leak",
+                 g->type, call, counting_alloc_blocks(&counting));
     cr_assert(WAIT_UNTIL(g->is_open() && probe_channels(st.probe) == 0, SOON_MS), "%s, allocation %" PRId64 " failing",
               g->type, call);
     counting_alloc_done(&counting);
@@ -476,7 +476,7 @@ Test(pools, X6_any_allocation_that_fails_is_an_error_and_leaves_nothing_taken)
     rdl_client_close(other);
 }
 
-/* ---- wake-ups ---------------------------------------------------------------------------------------------------------------- */
+/* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
 /* Q6 */
 Test(pools, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
@@ -491,8 +491,8 @@ Test(pools, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
         expect_done(g->pass(far, 0, &err)); /* the server knows the scripts */
         expect_done(g->leave(far, &err));
         expect_done(g->close(near, &err));
-        refusal =
-            proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = g->ask, .contains = NAME, .nth = 2);
+        refusal = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = g->ask, .contains = NAME,
+                           .nth = 2);
         message = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_MESSAGE, .contains = NAME);
         expect(RDL_OK, g->pass_async(far, 15000, &o, NULL, &err));
         cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS), "%s", g->type);
@@ -569,7 +569,7 @@ Test(pools, A4_canceled_at_any_moment_leaves_nothing_and_takes_no_wake_up_along)
     rdl_client_close(other);
 }
 
-/* ---- what a call leaves behind, and how long it waits (test_returned has it of locks) ------------------------------------------ */
+/* ---- what a call leaves behind, and how long it waits (test_returned has it of locks) --------------------------- */
 
 struct pass {
     const struct gate *gate;
@@ -583,7 +583,8 @@ static int64_t pass_as(void *pass, rdl_err_t *e)
     return p->gate->pass(far, p->wait_ms, e);
 }
 
-/* A waiter is let in, is not told, and gives up: its undo is on its way when the next one comes. A latch has nothing to undo. */
+/* A waiter is let in, is not told, and gives up: its undo is on its way when the next one comes. A latch has nothing to
+ * undo. */
 Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take)
 {
     struct actor *a = actor_new();
@@ -604,8 +605,8 @@ Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take
         expect_done(g->close(near, &err));
         calls = probe_calls(st.probe, "evalsha");
         actor_call(a, pass_as, &waits);
-        cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls + 2 && probe_channels(st.probe) == 1, SOON_MS), "%s",
-                  g->type);
+        cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls + 2 && probe_channels(st.probe) == 1, SOON_MS),
+                  "%s", g->type);
         let_pass_ms(20);
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
         undo = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVAL", .contains = NAME);

@@ -1,4 +1,5 @@
-/* test_processes.c - the main job: processes that share nothing but the server exclude each other, whatever becomes of them. */
+/* test_processes.c - the main job: processes that share nothing but the server exclude each other, whatever becomes of
+ * them. */
 #include "tests/live/live.h"
 
 #include <signal.h>
@@ -10,7 +11,8 @@
 #define LEASE_MS 1000
 #define SEAT_LIFE_MS 6000
 
-/* Memory that the processes share, to see what they do. `value` is what the lock guards: it is read, and written back later. */
+/* Memory that the processes share, to see what they do. `value` is what the lock guards: it is read, and written back
+ * later. */
 struct shared {
     volatile int64_t value;
     volatile int64_t last_token;
@@ -151,22 +153,22 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
         cr_assert_eq(waitpid(victim, NULL, 0), victim);
         atomic_store(&shared->inside, 0); /* it may have died in there */
         before = atomic_load(&shared->done);
-        cr_assert(
-            WAIT_UNTIL(atomic_load(&shared->done) > before || atomic_load(&shared->done) >= OTHERS * 150, LEASE_MS + 2000));
+        cr_assert(WAIT_UNTIL(atomic_load(&shared->done) > before || atomic_load(&shared->done) >= OTHERS * 150,
+                             LEASE_MS + 2000));
     }
     for (int i = 0; i < OTHERS; i++)
         expect_exit(others[i], 0);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0 && probe_channels(st.probe) == 0, LEASE_MS + CLEAN_BOUND_MS));
 }
 
-/* ---- fair semaphores --------------------------------------------------------------------------------------------------------- */
+/* ---- fair semaphores -------------------------------------------------------------------------------------------- */
 
 #define SEATS "seats"
 #define SEAT_COUNT 3
 #define GUESTS 8
 
-/* What each guest has at the moment, and how often it has had something. What a dead one had is taken off when it is known to be
- * dead; its leases end later, so that is strict. */
+/* What each guest has at the moment, and how often it has had something. What a dead one had is taken off when it is
+ * known to be dead; its leases end later, so that is strict. */
 static struct hall {
     atomic_int seats[GUESTS];
     atomic_int rounds[GUESTS];
@@ -210,8 +212,8 @@ static pid_t start_guest(int guest)
     }
 }
 
-/* Half of them die at any moment: with seats, in front of the queue, or in it. The others get their turns again when the dead
- * ones' leases and signs of life are over, which end together and not one after another. */
+/* Half of them die at any moment: with seats, in front of the queue, or in it. The others get their turns again when
+ * the dead ones' leases and signs of life are over, which end together and not one after another. */
 Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, .timeout = 90)
 {
     enum { DYING = GUESTS / 2 };
@@ -246,7 +248,7 @@ Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, 
         kill(guests[i], SIGKILL);
         expect_exit(guests[i], SIGKILL);
     }
-    cr_assert(
-        WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, &err) == SEAT_COUNT, LEASE_MS + SLACK_MS)); /* none is lost */
+    cr_assert(WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, &err) == SEAT_COUNT,
+                         LEASE_MS + SLACK_MS)); /* none is lost */
     rdl_permit_semaphore_free(semaphore);
 }

@@ -304,7 +304,8 @@ Test(readwrite, RW7_a_writer_gets_in_when_the_last_reader_leaves)
     expect(RDL_OK, rdl_try_lock(e.r, 0, 60000, &err));
     actor_try_lock(writer, far.w, 30000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
-    for (int i = 0; i < 10; i++) { /* readers overlap: the writer goes on waiting, and a reader does not wait behind it */
+    for (int i = 0; i < 10;
+         i++) { /* readers overlap: the writer goes on waiting, and a reader does not wait behind it */
         actor_try_lock(reader, i % 2 == 0 ? far.r : e.r, 0, 60000);
         expect_result(RDL_OK, reader, SOON_MS);
         actor_unlock(reader, i % 2 == 0 ? far.r : e.r);
@@ -574,7 +575,7 @@ Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
     done_with(e);
 }
 
-/* ---- writers are preferred ------------------------------------------------------------------------------------------------- */
+/* ---- writers are preferred -------------------------------------------------------------------------------------- */
 
 #define MARKS "redlatch_rwlock_writers:{" NAME "}"
 

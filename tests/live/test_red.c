@@ -127,8 +127,8 @@ Test(red, T15_hung_majority_is_no_quorum_within_the_node_timeout)
     cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
 }
 
-/* The first call finds no connection for callers at its servers, which is made then; those after it send by themselves and leave
- * what is not answered to the loops. */
+/* The first call finds no connection for callers at its servers, which is made then; those after it send by themselves
+ * and leave what is not answered to the loops. */
 static void use_it_for_a_while(void)
 {
     for (int i = 0; i < 50; i++) {
@@ -195,16 +195,16 @@ Test(red, killed_minority_does_not_matter_and_killed_majority_is_noticed)
     expect(0, rdl_hold_count(red[0], &err));
 }
 
-/* red[0] is held, by all but the servers that hang, when server 4 comes back empty: that one does not count, so the rival has
- * too few. */
+/* red[0] is held, by all but the servers that hang, when server 4 comes back empty: that one does not count, so the
+ * rival has too few. */
 static void come_back_empty(int hung)
 {
     int rc;
 
     open_with(NULL, LOCK_OPTIONS(.node_timeout_ms = 1000, .min_uptime_ms = 3600000));
     rdl_lock_free(red[0]);
-    expect(RDL_OK,
-           rdl_red_lock(member[0], N, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 500), &red[0], &err));
+    expect(RDL_OK, rdl_red_lock(member[0], N, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 500),
+                                &red[0], &err));
     pause_some(hung);
     expect(RDL_OK, rdl_try_lock(red[0], 20000, LEASE_MS, &err));
     let_pass_ms(600); /* those that hang are given up */
@@ -214,7 +214,8 @@ static void come_back_empty(int hung)
     probe[4] = probe_open(server[4]);
     resume_some(hung);
     rc = rdl_try_lock(red[1], 1500, LEASE_MS, &err);
-    cr_assert(rc == RDL_ENOQUORUM || rc == RDL_ETIMEDOUT); /* the latter when three have refused before the others answer */
+    cr_assert(rc == RDL_ENOQUORUM ||
+              rc == RDL_ETIMEDOUT); /* the latter when three have refused before the others answer */
     cr_assert(strstr(err.message, "do not count") != NULL, "%s", err.message);
 }
 
@@ -283,7 +284,7 @@ Test(red, waiter_gets_it_after_the_holder)
 }
 
 /* Who pauses for longer than a test lasts has heard of it. */
-#define UNASKED                                                                                                             \
+#define UNASKED                                                                                                        \
     LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 1000, .retry = {RDL_RETRY_FIXED, 50000, 50000})
 #define CHANNEL "redisson_lock__channel:{" NAME "}"
 #define WOKEN_MS 3000 /* and a waiter for one lock looks by itself after 5 s */
@@ -598,7 +599,8 @@ Test(red, T14_whichever_servers_others_have_the_answer_is_right_and_theirs_is_le
         expect_outcome(taken);
 }
 
-/* A lock of three, two of which are server 0 by two ways, under two names, so that it would grant both. The third is server 1. */
+/* A lock of three, two of which are server 0 by two ways, under two names, so that it would grant both. The third is
+ * server 1. */
 struct two_ways {
     struct proxy *proxy[2];
     rdl_client_t *client[2];

@@ -1,6 +1,6 @@
-/* test_reentrant.c - the reentrant lock by itself: what it leaves at the server, what its verbs answer, and that it excludes.
- * What it has in common with every other type is in
- * test_types.c; what happens around it has programs of its own: waiters, watchdog, connection, doubt. */
+/* test_reentrant.c - the reentrant lock by itself: what it leaves at the server, what its verbs answer, and that it
+ * excludes. What it has in common with every other type is in test_types.c; what happens around it has programs of its
+ * own: waiters, watchdog, connection, doubt. */
 #include "tests/live/live.h"
 
 #define NAME "orders:42"
@@ -120,7 +120,8 @@ Test(reentrant, refuses_the_same_name_under_another_type_or_with_other_options)
     expect(RDL_EINVAL, rdl_simple_lock(st.client, NAME, NULL, &other, &err));
     cr_assert_null(other);
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME), &other, &err));
-    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED}), &other, &err));
+    expect(RDL_EINVAL,
+           rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED}), &other, &err));
     cr_assert_null(other);
     rdl_lock_free(lock);
     other = simple(st.client, NAME, NULL); /* the last handle has gone: the name is free */
@@ -133,9 +134,9 @@ Test(reentrant, refuses_options_out_of_range)
 
     stage_open(&st);
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.retry = {.min_ms = -1}), &other, &err));
-    expect(RDL_EINVAL,
-           rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_RANDOM, .min_ms = 50, .max_ms = 10}),
-                              &other, &err));
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x",
+                                          LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_RANDOM, .min_ms = 50, .max_ms = 10}),
+                                          &other, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.retry = {.kind = 77}), &other, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", LOCK_OPTIONS(.fencing = 77), &other, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, "x", &(rdl_lock_options_t){.version = 99}, &other, &err));
@@ -228,7 +229,7 @@ Test(reentrant, has_no_token_when_it_was_made_without_fencing)
     rdl_lock_free(lock);
 }
 
-/* ---- exclusion ------------------------------------------------------------------------------------------------------- */
+/* ---- exclusion -------------------------------------------------------------------------------------------------- */
 
 struct contest {
     rdl_lock_t *lock;
@@ -295,7 +296,7 @@ Test(reentrant, excludes_threads_of_two_clients_and_hands_out_growing_tokens)
     rdl_client_close(other);
 }
 
-/* ---- beside a foreign client ----------------------------------------------------------------------------------------- */
+/* ---- beside a foreign client ------------------------------------------------------------------------------------ */
 
 Test(reentrant, respects_a_foreign_holder_and_is_woken_by_its_release)
 {
@@ -347,7 +348,7 @@ Test(reentrant, tells_foreign_waiters_of_its_release)
     free(channel);
 }
 
-/* ---- handles ----------------------------------------------------------------------------------------------------------- */
+/* ---- handles ---------------------------------------------------------------------------------------------------- */
 
 /* T12 */
 Test(reentrant, null_handles_are_errors_and_no_crash)

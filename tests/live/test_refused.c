@@ -1,8 +1,8 @@
-/* test_refused.c - N7: a command that the server does not let a script run. script/test_refusals refuses each at each place;
- * here a real server does, by the rights of a user, of every type and verb.
+/* test_refused.c - N7: a command that the server does not let a script run. script/test_refusals refuses each at each
+ * place; here a real server does, by the rights of a user, of every type and verb.
  *
- * The caller is told which command it was. Nothing is left without a time to live, and once the rights are there nothing is left
- * at all. */
+ * The caller is told which command it was. Nothing is left without a time to live, and once the rights are there
+ * nothing is left at all. */
 #include "tests/live/live.h"
 
 #include <ctype.h>
@@ -38,7 +38,8 @@ static void open_as_app(void)
 static void see_words(int64_t rc, const rdl_err_t *why, const char *verb, const char *type, const char *command)
 {
     if (rc == RDL_ESERVER)
-        cr_expect_not_null(strcasestr(why->message, command), "%s of %s without %s: %s", verb, type, command, why->message);
+        cr_expect_not_null(strcasestr(why->message, command), "%s of %s without %s: %s", verb, type, command,
+                           why->message);
 }
 
 static int64_t unlock(void *lock, rdl_err_t *why)
@@ -53,7 +54,8 @@ static void see_rival(const char *verb, const char *type, const char *command)
     see_words(rc, actor_error(rival), verb, type, command);
 }
 
-/* A hold that was given up, or evicted: is it? Of a fair lock the rival may have it by now, whose place was not left. */
+/* A hold that was given up, or evicted: is it? Of a fair lock the rival may have it by now, whose place was not left.
+ */
 static void see_freed(const rdl_lock_t *lock, bool freed, const char *verb, const char *command)
 {
     const char *type = rdl_lock_type(lock);
@@ -155,7 +157,7 @@ Test(refused, N7_nothing_is_left_for_ever_whichever_command_is_not_allowed)
     left_behind = true; /* counters */
 }
 
-/* ---- permits and counts -------------------------------------------------------------------------------------------------- */
+/* ---- permits and counts ----------------------------------------------------------------------------------------- */
 
 static void see(int64_t rc, const char *verb, const char *command)
 {
@@ -299,7 +301,7 @@ Test(refused, N7_permits_are_neither_made_nor_lost_whichever_command_is_not_allo
     left_behind = true; /* counts and guards */
 }
 
-/* ---- what cannot be put in order by the script ---------------------------------------------------------------------------- */
+/* ---- what cannot be put in order by the script ------------------------------------------------------------------ */
 
 /* Not even what the script may not take away itself. */
 Test(refused, N7_take_that_was_refused_half_way_is_undone)
@@ -350,7 +352,8 @@ Test(refused, N7_count_that_is_answered_with_an_error_though_it_ran_counts_once)
     expect(RDL_OK, rdl_latch(st.client, "gate", NULL, &latch, &err));
     expect(1, rdl_semaphore_try_set_permits(pool, 1, &err));
     expect(1, rdl_latch_try_set_count(latch, 4, &err));
-    expect(1, rdl_semaphore_drain(pool, &err)); /* the server knows the scripts from now on: by EVAL comes what goes on */
+    expect(1,
+           rdl_semaphore_drain(pool, &err)); /* the server knows the scripts from now on: by EVAL comes what goes on */
     expect(RDL_OK, rdl_semaphore_release(pool, 5, &err));
     expect(3, rdl_latch_count_down(latch, &err));
     for (int i = 0; i < 3; i++) {
@@ -372,7 +375,8 @@ Test(refused, N7_count_that_is_answered_with_an_error_though_it_ran_counts_once)
     rdl_latch_free(latch);
 }
 
-/* Who is told of an error has done nothing: of one whose first sending was done nobody can say that, whatever becomes of its repeat. */
+/* Who is told of an error has done nothing: of one whose first sending was done nobody can say that, whatever becomes
+ * of its repeat. */
 Test(refused, N7_number_whose_repeat_is_refused_is_unknown)
 {
     rdl_semaphore_t *pool = NULL;

@@ -1,8 +1,8 @@
 /* test_replicas.c - holds that count only when replicas have them, too (protocol.md, 8).
  *
- * A master with real replicas. What the tests ask: held means that so many confirmed it; what fewer confirm is undone, and the
- * error says how many did; a renewal that is not confirmed puts nothing off; the answers of several commands in one request are
- * never mistaken for another's.
+ * A master with real replicas. What the tests ask: held means that so many confirmed it; what fewer confirm is undone,
+ * and the error says how many did; a renewal that is not confirmed puts nothing off; the answers of several commands in
+ * one request are never mistaken for another's.
  */
 #include "tests/live/live.h"
 
@@ -32,12 +32,13 @@ static void open_stage(unsigned replicas, bool proxied, int64_t watchdog_lease_m
     char config[64];
 
     stage_open(&st, .server.tcp = true, .server.config = "repl-diskless-sync-delay 0", .proxied = proxied,
-               .client = OPTIONS(.watchdog_lease_ms = watchdog_lease_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client =
+                   OPTIONS(.watchdog_lease_ms = watchdog_lease_ms, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
     (void)snprintf(config, sizeof config, "replicaof 127.0.0.1 %d\nrepl-ping-replica-period 1", server_port(st.server));
     for (unsigned i = 0; i < replicas; i++)
         replica[i] = server_start(&(struct server_options){.config = config});
-    /* What is written before the first replica has come has no offset, and what comes after it reaches a replica that is just
-     * synchronised up to a second later: so something is written in between, and confirmed. */
+    /* What is written before the first replica has come has no offset, and what comes after it reaches a replica that
+     * is just synchronised up to a second later: so something is written in between, and confirmed. */
     cr_assert(WAIT_UNTIL(followers() == replicas, 2 * SOON_MS));
     (void)probe_ask(st.probe, "SET sync 1");
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "WAIT %u 100", replicas) == replicas, 2 * SOON_MS));
@@ -63,8 +64,8 @@ static void forget_tokens(void)
 
 static rdl_lock_t *of_kind(int kind, int32_t replicas)
 {
-    rdl_lock_t *(*const make[KINDS])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, fenced,
-                                                                                                  write_end, fair};
+    rdl_lock_t *(*const make[KINDS])(rdl_client_t *, const char *,
+                                     const rdl_lock_options_t *) = {reentrant, simple, fenced, write_end, fair};
 
     return make[kind](st.client, NAME, LOCK_OPTIONS(.replicas = replicas, .replicas_timeout_ms = 1000));
 }
@@ -271,10 +272,12 @@ Test(replicas, renewals_that_no_replica_confirms_put_nothing_off)
     end_replicas();
 }
 
-/* The server has it for longer than renewals ask for, so they change nothing; and a new connection has written nothing before. */
+/* The server has it for longer than renewals ask for, so they change nothing; and a new connection has written nothing
+ * before. */
 Test(replicas, renewals_that_change_nothing_and_no_replica_confirms_put_nothing_off)
 {
-    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, read_end};
+    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple,
+                                                                                             read_end};
 
     for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
         struct losses losses;
@@ -335,7 +338,8 @@ Test(replicas, holds_that_are_confirmed_stay_beside_those_that_cannot_be)
 /* Each type has a script of its own, and all of them have one WAIT. */
 Test(replicas, renewals_whose_connection_is_cut_anywhere_are_repeated_with_their_wait)
 {
-    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple, write_end};
+    rdl_lock_t *(*const make[])(rdl_client_t *, const char *, const rdl_lock_options_t *) = {reentrant, simple,
+                                                                                             write_end};
     rdl_lock_t *lock[3];
     struct losses losses;
     int cuts;
@@ -348,8 +352,8 @@ Test(replicas, renewals_whose_connection_is_cut_anywhere_are_repeated_with_their
         expect(RDL_OK, rdl_try_lock(lock[i], SOON_MS, RDL_LEASE_AUTO, &err));
     }
     for (unsigned i = 0; i < 6; i++) {
-        int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = i % 2 == 0 ? "WAIT" : "EVALSHA",
-                           .nth = i % 2 == 0 ? 1 : 1 + i / 2, .at = i);
+        int cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY,
+                           .command = i % 2 == 0 ? "WAIT" : "EVALSHA", .nth = i % 2 == 0 ? 1 : 1 + i / 2, .at = i);
 
         cr_assert(proxy_wait(st.proxy, cut, 1, SOON_MS));
         cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
@@ -367,7 +371,7 @@ Test(replicas, renewals_whose_connection_is_cut_anywhere_are_repeated_with_their
     end_replicas();
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 Test(replicas, forgotten_scripts_are_sent_again_and_confirmed)
 {
@@ -430,7 +434,7 @@ Test(replicas, answers_of_a_call_given_up_are_nobody_elses)
     end_replicas();
 }
 
-/* ---- servers that do not wait -------------------------------------------------------------------------------------------- */
+/* ---- servers that do not wait ----------------------------------------------------------------------------------- */
 
 /* "Given back" is true when it is said: the next try does not find what the one before it has left. */
 Test(replicas, tries_that_are_undone_are_not_in_the_way_of_the_next)
@@ -454,7 +458,8 @@ Test(replicas, tries_that_are_undone_are_not_in_the_way_of_the_next)
     end_replicas();
 }
 
-/* The same of one that had to wait: it is undone by the loop, while its owner goes on. Who has it meanwhile is no client of ours. */
+/* The same of one that had to wait: it is undone by the loop, while its owner goes on. Who has it meanwhile is no
+ * client of ours. */
 Test(replicas, tries_that_waited_and_are_undone_are_not_in_the_way_of_the_next)
 {
     enum { ROUNDS = 100, OTHERS_LEASE_MS = 20 };
@@ -478,7 +483,8 @@ Test(replicas, master_that_is_replaced_while_it_waits_has_confirmed_nothing)
     rdl_lock_t *lock;
 
     open_stage(1, false, 0);
-    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000, .replicas_if_able = true));
+    lock =
+        reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000, .replicas_if_able = true));
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(replica[0]);

@@ -13,10 +13,11 @@ LIVE_SUITE(restricted, 60);
 static void open_restricted(const char *config)
 {
     stage_open(&st, .proxied = true, .server = {.config = config},
-               .client = OPTIONS(.watchdog_lease_ms = SHORT_LEASE_MS, .ping_interval_ms = 50, .command_timeout_ms = 1000));
+               .client =
+                   OPTIONS(.watchdog_lease_ms = SHORT_LEASE_MS, .ping_interval_ms = 50, .command_timeout_ms = 1000));
 }
 
-/* ---- what must work ------------------------------------------------------------------------------------------------------ */
+/* ---- what must work --------------------------------------------------------------------------------------------- */
 
 static void lock_and_renew(void)
 {
@@ -104,8 +105,9 @@ static void start_without(const char *rights)
 
 static void expect_all_works_for_app(void)
 {
-    st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw", .watchdog_lease_ms = SHORT_LEASE_MS,
-                                                    .ping_interval_ms = 50, .command_timeout_ms = 1000));
+    st.client =
+        client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw", .watchdog_lease_ms = SHORT_LEASE_MS,
+                                            .ping_interval_ms = 50, .command_timeout_ms = 1000));
     expect_all_works();
 }
 
@@ -115,7 +117,7 @@ static void expect_all_works_without(const char *rights)
     expect_all_works_for_app();
 }
 
-/* ---- what may be missing ------------------------------------------------------------------------------------------------- */
+/* ---- what may be missing ---------------------------------------------------------------------------------------- */
 
 Test(restricted, no_hello)
 {
@@ -128,7 +130,8 @@ Test(restricted, hello_not_allowed)
     int rule;
 
     start_without("");
-    rule = proxy_on(st.proxy, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-NOPERM not here\r\n", .every = true);
+    rule =
+        proxy_on(st.proxy, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-NOPERM not here\r\n", .every = true);
     expect_all_works_for_app();
     cr_assert_eq(proxy_acted(st.proxy, rule), 1); /* remembered */
 }
@@ -159,7 +162,8 @@ Test(restricted, no_ping)
 }
 
 /* All that managed services are known to refuse, at once. */
-#define NO_ADMINISTRATION "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -pubsub -select -command"
+#define NO_ADMINISTRATION                                                                                              \
+    "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -pubsub -select -command"
 
 Test(restricted, no_administration_at_all)
 {
@@ -172,7 +176,7 @@ Test(restricted, neither_hello_nor_administration)
                           "rename-command WAIT \"\"\nrename-command ROLE \"\"");
 }
 
-/* ---- what only some use -------------------------------------------------------------------------------------------------- */
+/* ---- what only some use ----------------------------------------------------------------------------------------- */
 
 /* Locks that want replicas say so, or go on without. */
 static void expect_no_wait(const char *says)
@@ -213,7 +217,8 @@ static int64_t old_server_grants(const char *rights, rdl_lock_t **ret_red)
     let_pass_ms(2 * OLD_MS); /* its age is told in seconds */
     st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw"));
     member = reentrant(st.client, NAME, NULL);
-    expect(RDL_OK, rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = OLD_MS, .node_timeout_ms = 1000), ret_red, &err));
+    expect(RDL_OK,
+           rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = OLD_MS, .node_timeout_ms = 1000), ret_red, &err));
     rdl_lock_free(member);
     return rdl_try_lock(*ret_red, 0, SHORT_LEASE_MS, &err);
 }
@@ -233,7 +238,8 @@ Test(restricted, no_info_for_a_red_lock)
     rdl_lock_free(red);
 }
 
-/* The hold is gone with the data: who can tell the runs apart says so at once, and who cannot at the next word about it. */
+/* The hold is gone with the data: who can tell the runs apart says so at once, and who cannot at the next word about
+ * it. */
 Test(restricted, no_info_about_an_empty_restart)
 {
     for (int without = 0; without < 2; without++) {
@@ -257,7 +263,7 @@ Test(restricted, no_info_about_an_empty_restart)
     }
 }
 
-/* ---- behind Sentinel ----------------------------------------------------------------------------------------------------- */
+/* ---- behind Sentinel -------------------------------------------------------------------------------------------- */
 
 static struct sentinels *fleet;
 static rdl_client_t *led;
@@ -319,7 +325,8 @@ static void expect_follows_one_sentinel(const char *rights, bool hello_unknown)
     probe_close(p);
     way = proxy_start(fleet->sentinel[0]);
     if (hello_unknown)
-        (void)proxy_on(way, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-ERR unknown command\r\n", .every = true);
+        (void)proxy_on(way, .action = PROXY_ANSWER, .command = "HELLO", .answer = "-ERR unknown command\r\n",
+                       .every = true);
     uri = must_format("sentinel://127.0.0.1:%d/" SENTINEL_MASTER, proxy_port(way));
     led = client_open(uri, OPTIONS(.sentinel_username = "finder", .sentinel_password = "pw"));
     follow_a_failover(1);

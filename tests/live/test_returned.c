@@ -1,7 +1,8 @@
-/* test_returned.c - what a call that has returned leaves behind, and what its answer is worth at that moment, for every type.
+/* test_returned.c - what a call that has returned leaves behind, and what its answer is worth at that moment, for every
+ * type.
  *
- * The requests that undo a call are held back here, by the proxy: whatever comes next has to do with what they have not removed
- * yet. Semaphores and latches are in test_pools. */
+ * The requests that undo a call are held back here, by the proxy: whatever comes next has to do with what they have not
+ * removed yet. Semaphores and latches are in test_pools. */
 #include "tests/live/live.h"
 
 #include <pthread.h>
@@ -85,14 +86,15 @@ static int hold_next_undo(void)
 /* So many requests that are scripts have reached the server since: whoever sends them is asleep by now. */
 static void expect_asleep(int64_t calls_before, int64_t scripts, int64_t channels)
 {
-    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls_before + scripts && probe_channels(st.probe) >= channels,
-                         SOON_MS),
-              "%" PRId64 " scripts, expected %" PRId64 "; %" PRId64 " channels",
-              probe_calls(st.probe, "evalsha") - calls_before, scripts, probe_channels(st.probe));
+    cr_assert(
+        WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls_before + scripts && probe_channels(st.probe) >= channels,
+                   SOON_MS),
+        "%" PRId64 " scripts, expected %" PRId64 "; %" PRId64 " channels",
+        probe_calls(st.probe, "evalsha") - calls_before, scripts, probe_channels(st.probe));
     let_pass_ms(20); /* the answer to the last of them */
 }
 
-/* ---- N10: a verb that has returned is over -------------------------------------------------------------------------------- */
+/* ---- N10: a verb that has returned is over ---------------------------------------------------------------------- */
 
 /* Its next sign of life is further away than the end of its wait. */
 static const rdl_lock_options_t long_life = {.version = RDL_LOCK_OPTIONS_VERSION, .waiter_life_ms = 10 * WAIT_MS};
@@ -223,8 +225,8 @@ static void add_sleeper(const struct kind *kind)
     expect_asleep(calls, scripts_to_sleep(kind), 1);
 }
 
-/* A waiter is granted the lock, is not told, and gives up: the undo is on its way when its owner tries anew. The fair lock's
- * waiters are told by a message, and a red lock asks all its servers anew. */
+/* A waiter is granted the lock, is not told, and gives up: the undo is on its way when its owner tries anew. The fair
+ * lock's waiters are told by a message, and a red lock asks all its servers anew. */
 Test(returned, N10_grant_that_nobody_heard_of_is_not_in_its_owners_way)
 {
     open_proxied(NULL);
@@ -235,7 +237,8 @@ Test(returned, N10_grant_that_nobody_heard_of_is_not_in_its_owners_way)
                 add_sleeper(kind);
         }
     for (struct each *e = all; e < all + count; e++) {
-        e->reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = e->name);
+        e->reply =
+            proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = e->name);
         e->undo = hold_next_undo_of(e->name);
         expect(RDL_OK, rdl_unlock(e->rival, &err));
     }
@@ -248,7 +251,8 @@ Test(returned, N10_grant_that_nobody_heard_of_is_not_in_its_owners_way)
     drop_all();
 }
 
-/* The actor's take is granted, and its answer held back until it has given up: `undo` holds back what removes the grant. */
+/* The actor's take is granted, and its answer held back until it has given up: `undo` holds back what removes the
+ * grant. */
 static int leave_undo(struct actor *a, rdl_lock_t *lock)
 {
     int reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = AS_A_WORD);
@@ -387,7 +391,7 @@ Test(returned, N10_undo_whose_script_was_forgotten_is_not_overtaken)
     rdl_client_close(other);
 }
 
-/* ---- N13: the answer to a first try is waited for --------------------------------------------------------------------------- */
+/* ---- N13: the answer to a first try is waited for --------------------------------------------------------------- */
 
 /* Unless a machine stands still for as long as the answer is waited for. */
 Test(returned, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
@@ -406,8 +410,8 @@ Test(returned, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
         expect(RDL_OK, rdl_unlock(lock, &err));
         start = now_ms();
         rc = rdl_try_lock(lock, 1, LEASE_MS, &err);
-        cr_assert(rc == RDL_OK || now_ms() - start >= PATIENCE_MS, "%s: %s after %" PRId64 " ms", kind->type, err.message,
-                  now_ms() - start);
+        cr_assert(rc == RDL_OK || now_ms() - start >= PATIENCE_MS, "%s: %s after %" PRId64 " ms", kind->type,
+                  err.message, now_ms() - start);
         if (rc == RDL_OK)
             expect(RDL_OK, rdl_unlock(lock, &err));
         lock_over(st.probe, lock);
@@ -459,19 +463,20 @@ Test(returned, N13_wait_of_a_millisecond_is_over_soon_when_nobody_answers)
     rdl_client_close(other);
 }
 
-/* ---- N9: the server dies while all are asleep -------------------------------------------------------------------------------- */
+/* ---- N9: the server dies while all are asleep ------------------------------------------------------------------- */
 
 enum { OUTAGE_MS = 700, MOST_MS = 4500 /* of the 5 s after which everybody looks again anyway */ };
 
-/* It has given up, since there was no connection for so long. Of one that was not asleep the last try was perhaps on its way: it
- * may have run, and its time began when it was sent. */
+/* It has given up, since there was no connection for so long. Of one that was not asleep the last try was perhaps on
+ * its way: it may have run, and its time began when it was sent. */
 static void expect_outage(const struct each *e, int64_t killed_at)
 {
     int64_t result = actor_result(e->actor, 2 * SOON_MS);
     int64_t ms = (actor_ended_us(e->actor) - killed_at) / 1000;
     bool unsure = e->kind->paces && result == RDL_EUNKNOWN;
 
-    cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", e->kind->type, code_name(result), actor_error(e->actor)->message);
+    cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", e->kind->type, code_name(result),
+              actor_error(e->actor)->message);
     cr_expect((unsure || ms >= OUTAGE_MS) && ms <= MOST_MS, "%s: %" PRId64 " ms", e->kind->type, ms);
 }
 
@@ -566,7 +571,7 @@ Test(returned, N9_outage_that_ends_in_time_ends_no_wait)
     rdl_client_close(other);
 }
 
-/* ---- N15: what is lost between the wake-up and the return is told at the return ------------------------------------------------ */
+/* ---- N15: what is lost between the wake-up and the return is told at the return --------------------------------- */
 
 #define SHORT_MS 3000 /* a lease; longer than a machine stands still between the grant and its being read */
 
@@ -602,9 +607,10 @@ static void add_shorty(const struct kind *kind, int64_t *listened)
     calls = probe_calls(st.probe, "evalsha");
     actor_try_lock(e->actor, e->lock, LEASE_MS, SHORT_MS);
     *listened += kind->polls ? 0 : 1;
-    cr_assert(WAIT_UNTIL(kind->polls ? probe_calls(st.probe, "evalsha") >= calls + 2 : probe_channels(st.probe) == *listened,
-                         SOON_MS),
-              "%s", kind->type);
+    cr_assert(
+        WAIT_UNTIL(kind->polls ? probe_calls(st.probe, "evalsha") >= calls + 2 : probe_channels(st.probe) == *listened,
+                   SOON_MS),
+        "%s", kind->type);
 }
 
 /* The waiters' threads stand still until their holds are over at the server. A red lock's grant needs its thread. */

@@ -34,7 +34,8 @@ static void count(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void
 
 static void wait_tally(unsigned n, int64_t bound_ms)
 {
-    cr_assert(WAIT_UNTIL(atomic_load(&tally.done) >= n, bound_ms), "%u of %u calls have ended", atomic_load(&tally.done), n);
+    cr_assert(WAIT_UNTIL(atomic_load(&tally.done) >= n, bound_ms), "%u of %u calls have ended",
+              atomic_load(&tally.done), n);
     cr_assert_eq(atomic_load(&tally.done), n);
     cr_assert_eq(atomic_load(&tally.failed), 0, "%s", code_name(atomic_load(&tally.failure)));
     atomic_store(&tally.done, 0);
@@ -53,8 +54,8 @@ static rdl_lock_t **make_locks(int n)
     return locks;
 }
 
-/* W6: all are renewed in time. A hold that was renewed on time never has less than two thirds of its lease left; the slack is
- * for the sampling and the machine. */
+/* W6: all are renewed in time. A hold that was renewed on time never has less than two thirds of its lease left; the
+ * slack is for the sampling and the machine. */
 Test(scale, hundred_thousand_holds_are_renewed_in_time)
 {
     enum { HOLDS = 100000, LEASE_MS = 30000, LATE_MS = 2500, WINDOW = 2000 };
@@ -83,7 +84,8 @@ Test(scale, hundred_thousand_holds_are_renewed_in_time)
     expect_between(LEASE_MS * 2 / 3 - LATE_MS, lowest, LEASE_MS);
     cr_assert_eq(probe_keys(st.probe), HOLDS);
     cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
-    cr_assert_lt((rss_kib() - before) * 1024 / HOLDS, 4096); /* bytes a hold, generously: handle, record, its bookkeeping */
+    cr_assert_lt((rss_kib() - before) * 1024 / HOLDS,
+                 4096); /* bytes a hold, generously: handle, record, its bookkeeping */
     for (int i = 0; i < HOLDS; i += WINDOW) {
         for (int j = i; j < i + WINDOW; j++)
             expect(RDL_OK, rdl_unlock_async(locks[j], owner, count, NULL, NULL, &err));

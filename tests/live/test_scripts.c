@@ -62,8 +62,8 @@ static void note(rdl_semaphore_t *s, int64_t result, const rdl_err_t *e, void *o
     outcome_note(NULL, result, e, outcome);
 }
 
-/* The loop, which is alone with its request, looks for the answer before it sleeps. What it finds says that the script must
- * be sent with its text, and nothing comes by any more that would remind it. */
+/* The loop, which is alone with its request, looks for the answer before it sleeps. What it finds says that the script
+ * must be sent with its text, and nothing comes by any more that would remind it. */
 Test(scripts, script_is_sent_at_once_when_the_loop_itself_looked_for_the_answer)
 {
     rdl_semaphore_t *s = NULL;

@@ -1,5 +1,5 @@
-/* test_secrets.c - X7, N5: a password never appears in a log line or an error text, whatever goes wrong, and whatever a server
- * answers. */
+/* test_secrets.c - X7, N5: a password never appears in a log line or an error text, whatever goes wrong, and whatever a
+ * server answers. */
 #include "tests/live/live.h"
 #include "tests/support/scripted.h"
 
@@ -58,7 +58,8 @@ static void open_server(void)
 static int try_open(const char *uri, const char *password, rdl_client_t **ret)
 {
     rdl_client_t *client = NULL;
-    int rc = rdl_client_open(uri, OPTIONS(.password = password, .connect_timeout_ms = 5000, .log = hear), &client, &err);
+    int rc =
+        rdl_client_open(uri, OPTIONS(.password = password, .connect_timeout_ms = 5000, .log = hear), &client, &err);
 
     expect_nothing_said();
     if (ret != NULL)
@@ -159,7 +160,7 @@ Test(secrets, client_list_does_not_show_the_password)
     free(uri);
 }
 
-/* ---- servers that answer with what they were sent (N5) ------------------------------------------------------------------- */
+/* ---- servers that answer with what they were sent (N5) ---------------------------------------------------------- */
 
 struct echo {
     const char *word; /* that errors begin with; "": what was sent, at once */
@@ -247,7 +248,8 @@ static void live_with(struct echo *echo, const struct place *place, bool lazy)
     memset(&err, 0, sizeof err);
     (void)rdl_client_open(uri,
                           OPTIONS(.connect_timeout_ms = 3000, .command_timeout_ms = 300, .log = hear, .lazy = lazy,
-                                  .sentinel_username = echo->all ? NULL : USER, .sentinel_password = SENTINELS_PASSWORD),
+                                  .sentinel_username = echo->all ? NULL : USER,
+                                  .sentinel_password = SENTINELS_PASSWORD),
                           &client, &err);
     expect_nothing_said();
     if (client != NULL && rdl_reentrant_lock(client, NAME, NULL, &lock, &err) == RDL_OK) {

@@ -8,7 +8,7 @@
 
 LIVE_SUITE(semaphore, 60);
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ---------------------------------------------------------------------------------------------------- */
 
 static rdl_semaphore_t *semaphore(rdl_client_t *client, bool fair)
 {
@@ -80,7 +80,7 @@ static bool sleeps(unsigned channels)
     return WAIT_UNTIL(probe_channels(st.probe) == (int64_t)channels, SOON_MS);
 }
 
-/* ---- how many ------------------------------------------------------------------------------------------------------------ */
+/* ---- how many --------------------------------------------------------------------------------------------------- */
 
 Test(semaphore, permits_are_counted_and_refused_beyond_their_number)
 {
@@ -223,7 +223,9 @@ static void *use_permits(void *arg)
     rdl_semaphore_t *s = arg;
 
     for (int i = 0; i < 300; i++) {
-        int64_t got = i % 3 == 0 ? rdl_semaphore_drain(s, NULL) : rdl_semaphore_try_acquire(s, 2, 5, NULL) == RDL_OK ? 2 : 0;
+        int64_t got = i % 3 == 0                                           ? rdl_semaphore_drain(s, NULL)
+                      : rdl_semaphore_try_acquire(s, 2, 5, NULL) == RDL_OK ? 2
+                                                                           : 0;
 
         if (got < 0 || (got > 0 && rdl_semaphore_release(s, got, NULL) != RDL_OK))
             return s;
@@ -251,9 +253,11 @@ Test(semaphore, N1_verbs_of_two_threads_at_one_moment_add_up)
 }
 
 /* Nor do those who wait in vain leave guards behind. */
-Test(semaphore, many_takes_in_vain_leave_one_guard)
+/* The next verb takes one along whose undo was answered by then; of those that it comes too early for, so many stay
+ * (once.c). */
+Test(semaphore, many_takes_in_vain_leave_few_guards)
 {
-    enum { ROUNDS = 20 };
+    enum { ROUNDS = 200, MOST = 70 };
     rdl_semaphore_t *s = open_fair(1);
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -266,11 +270,8 @@ Test(semaphore, many_takes_in_vain_leave_one_guard)
         cr_assert_eq(outcome_wait(&o, 1000), RDL_ECANCELED);
         rdl_op_free(op);
     }
-    for (int i = 0; i < ROUNDS; i++) { /* each takes one away */
-        expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 5000, &err));
-        expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
-    }
-    cr_assert_leq(probe_keys(st.probe), ROUNDS / 2);
+    expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 5000, &err));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) <= MOST, SOON_MS), "%" PRId64 " keys", probe_keys(st.probe));
     rdl_semaphore_free(s);
 }
 
@@ -288,7 +289,7 @@ Test(semaphore, many_rounds_leave_one_guard)
     rdl_semaphore_free(s);
 }
 
-/* ---- guards --------------------------------------------------------------------------------------------------------------- */
+/* ---- guards ----------------------------------------------------------------------------------------------------- */
 
 static _Atomic int tired; /* how many of them have waited in vain */
 
@@ -356,7 +357,7 @@ Test(semaphore, thousands_of_calls_at_once_leave_few_guards_and_none_behind_the_
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, SOON_MS), "%" PRId64 " keys", probe_keys(st.probe));
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
 /* P5 */
 Test(semaphore, waiter_for_two_is_woken_by_a_release_of_two)
@@ -428,7 +429,7 @@ Test(semaphore, who_joins_sleepers_with_a_smaller_wish_is_let_in_at_once)
     rdl_semaphore_free(s);
 }
 
-/* ---- fair ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fair ------------------------------------------------------------------------------------------------------- */
 
 Test(semaphore, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
 {
@@ -525,7 +526,7 @@ Test(semaphore, fair_waiter_that_gives_up_lets_the_next_process_in)
     rdl_semaphore_free(s);
 }
 
-/* ---- lost replies -------------------------------------------------------------------------------------------------------- */
+/* ---- lost replies ----------------------------------------------------------------------------------------------- */
 
 /* A1, A2: whatever is lost, each verb counts once. */
 Test(semaphore, verbs_whose_replies_are_lost_count_once)
@@ -533,15 +534,19 @@ Test(semaphore, verbs_whose_replies_are_lost_count_once)
     rdl_semaphore_t *s = open_proxied(5);
 
     for (size_t at = 0; at <= 4; at++) {
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(RDL_OK, rdl_semaphore_try_acquire(s, 2, at % 2 == 0 ? 0 : 5000, &err));
         cr_assert(is_free(3));
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(RDL_OK, rdl_semaphore_release(s, 2, &err));
         cr_assert(is_free(5));
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(5, rdl_semaphore_drain(s, &err));
-        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .at = at);
+        (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME,
+                       .at = at);
         expect(RDL_OK, rdl_semaphore_add_permits(s, 5, &err));
         cr_assert(is_free(5));
     }
@@ -596,7 +601,8 @@ Test(semaphore, release_whose_outcome_is_unknown_goes_on_once)
     rdl_semaphore_free(s);
 }
 
-/* The server has refused: a caller that tries again gives back once. What went on in the background would go before the look. */
+/* The server has refused: a caller that tries again gives back once. What went on in the background would go before the
+ * look. */
 Test(semaphore, release_that_the_server_refused_does_not_go_on)
 {
     rdl_semaphore_t *s = open_proxied(3);
@@ -652,7 +658,7 @@ Test(semaphore, cancelled_acquires_leave_no_permit_taken_and_no_subscription)
     rdl_semaphore_free(s);
 }
 
-/* ---- crowds -------------------------------------------------------------------------------------------------------------- */
+/* ---- crowds ----------------------------------------------------------------------------------------------------- */
 
 struct visitor {
     rdl_semaphore_t *semaphore;

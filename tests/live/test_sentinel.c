@@ -1,5 +1,5 @@
-/* test_sentinel.c - finding the master by real sentinels (scenarios.md, C6, X1 and X7); test_failover has what comes of losing
- * it. */
+/* test_sentinel.c - finding the master by real sentinels (scenarios.md, C6, X1 and X7); test_failover has what comes of
+ * losing it. */
 #include "tests/live/live.h"
 #include "tests/support/certs.h"
 #include "tests/support/guide.h"
@@ -132,7 +132,8 @@ Test(sentinel, X7_master_and_sentinels_have_passwords_of_their_own)
     rdl_lock_t *lock;
     char *uri;
 
-    fleet = sentinels_start(&(struct sentinels_options){.password = "ofthemaster", .sentinel_password = "ofthesentinels"});
+    fleet =
+        sentinels_start(&(struct sentinels_options){.password = "ofthemaster", .sentinel_password = "ofthesentinels"});
     uri = must_format("sentinel://:ofthemaster@127.0.0.1:%d/main", server_port(fleet->sentinel[0]));
     expect(RDL_EAUTH, rdl_client_open(uri, OPTIONS(.sentinel_password = "wrong"), &none, &err));
     cr_assert_null(strstr(err.message, "ofthe"), "%s", err.message);
@@ -144,7 +145,7 @@ Test(sentinel, X7_master_and_sentinels_have_passwords_of_their_own)
     free(uri);
 }
 
-/* ---- sentinels that nobody has given ------------------------------------------------------------------------------------- */
+/* ---- sentinels that nobody has given ---------------------------------------------------------------------------- */
 
 /* The client knows one of them only. */
 static char *uri_of_one(int which)
@@ -228,8 +229,8 @@ Test(sentinel, C6_sentinel_of_another_deployment_where_an_announced_one_was_is_n
 
 #define FORGOTTEN_BOUND_MS 60000 /* some 15 s: 30 answers, two a second */
 
-/* Does it know of one other only? SENTINEL RESET forgets all, and those that live make themselves known again; the last word of
- * one that is dead may still have been on its way. */
+/* Does it know of one other only? SENTINEL RESET forgets all, and those that live make themselves known again; the last
+ * word of one that is dead may still have been on its way. */
 static bool knows_one(int which)
 {
     size_t others = probe_ask(fleet->probe[which], "SENTINEL SENTINELS " SENTINEL_MASTER)->count;
@@ -272,7 +273,7 @@ Test(sentinel, C6_sentinel_under_two_names_is_asked_once)
     cr_assert(asks(0));
 }
 
-/* ---- whose word counts --------------------------------------------------------------------------------------------------- */
+/* ---- whose word counts ------------------------------------------------------------------------------------------ */
 
 #define HEAL_MS 4000
 #define MORE 3 /* questions, before which any word would have been followed */
@@ -381,7 +382,7 @@ Test(sentinel, C6_older_word_is_not_followed_back)
     expect_taken_at_successor(accepted);
 }
 
-/* ---- TLS ----------------------------------------------------------------------------------------------------------------- */
+/* ---- TLS -------------------------------------------------------------------------------------------------------- */
 
 #define BELIEVES(file) (&(rdl_tls_options_t){.version = RDL_TLS_OPTIONS_VERSION, .ca_file = (file)})
 
@@ -467,7 +468,7 @@ Test(sentinel, X1_options_for_tls_that_the_uri_does_not_ask_for_are_refused)
     cr_assert_not_null(strstr(err.message, "the URI is not sentinels://"), "%s", err.message);
 }
 
-/* ---- rights -------------------------------------------------------------------------------------------------------------- */
+/* ---- rights ----------------------------------------------------------------------------------------------------- */
 
 Test(sentinel, C6_documented_rights_are_enough_through_a_failover)
 {
@@ -551,7 +552,7 @@ Test(sentinel, C6_sentinel_that_lets_nobody_subscribe_is_polled)
     free(uri);
 }
 
-/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------ */
 
 #define PROMISED_MS 200 /* from the first sentinel's word */
 

@@ -1,9 +1,9 @@
 /* test_standstill.c - N2 and X4: a thread stands still where that hurts others most.
  *
- * The scheduler may stop a thread anywhere for as long as it likes: right behind `send`, while its connection breaks under it,
- * when the server has what was sent, or will have, and nobody else knows that the system call is over; or with a mutex, for
- * ever as far as a child is concerned that another thread makes meanwhile. This program's own `send` and `pthread_mutex_lock`
- * come before the C library's, and stop the one thread that they are told of.
+ * The scheduler may stop a thread anywhere for as long as it likes: right behind `send`, while its connection breaks
+ * under it, when the server has what was sent, or will have, and nobody else knows that the system call is over; or
+ * with a mutex, for ever as far as a child is concerned that another thread makes meanwhile. This program's own `send`
+ * and `pthread_mutex_lock` come before the C library's, and stop the one thread that they are told of.
  */
 #include "tests/live/live.h"
 
@@ -21,7 +21,7 @@
 
 LIVE_SUITE(standstill, 60);
 
-/* ---- send ---------------------------------------------------------------------------------------------------------------- */
+/* ---- send ------------------------------------------------------------------------------------------------------- */
 
 static _Atomic(const char *) behind; /* who sends bytes that hold this stands still; NULL: nobody does */
 static atomic_bool stands;
@@ -59,17 +59,17 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, s
     return n;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------ */
 
-/* One thread reads for both, and finds the connection broken; the other one still stands behind its take. If its request were
- * repeated without a KILL for what it has sent, the take could run once more after the unlock. */
+/* One thread reads for both, and finds the connection broken; the other one still stands behind its take. If its
+ * request were repeated without a KILL for what it has sent, the take could run once more after the unlock. */
 Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sent)
 {
     struct actor *reader = actor_new(), *writer = actor_new();
 
     stage_open(&st, .proxied = true,
-               .client =
-                   OPTIONS(.connections = 1, .command_timeout_ms = 10000, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client = OPTIONS(.connections = 1, .command_timeout_ms = 10000, .reconnect_min_ms = 1,
+                                 .reconnect_max_ms = 50));
     FOR_EACH_SINGLE_KIND(kind)
     {
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *other = simple(st.client, OTHER, NULL);
@@ -91,8 +91,8 @@ Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sen
         connections = proxy_accepted(st.proxy);
         proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
         cr_assert(proxy_wait_accepted(st.proxy, connections + 1, SOON_MS)); /* the loop's own connection */
-        cr_expect(!proxy_wait_accepted(st.proxy, connections + 2, 200), "%s: there is a new one before the writer has left",
-                  kind->type);
+        cr_expect(!proxy_wait_accepted(st.proxy, connections + 2, 200),
+                  "%s: there is a new one before the writer has left", kind->type);
         let_it_go_on();
         expect_result(RDL_OK, writer, SOON_MS);
         expect_result(RDL_OK, reader, SOON_MS);
@@ -122,8 +122,8 @@ Test(standstill, N2_deadlines_hold_while_a_writer_keeps_the_connection)
     int reply, rc;
 
     stage_open(&st, .proxied = true,
-               .client =
-                   OPTIONS(.connections = 1, .command_timeout_ms = 10000, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client = OPTIONS(.connections = 1, .command_timeout_ms = 10000, .reconnect_min_ms = 1,
+                                 .reconnect_max_ms = 50));
     lock = reentrant(st.client, NAME, NULL);
     other = reentrant(st.client, OTHER, NULL);
     third = reentrant(st.client, "third", NULL);
@@ -135,8 +135,8 @@ Test(standstill, N2_deadlines_hold_while_a_writer_keeps_the_connection)
     cr_assert(WAIT_UNTIL(atomic_load(&stands), SOON_MS));
     begun = now_ms();
     proxy_cut(st.proxy, PROXY_COMMANDERS);
-    rc =
-        rdl_try_lock(third, 200, LEASE_MS, &err); /* sent before the reader has seen that the connection is broken, or not */
+    rc = rdl_try_lock(third, 200, LEASE_MS,
+                      &err); /* sent before the reader has seen that the connection is broken, or not */
     cr_assert(rc == RDL_ECONN || rc == RDL_EUNKNOWN, "%s", code_name(rc));
     cr_assert(!actor_idle(writer));
     let_pass_ms(begun + WRITERS_MS - now_ms());
@@ -154,7 +154,7 @@ Test(standstill, N2_deadlines_hold_while_a_writer_keeps_the_connection)
     rdl_lock_free(lock);
 }
 
-/* ---- fork ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 static int (*take_mutex)(pthread_mutex_t *);
 static _Thread_local unsigned mutexes_left; /* this thread stops when it has taken so many more; 0: it goes on */
@@ -319,8 +319,8 @@ static void expect_children_never_hang(struct deed *deed)
             if ((child = fork()) == 0)
                 be_the_child(deed);
             cr_assert_eq(waitpid(child, &status, 0), child);
-            cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s, mutex %u: the child's status is %d", deed->what,
-                      deed->stop_at, status);
+            cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s, mutex %u: the child's status is %d",
+                      deed->what, deed->stop_at, status);
             (void)sem_post(&over);
             cr_assert_eq(pthread_join(doer, NULL), 0);
         }

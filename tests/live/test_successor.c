@@ -1,4 +1,5 @@
-/* test_successor.c - what follows to a new master: doubts, undos, releases (protocol.md, 3 and 8), and waiters of every type.
+/* test_successor.c - what follows to a new master: doubts, undos, releases (protocol.md, 3 and 8), and waiters of every
+ * type.
  *
  * The failover is the test's own (guide.h), so that the test decides what had arrived where. */
 #include "tests/live/live.h"
@@ -47,7 +48,7 @@ static void switch_and_leave(void)
     cr_assert(WAIT_UNTIL(proxy_open(guide->way) == 0, HEAL_MS));
 }
 
-/* ---- a lock of each type, named after it, and an actor for each ----------------------------------------------------------- */
+/* ---- a lock of each type, named after it, and an actor for each ------------------------------------------------- */
 
 #define KINDS_MAX 16
 
@@ -121,7 +122,7 @@ static void warm_up_all(void)
     expect_of_all(RDL_OK);
 }
 
-/* ---- doubts -------------------------------------------------------------------------------------------------------------- */
+/* ---- doubts ----------------------------------------------------------------------------------------------------- */
 
 /* Both servers have the takes, no answer comes through, nor does anything else. */
 static void take_all_in_doubt(int64_t wait_ms)
@@ -185,7 +186,7 @@ Test(successor, A2_releases_in_doubt_are_repeated_at_the_new_master)
     end_all();
 }
 
-/* ---- what was confirmed -------------------------------------------------------------------------------------------------- */
+/* ---- what was confirmed ----------------------------------------------------------------------------------------- */
 
 /* As above, but nobody waits for it any more. */
 Test(successor, C6_confirmed_releases_of_every_type_are_repeated_at_the_new_master)
@@ -231,7 +232,8 @@ Test(successor, C6_confirmed_releases_of_permits_are_repeated_at_the_new_master)
     guide_part(guide);
     expect(RDL_OK, rdl_permit_semaphore_release(seats, 2, mine, &err));
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(seats, 1, 0, LEASE_MS, &more, &err));
-    expect(RDL_OK, rdl_permit_semaphore_release(seats, 1, &more, &err)); /* of one that the successor has never heard of */
+    expect(RDL_OK,
+           rdl_permit_semaphore_release(seats, 1, &more, &err)); /* of one that the successor has never heard of */
     cr_assert_eq(now_there(1, "GET seats"), 1, "nothing is shown");
     guide_switch(guide);
     cr_assert(WAIT_UNTIL(now_there(1, "GET seats") == 3, HEAL_MS));
@@ -303,7 +305,7 @@ Test(successor, C6_semaphore_never_has_more_permits_after_a_failover)
     rdl_semaphore_free(pool);
 }
 
-/* ---- waiters ------------------------------------------------------------------------------------------------------------- */
+/* ---- waiters ---------------------------------------------------------------------------------------------------- */
 
 /* Everything that may be waited for. */
 struct set {
@@ -419,7 +421,7 @@ Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_wok
         actor_free(waiter[i]);
 }
 
-/* ---- what servers say ---------------------------------------------------------------------------------------------------- */
+/* ---- what servers say ------------------------------------------------------------------------------------------- */
 
 /* The same run of the same server is the master again, and still has before it what its first life did not come to. */
 Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
@@ -438,7 +440,8 @@ Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
         actor_unlock(taker, takes);
         expect_result(RDL_OK, taker, SOON_MS);
         request = proxy_on(guide->way, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
-        kill = proxy_on(guide->way, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
+        kill =
+            proxy_on(guide->way, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
         actor_try_lock(taker, takes, 20000, LEASE_MS);
         cr_assert(proxy_wait(guide->way, request, 1, SOON_MS));
         guide_switch(guide);
@@ -455,8 +458,8 @@ Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
     actor_free(taker);
 }
 
-/* Confirmed by the replica, it is known to it when it takes over; which then has none of its own. A server that forbids WAIT says
- * nothing about the next one. */
+/* Confirmed by the replica, it is known to it when it takes over; which then has none of its own. A server that forbids
+ * WAIT says nothing about the next one. */
 Test(successor, C1_C7_replicas_are_asked_for_anew_at_the_new_master)
 {
     rdl_lock_t *strict, *lenient;
@@ -483,8 +486,8 @@ Test(successor, C1_C7_replicas_are_asked_for_anew_at_the_new_master)
     rdl_lock_free(lenient);
 }
 
-/* A master that was made a replica, of which no sentinel has spoken yet, keeps its connections and refuses to write: the caller
- * waits for the successor. Whatever else a server says is the caller's to hear. */
+/* A master that was made a replica, of which no sentinel has spoken yet, keeps its connections and refuses to write:
+ * the caller waits for the successor. Whatever else a server says is the caller's to hear. */
 Test(successor, X2_refusal_to_write_is_waited_out_and_other_refusals_are_told)
 {
     struct actor *waiter = actor_new();
@@ -526,8 +529,8 @@ static int64_t connections_ever(int which)
     return strtoll(strstr(info, field) + strlen(field), NULL, 10);
 }
 
-/* It cannot be asked whether it is a replica, and its refusals to write are no reason to hurry: the sentinel goes on naming
- * it. */
+/* It cannot be asked whether it is a replica, and its refusals to write are no reason to hurry: the sentinel goes on
+ * naming it. */
 Test(successor, X2_replica_that_may_not_be_asked_for_its_role_is_not_stormed)
 {
     rdl_lock_t *orders;
@@ -545,7 +548,8 @@ Test(successor, X2_replica_that_may_not_be_asked_for_its_role_is_not_stormed)
     guide_part(guide);
     (void)probe_text(guide->probe[1], "CONFIG SET repl-diskless-sync-delay 0");
     (void)probe_ask(guide->probe[0], "REPLICAOF 127.0.0.1 %d", server_port(guide->data[1]));
-    cr_assert(WAIT_UNTIL(strstr(probe_text(guide->probe[0], "INFO replication"), "master_link_status:up") != NULL, SOON_MS));
+    cr_assert(
+        WAIT_UNTIL(strstr(probe_text(guide->probe[0], "INFO replication"), "master_link_status:up") != NULL, SOON_MS));
     before = connections_ever(0);
     refused = probe_calls(guide->probe[0], "evalsha");
     cr_assert_lt(rdl_try_lock(orders, 1000, LEASE_MS, &err), 0);
@@ -557,7 +561,7 @@ Test(successor, X2_replica_that_may_not_be_asked_for_its_role_is_not_stormed)
     free(uri);
 }
 
-/* ---- clocks -------------------------------------------------------------------------------------------------------------- */
+/* ---- clocks ----------------------------------------------------------------------------------------------------- */
 
 static _Atomic bool jump_was_told;
 
@@ -569,8 +573,8 @@ static void hear(rdl_log_level_t level, const char *line, void *arg)
         atomic_store(&jump_was_told, true);
 }
 
-/* Replicas keep the moments at which keys end: a successor whose clock is ahead takes that off every lease. What is gone is LOST
- * at once, what is left is made whole again, and the clock is spoken of. */
+/* Replicas keep the moments at which keys end: a successor whose clock is ahead takes that off every lease. What is
+ * gone is LOST at once, what is left is made whole again, and the clock is spoken of. */
 Test(successor, Q11_new_master_whose_clock_is_ahead_is_reported_and_leases_are_restored_or_lost)
 {
     struct losses losses;
@@ -604,13 +608,13 @@ Test(successor, Q11_new_master_whose_clock_is_ahead_is_reported_and_leases_are_r
     rdl_lock_free(brief);
 }
 
-/* ---- a red lock that has it among its members ---------------------------------------------------------------------------- */
+/* ---- a red lock that has it among its members ------------------------------------------------------------------- */
 
 #define MEMBERS 3
 #define YOUNG_MS 3000
 
-/* A successor may have forgotten somebody whose lease still runs. Here it would make a majority with the one other server that is
- * free. */
+/* A successor may have forgotten somebody whose lease still runs. Here it would make a majority with the one other
+ * server that is free. */
 Test(successor, M6_new_master_counts_for_a_red_lock_only_when_it_is_old_enough)
 {
     const rdl_lock_options_t *wanted = LOCK_OPTIONS(.min_uptime_ms = YOUNG_MS, .node_timeout_ms = 1000);

@@ -1,4 +1,5 @@
-/* test_thread_exit.c - X5: a thread that ends as a holder is reported, and its hold runs out instead of living for ever. */
+/* test_thread_exit.c - X5: a thread that ends as a holder is reported, and its hold runs out instead of living for
+ * ever. */
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
 

@@ -1,7 +1,7 @@
 /* test_tls.c - rediss://: whom the client believes, how a refusal reads, and that a stream of records loses nothing.
  *
- * The everyday verbs over TLS are tested by other programs of this folder, which tests/SConscript runs a second time with
- * $REDLATCH_TEST_TLS. */
+ * The everyday verbs over TLS are tested by other programs of this folder, which tests/SConscript runs a second time
+ * with $REDLATCH_TEST_TLS. */
 #include "tests/live/live.h"
 #include "tests/support/certs.h"
 
@@ -53,7 +53,7 @@ static void expect_fails(int code, const char *uri, const rdl_tls_options_t *tls
     cr_assert_not_null(strstr(err.message, says), "'%s' does not say '%s'", err.message, says);
 }
 
-/* ---- whom to believe ----------------------------------------------------------------------------------------------------- */
+/* ---- whom to believe -------------------------------------------------------------------------------------------- */
 
 Test(tls, believes_who_is_signed_by_the_ca_given_by_file_or_folder_or_by_the_system)
 {
@@ -95,7 +95,8 @@ Test(tls, certificate_must_be_for_the_host_or_the_name_given)
     address = must_format("rediss://127.0.0.2:%d", server_port(st.server));
     expect_fails(RDL_ECONN, server_uri(st.server), TLS(.ca_file = ca, .server_name = "vault.internal"),
                  "the server's certificate is not for vault.internal");
-    expect_fails(RDL_ECONN, server_uri(st.server), TLS(.ca_file = ca, .server_name = "10.0.0.1"), "is not for 10.0.0.1");
+    expect_fails(RDL_ECONN, server_uri(st.server), TLS(.ca_file = ca, .server_name = "10.0.0.1"),
+                 "is not for 10.0.0.1");
     expect_works(server_uri(st.server), TLS(.ca_file = ca, .server_name = "127.0.0.1"));
     server_kill(st.server);
     certs_issue(server_dir(st.server), "ca", "server", "DNS:vault.internal", 2);
@@ -125,7 +126,7 @@ Test(tls, expired_certificate_is_refused)
     free(ca);
 }
 
-/* ---- who we are ---------------------------------------------------------------------------------------------------------- */
+/* ---- who we are ------------------------------------------------------------------------------------------------- */
 
 /* TLS 1.3 refuses after the handshake, when requests may be on their way. */
 static void expect_client_certificate_wanted(const char *config)
@@ -186,7 +187,7 @@ Test(tls, key_with_a_passphrase_is_an_error_and_nobody_is_asked)
     free(key);
 }
 
-/* ---- options that make no sense ------------------------------------------------------------------------------------------ */
+/* ---- options that make no sense --------------------------------------------------------------------------------- */
 
 Test(tls, options_that_contradict_are_refused)
 {
@@ -206,10 +207,10 @@ Test(tls, options_that_contradict_are_refused)
     free(ca);
 }
 
-/* ---- who does not speak TLS, or not at all ------------------------------------------------------------------------------- */
+/* ---- who does not speak TLS, or not at all ---------------------------------------------------------------------- */
 
-/* A plain server waits for the end of a line. It comes by chance, if at all: a listener that says nothing is the usual case, and
- * an answer that is not TLS the other. */
+/* A plain server waits for the end of a line. It comes by chance, if at all: a listener that says nothing is the usual
+ * case, and an answer that is not TLS the other. */
 Test(tls, plain_server_is_not_taken_for_a_secure_one)
 {
     char *uri;
@@ -317,7 +318,7 @@ Test(tls, server_is_told_which_name_is_meant_but_no_address)
     expect_asked_for("127.0.0.1", "vault.internal", "vault.internal", true);
 }
 
-/* ---- rotation ------------------------------------------------------------------------------------------------------------ */
+/* ---- rotation --------------------------------------------------------------------------------------------------- */
 
 /* A new CA and a new certificate of the server's, under a running client with a hold: it reconnects by itself. */
 Test(tls, files_that_change_are_read_when_the_client_connects_again)
@@ -330,8 +331,9 @@ Test(tls, files_that_change_are_read_when_the_client_connects_again)
     ca = file("ca.crt");
     cert = file("client.crt");
     key = file("client.key");
-    st.client = client_open(server_uri(st.server), OPTIONS(.tls = TLS(.ca_file = ca, .cert_file = cert, .key_file = key),
-                                                           .command_timeout_ms = 300));
+    st.client =
+        client_open(server_uri(st.server),
+                    OPTIONS(.tls = TLS(.ca_file = ca, .cert_file = cert, .key_file = key), .command_timeout_ms = 300));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     probe_close(st.probe);
@@ -358,7 +360,7 @@ Test(tls, files_that_change_are_read_when_the_client_connects_again)
     free(key);
 }
 
-/* ---- the stream ---------------------------------------------------------------------------------------------------------- */
+/* ---- the stream ------------------------------------------------------------------------------------------------- */
 
 /* Requests and replies of many records, written while others read. */
 Test(tls, many_callers_share_few_streams)

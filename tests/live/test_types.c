@@ -1,7 +1,7 @@
 /* test_types.c - what every type of single lock does alike, by itself and beside a rival.
  *
- * What happens under faults is in test_doubt, test_watchdog, test_cancel and test_thread_exit, for every type as well; what
- * a type has of its own is in a program of its own. */
+ * What happens under faults is in test_doubt, test_watchdog, test_cancel and test_thread_exit, for every type as well;
+ * what a type has of its own is in a program of its own. */
 #include "tests/live/live.h"
 
 #define NAME "orders:42"
@@ -90,7 +90,8 @@ Test(types, T3_a_lease_of_a_quarter_second_ends_after_a_quarter_second)
         expect(RDL_OK, rdl_try_lock(lock, 0, 250, &err));
         expect_between(1, probe_int(st.probe, "PTTL " NAME), 250);
         expect(RDL_OK, rdl_try_lock(far, SOON_MS, LEASE_MS, &err));
-        /* from the local deadline on (2 ms and 1 % earlier), when the lost hold is released in case the server still has it */
+        /* from the local deadline on (2 ms and 1 % earlier), when the lost hold is released in case the server still
+         * has it */
         expect_between(250 - 6, now_ms() - start, 250 + SLACK_MS);
         expect(RDL_ELOST, rdl_is_held(lock, &err));
         expect(RDL_ELOST, rdl_try_lock(lock, 0, LEASE_MS, &err)); /* never a new lock in silence */
@@ -193,7 +194,7 @@ Test(types, T8_release_of_an_expired_hold_says_lost_for_every_nested_count)
     }
 }
 
-/* ---- giving up, and bad input ------------------------------------------------------------------------------------------------ */
+/* ---- giving up, and bad input ----------------------------------------------------------------------------------- */
 
 /* Of those who look by themselves the time may be up with a try on the way (lock.h, rdl_try_lock), which is undone. */
 static bool waited_in_vain(const struct kind *kind, int rc)
@@ -227,7 +228,8 @@ Test(types, T4_giving_up_is_exact_and_names_lock_and_server)
             cr_assert_str_eq(err.server + strlen("unix:"), stage_place(&st), "%s: %s", kind->type, err.server);
             rdl_lock_free(lock);
         }
-        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == keys && probe_channels(st.probe) == 0, SOON_MS), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == keys && probe_channels(st.probe) == 0, SOON_MS), "%s",
+                  kind->type);
         expect(RDL_OK, rdl_unlock(rival, &err));
         lock_over(st.probe, rival);
     }
@@ -269,8 +271,8 @@ Test(types, T15_unreachable_server_is_a_bounded_failure_that_names_it)
 /* Q5 */
 Test(types, Q5_numbers_out_of_range_are_refused_and_leave_no_key)
 {
-    static const int64_t bad_leases[] = {0,         -1,           INT64_C(-30000), RDL_LEASE_MAX_MS + 1, INT64_C(1) << 41,
-                                         INT64_MAX, INT64_MIN + 1};
+    static const int64_t bad_leases[] = {
+        0, -1, INT64_C(-30000), RDL_LEASE_MAX_MS + 1, INT64_C(1) << 41, INT64_MAX, INT64_MIN + 1};
     static const int64_t bad_waits[] = {-1, INT64_MIN, -RDL_LEASE_MAX_MS};
 
     stage_open(&st);
@@ -333,7 +335,7 @@ Test(types, T12_null_and_closed_handles_are_errors_and_no_crash)
     free(closed);
 }
 
-/* ---- crowds ------------------------------------------------------------------------------------------------------------------ */
+/* ---- crowds ----------------------------------------------------------------------------------------------------- */
 
 #define TRIES 100
 #define CLIENTS 5
@@ -386,9 +388,10 @@ Test(types, T10_hundred_concurrent_single_tries_have_one_winner)
         rdl_client_close(clients[i]);
 }
 
-/* ---- wake-ups ---------------------------------------------------------------------------------------------------------------- */
+/* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
-/* A waiter sleeps, or is about to: it has tried, subscribed and tried again, and the answer to that is held by the rule. */
+/* A waiter sleeps, or is about to: it has tried, subscribed and tried again, and the answer to that is held by the
+ * rule. */
 static int hold_the_last_refusal(const struct kind *kind)
 {
     /* Of all members at once, then of the one that is waited for; a simple lock's first is another command. */
@@ -434,7 +437,8 @@ Test(types, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
 }
 
 /* Freed as the first of two gives up: whatever that one had, the second gets in. */
-static void free_as_it_leaves(struct actor *first, struct actor *second, rdl_lock_t *lock, rdl_lock_t *rival, int64_t at_us)
+static void free_as_it_leaves(struct actor *first, struct actor *second, rdl_lock_t *lock, rdl_lock_t *rival,
+                              int64_t at_us)
 {
     enum { WAIT_MS = 60 };
     int64_t leaves_us, rc;
@@ -479,7 +483,7 @@ Test(types, Q6_waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
     rdl_client_close(other);
 }
 
-/* ---- liveness under faults --------------------------------------------------------------------------------------------------- */
+/* ---- liveness under faults -------------------------------------------------------------------------------------- */
 
 #define ONE_WAY_MS 10
 #define ROUND_TRIP_MS (2 * ONE_WAY_MS)
@@ -498,7 +502,8 @@ static void let_happen(enum fault fault)
 }
 
 /* `waiter` sleeps for `lock` at the far end of a slow line while `rival` is held, next to the server, and freed. */
-static void free_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind, enum fault fault)
+static void free_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind,
+                        enum fault fault)
 {
     int64_t freed;
 
@@ -522,8 +527,8 @@ static handle_fn *second_rival(const struct kind *kind)
     return kind->make == write_end ? read_end : kind->rival;
 }
 
-/* Q6, too: the subscription is established again while a waiter sleeps. Five round trips are: connect, greet, subscribe or
- * kill, try, answer; a sleeper that was forgotten looks after 5 s. */
+/* Q6, too: the subscription is established again while a waiter sleeps. Five round trips are: connect, greet, subscribe
+ * or kill, try, answer; a sleeper that was forgotten looks after 5 s. */
 Test(types, free_lock_with_a_live_waiter_is_taken_within_five_round_trips_whatever_is_cut)
 {
     struct actor *waiter = actor_new();

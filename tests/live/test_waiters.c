@@ -1,5 +1,5 @@
-/* test_waiters.c - who waits is woken: by a message, by the end of the lease, by the deadline; nobody sleeps beside a free
- * lock, and nobody is woken for nothing. */
+/* test_waiters.c - who waits is woken: by a message, by the end of the lease, by the deadline; nobody sleeps beside a
+ * free lock, and nobody is woken for nothing. */
 #include "tests/live/live.h"
 
 #define NAME "queue:head"
@@ -175,8 +175,8 @@ Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
     rdl_lock_free(lock);
 }
 
-/* Q6: two wait, one message comes, and the one that it wakes is just leaving. Both deadlines are tried around the message;
- * whatever happens to the first, the second must get in. */
+/* Q6: two wait, one message comes, and the one that it wakes is just leaving. Both deadlines are tried around the
+ * message; whatever happens to the first, the second must get in. */
 Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
 {
     enum { ROUNDS = 60, WAIT_MS = 60 };
@@ -415,7 +415,7 @@ Test(waiters, channels_are_counted_and_given_back)
     }
 }
 
-/* ---- a subscription that is refused for a while --------------------------------------------------------------------------- */
+/* ---- a subscription that is refused for a while ----------------------------------------------------------------- */
 
 static struct probe *make_busy(void)
 {

@@ -1,5 +1,5 @@
-/* test_watchdog.c - holds without a lease of their own are renewed as long as they are held and not a moment longer; a hold
- * that cannot be kept is reported before anybody else can have the lock. */
+/* test_watchdog.c - holds without a lease of their own are renewed as long as they are held and not a moment longer; a
+ * hold that cannot be kept is reported before anybody else can have the lock. */
 #include "tests/live/live.h"
 
 #include <signal.h>
@@ -292,7 +292,8 @@ Test(watchdog, lease_shortened_from_outside_is_restored_by_the_next_renewal)
     }
 }
 
-/* Q3: on two connections a renewal sent before an extend may arrive after it. Composites ask on the connection that renews. */
+/* Q3: on two connections a renewal sent before an extend may arrive after it. Composites ask on the connection that
+ * renews. */
 Test(watchdog, renewal_that_overtakes_an_extend_does_not_shorten_it)
 {
     stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 1500));
@@ -405,7 +406,7 @@ Test(watchdog, ten_thousand_rounds_leave_no_renewal_behind)
     monitor_stop(monitor);
 }
 
-/* ---- a process that is stopped ----------------------------------------------------------------------------------------- */
+/* ---- a process that is stopped ---------------------------------------------------------------------------------- */
 
 /* What the child says of itself, in this order: when it holds; then what it found when it ran again. */
 struct report {

@@ -1,6 +1,6 @@
-/* race_async.c - asynchronous calls from many threads: chains whose callbacks start the next call, for many owners on few locks,
- * with the callbacks on the loop's thread in one client and on two threads of the program's in another. Every call that said
- * RDL_OK calls back once; whoever is inside is alone. */
+/* race_async.c - asynchronous calls from many threads: chains whose callbacks start the next call, for many owners on
+ * few locks, with the callbacks on the loop's thread in one client and on two threads of the program's in another.
+ * Every call that said RDL_OK calls back once; whoever is inside is alone. */
 #include "tests/support/race.h"
 
 #include <poll.h>
@@ -40,7 +40,8 @@ static void locked(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void 
     struct chain *chain = arg;
 
     atomic_fetch_add(&called, 1);
-    if (result == RDL_ETIMEDOUT || result == RDL_EUNKNOWN || result == RDL_ECONN) { /* not connected yet, and in a hurry */
+    if (result == RDL_ETIMEDOUT || result == RDL_EUNKNOWN ||
+        result == RDL_ECONN) { /* not connected yet, and in a hurry */
         go_on(chain, lock);
         return;
     }

@@ -1,5 +1,5 @@
-/* race_cancel.c - cancelling and running out of time against being woken: whatever wins, each call has one outcome, nothing
- * stays locked, and no wake-up is lost: at the end a patient waiter gets in at once. */
+/* race_cancel.c - cancelling and running out of time against being woken: whatever wins, each call has one outcome,
+ * nothing stays locked, and no wake-up is lost: at the end a patient waiter gets in at once. */
 #include "tests/support/notes.h"
 #include "tests/support/race.h"
 

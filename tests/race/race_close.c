@@ -1,6 +1,6 @@
-/* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions, holds with
- * renewals. Every blocking call returns, every callback comes once and before close returns. Of a multi-lock nothing is left
- * that nobody was told to hold. */
+/* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions,
+ * holds with renewals. Every blocking call returns, every callback comes once and before close returns. Of a multi-lock
+ * nothing is left that nobody was told to hold. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
@@ -88,8 +88,8 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Open, let them loose, close at some moment, and see that all came home. The threads know handles only: the client itself is
- * freed by close. */
+/* Open, let them loose, close at some moment, and see that all came home. The threads know handles only: the client
+ * itself is freed by close. */
 static void live_once(struct stage *st, unsigned *random, bool dispatching)
 {
     static struct life life;
@@ -129,7 +129,7 @@ static void live_once(struct stage *st, unsigned *random, bool dispatching)
     atomic_fetch_add(&lives, 1);
 }
 
-/* ---- a multi-lock -------------------------------------------------------------------------------------------------------- */
+/* ---- a multi-lock ----------------------------------------------------------------------------------------------- */
 
 enum { TAKERS = 4, MEMBERS = 2 };
 

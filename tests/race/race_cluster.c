@@ -1,9 +1,9 @@
-/* race_cluster.c - many threads and chains of asynchronous calls on locks of all shards of a real cluster, while slots move,
- * masters and replicas change places, and guests open clients and close them in the middle of their calls. Nothing that is done
- * here loses a write, so whoever is inside is alone; every call comes home, and nothing is left.
+/* race_cluster.c - many threads and chains of asynchronous calls on locks of all shards of a real cluster, while slots
+ * move, masters and replicas change places, and guests open clients and close them in the middle of their calls.
+ * Nothing that is done here loses a write, so whoever is inside is alone; every call comes home, and nothing is left.
  *
- * Two names a shard: the slot of one moves, that of the other stays, and tells who the shard's master is. The cluster is the
- * main thread's, which does the harm; the others know its URI. */
+ * Two names a shard: the slot of one moves, that of the other stays, and tells who the shard's master is. The cluster
+ * is the main thread's, which does the harm; the others know its URI. */
 #include "tests/support/cluster.h"
 #include "tests/support/race.h"
 
@@ -60,7 +60,7 @@ static void use(int which, int64_t token)
     guarded_leave(&resources[which]);
 }
 
-/* ---- blocking calls ------------------------------------------------------------------------------------------------------ */
+/* ---- blocking calls --------------------------------------------------------------------------------------------- */
 
 static void call(struct race_thread *t, rdl_lock_t *const *handles)
 {
@@ -85,7 +85,7 @@ static void *call_on(void *arg)
     return NULL;
 }
 
-/* ---- asynchronous calls -------------------------------------------------------------------------------------------------- */
+/* ---- asynchronous calls ----------------------------------------------------------------------------------------- */
 
 static void go_on(struct chain *chain);
 
@@ -123,7 +123,8 @@ static void go_on(struct chain *chain)
     }
     chain->which = race_below(&chain->random, LOCKS);
     atomic_fetch_add(&started, 1);
-    if (rdl_try_lock_async(locks[chain->which], chain->owner, wait, RDL_LEASE_AUTO, locked, chain, NULL, NULL) != RDL_OK)
+    if (rdl_try_lock_async(locks[chain->which], chain->owner, wait, RDL_LEASE_AUTO, locked, chain, NULL, NULL) !=
+        RDL_OK)
         race_violation("lock could not be started");
 }
 
@@ -135,7 +136,7 @@ static bool all_idle(void)
     return true;
 }
 
-/* ---- guests -------------------------------------------------------------------------------------------------------------- */
+/* ---- guests ----------------------------------------------------------------------------------------------------- */
 
 /* A guest's calls that are under way as its client is closed. */
 struct visit {
@@ -195,7 +196,7 @@ static void *visit_on(void *arg)
     return NULL;
 }
 
-/* ---- harm ---------------------------------------------------------------------------------------------------------------- */
+/* ---- harm ------------------------------------------------------------------------------------------------------- */
 
 static int master_of(int shard)
 {
@@ -261,7 +262,7 @@ static unsigned do_harm(void)
     return times;
 }
 
-/* ---- the race ------------------------------------------------------------------------------------------------------------ */
+/* ---- the race --------------------------------------------------------------------------------------------------- */
 
 static void set_up(rdl_client_t *client)
 {
@@ -310,8 +311,8 @@ int main(int argc, char **argv)
     race_join(callers, CALLERS);
     race_join(guests, GUESTS);
     race_claim(WAIT_UNTIL(all_idle(), HOME_MS), "every chain comes to its end");
-    printf("%u times harm, %llu acquired, %llu refused, %llu visits; %llu calls, %llu callbacks\n", harm, acquired, refused,
-           visits, started, called);
+    printf("%u times harm, %llu acquired, %llu refused, %llu visits; %llu calls, %llu callbacks\n", harm, acquired,
+           refused, visits, started, called);
     race_claim(started == called, "every call calls back, once");
     race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
     race_claim(acquired > 100 && visits > 0, "locks were taken, and guests came");

@@ -1,7 +1,7 @@
-/* race_joint.c - composite locks under many threads: multi-locks over names that overlap, given in different orders and through
- * clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous, nested, canceled,
- * questioned; and one side's clients closed and opened again meanwhile. Whoever is inside is alone, every call comes home, and
- * nothing is left. */
+/* race_joint.c - composite locks under many threads: multi-locks over names that overlap, given in different orders and
+ * through clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous, nested,
+ * canceled, questioned; and one side's clients closed and opened again meanwhile. Whoever is inside is alone, every
+ * call comes home, and nothing is left. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
@@ -69,7 +69,8 @@ static void side_free(struct side *s)
         rdl_lock_free(s->vote[i]);
 }
 
-/* The composites, and behind them the names by themselves: those who want one meet threads that read for several servers. */
+/* The composites, and behind them the names by themselves: those who want one meet threads that read for several
+ * servers. */
 enum { LOCKS = MULTIS + 1 + NAMES };
 
 static rdl_lock_t *lock_of(const struct side *s, int which)
@@ -77,12 +78,13 @@ static rdl_lock_t *lock_of(const struct side *s, int which)
     return which <= MULTIS ? s->lock[which] : s->member[which - MULTIS - 1];
 }
 
-/* What a verb may say without anything being wrong: a single lock's request that is in a hurry may not even be sent. Once the
- * side is closed, holds are lost. */
+/* What a verb may say without anything being wrong: a single lock's request that is in a hurry may not even be sent.
+ * Once the side is closed, holds are lost. */
 static bool is_refusal(int which, int64_t rc, bool may_close)
 {
     return rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ENOQUORUM || rc == RDL_ECANCELED ||
-           (which > MULTIS && rc == RDL_ECONN) || (may_close && (rc == RDL_ECLOSED || rc == RDL_ELOST || rc == RDL_ECONN));
+           (which > MULTIS && rc == RDL_ECONN) ||
+           (may_close && (rc == RDL_ECLOSED || rc == RDL_ELOST || rc == RDL_ECONN));
 }
 
 static bool note(int which, int64_t rc, const char *verb, const rdl_err_t *err, bool may_close)
@@ -114,7 +116,8 @@ static void use_blocking(struct race_thread *t, rdl_lock_t *lock, int which, boo
     rdl_err_t err = {0};
 
     if (!note(which,
-              rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err),
+              rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000,
+                           &err),
               "try_lock", &err, may_close))
         return;
     atomic_fetch_add(&acquired, 1);

@@ -1,5 +1,5 @@
-/* race_locks.c - many threads on few locks: of both types, through two clients, nested, with and without patience; first on a
- * sound line, then on one that is cut again and again. Whoever is inside is alone, and tokens only grow.
+/* race_locks.c - many threads on few locks: of both types, through two clients, nested, with and without patience;
+ * first on a sound line, then on one that is cut again and again. Whoever is inside is alone, and tokens only grow.
  *
  * What a lock guards is plain memory: ThreadSanitizer sees it when the library lets two threads in without an order. */
 #include "tests/support/race.h"
@@ -33,7 +33,8 @@ static void use(struct race_thread *t, rdl_lock_t *lock, struct guarded *resourc
     static const int64_t waits[] = {0, 1, 20, 2000, RDL_WAIT_FOREVER};
     bool nest = strcmp(rdl_lock_type(lock), "reentrant") == 0 && race_below(&t->random, 4) == 0;
     rdl_err_t err = {0};
-    int rc = rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err);
+    int rc =
+        rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err);
 
     note(rc, "try_lock", &err);
     if (rc != RDL_OK)

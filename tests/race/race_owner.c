@@ -1,7 +1,8 @@
-/* race_owner.c - owners that are not threads: a hold handed from thread to thread, and one owner on several threads at once.
+/* race_owner.c - owners that are not threads: a hold handed from thread to thread, and one owner on several threads at
+ * once.
  *
- * Half of the threads pass batons: whoever has a baton holds its lock as the baton's owner, works, and leaves the unlocking, or
- * the next nested lock, to another thread. The others fight for the same locks as themselves. */
+ * Half of the threads pass batons: whoever has a baton holds its lock as the baton's owner, works, and leaves the
+ * unlocking, or the next nested lock, to another thread. The others fight for the same locks as themselves. */
 #include "tests/support/race.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* race_permits.c - threads of one client, every verb of semaphores and latches.
  *
- * First two of them take blocks of leased permits at one moment: no permit twice, and none is gone. Then four do whatever there
- * is to do: never are more permits out than there are, each count-down counts once, and in the end everything is back. */
+ * First two of them take blocks of leased permits at one moment: no permit twice, and none is gone. Then four do
+ * whatever there is to do: never are more permits out than there are, each count-down counts once, and in the end
+ * everything is back. */
 #include "tests/support/race.h"
 
 #include <inttypes.h>
@@ -52,7 +53,8 @@ static void compare(void)
         twice += strcmp(all[i - 1].id, all[i].id) == 0;
     if (twice > 0)
         race_violation("%zu permits of %zu were granted twice", twice, THREADS * n);
-    if (probe_int(st.probe, "ZCARD {" NAME "}:timeout") != (int64_t)(THREADS * n) || probe_int(st.probe, "GET " NAME) != 0)
+    if (probe_int(st.probe, "ZCARD {" NAME "}:timeout") != (int64_t)(THREADS * n) ||
+        probe_int(st.probe, "GET " NAME) != 0)
         race_violation("the server does not count those that were taken");
 }
 
@@ -68,7 +70,8 @@ static void *play(void *arg)
             return NULL;
         meet(&here, THREADS);
         if (rdl_permit_semaphore_try_acquire(semaphore, block, 0, LEASE_MS, mine, &err) != RDL_OK)
-            race_violation("of %" PRId64 " free ones %" PRId64 " were refused: %s", THREADS * block, block, err.message);
+            race_violation("of %" PRId64 " free ones %" PRId64 " were refused: %s", THREADS * block, block,
+                           err.message);
         (void)pthread_barrier_wait(&together); /* they are compared */
         (void)pthread_barrier_wait(&together);
         if (rdl_permit_semaphore_release(semaphore, block, mine, &err) != RDL_OK)
@@ -105,7 +108,7 @@ static void take_blocks(int64_t permits, int64_t ms)
     free(claim);
 }
 
-/* ---- every verb ---------------------------------------------------------------------------------------------------------- */
+/* ---- every verb ------------------------------------------------------------------------------------------------- */
 
 enum { CROWD = 4, SEATS = 8, MOST_WISH = 3, ROUND_DOWNS = 25 };
 
@@ -183,13 +186,15 @@ static void use_leased(struct race_thread *t)
     must(rdl_permit_semaphore_extend(semaphore, mine, 2 * LEASE_MS, &err), RDL_OK, "extend", &err);
     if (rdl_permit_semaphore_remaining_ms(semaphore, mine, &err) <= LEASE_MS)
         race_violation("remaining: %s", err.message);
-    if (rdl_permit_semaphore_acquired(semaphore, &err) < n || rdl_permit_semaphore_available(semaphore, &err) > SEATS - n)
+    if (rdl_permit_semaphore_acquired(semaphore, &err) < n ||
+        rdl_permit_semaphore_available(semaphore, &err) > SEATS - n)
         race_violation("those that are taken are not counted");
     atomic_fetch_sub(&out, n);
     if (first > 0)
         must(rdl_permit_semaphore_release(semaphore, first, mine, &err), RDL_OK, "release of some", &err);
     if (first < n)
-        must(rdl_permit_semaphore_release(semaphore, n - first, mine + first, &err), RDL_OK, "release of the others", &err);
+        must(rdl_permit_semaphore_release(semaphore, n - first, mine + first, &err), RDL_OK, "release of the others",
+             &err);
 }
 
 static void *play_numbers(void *arg)
@@ -253,7 +258,8 @@ static void every_verb(void)
     race_claim(race_violations() == 0 && WAIT_UNTIL(rdl_semaphore_available(numbers, NULL) == SEATS, UNDONE_MS),
                "permits that are numbers add up");
     crowd(play_leased, NULL);
-    race_claim(race_violations() == 0 && WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, NULL) == SEATS, UNDONE_MS) &&
+    race_claim(race_violations() == 0 &&
+                   WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, NULL) == SEATS, UNDONE_MS) &&
                    rdl_permit_semaphore_acquired(semaphore, NULL) == 0,
                "leased permits add up");
     (void)pthread_barrier_init(&round_begins, NULL, CROWD);

@@ -1,7 +1,7 @@
 /* race_sync.c - parkers under many threads: no post is lost, and a parker's memory may be reused at once.
  *
- * A plain program, to be run under ThreadSanitizer as well. Every wait has a bound: a lost wake shows as a park that ends at
- * its deadline. Ends with a line that counts. */
+ * A plain program, to be run under ThreadSanitizer as well. Every wait has a bound: a lost wake shows as a park that
+ * ends at its deadline. Ends with a line that counts. */
 #include "core/base/clock.h"
 #include "core/base/entropy.h"
 #include "core/base/sync.h"
@@ -34,7 +34,7 @@ static void start(pthread_t *thread, void *(*main)(void *), void *arg)
     }
 }
 
-/* ---- two threads that wake each other in turn ------------------------------------------------------------------------ */
+/* ---- two threads that wake each other in turn ------------------------------------------------------------------- */
 
 struct pair {
     struct rdl__parker ping, pong;
@@ -95,7 +95,7 @@ static void ping_pong(void)
     check(whole, "threads that wake each other in turn lose no wake, and see each other's writes");
 }
 
-/* ---- many posters, one sleeper --------------------------------------------------------------------------------------- */
+/* ---- many posters, one sleeper ---------------------------------------------------------------------------------- */
 
 enum { POSTS = ROUNDS / POSTERS };
 
@@ -173,7 +173,7 @@ static void crowd(void)
     check(whole, "many posters reach one sleeper, whichever of them it sleeps for");
 }
 
-/* ---- a server of short-lived parkers --------------------------------------------------------------------------------- */
+/* ---- a server of short-lived parkers ---------------------------------------------------------------------------- */
 
 struct mailbox {
     _Atomic(struct rdl__parker *) request;
@@ -218,7 +218,7 @@ static void reuse(void)
     check(answered == ROUNDS, "a parker may be freed as soon as its owner has been woken");
 }
 
-/* ---- deadlines that pass while a post arrives ------------------------------------------------------------------------ */
+/* ---- deadlines that pass while a post arrives ------------------------------------------------------------------- */
 
 static void deadlines(void)
 {

@@ -1,6 +1,6 @@
-/* race_verbs.c - two threads of one client, each verb against each verb, on every type of lock: by one handle and by two of one
- * name, as owners of their own and as one owner. Who excludes is had by one of them, and when both verbs are over the server
- * has what the owners believe to hold and, once that is given back, nothing.
+/* race_verbs.c - two threads of one client, each verb against each verb, on every type of lock: by one handle and by
+ * two of one name, as owners of their own and as one owner. Who excludes is had by one of them, and when both verbs are
+ * over the server has what the owners believe to hold and, once that is given back, nothing.
  *
  * To add a verb: a row. */
 #include "tests/support/race.h"
@@ -19,7 +19,7 @@ static rdl_lock_t *locks[SIDES];
 static rdl_owner_t *shared; /* bound by both; NULL: each thread is itself */
 static struct probe *probe;
 
-/* ---- verbs ----------------------------------------------------------------------------------------------------------------- */
+/* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
 static int64_t take(rdl_lock_t *lock)
 {
@@ -175,7 +175,7 @@ static bool may_answer(const struct verb *verb, int64_t rc)
            rc == RDL_EDEADLK || rc == RDL_ELOST || rc == RDL_ENOTOWNER || rc == RDL_ECANCELED || rc == RDL_EUNKNOWN;
 }
 
-/* ---- a round ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a round ---------------------------------------------------------------------------------------------------- */
 
 static struct {
     pthread_barrier_t gate;
@@ -219,7 +219,8 @@ static const char *says(int64_t rc)
     return rc < 0 ? rdl_err_name((int)rc) : "done";
 }
 
-/* Both verbs are over, and nobody does anything. Two composites of the same members are two, and their owner may have both. */
+/* Both verbs are over, and nobody does anything. Two composites of the same members are two, and their owner may have
+ * both. */
 static void judge(void)
 {
     const int64_t *count = round_.count;
@@ -230,15 +231,17 @@ static void judge(void)
 
     for (int i = 0; i < SIDES; i++)
         if (!may_answer(round_.verb[i], round_.rc[i]))
-            race_violation("%s, %s against %s: %s answers %s", kind->type, a, b, round_.verb[i]->name, says(round_.rc[i]));
+            race_violation("%s, %s against %s: %s answers %s", kind->type, a, b, round_.verb[i]->name,
+                           says(round_.rc[i]));
     if (evicted || count[0] < 0 || count[1] < 0)
         return;
     if (!shares && count[0] > 0 && count[1] > 0 && shared == NULL)
         race_violation("%s, %s against %s: both hold it", kind->type, a, b);
     if (!WAIT_UNTIL(lock_holds(probe, NAME) == all, SOON_ENOUGH_MS))
-        race_violation("%s, %s (%s) against %s (%s), %s: the server has %lld holds, the owners %lld and %lld", kind->type, a,
-                       says(round_.rc[0]), b, says(round_.rc[1]), shared != NULL ? "one owner" : "two owners",
-                       (long long)lock_holds(probe, NAME), (long long)count[0], (long long)count[1]);
+        race_violation("%s, %s (%s) against %s (%s), %s: the server has %lld holds, the owners %lld and %lld",
+                       kind->type, a, says(round_.rc[0]), b, says(round_.rc[1]),
+                       shared != NULL ? "one owner" : "two owners", (long long)lock_holds(probe, NAME),
+                       (long long)count[0], (long long)count[1]);
 }
 
 static void one_round(unsigned which)

@@ -16,8 +16,9 @@
 #define TRIES_AFTER_REFUSAL 1
 #define TICKS_MAX 9
 
-/* ---- states ----------------------------------------------------------------------------------------------------------------
- * All members are bytes, so that there is no padding, and what is unused is 0: states are compared as bytes. */
+/* ---- states
+ * ---------------------------------------------------------------------------------------------------------------- All
+ * members are bytes, so that there is no padding, and what is unused is 0: states are compared as bytes. */
 
 enum request_kind {
     REQUEST_NONE,
@@ -92,7 +93,7 @@ struct world {
     struct images *images;
 };
 
-/* ---- reading and changing states ------------------------------------------------------------------------------------------ */
+/* ---- reading and changing states -------------------------------------------------------------------------------- */
 
 static uint32_t image_of(const struct state *s)
 {
@@ -217,7 +218,7 @@ static struct request last_release(struct owner *o, const struct program *p, uin
         .kind = REQUEST_RELEASE, .end = end, .number = o->ends[end].number, .lease = 1, .sent = (uint8_t)now};
 }
 
-/* ---- labels ------------------------------------------------------------------------------------------------------------------ */
+/* ---- labels ----------------------------------------------------------------------------------------------------- */
 
 struct text {
     char at[64];
@@ -257,7 +258,7 @@ static const char *outcome_name(enum lock_outcome outcome)
     return NAMES[outcome];
 }
 
-/* ---- an owner reads a reply ------------------------------------------------------------------------------------------------ */
+/* ---- an owner reads a reply ------------------------------------------------------------------------------------- */
 
 /* Is there a verb that undoes a take? A latch is counted down in the end, whoever waits for it. */
 static bool undoes(const struct world *w)
@@ -280,8 +281,8 @@ static uint8_t held_end(const struct owner *o)
     return end;
 }
 
-/* The lock() is over without a hold. A place in a queue is given up. What a try left behind on an old connection may have done is
- * undone, unless that connection was killed. The program ends. */
+/* The lock() is over without a hold. A place in a queue is given up. What a try left behind on an old connection may
+ * have done is undone, unless that connection was killed. The program ends. */
 static void end_call(const struct world *w, struct owner *o, const struct program *p)
 {
     o->flags &= (uint8_t)~IN_CALL;
@@ -366,7 +367,7 @@ static void read_reply(const struct world *w, struct owner *o, const struct prog
     }
 }
 
-/* ---- what can happen ---------------------------------------------------------------------------------------------------------- */
+/* ---- what can happen -------------------------------------------------------------------------------------------- */
 
 static void expand_tick(struct world *w, const struct state *s, struct search *search)
 {
@@ -634,7 +635,8 @@ static void expand_drop(struct world *w, const struct state *s, size_t i, struct
         again.kind = REQUEST_TAKE;
     count_sending(w, o, &again);
     ask(o, again);
-    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(w, search, i, &again).at, o->conn);
+    search_reach(search, &t, "%c drops c%u, repeats %s on c%u", who, o->conn - 1, show(w, search, i, &again).at,
+                 o->conn);
 }
 
 /* The connection lives, and the reply takes too long. */
@@ -759,7 +761,7 @@ static void expand(void *arg, const void *bytes, struct search *search)
     expand_rival(w, &s, search);
 }
 
-/* ---- what must not be ---------------------------------------------------------------------------------------------------------- */
+/* ---- what must not be ------------------------------------------------------------------------------------------- */
 
 static bool believes(const struct end *end, unsigned now)
 {
@@ -888,7 +890,7 @@ static const char *wrong(void *arg, const void *bytes)
     return verdict;
 }
 
-/* ---- the world's life ------------------------------------------------------------------------------------------------------------ */
+/* ---- the world's life ------------------------------------------------------------------------------------------- */
 
 static void first_state(void *arg, void *ret)
 {

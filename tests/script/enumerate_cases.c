@@ -7,32 +7,34 @@
 const struct program programs[PROGRAMS] = {
     [LOCK_UNLOCK] = {"lock 3, unlock", {{OP_LOCK, 3}, {OP_UNLOCK, 3}}},
     [LOCK_EXTEND] = {"lock 2, extend 5, unlock", {{OP_LOCK, 2}, {OP_EXTEND, 5}, {OP_UNLOCK, 2}}},
-    [LOCK_NEST] = {"lock 5, lock 2 inside, unlock, unlock", {{OP_LOCK, 5}, {OP_NEST, 2}, {OP_UNLOCK, 2}, {OP_UNLOCK, 2}}},
+    [LOCK_NEST] = {"lock 5, lock 2 inside, unlock, unlock",
+                   {{OP_LOCK, 5}, {OP_NEST, 2}, {OP_UNLOCK, 2}, {OP_UNLOCK, 2}}},
     [LOCK_TWICE] = {"lock 4, unlock, lock 4, unlock", {{OP_LOCK, 4}, {OP_UNLOCK, 3}, {OP_LOCK, 4}, {OP_UNLOCK, 3}}},
-    [LOCK_RENEW_TWICE] = {"lock 2, renew 2, renew 2, unlock", {{OP_LOCK, 2}, {OP_RENEW, 2}, {OP_RENEW, 2}, {OP_UNLOCK, 2}}},
+    [LOCK_RENEW_TWICE] = {"lock 2, renew 2, renew 2, unlock",
+                          {{OP_LOCK, 2}, {OP_RENEW, 2}, {OP_RENEW, 2}, {OP_UNLOCK, 2}}},
     [LOCK_RENEW_EXTEND] = {"lock 4, renew 1, extend 6, unlock",
                            {{OP_LOCK, 4}, {OP_RENEW, 1}, {OP_EXTEND, 6}, {OP_UNLOCK, 2}}},
 };
 
-#define WRITE(lease)                                                                                                        \
-    {                                                                                                                       \
-        OP_LOCK, lease, LOCK_ONE                                                                                            \
+#define WRITE(lease)                                                                                                   \
+    {                                                                                                                  \
+        OP_LOCK, lease, LOCK_ONE                                                                                       \
     }
-#define UNWRITE                                                                                                             \
-    {                                                                                                                       \
-        OP_UNLOCK, 2, LOCK_ONE                                                                                              \
+#define UNWRITE                                                                                                        \
+    {                                                                                                                  \
+        OP_UNLOCK, 2, LOCK_ONE                                                                                         \
     }
-#define READ(lease)                                                                                                         \
-    {                                                                                                                       \
-        OP_LOCK, lease, LOCK_MANY                                                                                           \
+#define READ(lease)                                                                                                    \
+    {                                                                                                                  \
+        OP_LOCK, lease, LOCK_MANY                                                                                      \
     }
-#define READ_INSIDE(lease)                                                                                                  \
-    {                                                                                                                       \
-        OP_NEST, lease, LOCK_MANY                                                                                           \
+#define READ_INSIDE(lease)                                                                                             \
+    {                                                                                                                  \
+        OP_NEST, lease, LOCK_MANY                                                                                      \
     }
-#define UNREAD                                                                                                              \
-    {                                                                                                                       \
-        OP_UNLOCK, 2, LOCK_MANY                                                                                             \
+#define UNREAD                                                                                                         \
+    {                                                                                                                  \
+        OP_UNLOCK, 2, LOCK_MANY                                                                                        \
     }
 
 const struct program rw_programs[RW_PROGRAMS] = {
@@ -50,9 +52,9 @@ const struct program rw_programs[RW_PROGRAMS] = {
                        {WRITE(5), READ(2), READ_INSIDE(2), UNREAD, UNREAD, UNWRITE}},
 };
 
-#define SET_PERMITS(n)                                                                                                      \
-    {                                                                                                                       \
-        OP_SET, .amount = n                                                                                                 \
+#define SET_PERMITS(n)                                                                                                 \
+    {                                                                                                                  \
+        OP_SET, .amount = n                                                                                            \
     }
 
 const struct program set_programs[SET_PROGRAMS] = {
@@ -62,13 +64,13 @@ const struct program set_programs[SET_PROGRAMS] = {
 };
 
 #define LONG_LEASE 9
-#define ACQUIRE(n)                                                                                                          \
-    {                                                                                                                       \
-        OP_LOCK, LONG_LEASE, LOCK_ONE, n                                                                                    \
+#define ACQUIRE(n)                                                                                                     \
+    {                                                                                                                  \
+        OP_LOCK, LONG_LEASE, LOCK_ONE, n                                                                               \
     }
-#define GIVE(n)                                                                                                             \
-    {                                                                                                                       \
-        OP_UNLOCK, LONG_LEASE, LOCK_ONE, n                                                                                  \
+#define GIVE(n)                                                                                                        \
+    {                                                                                                                  \
+        OP_UNLOCK, LONG_LEASE, LOCK_ONE, n                                                                             \
     }
 
 const struct program count_programs[COUNT_PROGRAMS] = {
@@ -76,7 +78,8 @@ const struct program count_programs[COUNT_PROGRAMS] = {
     [COUNT_TWO] = {"count down twice", {ACQUIRE(1), ACQUIRE(1)}},
     [ACQUIRE_ONE] = {"acquire 1, give it back", {ACQUIRE(1), GIVE(1)}},
     [ACQUIRE_TWO] = {"acquire 2, give them back one by one", {ACQUIRE(2), GIVE(1), GIVE(1)}},
-    [ACQUIRE_TWICE] = {"acquire 1, give it back, acquire 2, give them back", {ACQUIRE(1), GIVE(1), ACQUIRE(2), GIVE(2)}},
+    [ACQUIRE_TWICE] = {"acquire 1, give it back, acquire 2, give them back",
+                       {ACQUIRE(1), GIVE(1), ACQUIRE(2), GIVE(2)}},
     [DRAIN_ALL] = {"drain, give all back", {{OP_DRAIN, LONG_LEASE}, GIVE(0)}},
     [SET_ACQUIRE] = {"say 2, acquire 1, give it back", {SET_PERMITS(2), ACQUIRE(1), GIVE(1)}},
     [SET_COUNT] = {"count down, set to 1, count down", {ACQUIRE(1), SET_PERMITS(1), ACQUIRE(1)}},
@@ -127,11 +130,16 @@ void expect_states(const struct scenario *scenario, size_t states)
 static void expect_owners_ok(const struct lock_type *type, const struct program *a, const struct program *b,
                              const struct program *c, int faults, int ticks)
 {
-    expect_ok(&(struct scenario){
-        .type = type, .rules = &the_rules_live, .owners = {a, b, c}, .faults = faults, .ticks = ticks, .checks = CHECK_ALL});
+    expect_ok(&(struct scenario){.type = type,
+                                 .rules = &the_rules_live,
+                                 .owners = {a, b, c},
+                                 .faults = faults,
+                                 .ticks = ticks,
+                                 .checks = CHECK_ALL});
 }
 
-static void expect_pairs_of_ok(const struct lock_type *type, const struct program *of, unsigned set, int faults, int ticks)
+static void expect_pairs_of_ok(const struct lock_type *type, const struct program *of, unsigned set, int faults,
+                               int ticks)
 {
     for (unsigned a = 0; set >> a != 0; a++)
         for (unsigned b = a; set >> b != 0; b++)
@@ -154,12 +162,16 @@ void expect_rw_pairs_ok(const struct lock_type *type, unsigned set, int faults, 
     expect_pairs_of_ok(type, rw_programs, set, faults, ticks);
 }
 
-void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b, const struct program *c,
-                     int faults, int ticks)
+void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b,
+                     const struct program *c, int faults, int ticks)
 {
     static const struct rules without_kill = {.close = CLOSE_ONLY, .gives_up_live = true};
-    struct scenario s = {
-        .type = type, .rules = &the_rules_live, .owners = {a, b, c}, .faults = faults, .ticks = ticks, .checks = CHECK_ALL};
+    struct scenario s = {.type = type,
+                         .rules = &the_rules_live,
+                         .owners = {a, b, c},
+                         .faults = faults,
+                         .ticks = ticks,
+                         .checks = CHECK_ALL};
 
     expect_ok(&s);
     s.rules = &without_kill;

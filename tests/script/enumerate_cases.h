@@ -84,8 +84,8 @@ void expect_rw_pairs_ok(const struct lock_type *type, unsigned set, int faults, 
 void expect_three_ok(const struct lock_type *type, enum program_id program, int faults, int ticks);
 /* Two or three owners of a lock that counts, c may be NULL. Under the rules, and without CLIENT KILL. Time is nothing
  * to it unless there is a queue. */
-void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b, const struct program *c,
-                     int faults, int ticks);
+void expect_count_ok(const struct lock_type *type, const struct program *a, const struct program *b,
+                     const struct program *c, int faults, int ticks);
 /* Three owners of a read-write lock, each with its own. */
 void expect_rw_three_ok(const struct lock_type *type, enum rw_program_id a, enum rw_program_id b, enum rw_program_id c,
                         int faults, int ticks);

@@ -1,7 +1,7 @@
 #include "tests/script/enumerate_multi.h"
 
 #include "core/base/clock.h"
-#include "locks/plan.h"
+#include "locks/composite/plan.h"
 #include "tests/script/images.h"
 #include "tests/support/wait.h"
 
@@ -22,7 +22,7 @@ struct command {
 enum { AWAKE, WAITS, SLEEPS }; /* refused, it answers; it goes to sleep; it has */
 
 struct part {
-    uint8_t state; /* as struct rdl__part has it, like the next */
+    uint8_t state; /* as struct rdl__member has it, like the next */
     uint8_t given_up;
     uint8_t number;
     uint8_t rest;
@@ -56,7 +56,7 @@ struct world {
     struct images *images;
 };
 
-/* ---- names -------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------ */
 
 static unsigned parts_of(const struct world *w, size_t i)
 {
@@ -101,7 +101,7 @@ static enum lock_outcome run(const struct world *w, struct state *s, size_t i, s
     return effect.outcome;
 }
 
-/* ---- the product's machine ---------------------------------------------------------------------------------------------- */
+/* ---- the product's machine -------------------------------------------------------------------------------------- */
 
 static void send(struct part *part, uint8_t kind, uint8_t number)
 {
@@ -113,18 +113,18 @@ static void send(struct part *part, uint8_t kind, uint8_t number)
 static void carry_out(struct party *p, struct part *part, unsigned order)
 {
     switch (order) {
-    case RDL__PART_TRY:
-    case RDL__PART_WAIT:
+    case RDL__MEMBER_TRY:
+    case RDL__MEMBER_WAIT:
         part->number = ++p->drawn;
-        part->rest = order == RDL__PART_WAIT ? WAITS : AWAKE;
+        part->rest = order == RDL__MEMBER_WAIT ? WAITS : AWAKE;
         part->canceled = 0;
         part->lost = 0;
         send(part, TAKE, part->number);
         break;
-    case RDL__PART_RELEASE:
+    case RDL__MEMBER_RELEASE:
         send(part, RELEASE, part->number);
         break;
-    case RDL__PART_CANCEL:
+    case RDL__MEMBER_CANCEL:
         part->canceled = 1;
         break;
     default:
@@ -138,14 +138,14 @@ static bool has_lost(const struct world *w, const struct party *p)
     bool lost = false;
 
     for (size_t k = 0; k < MULTI_NAMES; k++)
-        lost = lost || (p->parts[k].lost && p->parts[k].state == RDL__PART_TAKEN);
+        lost = lost || (p->parts[k].lost && p->parts[k].state == RDL__MEMBER_TAKEN);
     return lost && !w->scenario->blind;
 }
 
 static void give_back(const struct world *w, struct party *p, size_t i)
 {
     for (size_t k = 0; k < parts_of(w, i); k++) {
-        p->parts[k].state = RDL__PART_FREE;
+        p->parts[k].state = RDL__MEMBER_FREE;
         send(&p->parts[k], RELEASE, p->parts[k].number);
     }
 }
@@ -153,9 +153,9 @@ static void give_back(const struct world *w, struct party *p, size_t i)
 static void feed(const struct world *w, struct state *t, size_t i, struct rdl__plan_event ev)
 {
     struct party *p = &t->parties[i];
-    struct rdl__part parts[MULTI_NAMES] = {{0}};
+    struct rdl__member parts[MULTI_NAMES] = {{0}};
     struct rdl__plan plan = {
-        .part = parts,
+        .member = parts,
         .n = parts_of(w, i),
         .quorum = parts_of(w, i),
         .renewed = true,
@@ -169,8 +169,8 @@ static void feed(const struct world *w, struct state *t, size_t i, struct rdl__p
     };
 
     for (size_t k = 0; k < plan.n; k++)
-        parts[k] =
-            (struct rdl__part){.state = p->parts[k].state, .given_up = p->parts[k].given_up != 0, .until = RDL__NEVER};
+        parts[k] = (struct rdl__member){
+            .state = p->parts[k].state, .given_up = p->parts[k].given_up != 0, .until = RDL__NEVER};
     rdl__multi_ops.on(&plan, &ev);
     p->phase = (uint8_t)plan.phase;
     p->out = (uint8_t)plan.out;
@@ -182,7 +182,7 @@ static void feed(const struct world *w, struct state *t, size_t i, struct rdl__p
         p->parts[k].given_up = parts[k].given_up;
         carry_out(p, &p->parts[k], parts[k].order);
     }
-    if (p->phase == RDL__PLAN_DONE && !p->failed && has_lost(w, p)) { /* joint_take.c, still_held */
+    if (p->phase == RDL__PLAN_DONE && !p->failed && has_lost(w, p)) { /* composite/take.c, still_held */
         p->failed = 1;
         give_back(w, p, i);
     }
@@ -193,8 +193,10 @@ static void answer(const struct world *w, struct state *t, size_t i, size_t part
     t->parties[i].parts[part].rest = AWAKE;
     t->parties[i].parts[part].canceled = 0;
     feed(w, t, i,
-         (struct rdl__plan_event){
-             .kind = RDL__PLAN_ANSWER, .part = (unsigned)part, .code = code, .until = code == RDL_OK ? RDL__NEVER : 0});
+         (struct rdl__plan_event){.kind = RDL__PLAN_ANSWER,
+                                  .member = (unsigned)part,
+                                  .code = code,
+                                  .until = code == RDL_OK ? RDL__NEVER : 0});
 }
 
 static void shift(struct part *part)
@@ -214,7 +216,7 @@ static void leave_unknown(const struct world *w, struct state *t, size_t i, size
     answer(w, t, i, k, RDL_EUNKNOWN);
 }
 
-/* ---- what can happen ---------------------------------------------------------------------------------------------------- */
+/* ---- what can happen -------------------------------------------------------------------------------------------- */
 
 /* The server runs the next request for the part. */
 static void expand_server(const struct world *w, const struct state *s, size_t i, size_t k, struct search *search)
@@ -245,14 +247,14 @@ static void expand_loss(const struct world *w, const struct state *s, size_t i, 
 
     t.faults--;
     (void)run(w, &t, i, k, c);
-    search_reach(search, &t, "server %c: %s of %c; the answer is lost, it is sent again", w->scenario->parties[i][k], what,
-                 (char)('A' + i));
+    search_reach(search, &t, "server %c: %s of %c; the answer is lost, it is sent again", w->scenario->parties[i][k],
+                 what, (char)('A' + i));
     if (c.kind != TAKE || s->parties[i].parts[k].queued > 1) /* one call for a part at a time */
         return;
     shift(&t.parties[i].parts[k]);
     leave_unknown(w, &t, i, k);
-    search_reach(search, &t, "server %c: take of %c; the answer is lost, and nobody asks again", w->scenario->parties[i][k],
-                 (char)('A' + i));
+    search_reach(search, &t, "server %c: take of %c; the answer is lost, and nobody asks again",
+                 w->scenario->parties[i][k], (char)('A' + i));
     t = *s;
     t.faults--;
     shift(&t.parties[i].parts[k]);
@@ -267,7 +269,7 @@ static void expand_lease(const struct world *w, const struct state *s, size_t i,
     struct state t = *s;
     struct part *part = &t.parties[i].parts[k];
 
-    if (part->state != RDL__PART_TAKEN || part->lost || !is_held(w, s, i, k))
+    if (part->state != RDL__MEMBER_TAKEN || part->lost || !is_held(w, s, i, k))
         return;
     t.faults--;
     part->lost = 1;
@@ -291,8 +293,8 @@ static void expand_sleeper(const struct world *w, const struct state *s, size_t 
 
             u.faults--;
             leave_unknown(w, &u, i, k);
-            search_reach(search, &u, "%c is woken and takes %c; the answer is lost, and nobody asks again", (char)('A' + i),
-                         w->scenario->parties[i][k]);
+            search_reach(search, &u, "%c is woken and takes %c; the answer is lost, and nobody asks again",
+                         (char)('A' + i), w->scenario->parties[i][k]);
         }
         answer(w, &t, i, k, RDL_OK);
         search_reach(search, &t, "%c is woken and takes %c", (char)('A' + i), w->scenario->parties[i][k]);
@@ -365,7 +367,7 @@ static void expand(void *arg, const void *bytes, struct search *search)
     }
 }
 
-/* ---- what must not be --------------------------------------------------------------------------------------------------- */
+/* ---- what must not be ------------------------------------------------------------------------------------------- */
 
 /* Nobody has anything on its way, and nothing that is waited for is free. */
 static bool can_step(const struct world *w, const struct state *s, size_t i)
@@ -392,7 +394,7 @@ static const char *wrong_of(const struct world *w, const struct state *s, size_t
         mine |= 1u << name_of(w, i, k);
         if (has_all(p) && !has_lost(w, p) && !is_held(w, s, i, k))
             return "GONE";
-        if (part->state != RDL__PART_TAKEN && part->queued == 0 && part->rest == AWAKE && part->number > 0 &&
+        if (part->state != RDL__MEMBER_TAKEN && part->queued == 0 && part->rest == AWAKE && part->number > 0 &&
             is_held(w, s, i, k))
             return "ZOMBIE";
     }

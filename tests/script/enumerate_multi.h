@@ -1,8 +1,9 @@
 /* enumerate_multi.h - every order in which multi-locks over a few names can meet.
  *
- * Here the client is the product's own: the machine of multi.c, which orders tries, waits and releases of its parts. What it
- * orders goes to the servers, one for each name, in order on each way; the servers run the product's Lua. Answers come in any
- * order. Who waits for a part looks when it is free. A party may be told to stop, and pauses may end, at any moment.
+ * Here the client is the product's own: the machine of multi.c, which orders tries, waits and releases of its parts.
+ * What it orders goes to the servers, one for each name, in order on each way; the servers run the product's Lua.
+ * Answers come in any order. Who waits for a part looks when it is free. A party may be told to stop, and pauses may
+ * end, at any moment.
  *
  * A fault is one of these, wherever it can strike:
  *   an answer is lost, and the request is sent again

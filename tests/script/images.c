@@ -49,7 +49,7 @@ static int64_t tick_ms(const struct images *im)
     return im->type->tick_ms != 0 ? im->type->tick_ms : 1000;
 }
 
-/* ---- numbering the states of the keyspace ------------------------------------------------------------------------------- */
+/* ---- numbering the states of the keyspace ----------------------------------------------------------------------- */
 
 void holder_name(char ret[LOCK_OWNER_SIZE], const struct lock_type *type, unsigned holder, enum lock_end end,
                  unsigned number)
@@ -203,7 +203,7 @@ unsigned images_outcomes(const struct images *im)
     return im->outcomes;
 }
 
-/* ---- running commands ----------------------------------------------------------------------------------------------------- */
+/* ---- running commands ------------------------------------------------------------------------------------------- */
 
 static bool same_queue(const struct lock_state *a, const struct lock_state *b)
 {
@@ -211,8 +211,8 @@ static bool same_queue(const struct lock_state *a, const struct lock_state *b)
 
     for (size_t i = 0; same && i < a->waiting; i++)
         same = strcmp(a->queue[i].owner, b->queue[i].owner) == 0 &&
-               a->queue[i].alive_until_ms == b->queue[i].alive_until_ms && a->queue[i].lease_ms == b->queue[i].lease_ms &&
-               a->queue[i].sending == b->queue[i].sending;
+               a->queue[i].alive_until_ms == b->queue[i].alive_until_ms &&
+               a->queue[i].lease_ms == b->queue[i].lease_ms && a->queue[i].sending == b->queue[i].sending;
     return same;
 }
 
@@ -363,7 +363,7 @@ struct effect image_apply(struct images *im, uint32_t image, const struct image_
     };
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
 
 static void load_product(struct images *im, enum lock_verb verb, const char *name)
 {

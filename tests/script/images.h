@@ -1,11 +1,11 @@
 /* images.h - the states in which the enumeration's keyspace can be, numbered, and what time and commands make of them.
  *
- * The same few images come up again and again under different clients, so each command is run on each image once, by the
- * scripts and by the reference, and remembered. Number 0 is the keyspace at tick 0: empty, or
- * with what there is to take.
+ * The same few images come up again and again under different clients, so each command is run on each image once, by
+ * the scripts and by the reference, and remembered. Number 0 is the keyspace at tick 0: empty, or with what there is to
+ * take.
  *
- * Time counts in ticks. The server still has a key in the millisecond in which its time ends, so a lease of k ticks is asked for
- * as one millisecond less, and is over when k ticks are.
+ * Time counts in ticks. The server still has a key in the millisecond in which its time ends, so a lease of k ticks is
+ * asked for as one millisecond less, and is over when k ticks are.
  */
 #ifndef TESTS_SCRIPT_IMAGES_H
 #define TESTS_SCRIPT_IMAGES_H

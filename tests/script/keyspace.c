@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- byte strings and lists of them -------------------------------------------------------------------------------------- */
+/* ---- byte strings and lists of them ----------------------------------------------------------------------------- */
 
 __extension__ typedef unsigned __int128 uint128;
 
@@ -109,7 +109,8 @@ size_t item_rank(const struct items *items, double score, const char *name, size
         size_t middle = (low + high) / 2;
         const struct item *item = &items->at[middle];
 
-        if (item->score < score || (item->score == score && bytes_order(item->name->at, item->name->len, name, len) < 0))
+        if (item->score < score ||
+            (item->score == score && bytes_order(item->name->at, item->name->len, name, len) < 0))
             low = middle + 1;
         else
             high = middle;
@@ -117,7 +118,7 @@ size_t item_rank(const struct items *items, double score, const char *name, size
     return low;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
 
 #define FIRST_SLOT_COUNT 16
 
@@ -230,7 +231,7 @@ void set_string(struct key *key, const char *at, size_t len)
     key->string = b;
 }
 
-/* ---- life and time ------------------------------------------------------------------------------------------------------- */
+/* ---- life and time ---------------------------------------------------------------------------------------------- */
 
 struct keyspace *ks_new(int64_t now_us)
 {
@@ -280,7 +281,7 @@ void ks_on_publish(struct keyspace *ks, ks_publish_fn fn, void *arg)
     ks->publish_arg = arg;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 void reply_set_text(struct reply *r, enum reply_kind kind, const char *at, size_t len)
 {
@@ -394,7 +395,7 @@ void answer_error(struct call *c, const char *format, ...)
     c->failed = true;
 }
 
-/* ---- running a command ----------------------------------------------------------------------------------------------------- */
+/* ---- running a command ------------------------------------------------------------------------------------------ */
 
 /* What was asked for, as far as it fits. */
 static void answer_unknown(struct call *c)
@@ -409,8 +410,8 @@ static void answer_unknown(struct call *c)
 
         len += (size_t)snprintf(args + len, sizeof args - len, "'%.*s' ", (int)(word < room ? word : room), c->argv[i]);
     }
-    answer_error(c, "ERR unknown command '%.*s', with args beginning with: %s", (int)(c->len[0] < 128 ? c->len[0] : 128),
-                 c->argv[0], args);
+    answer_error(c, "ERR unknown command '%.*s', with args beginning with: %s",
+                 (int)(c->len[0] < 128 ? c->len[0] : 128), c->argv[0], args);
 }
 
 void run_command(struct call *c)
@@ -480,7 +481,7 @@ struct reply *ks_say_(struct keyspace *ks, const char *first, ...)
     return ks_command(ks, argc, argv, NULL);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals --------------------------------------------------------------------------------------------------- */
 
 void ks_refuse(struct keyspace *ks, size_t nth, const char *command)
 {
@@ -498,7 +499,7 @@ const char *ks_called(const struct keyspace *ks, size_t nth)
     return ks->called[nth - 1];
 }
 
-/* ---- images ---------------------------------------------------------------------------------------------------------------- */
+/* ---- images ----------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- reading the words --------------------------------------------------------------------------------------------------- */
+/* ---- reading the words ------------------------------------------------------------------------------------------ */
 
 static const char NOT_AN_INTEGER[] = "ERR value is not an integer or out of range";
 static const char SYNTAX[] = "ERR syntax error";
@@ -83,7 +83,8 @@ bool word_is(const struct call *c, size_t i, const char *lower)
     return c->len[i] == strlen(lower) && strncasecmp(c->argv[i], lower, c->len[i]) == 0;
 }
 
-/* A key that word i names and that is of this type. False: it is of another, and the error has been said. No key: NULL. */
+/* A key that word i names and that is of this type. False: it is of another, and the error has been said. No key: NULL.
+ */
 static bool word_key(struct call *c, size_t i, enum key_type type, struct key **ret)
 {
     *ret = find_key(c->ks, c->argv[i], c->len[i]);
@@ -122,7 +123,7 @@ static bool clip_range(int64_t count, int64_t *first, int64_t *last)
     return *first <= *last && *first < count;
 }
 
-/* ---- any key --------------------------------------------------------------------------------------------------------------- */
+/* ---- any key ---------------------------------------------------------------------------------------------------- */
 
 static void run_exists(struct call *c)
 {
@@ -242,7 +243,7 @@ static void run_pexpire(struct call *c)
     answer_integer(c, 1);
 }
 
-/* ---- strings --------------------------------------------------------------------------------------------------------------- */
+/* ---- strings ---------------------------------------------------------------------------------------------------- */
 
 static void run_get(struct call *c)
 {
@@ -385,7 +386,7 @@ static void run_decrby(struct call *c)
         add_to_string(c, -by);
 }
 
-/* ---- hashes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- hashes ----------------------------------------------------------------------------------------------------- */
 
 static void run_hset(struct call *c)
 {
@@ -520,7 +521,7 @@ static void run_hincrby(struct call *c)
     answer_integer(c, n);
 }
 
-/* ---- lists ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------ */
 
 static void push(struct call *c, bool at_head)
 {
@@ -653,7 +654,7 @@ static void run_lrem(struct call *c)
     answer_integer(c, gone);
 }
 
-/* ---- sorted sets ----------------------------------------------------------------------------------------------------------- */
+/* ---- sorted sets ------------------------------------------------------------------------------------------------ */
 
 struct zadd_flags {
     bool nx, xx, gt, lt, ch;
@@ -809,7 +810,7 @@ static void run_zremrangebyscore(struct call *c)
     answer_integer(c, gone);
 }
 
-/* ---- the server ------------------------------------------------------------------------------------------------------------ */
+/* ---- the server ------------------------------------------------------------------------------------------------- */
 
 static void run_time(struct call *c)
 {
@@ -824,8 +825,9 @@ static void send_message(struct call *c, bool sharded)
 {
     struct keyspace *ks = c->ks;
 
-    answer_integer(
-        c, ks->publish == NULL ? 0 : ks->publish(ks->publish_arg, sharded, c->argv[1], c->len[1], c->argv[2], c->len[2]));
+    answer_integer(c, ks->publish == NULL
+                          ? 0
+                          : ks->publish(ks->publish_arg, sharded, c->argv[1], c->len[1], c->argv[2], c->len[2]));
 }
 
 static void run_publish(struct call *c)
@@ -859,7 +861,7 @@ static void run_flushall(struct call *c)
     answer_status(c, "OK");
 }
 
-/* ---- scripts ----------------------------------------------------------------------------------------------------------------- */
+/* ---- scripts ---------------------------------------------------------------------------------------------------- */
 
 /* numkeys, word 2, must fit the words that follow. */
 static bool numkeys_fits(struct call *c)
@@ -918,7 +920,7 @@ static void run_script(struct call *c)
     }
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------------- */
 
 static const struct command COMMANDS[] = {
     {.name = "dbsize", .arity = 1, .run = run_dbsize},

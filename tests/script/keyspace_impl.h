@@ -5,8 +5,8 @@
  *   keyspace_lua.c       scripts
  *
  * A command's function reads its words from struct call and says its answer with answer_*. It does not know whether the
- * answer becomes a reply or a value on a script's stack. It looks keys up by find_key, which knows of time, and must say
- * drop_if_empty after it has taken something out: an empty hash, list or sorted set is no key.
+ * answer becomes a reply or a value on a script's stack. It looks keys up by find_key, which knows of time, and must
+ * say drop_if_empty after it has taken something out: an empty hash, list or sorted set is no key.
  */
 #ifndef TESTS_SCRIPT_KEYSPACE_IMPL_H
 #define TESTS_SCRIPT_KEYSPACE_IMPL_H
@@ -15,7 +15,7 @@
 
 #include <lua.h>
 
-/* ---- values ------------------------------------------------------------------------------------------------------------ */
+/* ---- values ----------------------------------------------------------------------------------------------------- */
 
 /* An owned byte string. */
 struct blob {
@@ -69,7 +69,7 @@ struct key {
     struct items items;  /* the others */
 };
 
-/* ---- the keyspace ------------------------------------------------------------------------------------------------------ */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 struct script {
     struct script *next;
@@ -108,7 +108,7 @@ void remove_all_keys(struct keyspace *ks);
 void drop_if_empty(struct keyspace *ks, struct key *key);
 void set_string(struct key *key, const char *at, size_t len);
 
-/* ---- one command ------------------------------------------------------------------------------------------------------- */
+/* ---- one command ------------------------------------------------------------------------------------------------ */
 
 struct call {
     struct keyspace *ks;
@@ -137,7 +137,7 @@ void reply_set_text(struct reply *r, enum reply_kind kind, const char *at, size_
 /* Run c->argv. */
 void run_command(struct call *c);
 
-/* ---- commands ---------------------------------------------------------------------------------------------------------- */
+/* ---- commands --------------------------------------------------------------------------------------------------- */
 
 struct command {
     const char *name; /* lower case */
@@ -154,7 +154,7 @@ bool parse_integer(const char *at, size_t len, int64_t *ret);
 /* Word i as such a number; says the error otherwise. */
 bool word_integer(struct call *c, size_t i, int64_t *ret);
 
-/* ---- scripts ----------------------------------------------------------------------------------------------------------- */
+/* ---- scripts ---------------------------------------------------------------------------------------------------- */
 
 void lua_open_keyspace(struct keyspace *ks);
 void lua_close_keyspace(struct keyspace *ks);

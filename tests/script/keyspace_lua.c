@@ -1,14 +1,14 @@
 /* keyspace_lua.c - scripts: a Lua 5.1 that sees what Redis shows to scripts.
  *
- * A script is a compiled chunk, run again and again. Its globals are an empty table that may not be written, in front of
- * the real ones (`base`), where KEYS and ARGV are put before each run. The stack of the state is empty but for two things
- * that every run needs:
+ * A script is a compiled chunk, run again and again. Its globals are an empty table that may not be written, in front
+ * of the real ones (`base`), where KEYS and ARGV are put before each run. The stack of the state is empty but for two
+ * things that every run needs:
  *
  *   1   on_error, which adds to an error where in the script it happened
  *   2   base
  *
- * Conversions are Redis': integers become numbers, nil becomes false, a status {ok=} and an error {err=}; on the way back a
- * number is cut to an integer, true is 1, false and nil are nil, and an array ends at its first nil.
+ * Conversions are Redis': integers become numbers, nil becomes false, a status {ok=} and an error {err=}; on the way
+ * back a number is cut to an integer, true is 1, false and nil are nil, and an array ends at its first nil.
  */
 #include "tests/script/keyspace_impl.h"
 #include "tests/script/sha1.h"
@@ -24,7 +24,7 @@
 #define ON_ERROR 1
 #define BASE 2
 
-/* ---- redis.call and its like ------------------------------------------------------------------------------------------------ */
+/* ---- redis.call and its like ------------------------------------------------------------------------------------ */
 
 static struct keyspace *keyspace_of(lua_State *lua)
 {
@@ -176,7 +176,7 @@ static const luaL_Reg REDIS[] = {
     {"sha1hex", redis_sha1hex}, {"status_reply", redis_status_reply},
 };
 
-/* ---- the state ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the state -------------------------------------------------------------------------------------------------- */
 
 /* Any error becomes a table {err, source, line}. */
 static int on_error(lua_State *lua)
@@ -292,7 +292,7 @@ void lua_close_keyspace(struct keyspace *ks)
     lua_close(ks->lua);
 }
 
-/* ---- scripts ------------------------------------------------------------------------------------------------------------------ */
+/* ---- scripts ---------------------------------------------------------------------------------------------------- */
 
 const struct script *script_find(const struct keyspace *ks, const char *sha, size_t len)
 {
@@ -351,7 +351,7 @@ void scripts_flush(struct keyspace *ks)
     ks->scripts = NULL;
 }
 
-/* ---- one run -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one run ---------------------------------------------------------------------------------------------------- */
 
 /* A line of a reply holds no line breaks. */
 static void set_line(struct reply *r, enum reply_kind kind, const char *at, size_t len)

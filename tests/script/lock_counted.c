@@ -1,8 +1,9 @@
 /* lock_counted.c - semaphore and latch, for the enumeration: a number, and a guard for each request that changed it.
  *
- * The reference is protocol.md, 2: each verb carries the id of its request, which is stored with its answer in the same script.
- * So a request changes the number once, however often it comes, and one that was undone changes it no more. A semaphore may be
- * taken by turns. Whoever changes what is free says so on the channel; so does who leaves others behind in a queue.
+ * The reference is protocol.md, 2: each verb carries the id of its request, which is stored with its answer in the same
+ * script. So a request changes the number once, however often it comes, and one that was undone changes it no more. A
+ * semaphore may be taken by turns. Whoever changes what is free says so on the channel; so does who leaves others
+ * behind in a queue.
  *
  * In lock_state `held` says that the number is there, and `count` is the number.
  */
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static void change(struct lock_state *s, int64_t by)
 {
@@ -150,7 +151,7 @@ static struct lock_answer latch_reference(struct lock_state *s, const struct loc
     return answer;
 }
 
-/* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 static void lay_out(const struct lock_call *call, const char *sha, bool turns, struct lock_words *ret)
 {
@@ -220,13 +221,13 @@ static bool fair_look(struct keyspace *ks, struct lock_state *ret)
 }
 
 /* What all semaphores have in common. */
-#define SEMAPHORE                                                                                                           \
-    .stock = 2, .tells = true,                                                                                              \
-    .scripts = {[LOCK_TAKE] = "semaphore_take",                                                                             \
-                [LOCK_RELEASE] = "semaphore_undo",                                                                          \
-                [LOCK_GIVE] = "semaphore_add",                                                                              \
-                [LOCK_DRAIN] = "semaphore_drain",                                                                           \
-                [LOCK_SET] = "semaphore_try_set"},                                                                          \
+#define SEMAPHORE                                                                                                      \
+    .stock = 2, .tells = true,                                                                                         \
+    .scripts = {[LOCK_TAKE] = "semaphore_take",                                                                        \
+                [LOCK_RELEASE] = "semaphore_undo",                                                                     \
+                [LOCK_GIVE] = "semaphore_add",                                                                         \
+                [LOCK_DRAIN] = "semaphore_drain",                                                                      \
+                [LOCK_SET] = "semaphore_try_set"},                                                                     \
     .read = counted_read, .reference = semaphore_reference
 
 const struct lock_type semaphore_type = {

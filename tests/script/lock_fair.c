@@ -1,10 +1,10 @@
 /* lock_fair.c - the fair lock, for the enumeration: a reentrant lock and its queue.
  *
- * The reference is protocol.md, 7 without peers: whoever is refused stands in the queue, first come, first served, and lives for
- * LIFE_MS after each try; the dead are dropped when they are at the front and somebody looks; a free lock is passed on to the
- * first that lives by whoever frees it, leaves the front of its queue, or looks and is not that one. Scores, arrivals and
- * times to live of the queue's keys are how Redis holds that, so `look` asks that they make sense, and the reference does not
- * know them.
+ * The reference is protocol.md, 7 without peers: whoever is refused stands in the queue, first come, first served, and
+ * lives for LIFE_MS after each try; the dead are dropped when they are at the front and somebody looks; a free lock is
+ * passed on to the first that lives by whoever frees it, leaves the front of its queue, or looks and is not that one.
+ * Scores, arrivals and times to live of the queue's keys are how Redis holds that, so `look` asks that they make sense,
+ * and the reference does not know them.
  */
 #include "tests/script/lock_model.h"
 
@@ -22,7 +22,7 @@
 #define SCORES "t"
 #define WAITERS "w"
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static int64_t number_in(const char *owner)
 {
@@ -64,7 +64,8 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A free lock is the first's that lives, as long as that one lives, and it is told which sending of its take that rests on. */
+/* A free lock is the first's that lives, as long as that one lives, and it is told which sending of its take that rests
+ * on. */
 static void pass_on(struct lock_state *s, struct lock_answer *answer, int64_t now_ms)
 {
     struct lock_waiter *first = &s->queue[0];
@@ -79,7 +80,8 @@ static void pass_on(struct lock_state *s, struct lock_answer *answer, int64_t no
     s->expire_ms = now_ms + lesser(first->lease_ms, first->alive_until_ms - now_ms);
     memcpy(s->owner, first->owner, LOCK_OWNER_SIZE);
     place_name(answer->woken, first->owner);
-    (void)snprintf(answer->said, sizeof answer->said, "%" PRId64 ":%" PRId64 ":0", number_in(first->owner), first->sending);
+    (void)snprintf(answer->said, sizeof answer->said, "%" PRId64 ":%" PRId64 ":0", number_in(first->owner),
+                   first->sending);
     leave(s, 0);
 }
 
@@ -146,7 +148,7 @@ static struct lock_answer fair_reference(struct lock_state *state, const struct 
     return call->verb == LOCK_RELEASE ? release(state, call, now_ms) : mutex_reference(state, call, now_ms);
 }
 
-/* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 static void fair_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
 {
@@ -194,9 +196,9 @@ static int64_t number(struct keyspace *ks, const char *verb, const char *key, co
 static bool read_sign(struct keyspace *ks, const char *place, struct lock_waiter *ret, int64_t *ret_arrival)
 {
     struct reply *r = ks_say(ks, "HGET", WAITERS, place);
-    bool well =
-        r->kind == REPLY_STRING && sscanf(r->text, "%" SCNd64 ":%" SCNd64 ":%" SCNd64 ":0:%" SCNd64 ":%15s", ret_arrival,
-                                          &ret->alive_until_ms, &ret->sending, &ret->lease_ms, ret->owner) == 5;
+    bool well = r->kind == REPLY_STRING &&
+                sscanf(r->text, "%" SCNd64 ":%" SCNd64 ":%" SCNd64 ":0:%" SCNd64 ":%15s", ret_arrival,
+                       &ret->alive_until_ms, &ret->sending, &ret->lease_ms, ret->owner) == 5;
 
     reply_free(r);
     return well && same_place(place, ret->owner);
@@ -215,7 +217,8 @@ static bool keys_end_together(struct keyspace *ks)
 {
     int64_t left = number(ks, "PTTL", QUEUE, NULL);
 
-    return left > KEEP_MS - 100000 && number(ks, "PTTL", SCORES, NULL) == left && number(ks, "PTTL", WAITERS, NULL) == left;
+    return left > KEEP_MS - 100000 && number(ks, "PTTL", SCORES, NULL) == left &&
+           number(ks, "PTTL", WAITERS, NULL) == left;
 }
 
 static bool read_queue(struct keyspace *ks, struct lock_state *ret)

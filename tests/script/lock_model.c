@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static bool is_owner(const struct lock_state *state, const struct lock_call *call)
 {
@@ -94,7 +94,7 @@ void tell_free(struct lock_answer *answer, int64_t count)
         (void)snprintf(answer->told, sizeof answer->told, "%" PRId64, count);
 }
 
-/* ---- words and answers of mutex scripts --------------------------------------------------------------------------------------- */
+/* ---- words and answers of mutex scripts ------------------------------------------------------------------------- */
 
 void word_add(struct lock_words *w, const char *word)
 {
@@ -170,7 +170,7 @@ struct lock_answer mutex_read(enum lock_verb verb, const struct reply *reply)
     return verb == LOCK_RELEASE ? read_release(reply->integer) : read_take(reply->integer);
 }
 
-/* ---- looking at the keyspace ---------------------------------------------------------------------------------------------------- */
+/* ---- looking at the keyspace ------------------------------------------------------------------------------------ */
 
 int64_t ask_integer(struct keyspace *ks, int64_t otherwise, const char *verb, const char *word)
 {

@@ -1,11 +1,12 @@
-/* lock_model.h - what a lock is to the enumeration: its state, its verbs and its answers, apart from how Redis holds them.
+/* lock_model.h - what a lock is to the enumeration: its state, its verbs and its answers, apart from how Redis holds
+ * them.
  *
- * A lock type is one file that ends in one struct lock_type: how a verb becomes a command, how a reply is read, and what
- * the keyspace says the state is. Its law is the reference, a function written from protocol.md and not from the Lua: every
- * command that the enumeration runs is answered by both, and answers and states must agree.
+ * A lock type is one file that ends in one struct lock_type: how a verb becomes a command, how a reply is read, and
+ * what the keyspace says the state is. Its law is the reference, a function written from protocol.md and not from the
+ * Lua: every command that the enumeration runs is answered by both, and answers and states must agree.
  *
- * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well, as in
- * lock_readwrite.c.
+ * To add a type that is a mutex: a file like lock_simple.c. To add another kind of lock: its own reference as well, as
+ * in lock_readwrite.c.
  */
 #ifndef TESTS_SCRIPT_LOCK_MODEL_H
 #define TESTS_SCRIPT_LOCK_MODEL_H
@@ -68,8 +69,8 @@ enum lock_outcome {
 struct lock_answer {
     enum lock_outcome outcome;
     int64_t ms;
-    char woken[LOCK_OWNER_SIZE]; /* whom a message on a channel of its own names, or "", and what it says: `0`, or of a hold
-                                    that was granted `n:sending:token` */
+    char woken[LOCK_OWNER_SIZE]; /* whom a message on a channel of its own names, or "", and what it says: `0`, or of a
+                                    hold that was granted `n:sending:token` */
     char said[LOCK_SAID_SIZE];
     char told[LOCK_SAID_SIZE]; /* of types that tell: what a message on the lock's channel says, or "" */
 };
@@ -150,8 +151,8 @@ struct lock_type {
     /* Does the keyspace have a hold of that owner? Naive scripts may leave several. NULL: it counts, and
      * knows no owners; each request then has a number of its own. */
     bool (*holds)(struct keyspace *ks, const char *owner);
-    /* Does it have a place of that owner in a queue, or a mark? Then a take that is given up owes a release. NULL: there is
-     * no queue. */
+    /* Does it have a place of that owner in a queue, or a mark? Then a take that is given up owes a release. NULL:
+     * there is no queue. */
     bool (*waits)(struct keyspace *ks, const char *owner);
     struct lock_answer (*reference)(struct lock_state *state, const struct lock_call *call, int64_t now_ms);
 };
@@ -169,7 +170,7 @@ extern const struct lock_type latch_type;
 extern const struct lock_type permit_type;
 extern const struct lock_type fair_permit_type;
 
-/* ---- for the types ------------------------------------------------------------------------------------------------------ */
+/* ---- for the types ---------------------------------------------------------------------------------------------- */
 
 /* The take, release and renew scripts of mutexes have the same words and answers. */
 void mutex_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret);

@@ -1,9 +1,10 @@
 /* lock_permit.c - the semaphore of permits with leases, for the enumeration.
  *
- * The reference is protocol.md, 2: permits use their own ids, so that a take is there or not, and giving back finds it or not.
- * A permit whose lease has ended returns when a verb comes by; its end only moves away. Each owner takes one permit at a time,
- * whose id is its name, "A:1", with dots behind it. Who says how many there are in all has a guard. Permits may be taken by
- * turns. Whoever finds more free than before says so on the channel; so does who leaves others behind in a queue.
+ * The reference is protocol.md, 2: permits use their own ids, so that a take is there or not, and giving back finds it
+ * or not. A permit whose lease has ended returns when a verb comes by; its end only moves away. Each owner takes one
+ * permit at a time, whose id is its name, "A:1", with dots behind it. Who says how many there are in all has a guard.
+ * Permits may be taken by turns. Whoever finds more free than before says so on the channel; so does who leaves others
+ * behind in a queue.
  *
  * In lock_state `count` is how many are free, and holds are those taken.
  */
@@ -18,7 +19,7 @@
 #define TAKEN_KEY "t"
 #define ID_LEN 16
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static size_t find_permit(const struct lock_state *s, const char *id)
 {
@@ -173,7 +174,7 @@ static struct lock_answer permit_reference(struct lock_state *s, const struct lo
     }
 }
 
-/* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 static void lay_out_set(const struct lock_call *call, struct lock_words *ret)
 {
@@ -287,10 +288,10 @@ static bool permit_holds(struct keyspace *ks, const char *owner)
     return at < s.holders && s.holds[at].until_ms > ks_time(ks) / 1000;
 }
 
-#define PERMIT_SCRIPTS                                                                                                      \
-    {                                                                                                                       \
-        [LOCK_TAKE] = "permit_take", [LOCK_RELEASE] = "permit_undo", [LOCK_GIVE] = "permit_release",                        \
-        [LOCK_RENEW] = "permit_extend", [LOCK_SET] = "permit_set"                                                           \
+#define PERMIT_SCRIPTS                                                                                                 \
+    {                                                                                                                  \
+        [LOCK_TAKE] = "permit_take", [LOCK_RELEASE] = "permit_undo", [LOCK_GIVE] = "permit_release",                   \
+        [LOCK_RENEW] = "permit_extend", [LOCK_SET] = "permit_set"                                                      \
     }
 
 const struct lock_type permit_type = {

@@ -1,15 +1,17 @@
-/* lock_readwrite.c - the read-write lock, for the enumeration: many read or one writes, and who writes may read as well.
+/* lock_readwrite.c - the read-write lock, for the enumeration: many read or one writes, and who writes may read as
+ * well.
  *
- * The reference is protocol.md, 1, 2 and 6: each end of an owner has a name of its own, a reader's hold lives as long as the
- * longest lease that its owner asked for, and the lock as long as the longest of them or as the writer's. Giving back is what
- * lowers a time to live: to that of the longest hold left, and not while somebody writes. Of a hold that has outlived its time
- * only the name is left, until the others go.
+ * The reference is protocol.md, 1, 2 and 6: each end of an owner has a name of its own, a reader's hold lives as long
+ * as the longest lease that its owner asked for, and the lock as long as the longest of them or as the writer's. Giving
+ * back is what lowers a time to live: to that of the longest hold left, and not while somebody writes. Of a hold that
+ * has outlived its time only the name is left, until the others go.
  *
- * Where writers are preferred, one that readers keep out leaves a mark for LIFE_MS, as does each further try of its; beside a
- * living mark nobody begins to read. A writer that is let in takes all marks away, and one that gives up takes its own.
+ * Where writers are preferred, one that readers keep out leaves a mark for LIFE_MS, as does each further try of its;
+ * beside a living mark nobody begins to read. A writer that is let in takes all marks away, and one that gives up takes
+ * its own.
  *
- * How Redis holds that: a hash with `mode` and a field for each hold, and for each of a reader's counts a key of its own;
- * `look` asks that all of those end at one moment, and that there is none too many.
+ * How Redis holds that: a hash with `mode` and a field for each hold, and for each of a reader's counts a key of its
+ * own; `look` asks that all of those end at one moment, and that there is none too many.
  */
 #include "tests/script/lock_model.h"
 #include "tests/support/wait.h"
@@ -24,7 +26,7 @@
 #define LIFE_MS 2000
 #define LIFE_TEXT "2000"
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static bool is_writers(const char *owner)
 {
@@ -69,7 +71,8 @@ static void grow_times(struct lock_state *s, const struct lock_call *call, struc
         grow(&hold->until_ms, now_ms + call->lease_ms);
 }
 
-static struct lock_answer grant(struct lock_state *s, const struct lock_call *call, struct lock_hold *hold, int64_t now_ms)
+static struct lock_answer grant(struct lock_state *s, const struct lock_call *call, struct lock_hold *hold,
+                                int64_t now_ms)
 {
     bool held_before = hold != NULL;
 
@@ -183,7 +186,7 @@ static struct lock_answer readwrite_reference(struct lock_state *state, const st
     }
 }
 
-/* ---- the reference, with marks -------------------------------------------------------------------------------------------- */
+/* ---- the reference, with marks ---------------------------------------------------------------------------------- */
 
 static size_t mark_of(const struct lock_state *s, const char *owner)
 {
@@ -207,8 +210,9 @@ static void put_mark(struct lock_state *s, const char *owner, int64_t alive_unti
 
     if (s->waiting == LOCK_QUEUE_MAX)
         die("enumeration: more than %d marks", LOCK_QUEUE_MAX);
-    while (at < s->waiting && (s->queue[at].alive_until_ms < alive_until_ms ||
-                               (s->queue[at].alive_until_ms == alive_until_ms && strcmp(s->queue[at].owner, owner) < 0)))
+    while (at < s->waiting &&
+           (s->queue[at].alive_until_ms < alive_until_ms ||
+            (s->queue[at].alive_until_ms == alive_until_ms && strcmp(s->queue[at].owner, owner) < 0)))
         at++;
     memmove(&s->queue[at + 1], &s->queue[at], (s->waiting - at) * sizeof s->queue[0]);
     s->queue[at].alive_until_ms = alive_until_ms;
@@ -265,7 +269,7 @@ static struct lock_answer preferring_reference(struct lock_state *s, const struc
     return answer;
 }
 
-/* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 static void readwrite_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
 {
@@ -283,7 +287,8 @@ static void insert_word(struct lock_words *w, size_t at, const char *word)
     w->at[at] = word;
 }
 
-/* The marks are the last key of take and release; but a writer's take names the channel, too, and how long its mark lives. */
+/* The marks are the last key of take and release; but a writer's take names the channel, too, and how long its mark
+ * lives. */
 static void preferring_lay_out(const struct lock_call *call, const char *sha, struct lock_words *ret)
 {
     enum lock_verb verb = plain(call->verb);
@@ -406,10 +411,10 @@ static bool preferring_waits(struct keyspace *ks, const char *owner)
     return read_marks(ks, &s) && mark_of(&s, owner) < s.waiting;
 }
 
-#define READWRITE_SCRIPTS                                                                                                   \
-    {                                                                                                                       \
-        [LOCK_TAKE] = "write_take", [LOCK_RELEASE] = "write_release", [LOCK_RENEW] = "reentrant_renew",                     \
-        [LOCK_READ_TAKE] = "read_take", [LOCK_READ_RELEASE] = "read_release", [LOCK_READ_RENEW] = "read_renew"              \
+#define READWRITE_SCRIPTS                                                                                              \
+    {                                                                                                                  \
+        [LOCK_TAKE] = "write_take", [LOCK_RELEASE] = "write_release", [LOCK_RENEW] = "reentrant_renew",                \
+        [LOCK_READ_TAKE] = "read_take", [LOCK_READ_RELEASE] = "read_release", [LOCK_READ_RENEW] = "read_renew"         \
     }
 
 const struct lock_type readwrite_type = {

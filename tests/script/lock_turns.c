@@ -1,8 +1,9 @@
 /* lock_turns.c - for the enumeration: the queue of a semaphore whose waiters do not overtake, one place for each owner.
  *
- * The law: whoever is refused stands at the end, and lives for PLACE_LIFE_MS from its last try. Who is not first is refused. The
- * dead are dropped when they are first and somebody looks. When somebody goes, or was dropped, the next is told what is free.
- * Those who come at one moment, to the microsecond, stand in the order of their names; here a tick is a moment.
+ * The law: whoever is refused stands at the end, and lives for PLACE_LIFE_MS from its last try. Who is not first is
+ * refused. The dead are dropped when they are first and somebody looks. When somebody goes, or was dropped, the next is
+ * told what is free. Those who come at one moment, to the microsecond, stand in the order of their names; here a tick
+ * is a moment.
  *
  * In lock_state a waiter's `sending` is when it came, in ms.
  */
@@ -18,7 +19,7 @@
 #define QUEUE "q"
 #define SIGNS "s"
 
-/* ---- the reference -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------- */
 
 static size_t place_of(const struct lock_state *s, const char *place)
 {
@@ -79,7 +80,7 @@ bool turn_leave(struct lock_state *s, const char *owner)
     return s->waiting > 0;
 }
 
-/* ---- the keyspace ---------------------------------------------------------------------------------------------------------- */
+/* ---- the keyspace ----------------------------------------------------------------------------------------------- */
 
 void turn_keys(const struct lock_call *call, struct lock_words *ret)
 {
@@ -104,7 +105,8 @@ static int64_t number(struct keyspace *ks, const char *verb, const char *key, co
     return n;
 }
 
-static bool read_place(struct keyspace *ks, struct lock_waiter *ret, const struct reply *place, const struct reply *came)
+static bool read_place(struct keyspace *ks, struct lock_waiter *ret, const struct reply *place,
+                       const struct reply *came)
 {
     if (place->len >= sizeof ret->owner)
         return false;
@@ -125,8 +127,8 @@ bool turns_look(struct keyspace *ks, struct lock_state *ret)
         well = read_place(ks, &ret->queue[i], &r->items[2 * i], &r->items[2 * i + 1]);
     reply_free(r);
     return well && number(ks, "HLEN", SIGNS, NULL) == (int64_t)ret->waiting &&
-           (ret->waiting == 0 ||
-            (number(ks, "PTTL", QUEUE, NULL) > 0 && number(ks, "PTTL", QUEUE, NULL) == number(ks, "PTTL", SIGNS, NULL)));
+           (ret->waiting == 0 || (number(ks, "PTTL", QUEUE, NULL) > 0 &&
+                                  number(ks, "PTTL", QUEUE, NULL) == number(ks, "PTTL", SIGNS, NULL)));
 }
 
 /* A place has no number: all of its owner's are its. */

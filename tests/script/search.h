@@ -3,10 +3,10 @@
  * A model is a first state and what may happen next. States are plain bytes of one size, and two states are the same
  * when their bytes are, so a model writes every byte of them (zero what is unused).
  *
- * What is kept of a state that was seen is its 64-bit fingerprint, its parent and which of the parent's ways led there: 12
- * bytes, and the table. The states themselves are kept for two levels only, and the way to a bad one is found by walking it
- * again from the start. Two states with one fingerprint would hide one of them: at 10 million states the odds are 1 to
- * 300,000.
+ * What is kept of a state that was seen is its 64-bit fingerprint, its parent and which of the parent's ways led there:
+ * 12 bytes, and the table. The states themselves are kept for two levels only, and the way to a bad one is found by
+ * walking it again from the start. Two states with one fingerprint would hide one of them: at 10 million states the
+ * odds are 1 to 300,000.
  */
 #ifndef TESTS_SCRIPT_SEARCH_H
 #define TESTS_SCRIPT_SEARCH_H

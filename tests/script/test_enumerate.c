@@ -1,8 +1,9 @@
 /* test_enumerate.c - all orders in which verbs, connections and time can meet, for small programs.
  *
- * Three parts. First the schedules that protocol.md names, each found in scripts or rules that lack what closes it: same
- * verdict, same number of steps. Then the world is the one in which the rules were found: as many states as the models had. Then
- * the product's scripts under the rules, in that world and in larger ones. What is searched and for what: enumerate.h.
+ * Three parts. First the schedules that protocol.md names, each found in scripts or rules that lack what closes it:
+ * same verdict, same number of steps. Then the world is the one in which the rules were found: as many states as the
+ * models had. Then the product's scripts under the rules, in that world and in larger ones. What is searched and for
+ * what: enumerate.h.
  *
  * Seeing a red schedule: run this program with --verbose after changing its number of steps.
  */
@@ -15,23 +16,23 @@
 #define LONG .timeout = 1200
 
 /* One owner, or two, against the rival, as in the models. */
-#define BESIDE_RIVAL(lock, by, fault_count, looked_for, ...)                                                                \
-    (&(struct scenario){.type = &lock##_type,                                                                               \
-                        .rules = by,                                                                                        \
-                        .owners = {__VA_ARGS__},                                                                            \
-                        .rival_turns = 2,                                                                                   \
-                        .faults = fault_count,                                                                              \
-                        .ticks = 7,                                                                                         \
+#define BESIDE_RIVAL(lock, by, fault_count, looked_for, ...)                                                           \
+    (&(struct scenario){.type = &lock##_type,                                                                          \
+                        .rules = by,                                                                                   \
+                        .owners = {__VA_ARGS__},                                                                       \
+                        .rival_turns = 2,                                                                              \
+                        .faults = fault_count,                                                                         \
+                        .ticks = 7,                                                                                    \
                         .checks = looked_for})
 #define RULES(...) (&(struct rules){__VA_ARGS__})
 
 /* Scripts that write what they are told: HSET and PEXPIRE, whatever is there. */
-#define SETTING                                                                                                             \
-    .planted = {[LOCK_TAKE] = "reentrant_take_sets",                                                                        \
-                [LOCK_RELEASE] = "reentrant_release_sets",                                                                  \
+#define SETTING                                                                                                        \
+    .planted = {[LOCK_TAKE] = "reentrant_take_sets",                                                                   \
+                [LOCK_RELEASE] = "reentrant_release_sets",                                                             \
                 [LOCK_RENEW] = "reentrant_renew_sets"}
 
-/* ---- red ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- red -------------------------------------------------------------------------------------------------------- */
 
 Test(enumerate_red, late_take_that_sets_the_lease_undoes_an_extension_in_8_steps, LONG)
 {
@@ -132,18 +133,18 @@ Test(enumerate_red, take_that_overwrites_undoes_an_extension, LONG)
     expect_bad(BESIDE_RIVAL(simple, rules, 2, CHECK_SAFETY, &programs[LOCK_EXTEND]), "GONE", 9);
 }
 
-/* ---- red: the read-write lock ----------------------------------------------------------------------------------------------------- */
+/* ---- red: the read-write lock ----------------------------------------------------------------------------------- */
 
-#define RW_BESIDE(rival, by, fault_count, looked_for, program)                                                              \
+#define RW_BESIDE(rival, by, fault_count, looked_for, program)                                                         \
     RW_TYPE_BESIDE(&readwrite_type, rival, by, fault_count, looked_for, program)
-#define RW_TYPE_BESIDE(of, rival, by, fault_count, looked_for, program)                                                     \
-    (&(struct scenario){.type = of,                                                                                         \
-                        .rules = by,                                                                                        \
-                        .owners = {&rw_programs[program]},                                                                  \
-                        .rival_turns = 3,                                                                                   \
-                        .rival_end = rival,                                                                                 \
-                        .faults = fault_count,                                                                              \
-                        .ticks = 7,                                                                                         \
+#define RW_TYPE_BESIDE(of, rival, by, fault_count, looked_for, program)                                                \
+    (&(struct scenario){.type = of,                                                                                    \
+                        .rules = by,                                                                                   \
+                        .owners = {&rw_programs[program]},                                                             \
+                        .rival_turns = 3,                                                                              \
+                        .rival_end = rival,                                                                            \
+                        .faults = fault_count,                                                                         \
+                        .ticks = 7,                                                                                    \
                         .checks = looked_for})
 
 Test(enumerate_red, one_number_for_both_ends_lets_a_late_read_release_delete_the_newer_hold_in_10_steps, LONG)
@@ -175,7 +176,8 @@ Test(enumerate_red, watchdog_of_a_peer_that_reads_ends_a_longer_read_hold_in_6_s
 
 Test(enumerate_red, read_release_that_shortens_the_lock_while_its_owner_writes, LONG)
 {
-    const struct rules *rules = RULES(.planted = {[LOCK_READ_RELEASE] = "read_release_shortens"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *rules =
+        RULES(.planted = {[LOCK_READ_RELEASE] = "read_release_shortens"}, .close = CLOSE_KILLS_ALL);
 
     expect_bad(RW_BESIDE(LOCK_ONE, rules, 0, CHECK_SAFETY, RW_WRITE_NEST), "GONE", 10);
 }
@@ -189,7 +191,8 @@ Test(enumerate_red, counts_of_a_reader_that_live_each_for_itself, LONG)
 
 Test(enumerate_red, writer_that_does_not_look_for_readers_and_reader_that_any_writer_lets_in, LONG)
 {
-    const struct rules *writer = RULES(.planted = {[LOCK_TAKE] = "write_take_beside_readers"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *writer =
+        RULES(.planted = {[LOCK_TAKE] = "write_take_beside_readers"}, .close = CLOSE_KILLS_ALL);
     const struct rules *reader =
         RULES(.planted = {[LOCK_READ_TAKE] = "read_take_beside_a_writer"}, .close = CLOSE_KILLS_ALL);
 
@@ -206,7 +209,8 @@ Test(enumerate_red, writers_release_that_frees_the_lock_ends_its_read_hold, LONG
 
 Test(enumerate_red, reader_that_no_mark_keeps_out_and_writer_that_gives_up_and_leaves_its_mark, LONG)
 {
-    const struct rules *reader = RULES(.planted = {[LOCK_READ_TAKE] = "read_take_beside_a_mark"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *reader =
+        RULES(.planted = {[LOCK_READ_TAKE] = "read_take_beside_a_mark"}, .close = CLOSE_KILLS_ALL);
     const struct rules *writer =
         RULES(.planted = {[LOCK_RELEASE] = "write_release_leaves_its_mark"}, .close = CLOSE_KILLS_ALL);
 
@@ -219,20 +223,21 @@ Test(enumerate_red, reader_that_no_mark_keeps_out_and_writer_that_gives_up_and_l
     expect_bad(RW_TYPE_BESIDE(&preferring_type, LOCK_MANY, writer, 0, CHECK_ZOMBIE, RW_WRITE), "ZOMBIE", 7);
 }
 
-/* ---- red: locks that count ------------------------------------------------------------------------------------------------------ */
+/* ---- red: locks that count -------------------------------------------------------------------------------------- */
 
-#define COUNTING(lock, by, fault_count, ...)                                                                                \
-    (&(struct scenario){.type = &lock##_type,                                                                               \
-                        .rules = by,                                                                                        \
-                        .owners = {__VA_ARGS__},                                                                            \
-                        .faults = fault_count,                                                                              \
+#define COUNTING(lock, by, fault_count, ...)                                                                           \
+    (&(struct scenario){.type = &lock##_type,                                                                          \
+                        .rules = by,                                                                                   \
+                        .owners = {__VA_ARGS__},                                                                       \
+                        .faults = fault_count,                                                                         \
                         .checks = CHECK_SAFETY | CHECK_ZOMBIE})
 
 Test(enumerate_red, requests_without_guards_are_carried_out_twice, LONG)
 {
     const struct rules *take = RULES(.planted = {[LOCK_TAKE] = "semaphore_take_unguarded"}, .close = CLOSE_KILLS_ALL);
     const struct rules *give = RULES(.planted = {[LOCK_GIVE] = "semaphore_add_unguarded"}, .close = CLOSE_KILLS_ALL);
-    const struct rules *count = RULES(.planted = {[LOCK_TAKE] = "latch_count_down_unguarded"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *count =
+        RULES(.planted = {[LOCK_TAKE] = "latch_count_down_unguarded"}, .close = CLOSE_KILLS_ALL);
 
     expect_bad(COUNTING(semaphore, take, 1, &count_programs[ACQUIRE_ONE]), "LEAK", 5);
     expect_bad(COUNTING(semaphore, give, 1, &count_programs[ACQUIRE_ONE]), "OVER", 7);
@@ -241,7 +246,8 @@ Test(enumerate_red, requests_without_guards_are_carried_out_twice, LONG)
 
 Test(enumerate_red, drain_without_a_guard_and_number_that_anybody_says_again, LONG)
 {
-    const struct rules *drain = RULES(.planted = {[LOCK_DRAIN] = "semaphore_drain_unguarded"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *drain =
+        RULES(.planted = {[LOCK_DRAIN] = "semaphore_drain_unguarded"}, .close = CLOSE_KILLS_ALL);
     const struct rules *set = RULES(.planted = {[LOCK_SET] = "semaphore_try_set_sets"}, .close = CLOSE_KILLS_ALL);
     const struct rules *again = RULES(.planted = {[LOCK_SET] = "permit_set_again"}, .close = CLOSE_ONLY);
 
@@ -258,7 +264,8 @@ Test(enumerate_red, drain_without_a_guard_and_number_that_anybody_says_again, LO
 Test(enumerate_red, take_out_of_turn_and_place_that_is_left_behind, LONG)
 {
     const struct rules *take = RULES(.planted = {[LOCK_TAKE] = "semaphore_take_out_of_turn"}, .close = CLOSE_KILLS_ALL);
-    const struct rules *undo = RULES(.planted = {[LOCK_RELEASE] = "semaphore_undo_keeps_place"}, .close = CLOSE_KILLS_ALL);
+    const struct rules *undo =
+        RULES(.planted = {[LOCK_RELEASE] = "semaphore_undo_keeps_place"}, .close = CLOSE_KILLS_ALL);
     struct scenario s = {
         .type = &fair_semaphore_type,
         .owners = {&count_programs[ACQUIRE_ONE], &count_programs[ACQUIRE_TWO], &count_programs[ACQUIRE_ONE]}};
@@ -287,7 +294,7 @@ Test(enumerate_red, permits_whose_takes_and_extensions_do_not_look_at_their_ids,
     expect_bad(BESIDE_RIVAL(permit, extend, 0, CHECK_SAFETY, &programs[LOCK_RENEW_EXTEND]), "GONE", 5);
 }
 
-/* ---- the same world -------------------------------------------------------------------------------------------------------------- */
+/* ---- the same world --------------------------------------------------------------------------------------------- */
 
 /* How many states the models found, by program; 0: they found a bad one. */
 static void expect_known(const struct rules *rules, int faults, unsigned checks, const size_t known[PROGRAMS])
@@ -342,7 +349,7 @@ Test(enumerate_world, every_answer_occurs, LONG)
                  both | 1u << LOCK_REFUSED_BLIND | 1u << LOCK_RENEWED);
 }
 
-/* ---- green ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- green ------------------------------------------------------------------------------------------------------ */
 
 /* A bit for each program. */
 #define SET(program) (1u << (program))
@@ -430,7 +437,7 @@ Test(enumerate, three_owners_of_a_fair_lock_keep_their_order, LONG)
     expect_three_ok(&fair_type, LOCK_UNLOCK, 0, 4);
 }
 
-/* ---- green: the read-write lock --------------------------------------------------------------------------------------------------- */
+/* ---- green: the read-write lock --------------------------------------------------------------------------------- */
 
 Test(enumerate, read_write_lock_survives_two_faults_beside_a_writer, LONG)
 {
@@ -464,7 +471,8 @@ Test(enumerate, without_kill_the_read_write_scripts_alone_keep_holds_safe, LONG)
 
 Test(enumerate, two_owners_of_a_read_write_lock_survive_a_fault, LONG)
 {
-    expect_rw_pairs_ok(&readwrite_type, SET(RW_WRITE) | SET(RW_READ_TWICE) | SET(RW_NEST_LONGER) | SET(RW_DOWNGRADE), 1, 3);
+    expect_rw_pairs_ok(&readwrite_type, SET(RW_WRITE) | SET(RW_READ_TWICE) | SET(RW_NEST_LONGER) | SET(RW_DOWNGRADE), 1,
+                       3);
     expect_rw_pairs_ok(&readwrite_type, SET(RW_PROGRAMS) - 1, 0, 5);
 }
 
@@ -488,7 +496,7 @@ Test(enumerate, two_owners_of_a_lock_that_prefers_writers_survive_a_fault, LONG)
     expect_rw_pairs_ok(&preferring_type, SET(RW_PROGRAMS) - 1, 0, 4);
 }
 
-/* ---- green: locks that count ------------------------------------------------------------------------------------------------------ */
+/* ---- green: locks that count ------------------------------------------------------------------------------------ */
 
 Test(enumerate, semaphore_loses_and_invents_no_permit_under_two_faults, LONG)
 {
@@ -510,8 +518,8 @@ Test(enumerate, drains_survive_two_faults_and_take_what_is_there_once, LONG)
     expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], NULL, NULL, 2, 0);
     expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[DRAIN_ALL], NULL, 1, 0);
     expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[ACQUIRE_TWICE], NULL, 1, 0);
-    expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[ACQUIRE_ONE], &count_programs[ACQUIRE_ONE],
-                    1, 0);
+    expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[ACQUIRE_ONE],
+                    &count_programs[ACQUIRE_ONE], 1, 0);
 }
 
 Test(enumerate, how_many_there_are_is_said_once, LONG)
@@ -543,19 +551,21 @@ Test(enumerate, number_of_permits_is_set_once_for_each_request, LONG)
 Test(enumerate, latch_counts_each_request_once_under_two_faults, LONG)
 {
     expect_count_ok(&latch_type, &count_programs[COUNT_TWO], &count_programs[COUNT_ONE], NULL, 2, 0);
-    expect_count_ok(&latch_type, &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], 2, 0);
+    expect_count_ok(&latch_type, &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], &count_programs[COUNT_ONE], 2,
+                    0);
 }
 
-/* It is set anew when it is open, and only then. Whose counts those are that come late nobody can say, so the answers alone
- * count. */
+/* It is set anew when it is open, and only then. Whose counts those are that come late nobody can say, so the answers
+ * alone count. */
 Test(enumerate, latch_is_set_anew_once_for_each_request, LONG)
 {
     for (unsigned b = COUNT_ONE; b <= COUNT_TWO; b++)
-        expect_ok(&(struct scenario){.type = &latch_type,
-                                     .rules = &the_rules_live,
-                                     .owners = {&count_programs[SET_COUNT], &count_programs[b], &count_programs[COUNT_ONE]},
-                                     .faults = 1,
-                                     .checks = CHECK_MODEL});
+        expect_ok(
+            &(struct scenario){.type = &latch_type,
+                               .rules = &the_rules_live,
+                               .owners = {&count_programs[SET_COUNT], &count_programs[b], &count_programs[COUNT_ONE]},
+                               .faults = 1,
+                               .checks = CHECK_MODEL});
 }
 
 Test(enumerate, permits_with_leases_survive_a_fault, LONG)
@@ -564,7 +574,7 @@ Test(enumerate, permits_with_leases_survive_a_fault, LONG)
     expect_pairs_ok(&permit_type, SET(LOCK_RENEW_EXTEND), 1, 3);
 }
 
-/* ---- multi-locks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- multi-locks ------------------------------------------------------------------------------------------------ */
 
 static void expect_multi(const char *verdict, const struct multi_scenario *scenario)
 {
@@ -578,7 +588,7 @@ static void expect_multi(const char *verdict, const struct multi_scenario *scena
 
 #define MULTI(...) (&(struct multi_scenario){__VA_ARGS__})
 
-/* Parts in different orders, and nobody lets go: that is what the common order of joint.c is for. */
+/* Parts in different orders, and nobody lets go: that is what the common order of composite.c is for. */
 Test(enumerate_red, multi_locks_without_a_common_order_wait_in_a_circle, LONG)
 {
     expect_multi("STUCK", MULTI(.parties = {"xy", "yx"}));

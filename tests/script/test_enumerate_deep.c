@@ -88,8 +88,8 @@ Test(enumerate_deep, permits_by_turns_survive_two_faults, LONG)
 
 Test(enumerate_deep, drains_and_numbers_that_are_said_survive_two_faults, LONG)
 {
-    expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[DRAIN_ALL], &count_programs[DRAIN_ALL], 2,
-                    0);
+    expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[DRAIN_ALL], &count_programs[DRAIN_ALL],
+                    2, 0);
     expect_count_ok(&semaphore_type, &count_programs[DRAIN_ALL], &count_programs[ACQUIRE_TWICE], NULL, 2, 0);
     expect_count_ok(&bare_semaphore_type, &count_programs[SET_ACQUIRE], &count_programs[SET_ACQUIRE],
                     &count_programs[SET_ACQUIRE], 2, 0);
@@ -98,10 +98,10 @@ Test(enumerate_deep, drains_and_numbers_that_are_said_survive_two_faults, LONG)
 
 Test(enumerate_deep, latch_is_set_anew_once_for_each_request, LONG)
 {
-    expect_ok(
-        &(struct scenario){.type = &latch_type,
-                           .rules = &the_rules_live,
-                           .owners = {&count_programs[SET_COUNT], &count_programs[SET_COUNT], &count_programs[SET_COUNT]},
-                           .faults = 2,
-                           .checks = CHECK_MODEL});
+    expect_ok(&(struct scenario){
+        .type = &latch_type,
+        .rules = &the_rules_live,
+        .owners = {&count_programs[SET_COUNT], &count_programs[SET_COUNT], &count_programs[SET_COUNT]},
+        .faults = 2,
+        .checks = CHECK_MODEL});
 }

@@ -1,8 +1,8 @@
 /* test_keyspace.c - the keyspace answers as a real server does.
  *
- * Random commands go to both, now as commands, now through redis.call and redis.pcall, now as the product's scripts. Every
- * answer must be the same, and from time to time everything that the keys hold. A run is its seed: it is printed when the
- * two differ, with the command.
+ * Random commands go to both, now as commands, now through redis.call and redis.pcall, now as the product's scripts.
+ * Every answer must be the same, and from time to time everything that the keys hold. A run is its seed: it is printed
+ * when the two differ, with the command.
  *
  * Commands are drawn from templates, one a line in TEMPLATES:
  *   word        itself                       K F V N T S I    drawn from a pool, see POOLS
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- both at once ----------------------------------------------------------------------------------------------------------- */
+/* ---- both at once ----------------------------------------------------------------------------------------------- */
 
 #define WORD_MAX 600
 #define WORDS 40
@@ -37,7 +37,8 @@ struct pair {
     struct server *server;
     struct probe *probe;
     struct keyspace *ks;
-    bool same_version; /* of Redis as the keyspace imitates: texts of errors must be equal, not only their first words */
+    bool
+        same_version; /* of Redis as the keyspace imitates: texts of errors must be equal, not only their first words */
 };
 
 static int64_t wall_us(void)
@@ -100,7 +101,8 @@ static void print_reply(const struct reply *r)
 
 static bool same_error(const struct pair *p, const char *a, const char *b)
 {
-    return p->same_version ? strcmp(a, b) == 0 : strcspn(a, " ") == strcspn(b, " ") && strncmp(a, b, strcspn(a, " ")) == 0;
+    return p->same_version ? strcmp(a, b) == 0
+                           : strcspn(a, " ") == strcspn(b, " ") && strncmp(a, b, strcspn(a, " ")) == 0;
 }
 
 static bool same_text(const struct reply *a, const struct reply *b)
@@ -183,7 +185,7 @@ static bool agree(struct pair *p, const struct words *w, bool timed)
     return same;
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t draw(uint64_t *seed, uint32_t below)
 {
@@ -191,9 +193,9 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
     return (uint32_t)((*seed >> 33) % below);
 }
 
-#define TEXT(literal)                                                                                                       \
-    {                                                                                                                       \
-        literal, sizeof(literal) - 1                                                                                        \
+#define TEXT(literal)                                                                                                  \
+    {                                                                                                                  \
+        literal, sizeof(literal) - 1                                                                                   \
     }
 
 struct text {
@@ -250,9 +252,9 @@ static const struct pool {
     const struct text *texts;
     uint32_t count;
 } POOLS[] = {
-#define POOL(letter, texts)                                                                                                 \
-    {                                                                                                                       \
-        letter, texts, sizeof texts / sizeof texts[0]                                                                       \
+#define POOL(letter, texts)                                                                                            \
+    {                                                                                                                  \
+        letter, texts, sizeof texts / sizeof texts[0]                                                                  \
     }
     POOL('K', KEYS),   POOL('F', FIELDS), POOL('V', VALUES),  POOL('N', NUMBERS),
     POOL('T', LEASES), POOL('S', SCORES), POOL('I', INDEXES),
@@ -386,8 +388,9 @@ static void add_caller(struct words *w, uint64_t *seed)
 static const struct rdl__script *draw_plain(uint64_t *seed)
 {
     static const int PLAIN[] = {
-        RDL__SCRIPT_REENTRANT_TAKE, RDL__SCRIPT_REENTRANT_RELEASE, RDL__SCRIPT_REENTRANT_RENEW, RDL__SCRIPT_REENTRANT_FORCE,
-        RDL__SCRIPT_SIMPLE_TAKE,    RDL__SCRIPT_SIMPLE_RELEASE,    RDL__SCRIPT_SIMPLE_RENEW,    RDL__SCRIPT_SIMPLE_FORCE,
+        RDL__SCRIPT_REENTRANT_TAKE,  RDL__SCRIPT_REENTRANT_RELEASE, RDL__SCRIPT_REENTRANT_RENEW,
+        RDL__SCRIPT_REENTRANT_FORCE, RDL__SCRIPT_SIMPLE_TAKE,       RDL__SCRIPT_SIMPLE_RELEASE,
+        RDL__SCRIPT_SIMPLE_RENEW,    RDL__SCRIPT_SIMPLE_FORCE,
     };
 
     return &rdl__scripts[PLAIN[draw(seed, sizeof PLAIN / sizeof PLAIN[0])]];
@@ -422,7 +425,7 @@ static void draw_script(struct words *w, uint64_t *seed)
         add_text(w, REST[draw(seed, sizeof REST / sizeof REST[0])]);
 }
 
-/* ---- the same in the end ---------------------------------------------------------------------------------------------------- */
+/* ---- the same in the end ---------------------------------------------------------------------------------------- */
 
 static bool agree_text(struct pair *p, const char *verb, const struct text *key, const char *rest[], bool timed)
 {
@@ -445,7 +448,8 @@ static bool same_state(struct pair *p)
     for (size_t i = 0; same && i < sizeof KEYS / sizeof KEYS[0]; i++)
         same = agree_text(p, "type", &KEYS[i], NULL, false) && agree_text(p, "pttl", &KEYS[i], NULL, true) &&
                agree_text(p, "get", &KEYS[i], NULL, false) && agree_text(p, "hgetall", &KEYS[i], NULL, false) &&
-               agree_text(p, "lrange", &KEYS[i], ALL, false) && agree_text(p, "zrange", &KEYS[i], ALL_WITH_SCORES, false);
+               agree_text(p, "lrange", &KEYS[i], ALL, false) &&
+               agree_text(p, "zrange", &KEYS[i], ALL_WITH_SCORES, false);
     return same;
 }
 
@@ -530,7 +534,7 @@ Test(keyspace, answers_more_random_commands_as_a_server_does, .timeout = 120)
     run_seeds(201);
 }
 
-/* ---- scripts and replies ------------------------------------------------------------------------------------------------------ */
+/* ---- scripts and replies ---------------------------------------------------------------------------------------- */
 
 Test(keyspace, converts_between_lua_and_replies_as_a_server_does, .timeout = 60)
 {
@@ -612,7 +616,8 @@ Test(keyspace, converts_between_lua_and_replies_as_a_server_does, .timeout = 60)
     struct pair p = pair_open();
 
     for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++) {
-        struct words w = {.count = 5, .at = {"EVAL", BODIES[i], "1", "key", "arg"}, .len = {4, strlen(BODIES[i]), 1, 3, 3}};
+        struct words w = {
+            .count = 5, .at = {"EVAL", BODIES[i], "1", "key", "arg"}, .len = {4, strlen(BODIES[i]), 1, 3, 3}};
 
         cr_expect(agree(&p, &w, false));
     }
@@ -676,15 +681,15 @@ Test(keyspace, keys_end_as_they_do_on_a_server, .timeout = 60)
     pair_close(&p);
 }
 
-/* ---- without a server --------------------------------------------------------------------------------------------------------- */
+/* ---- without a server ------------------------------------------------------------------------------------------- */
 
 /* One answer as a number. */
-#define SAY(ks, ...)                                                                                                        \
-    __extension__({                                                                                                         \
-        struct reply *say_reply_ = ks_say(ks, __VA_ARGS__);                                                                 \
-        int64_t say_number_ = say_reply_->kind == REPLY_INTEGER ? say_reply_->integer : -100;                               \
-        reply_free(say_reply_);                                                                                             \
-        say_number_;                                                                                                        \
+#define SAY(ks, ...)                                                                                                   \
+    __extension__({                                                                                                    \
+        struct reply *say_reply_ = ks_say(ks, __VA_ARGS__);                                                            \
+        int64_t say_number_ = say_reply_->kind == REPLY_INTEGER ? say_reply_->integer : -100;                          \
+        reply_free(say_reply_);                                                                                        \
+        say_number_;                                                                                                   \
     })
 
 Test(keyspace, a_key_lives_through_the_millisecond_in_which_its_time_ends)

@@ -1,11 +1,12 @@
 /* test_refusals.c - every command of every script is refused once.
  *
- * What a user may call is asked at each call that a script makes, not at its beginning: ACL can stop a script anywhere. So each
- * script is run, for each shape of its arguments and each state that matters, once for every call that it makes, with that call
- * refused; and once for every command that it uses, with that command refused throughout. It must say so, and:
+ * What a user may call is asked at each call that a script makes, not at its beginning: ACL can stop a script anywhere.
+ * So each script is run, for each shape of its arguments and each state that matters, once for every call that it
+ * makes, with that call refused; and once for every command that it uses, with that command refused throughout. It must
+ * say so, and:
  *
- *   - who is told of an error has not done what was asked for: of a semaphore or latch nothing, unless an undo follows; and a
- *     release or force that was carried out says so
+ *   - who is told of an error has not done what was asked for: of a semaphore or latch nothing, unless an undo follows;
+ * and a release or force that was carried out says so
  *   - no key is left without a time to live that had one, or that a run without refusals would have given one
  *   - what others have, before and after a run without refusals, they have now, and for no shorter
  *   - the undo makes of it what it makes of the verb that ran, or of one that did not
@@ -33,7 +34,7 @@ struct shape {
     const char *but;  /* words of commands whose refusal leaves something that ends by itself; NULL: none */
 };
 
-/* ---- running ------------------------------------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static struct keyspace *ks;
 
@@ -91,7 +92,7 @@ static void keep(struct kept *k)
     ks_save(ks, &k->image);
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------------- */
+/* ---- comparing -------------------------------------------------------------------------------------------------- */
 
 /* Is the line, up to its end or its NUL, one of the text's? */
 static const char *find_line(const char *text, const char *line, size_t len)
@@ -164,7 +165,7 @@ static bool same_shape(const char *a, const char *b)
     return same;
 }
 
-/* ---- one refusal --------------------------------------------------------------------------------------------------------- */
+/* ---- one refusal ------------------------------------------------------------------------------------------------ */
 
 struct run {
     const struct shape *shape;
@@ -225,7 +226,8 @@ static bool forbids(const char *undo)
 /* A lock's release that is refused half way goes on in the background, and its hold counts as given up. */
 static bool goes_on(const char *verb)
 {
-    return strstr(verb, "_release N C ") != NULL || strstr(verb, "_renew ") != NULL || strstr(verb, "_force N C ") != NULL;
+    return strstr(verb, "_release N C ") != NULL || strstr(verb, "_renew ") != NULL ||
+           strstr(verb, "_force N C ") != NULL;
 }
 
 /* A take that is refused is undone, and an undo is repeated until there is no error. */
@@ -241,7 +243,8 @@ static bool is_untold(const struct reply *r)
     return r->kind == REPLY_INTEGER && r->integer == 2;
 }
 
-/* An error was answered, and nothing more will be done about it. Permits whose leases have ended return of themselves. */
+/* An error was answered, and nothing more will be done about it. Permits whose leases have ended return of themselves.
+ */
 static void see_truth(struct run *run, const char *refused, const char *now)
 {
     if (is_seen_to(run->shape) || same_shape(now, run->as_it_was) || strstr(run->as_it_was, "expired_of_16_by") != NULL)
@@ -363,14 +366,14 @@ static void refuse_all(const struct shape *shapes, size_t count)
     cr_assert_eq(wrong, 0, "%d refusals leave something wrong", wrong);
 }
 
-#define REFUSE_ALL(...)                                                                                                     \
-    do {                                                                                                                    \
-        static const struct shape shapes[] = {__VA_ARGS__};                                                                 \
-                                                                                                                            \
-        refuse_all(shapes, sizeof shapes / sizeof shapes[0]);                                                               \
+#define REFUSE_ALL(...)                                                                                                \
+    do {                                                                                                               \
+        static const struct shape shapes[] = {__VA_ARGS__};                                                            \
+                                                                                                                       \
+        refuse_all(shapes, sizeof shapes / sizeof shapes[0]);                                                          \
     } while (0)
 
-/* ---- locks --------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 Test(refusals, N7_of_the_reentrant_lock)
 {
@@ -391,15 +394,16 @@ Test(refusals, N7_of_the_reentrant_lock)
 
 Test(refusals, N7_of_the_fenced_lock)
 {
-    REFUSE_ALL({"take of a free lock", {0}, "!fenced_take N T , U:1 1 60000", "!reentrant_release N C , U:1 0"},
-               {"take with a token of time", {0}, "!fenced_take N T , U:1 1 60000 1", "!reentrant_release N C , U:1 0"},
-               {"take of one that is taken", {"HSET N U:9 1", "PEXPIRE N 500"}, "!fenced_take N T , U:1 1 60000"},
-               {"repeat of a take", {"!fenced_take N T , U:1 1 30000"}, "!fenced_take N T , U:1 1 60000"},
-               {"repeat without a counter", {"!fenced_take N T , U:1 1 30000", "DEL T"}, "!fenced_take N T , U:1 1 60000"},
-               {"nested take",
-                {"!fenced_take N T , U:1 1 30000"},
-                "!fenced_take N T , U:1 2 60000",
-                "!reentrant_release N C , U:1 1"});
+    REFUSE_ALL(
+        {"take of a free lock", {0}, "!fenced_take N T , U:1 1 60000", "!reentrant_release N C , U:1 0"},
+        {"take with a token of time", {0}, "!fenced_take N T , U:1 1 60000 1", "!reentrant_release N C , U:1 0"},
+        {"take of one that is taken", {"HSET N U:9 1", "PEXPIRE N 500"}, "!fenced_take N T , U:1 1 60000"},
+        {"repeat of a take", {"!fenced_take N T , U:1 1 30000"}, "!fenced_take N T , U:1 1 60000"},
+        {"repeat without a counter", {"!fenced_take N T , U:1 1 30000", "DEL T"}, "!fenced_take N T , U:1 1 60000"},
+        {"nested take",
+         {"!fenced_take N T , U:1 1 30000"},
+         "!fenced_take N T , U:1 2 60000",
+         "!reentrant_release N C , U:1 1"});
 }
 
 Test(refusals, N7_of_the_simple_lock)
@@ -420,78 +424,79 @@ Test(refusals, N7_of_the_simple_lock)
 
 Test(refusals, N7_of_the_fair_lock)
 {
-    REFUSE_ALL({"take of a free lock",
-                {0},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"take with a token",
-                {0},
-                "!fair_take " QUEUE " , U:1 1 60000 1 15000 P:1 1",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"repeat of a take",
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"nested take",
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"},
-                "!fair_take " QUEUE " , U:1 2 60000 0 15000 P:1 2",
-                "!fair_release " QUEUE " , U:1 1 P:1"},
-               {"single try of one that is taken", {FOREIGN}, "!fair_take " QUEUE " , U:1 1 60000 0 0 P:1 1"},
-               {"first place in the queue",
-                {FOREIGN},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"place behind a peer",
-                {FOREIGN, PEER},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"place behind one of ours",
-                {FOREIGN, "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"sign of life",
-                {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"another wait at the same place",
-                {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
-                "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:1 1",
-                "!fair_release " QUEUE " , U:2 0 P:1",
-                "hdel lrem"}, /* the sign, or the place, of the wait before it: they end with its life */
-               {"place after peers have dropped it",
-                {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1", "DEL Q S"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"take by the head of the queue",
-                {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1", "DEL N"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"take after a dead peer", {DEAD_PEER}, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
-               {"release before a peer, after a dead one",
-                /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", DEAD_PEER, PEER},
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"try of a free lock whose turn is another's",
-                {FOREIGN, "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1", "DEL N"},
-                "!fair_take " QUEUE " , U:1 1 60000 0 0 P:1 1",
-                NULL,
-                "hdel exists persist"}, /* that one has lost its place, and comes back */
-               {"release", {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"}, "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"nested release",
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", "HSET N U:1 2"},
-                "!fair_release " QUEUE " , U:1 1 P:1"},
-               {"release before a peer",
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", PEER},
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"release before one of ours",
-                {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1"},
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"giving up a place",
-                /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
-                {FOREIGN, PEER, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
-                "!fair_release " QUEUE " , U:1 0 P:1"},
-               {"renewal", {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"}, "!reentrant_renew N , U:1 60000"},
-               {"force", {FOREIGN, PEER}, "!fair_force " QUEUE " , U:9"});
+    REFUSE_ALL(
+        {"take of a free lock",
+         {0},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"take with a token",
+         {0},
+         "!fair_take " QUEUE " , U:1 1 60000 1 15000 P:1 1",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"repeat of a take",
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"nested take",
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"},
+         "!fair_take " QUEUE " , U:1 2 60000 0 15000 P:1 2",
+         "!fair_release " QUEUE " , U:1 1 P:1"},
+        {"single try of one that is taken", {FOREIGN}, "!fair_take " QUEUE " , U:1 1 60000 0 0 P:1 1"},
+        {"first place in the queue",
+         {FOREIGN},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"place behind a peer",
+         {FOREIGN, PEER},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"place behind one of ours",
+         {FOREIGN, "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"sign of life",
+         {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"another wait at the same place",
+         {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
+         "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:1 1",
+         "!fair_release " QUEUE " , U:2 0 P:1",
+         "hdel lrem"}, /* the sign, or the place, of the wait before it: they end with its life */
+        {"place after peers have dropped it",
+         {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1", "DEL Q S"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"take by the head of the queue",
+         {FOREIGN, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1", "DEL N"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 2",
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"take after a dead peer", {DEAD_PEER}, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
+        {"release before a peer, after a dead one",
+         /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", DEAD_PEER, PEER},
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"try of a free lock whose turn is another's",
+         {FOREIGN, "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1", "DEL N"},
+         "!fair_take " QUEUE " , U:1 1 60000 0 0 P:1 1",
+         NULL,
+         "hdel exists persist"}, /* that one has lost its place, and comes back */
+        {"release", {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"}, "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"nested release",
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", "HSET N U:1 2"},
+         "!fair_release " QUEUE " , U:1 1 P:1"},
+        {"release before a peer",
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", PEER},
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"release before one of ours",
+         {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1", "!fair_take " QUEUE " , U:2 1 60000 0 15000 P:2 1"},
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"giving up a place",
+         /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
+         {FOREIGN, PEER, "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1"},
+         "!fair_release " QUEUE " , U:1 0 P:1"},
+        {"renewal", {"!fair_take " QUEUE " , U:1 1 30000 0 15000 P:1 1"}, "!reentrant_renew N , U:1 60000"},
+        {"force", {FOREIGN, PEER}, "!fair_force " QUEUE " , U:9"});
 }
 
 #define READER "!read_take N , U:8 1 40000"
@@ -564,7 +569,7 @@ Test(refusals, N7_of_the_read_write_lock)
         {"force of a writer", {BOTH}, "!readwrite_force N C , U:1:write"});
 }
 
-/* ---- semaphores and latches ---------------------------------------------------------------------------------------------- */
+/* ---- semaphores and latches ------------------------------------------------------------------------------------- */
 
 #define POOL "SET N 5"
 #define HEAD "ZADD A 1 other", "PEXPIRE A 3600000", "HSET B other 1700000015000", "PEXPIRE B 3600000"
@@ -594,7 +599,8 @@ Test(refusals, N7_of_the_semaphore)
                 "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
                 "!semaphore_undo N C G A B , 1 60000 publish P:1 1"},
                {"undo", {POOL, "!semaphore_take N C G , 2 60000"}, "!semaphore_undo N C G , 2 60000"},
-               {"add", {POOL}, "!semaphore_add N C G , 3 60000"}, {"taking away", {POOL}, "!semaphore_add N C G , -3 60000"},
+               {"add", {POOL}, "!semaphore_add N C G , 3 60000"},
+               {"taking away", {POOL}, "!semaphore_add N C G , -3 60000"},
                {"drain", {POOL}, "!semaphore_drain N C G , 0 60000", "!semaphore_undo N C G , 0 60000"},
                {"setting", {0}, "!semaphore_try_set N C G , 3 60000"},
                {"setting what is set", {POOL}, "!semaphore_try_set N C G , 3 60000"});
@@ -608,59 +614,66 @@ Test(refusals, N7_of_the_semaphore)
 
 Test(refusals, N7_of_the_permit_semaphore)
 {
-    REFUSE_ALL(
-        {"take", {POOL}, TWO_TAKEN, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"take of a semaphore that ends",
-         {POOL, "PEXPIRE N 600000"},
-         TWO_TAKEN,
-         "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"take of what has expired, of a semaphore that ends",
-         {"SET N 0", EXPIRED, "PEXPIRE N 600000", "PEXPIRE Z 600000"},
-         TWO_TAKEN,
-         "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"take in turn",
-         {POOL, "!permit_take N Z C A B , 60000 publish P:1 15000 " SIX_IDS},
-         "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
-         "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-        {"release of a semaphore that ends",
-         {POOL, "PEXPIRE N 600000", TWO_TAKEN},
-         "!permit_release N Z C , publish " ID_1 " " ID_2},
-        {"undo of a semaphore that ends",
-         {POOL, "PEXPIRE N 600000", TWO_TAKEN},
-         "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"repeat of a take", {POOL, "!permit_take N Z C , 30000 publish - 0 " ID_1 " " ID_2}, TWO_TAKEN},
-        {"take of what has expired", {"SET N 0", EXPIRED}, TWO_TAKEN, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"take of too many",
-         {"SET N 1", EXPIRED, "ZADD Z 1800000000000 taken_of_16_byte"},
-         "!permit_take N Z C , 60000 publish - 0 " ID_1 " " ID_2 " 0123456789abcdeC 0123456789abcdeD"},
-        {"place in the queue",
-         {"SET N 1"},
-         "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
-         "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-        {"release", {POOL, TWO_TAKEN}, "!permit_release N Z C , publish " ID_1 " " ID_2},
-        {"release of one that is taken and one that is not",
-         {POOL, TWO_TAKEN},
-         "!permit_release N Z C , publish " ID_1 " 0123456789abcdeC"},
-        {"undo", {POOL, TWO_TAKEN}, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-        {"undo behind another's place", {POOL, TWO_TAKEN, HEAD}, "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-        {"undo behind a dead one",
-         {POOL, TWO_TAKEN, DEAD_HEAD},
-         "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2,
-         NULL,
-         "hdel"}, /* of one that is dead, and ends with the queue */
-        {"extend", {POOL, TWO_TAKEN}, "!permit_extend N Z C , publish 90000 " ID_1},
-        {"look", {POOL, EXPIRED}, "!permit_look N Z C , publish"},
-        {"setting", {POOL, TWO_TAKEN}, "!permit_set N Z C G , publish 9 60000"});
+    REFUSE_ALL({"take", {POOL}, TWO_TAKEN, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"take of a semaphore that ends",
+                {POOL, "PEXPIRE N 600000"},
+                TWO_TAKEN,
+                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"take of what has expired, of a semaphore that ends",
+                {"SET N 0", EXPIRED, "PEXPIRE N 600000", "PEXPIRE Z 600000"},
+                TWO_TAKEN,
+                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"take in turn",
+                {POOL, "!permit_take N Z C A B , 60000 publish P:1 15000 " SIX_IDS},
+                "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
+                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+               {"release of a semaphore that ends",
+                {POOL, "PEXPIRE N 600000", TWO_TAKEN},
+                "!permit_release N Z C , publish " ID_1 " " ID_2},
+               {"undo of a semaphore that ends",
+                {POOL, "PEXPIRE N 600000", TWO_TAKEN},
+                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"repeat of a take", {POOL, "!permit_take N Z C , 30000 publish - 0 " ID_1 " " ID_2}, TWO_TAKEN},
+               {"take of what has expired",
+                {"SET N 0", EXPIRED},
+                TWO_TAKEN,
+                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"take of too many",
+                {"SET N 1", EXPIRED, "ZADD Z 1800000000000 taken_of_16_byte"},
+                "!permit_take N Z C , 60000 publish - 0 " ID_1 " " ID_2 " 0123456789abcdeC 0123456789abcdeD"},
+               {"place in the queue",
+                {"SET N 1"},
+                "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
+                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+               {"release", {POOL, TWO_TAKEN}, "!permit_release N Z C , publish " ID_1 " " ID_2},
+               {"release of one that is taken and one that is not",
+                {POOL, TWO_TAKEN},
+                "!permit_release N Z C , publish " ID_1 " 0123456789abcdeC"},
+               {"undo", {POOL, TWO_TAKEN}, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+               {"undo behind another's place",
+                {POOL, TWO_TAKEN, HEAD},
+                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+               {"undo behind a dead one",
+                {POOL, TWO_TAKEN, DEAD_HEAD},
+                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2,
+                NULL,
+                "hdel"}, /* of one that is dead, and ends with the queue */
+               {"extend", {POOL, TWO_TAKEN}, "!permit_extend N Z C , publish 90000 " ID_1},
+               {"look", {POOL, EXPIRED}, "!permit_look N Z C , publish"},
+               {"setting", {POOL, TWO_TAKEN}, "!permit_set N Z C G , publish 9 60000"});
 }
 
 Test(refusals, N7_of_the_latch)
 {
-    REFUSE_ALL(
-        {"setting", {0}, "!latch_try_set N C G , 2 60000"},
-        {"setting what is set", {"SET N 2"}, "!latch_try_set N C G , 2 60000"},
-        {"counting down", {"SET N 2"}, "!latch_count_down N C G , 0 60000"},
-        {"opening", {"SET N 1"}, "!latch_count_down N C G , 0 60000", NULL, "set"}, /* its guard: it can be done twice */
-        {"repeat", {"SET N 2", "!latch_count_down N C G , 0 60000"}, "!latch_count_down N C G , 0 60000"});
+    REFUSE_ALL({"setting", {0}, "!latch_try_set N C G , 2 60000"},
+               {"setting what is set", {"SET N 2"}, "!latch_try_set N C G , 2 60000"},
+               {"counting down", {"SET N 2"}, "!latch_count_down N C G , 0 60000"},
+               {"opening",
+                {"SET N 1"},
+                "!latch_count_down N C G , 0 60000",
+                NULL,
+                "set"}, /* its guard: it can be done twice */
+               {"repeat", {"SET N 2", "!latch_count_down N C G , 0 60000"}, "!latch_count_down N C G , 0 60000"});
 }
 
 /* The words say that nothing was written: nobody undoes what they are told. */

@@ -1,9 +1,9 @@
 /* test_scripts.c - each Lua file, on a real server: what its header promises.
  *
- * What both lock types promise alike is tested for both, by a loop over TYPES. A script is called by its file's name and
- * words, as in run(&f, "reentrant_take", "N , U:1 1 60000"): keys before the comma, arguments after it. Other bytes than
- * that can write go through run_argv. Times are read back from a running clock, so they are compared within SLACK_MS,
- * and leases that are told apart lie further apart than that.
+ * What both lock types promise alike is tested for both, by a loop over TYPES. A script is called by its file's name
+ * and words, as in run(&f, "reentrant_take", "N , U:1 1 60000"): keys before the comma, arguments after it. Other bytes
+ * than that can write go through run_argv. Times are read back from a running clock, so they are compared within
+ * SLACK_MS, and leases that are told apart lie further apart than that.
  */
 #include "scripts/scripts.h"
 #include "tests/support/probe.h"
@@ -26,7 +26,7 @@
 #define HOLD_GONE (-12)
 #define NO_SUCH_HOLD (-14)
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 struct fixture {
     struct server *server;
@@ -66,8 +66,8 @@ static const char *sha_of(const char *script)
 #define WORDS_MAX 32
 
 /* The first `keys` of the words are keys. */
-static const struct reply *run_argv(struct fixture *f, const char *script, size_t keys, size_t argc, const char *const *argv,
-                                    const size_t *len)
+static const struct reply *run_argv(struct fixture *f, const char *script, size_t keys, size_t argc,
+                                    const char *const *argv, const size_t *len)
 {
     const char *all[WORDS_MAX] = {"EVALSHA", sha_of(script)};
     size_t all_len[WORDS_MAX] = {7, 40};
@@ -130,9 +130,10 @@ static bool ttl_is_near(struct fixture *f, int64_t wanted)
     return is_near(probe_int(f->probe, "PTTL N"), wanted);
 }
 
-/* ---- the two types ------------------------------------------------------------------------------------------------------------ */
+/* ---- the two types ---------------------------------------------------------------------------------------------- */
 
-/* take and the others: names of scripts. hold: a command that makes a hold of A with a count of 1 and no time to live. */
+/* take and the others: names of scripts. hold: a command that makes a hold of A with a count of 1 and no time to live.
+ */
 static const struct type {
     const char *name, *take, *release, *renew, *force;
     const char *hold;
@@ -164,7 +165,7 @@ static void clear(struct fixture *f)
     (void)probe_text(f->probe, "FLUSHALL");
 }
 
-/* ---- take ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- take ------------------------------------------------------------------------------------------------------- */
 
 Test(scripts, take_of_a_free_lock_leaves_just_the_hold_and_the_lease, .timeout = 60)
 {
@@ -325,7 +326,7 @@ Test(scripts, token_is_the_servers_time_when_the_take_was_granted, .timeout = 60
     close_fixture(&f);
 }
 
-/* ---- bad arguments -------------------------------------------------------------------------------------------------------------- */
+/* ---- bad arguments ---------------------------------------------------------------------------------------------- */
 
 static const char *const BAD_NUMBERS[] = {"0",  "-1", "-0", "00",  "01",   "1.5", "1.0", "1e3",  "0x10",
                                           "+5", "x",  "5x", "nan", "-nan", "inf", "''",  "1e400"};
@@ -449,7 +450,7 @@ Test(scripts, key_of_another_type_is_reported_as_the_server_reports_it, .timeout
     close_fixture(&f);
 }
 
-/* ---- release -------------------------------------------------------------------------------------------------------------------- */
+/* ---- release ---------------------------------------------------------------------------------------------------- */
 
 /* A second connection that has subscribed to "ch". */
 static struct probe *listen_to(struct fixture *f, const char *subscribe)
@@ -599,7 +600,7 @@ Test(scripts, release_takes_its_own_field_and_no_other, .timeout = 60)
     close_fixture(&f);
 }
 
-/* ---- renew ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- renew ------------------------------------------------------------------------------------------------------ */
 
 /* So many times something was written that scripts write again. */
 static int64_t writes(struct fixture *f)
@@ -637,8 +638,8 @@ Test(scripts, renew_lengthens_never_shortens_and_tells_what_was_left, .timeout =
     close_fixture(&f);
 }
 
-/* Else a WAIT behind the repetition, on another connection, would count replicas that have never heard of the hold. In a
- * transaction time stands still: nothing changes. */
+/* Else a WAIT behind the repetition, on another connection, would count replicas that have never heard of the hold. In
+ * a transaction time stands still: nothing changes. */
 Test(scripts, repeated_take_and_renewal_write_although_nothing_changes, .timeout = 60)
 {
     static const struct {
@@ -766,7 +767,7 @@ Test(scripts, renew_reports_what_a_server_forbids, .timeout = 60)
     close_fixture(&f);
 }
 
-/* ---- force ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- force ------------------------------------------------------------------------------------------------------ */
 
 Test(scripts, force_frees_from_the_holder_that_was_seen_and_publishes_0, .timeout = 60)
 {
@@ -804,7 +805,7 @@ Test(scripts, force_leaves_a_holder_that_came_since, .timeout = 60)
     close_fixture(&f);
 }
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------ */
 
 Test(scripts, names_and_owners_may_be_any_bytes, .timeout = 60)
 {
@@ -823,17 +824,19 @@ Test(scripts, names_and_owners_may_be_any_bytes, .timeout = 60)
             const char *renew[] = {NAME, OWNER, "120000"};
             const char *release[] = {NAME, "ch", OWNER, "0"};
 
-            cr_expect_eq(run_argv(&f, t->take, 1, 4, take, (size_t[]){name, owner, 1, 5})->integer, TAKEN, "%s", t->name);
+            cr_expect_eq(run_argv(&f, t->take, 1, 4, take, (size_t[]){name, owner, 1, 5})->integer, TAKEN, "%s",
+                         t->name);
             cr_expect_gt(run_argv(&f, t->take, 1, 4, rival, (size_t[]){name, 1, 1, 5})->integer, 0, "%s", t->name);
             cr_expect_gt(run_argv(&f, t->renew, 1, 3, renew, (size_t[]){name, owner, 6})->items[2].integer, 0, "%s",
                          t->name);
-            cr_expect_eq(run_argv(&f, t->release, 2, 4, release, (size_t[]){name, 2, owner, 1})->integer, 1, "%s", t->name);
+            cr_expect_eq(run_argv(&f, t->release, 2, 4, release, (size_t[]){name, 2, owner, 1})->integer, 1, "%s",
+                         t->name);
             cr_expect_eq(probe_keys(f.probe), 0, "%s", t->name);
         }
     close_fixture(&f);
 }
 
-/* ---- cost ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------------------------- */
 
 /* How many commands the script gave the server. */
 static size_t cost(struct fixture *f, struct monitor *m, const char *script, const char *words)
@@ -860,8 +863,8 @@ Test(scripts, hot_paths_take_few_commands, .timeout = 60)
     close_fixture(&f);
 }
 
-/* A verb on nested reads costs the same at any depth; a renewal, and whoever looks for the longest hold of others, two or
- * one for each of them. */
+/* A verb on nested reads costs the same at any depth; a renewal, and whoever looks for the longest hold of others, two
+ * or one for each of them. */
 Test(scripts, nested_reads_cost_no_more_the_deeper_they_are, .timeout = 60)
 {
     struct fixture f = open_fixture();
@@ -895,7 +898,7 @@ Test(scripts, nested_reads_cost_no_more_the_deeper_they_are, .timeout = 60)
     close_fixture(&f);
 }
 
-/* ---- fenced take: the same, and a token ------------------------------------------------------------------------------------------ */
+/* ---- fenced take: the same, and a token ------------------------------------------------------------------------- */
 
 #define FENCED "fenced_take"
 
@@ -950,7 +953,7 @@ Test(scripts, fenced_take_with_a_floor_answers_the_servers_time_or_one_more, .ti
     close_fixture(&f);
 }
 
-/* ---- the fair lock ------------------------------------------------------------------------------------------------------------ */
+/* ---- the fair lock ---------------------------------------------------------------------------------------------- */
 
 #define FAIR_KEYS "N ch q t w , "
 #define LIFE_MS 15000
@@ -1017,7 +1020,8 @@ Test(scripts_fair, who_frees_the_lock_passes_it_on_to_the_first_for_no_longer_th
     cr_assert_eq(probe_int(f.probe, "HLEN N"), 1);
     cr_assert_leq(probe_int(f.probe, "PTTL N"), LIFE_MS);
     cr_assert_gt(probe_int(f.probe, "PTTL N"), LIFE_MS / 2);
-    cr_assert_gt(fair_take(&f, "B", 1, "60000 1 " LIFE), INT64_C(1) << 40); /* it finds its hold, which it makes whole */
+    cr_assert_gt(fair_take(&f, "B", 1, "60000 1 " LIFE), INT64_C(1)
+                                                             << 40); /* it finds its hold, which it makes whole */
     cr_assert_gt(probe_int(f.probe, "PTTL N"), LIFE_MS);
     cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "A:1"), 0);
     cr_assert_eq(run_integer(&f, "fair_force", FAIR_KEYS "B:1"), 1);
@@ -1106,7 +1110,7 @@ Test(scripts_fair, bad_arguments_and_wrong_types_change_nothing)
     close_fixture(&f);
 }
 
-/* ---- the read-write lock ------------------------------------------------------------------------------------------------------ */
+/* ---- the read-write lock ---------------------------------------------------------------------------------------- */
 
 #define WAYS_TO_PUBLISH "ERR redlatch: the message"
 
@@ -1208,7 +1212,8 @@ Test(scripts_readwrite, one_that_stops_writing_reads_on_and_tells_both_kinds_of_
 
     (void)run_integer(&f, "write_take", "N , A:write 1 120000");
     cr_expect(is_near(run_integer(&f, "read_take", "N , B 1 60000"), LONGER), "no other reader");
-    cr_expect(is_near(run_integer(&f, "read_take", "N , A 1 60000 0 B:write"), LONGER), "nor one who says that it writes");
+    cr_expect(is_near(run_integer(&f, "read_take", "N , A 1 60000 0 B:write"), LONGER),
+              "nor one who says that it writes");
     cr_expect_eq(run_integer(&f, "read_take", "N , A 1 60000 0 A:write"), TAKEN);
     cr_expect(ttl_is_near(&f, LONGER));
     cr_expect(nothing_heard(&f, listener));
@@ -1339,8 +1344,8 @@ Test(scripts_readwrite, marks_go_when_a_writer_gets_in_and_none_is_left_beside_i
     (void)probe_ask(f.probe, "ZADD m 1 dead");
     cr_expect_eq(run_integer(&f, "read_take", "N m , A 1 60000"), TAKEN, "the dead keep nobody out");
     clear(&f);
-    for (const char *const *life = (const char *const[]){"2", "-1", "1.5", "x", "''", "1099511627777", NULL}; *life != NULL;
-         life++) {
+    for (const char *const *life = (const char *const[]){"2", "-1", "1.5", "x", "''", "1099511627777", NULL};
+         *life != NULL; life++) {
         char *line = must_format("N m , A:write 1 60000 0 %s", *life);
 
         cr_expect(run_fails(&f, "write_take", line, "ERR redlatch: life"), "%s", *life);
@@ -1353,7 +1358,7 @@ Test(scripts_readwrite, marks_go_when_a_writer_gets_in_and_none_is_left_beside_i
     close_fixture(&f);
 }
 
-/* ---- semaphores --------------------------------------------------------------------------------------------------------------- */
+/* ---- semaphores ------------------------------------------------------------------------------------------------- */
 
 #define SEMAPHORE "N ch g , "
 #define MINUTE "60000"
@@ -1418,12 +1423,14 @@ Test(scripts_semaphore, N11_sums_and_counts_at_their_limits_are_refused_and_neve
     cr_expect(run_fails(&f, "semaphore_add", "N ch g5 , 1 " MINUTE, "ERR redlatch: a semaphore has"));
     cr_expect_eq(run_integer(&f, "semaphore_take", "N ch g6 , 1 " MINUTE), INT64_C(2999999999));
     cr_expect_eq(run_integer(&f, "semaphore_add", "N ch g7 , -1 " MINUTE), 0, "fewer may be made of too many");
-    cr_expect_eq(run_integer(&f, "semaphore_drain", "N ch g8 , 0 " MINUTE), INT32_MAX, "no more than may be given back");
+    cr_expect_eq(run_integer(&f, "semaphore_drain", "N ch g8 , 0 " MINUTE), INT32_MAX,
+                 "no more than may be given back");
     cr_expect_eq(free_permits(&f), INT64_C(2999999998) - INT32_MAX);
     for (size_t i = 0; i < sizeof TOO_FAR / sizeof TOO_FAR[0]; i++) {
         (void)probe_ask(f.probe, "SET N %s", TOO_FAR[i]);
         for (size_t k = 0; k < sizeof COUNTED / sizeof COUNTED[0]; k++)
-            cr_expect(run_fails(&f, COUNTED[k], "N ch g9 , 1 " MINUTE, "ERR redlatch: what is stored"), "%s", COUNTED[k]);
+            cr_expect(run_fails(&f, COUNTED[k], "N ch g9 , 1 " MINUTE, "ERR redlatch: what is stored"), "%s",
+                      COUNTED[k]);
         cr_expect_str_eq(probe_text(f.probe, "GET N"), TOO_FAR[i]);
     }
     (void)probe_ask(f.probe, "SET N 9007199254740991");
@@ -1539,12 +1546,14 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
         cr_expect_eq(run_integer(&f, "permit_take", PERMITS "60000 publish p 0 " ID1 " " ID2), 1);
     cr_expect_eq(probe_int(f.probe, "ZCARD t"), 2);
     cr_expect_eq(run_integer(&f, "permit_take", PERMITS "90000 publish p 0 " ID1 " " ID2), 1);
-    cr_expect_gt(run_integer(&f, "permit_extend", PERMITS "publish 0 " ID2), LEASE, "its caller counts from the repeat");
+    cr_expect_gt(run_integer(&f, "permit_extend", PERMITS "publish 0 " ID2), LEASE,
+                 "its caller counts from the repeat");
     cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 " ID2 " " ID3, "ERR redlatch: some"));
     cr_expect(run_fails(&f, "permit_take", PERMITS "60000 publish p 0 " ID3 " " ID2, "ERR redlatch: some"));
     cr_expect_eq(free_permits(&f), 1, "a block that overlaps another's takes nothing");
     cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 120000 " ID1), LONGER));
-    cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), LONGER), "its end only moves away");
+    cr_expect(is_near(run_integer(&f, "permit_extend", PERMITS "publish 60000 " ID1), LONGER),
+              "its end only moves away");
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 1);
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1), 0);
     cr_expect_eq(run_integer(&f, "permit_release", PERMITS "publish " ID1 " " ID2), NO_SUCH_HOLD, "all or none");
@@ -1558,7 +1567,8 @@ Test(scripts_permits, repeats_find_their_work_done, .timeout = 60)
     close_fixture(&f);
 }
 
-/* Of A and B, who wait, A has died. What C does then: a try that queues, a single one, and an undo that leaves nothing. */
+/* Of A and B, who wait, A has died. What C does then: a try that queues, a single one, and an undo that leaves nothing.
+ */
 Test(scripts_permits, who_finds_a_dead_place_in_front_of_a_fair_queue_tells_the_next, .timeout = 60)
 {
     static const struct {
@@ -1588,7 +1598,7 @@ Test(scripts_permits, who_finds_a_dead_place_in_front_of_a_fair_queue_tells_the_
     close_fixture(&f);
 }
 
-/* ---- the latch ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the latch -------------------------------------------------------------------------------------------------- */
 
 Test(scripts_latch, counts_once_for_each_request_and_opens_once, .timeout = 60)
 {

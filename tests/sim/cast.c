@@ -1,9 +1,9 @@
 /* cast.c - apps, actors, deeds, and what actors believe. */
 #include "tests/sim/cast.h"
 
+#include "core/call/call.h"
+#include "core/call/record.h"
 #include "core/service/waiters.h"
-#include "locks/call.h"
-#include "locks/record.h"
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
 #include "tests/sim/seams.h"
@@ -25,7 +25,7 @@ static rdl_allocator_t hooks;
 
 static const char *const verbs[VERBS] = {"take", "release", "extend", "force", "is_locked", "remaining"};
 
-/* ---- the stage ---------------------------------------------------------------------------------------------------------- */
+/* ---- the stage -------------------------------------------------------------------------------------------------- */
 
 void cast_begin(void)
 {
@@ -76,7 +76,7 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
     return n;
 }
 
-/* ---- apps --------------------------------------------------------------------------------------------------------------- */
+/* ---- apps ------------------------------------------------------------------------------------------------------- */
 
 struct app *cast_app(int64_t clock_ppm)
 {
@@ -104,7 +104,8 @@ void app_open(struct app *app)
     say("open as %s", app->id);
 }
 
-/* A thread was interrupted while it changes what is known of the lock. Whoever looks from outside sees what was before. */
+/* A thread was interrupted while it changes what is known of the lock. Whoever looks from outside sees what was before.
+ */
 static bool in_change(const struct actor *actor, size_t end)
 {
     return seam_locked(&actor->locks[end]->name->mu);
@@ -236,8 +237,8 @@ void note_patience(void)
     }
 }
 
-/* A first try's answer is waited for so long at least. Clocks of processes run apart, and by the end of an event another
- * answer may have brought it down by an eighth. */
+/* A first try's answer is waited for so long at least. Clocks of processes run apart, and by the end of an event
+ * another answer may have brought it down by an eighth. */
 static int64_t patience(const struct app *app)
 {
     return app->patience + app->patience / 6;
@@ -260,7 +261,7 @@ int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool o
     return late < since ? late : since;
 }
 
-/* ---- what actors believe ------------------------------------------------------------------------------------------------ */
+/* ---- what actors believe ---------------------------------------------------------------------------------------- */
 
 rdl_hold_state_t hold_state(struct actor *actor, size_t end)
 {
@@ -377,8 +378,8 @@ static void hold_begins(struct actor *actor, size_t end, const struct deed *deed
         checks_granted(actor, end);
 }
 
-/* Of an owner that is several threads one may give back what the other was granted, before either is noted: what is so is the
- * client's to say. */
+/* Of an owner that is several threads one may give back what the other was granted, before either is noted: what is so
+ * is the client's to say. */
 static void ask_record(struct actor *actor, size_t end)
 {
     struct hold *h = &actor->holds[end];
@@ -417,8 +418,9 @@ static void unlock_called(struct deed *d)
 {
     struct hold *h = &d->actor->holds[d->end];
 
-    d->sure = h->count > 0 && believes(d->actor, d->end) && h->excuse == NULL &&
-              h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
+    d->sure =
+        h->count > 0 && believes(d->actor, d->end) && h->excuse == NULL &&
+        h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
     h->leaving++;
     recount(h);
 }
@@ -450,7 +452,7 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
     checks_told(actor, end, loss);
 }
 
-/* ---- actors ------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ----------------------------------------------------------------------------------------------------- */
 
 static rdl_lock_t *make_lock(struct actor *actor, size_t end)
 {
@@ -463,8 +465,8 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
-    if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock, &err) <
-        0)
+    if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
+                                                                   &err) < 0)
         die("sim: %s", err.message);
     (void)rdl_on_lost(lock, on_lost, actor, NULL);
     return lock;
@@ -521,7 +523,7 @@ void actor_forget(struct actor *actor, size_t end)
     h->count = h->granted = 0;
 }
 
-/* ---- deeds -------------------------------------------------------------------------------------------------------------- */
+/* ---- deeds ------------------------------------------------------------------------------------------------------ */
 
 static const char *lease_text(int64_t ms, char *to, size_t size)
 {
@@ -560,8 +562,9 @@ static struct deed *deed_new(struct actor *actor, size_t end, enum verb verb, in
     d->canceled_at = -1;
     rdl__list_push_back(&cast.deeds, &d->link);
     cast.deed_count++;
-    say("%s calls %s %s%s, wait %s, lease %s", actor->name, verbs[verb], name_at(end)->text, shares(end) ? " (shared)" : "",
-        lease_text(wait_ms, wait, sizeof wait), lease_text(lease_ms, lease, sizeof lease));
+    say("%s calls %s %s%s, wait %s, lease %s", actor->name, verbs[verb], name_at(end)->text,
+        shares(end) ? " (shared)" : "", lease_text(wait_ms, wait, sizeof wait),
+        lease_text(lease_ms, lease, sizeof lease));
     if (verb == RELEASE)
         unlock_called(d);
     checks_called(d);
@@ -579,8 +582,8 @@ static void answered(struct deed *d, int64_t result)
 
     d->answers++;
     if (d->done) {
-        violated("each asynchronous call calls back once", "%s of %s called back %u times", verbs[d->verb], d->actor->name,
-                 d->answers);
+        violated("each asynchronous call calls back once", "%s of %s called back %u times", verbs[d->verb],
+                 d->actor->name, d->answers);
         return;
     }
     d->done = true;

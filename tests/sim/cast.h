@@ -1,8 +1,8 @@
 /* cast.h - who plays: applications with a client each, actors with an owner each, and what they do.
  *
  * An app is a process with a client. An actor is a fibre of an app that acts as one owner, by blocking verbs or by
- * asynchronous ones. A deed is one verb, from its call to its answer. What an actor may believe to hold follows from its
- * deeds and from nothing else: a hold begins with the answer and ends with the call of its unlock.
+ * asynchronous ones. A deed is one verb, from its call to its answer. What an actor may believe to hold follows from
+ * its deeds and from nothing else: a hold begins with the answer and ends with the call of its unlock.
  *
  * Every deed, and every change of what is believed, goes through here, so that the checkers see all of it. Random runs
  * (plan.c) and scripted ones (test_directed.c) use the same cast.
@@ -21,7 +21,7 @@
 #define MOST_NAMES 3
 #define MOST_ENDS (2 * MOST_NAMES)
 
-/* ---- locks -------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 /* May somebody come in? */
 struct vacancy {
@@ -55,7 +55,7 @@ struct name {
     char granted_last[FIELD_SIZE]; /* by a script that minds the queue */
 };
 
-/* ---- apps --------------------------------------------------------------------------------------------------------------- */
+/* ---- apps ------------------------------------------------------------------------------------------------------- */
 
 struct app {
     struct process process;
@@ -64,11 +64,11 @@ struct app {
     bool ending;          /* it is being closed, or is */
     bool dead;            /* it has crashed */
     int64_t gone_at;      /* when the one or the other began */
-    int64_t patience;     /* the most, so far (locks/call.h) */
+    int64_t patience;     /* the most, so far (core/call/call.h) */
     int64_t calm_from;    /* nothing has disturbed it since, or will until then */
 };
 
-/* ---- actors ------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ----------------------------------------------------------------------------------------------------- */
 
 struct actor;
 
@@ -112,7 +112,7 @@ struct actor {
     unsigned told_count;
 };
 
-/* ---- deeds -------------------------------------------------------------------------------------------------------------- */
+/* ---- deeds ------------------------------------------------------------------------------------------------------ */
 
 enum verb { TAKE, RELEASE, EXTEND, FORCE, IS_LOCKED, REMAINING, VERBS };
 
@@ -153,7 +153,8 @@ struct cast {
 
 extern struct cast cast;
 
-/* An end of a lock, as actors have it: the name's place among the names, and for the end that many hold MOST_NAMES more. */
+/* An end of a lock, as actors have it: the name's place among the names, and for the end that many hold MOST_NAMES
+ * more. */
 static inline struct name *name_at(size_t end)
 {
     return &cast.names[end % MOST_NAMES];
@@ -178,15 +179,16 @@ struct app *cast_app(int64_t clock_ppm);
 /* Open the app's client, trying again while the server cannot be reached. In a fibre of the app. */
 void app_open(struct app *app);
 void app_close(struct app *app);
-void app_crash(struct app *app);                      /* at once, without cleaning up; its memory is freed by app_bury */
-void app_bury(struct app *app);                       /* its fibres come to their ends */
-void app_disturb(struct app *app, int64_t settle_ns); /* NULL: every one; from now until then nothing is promised in time */
+void app_crash(struct app *app); /* at once, without cleaning up; its memory is freed by app_bury */
+void app_bury(struct app *app);  /* its fibres come to their ends */
+void app_disturb(struct app *app,
+                 int64_t settle_ns); /* NULL: every one; from now until then nothing is promised in time */
 
 struct app *app_that_owns(const struct process *process);
 void app_cut(const struct process *process); /* it has lost a connection, and will soon be as it was */
 
-/* How long after a connection was lost everything is as it was, the server being there; and when somebody has to find out first
- * that nothing comes any more. */
+/* How long after a connection was lost everything is as it was, the server being there; and when somebody has to find
+ * out first that nothing comes any more. */
 int64_t cast_settle_ns(void);
 int64_t cast_find_out_ns(void);
 
@@ -204,12 +206,12 @@ int64_t end_deed(struct deed *deed); /* wait for its answer, and free it */
 void cancel_deed(struct deed *deed);
 void cancel_actor(struct actor *actor); /* rdl_owner_cancel */
 
-/* Make a blocking call as the actor: all fibres are one thread to the library, which knows of one binding a thread, so only for
- * as long as the call lasts. RDL_ECLOSED if its client is gone. */
+/* Make a blocking call as the actor: all fibres are one thread to the library, which knows of one binding a thread, so
+ * only for as long as the call lasts. RDL_ECLOSED if its client is gone. */
 int64_t act_as(const struct actor *actor, int64_t (*call)(void *what), void *what);
 
-/* How late a call is, by its app's clock. A process that was stopped meanwhile is given the time from when it went on; a verb
- * without a wait of its own may have begun only then. */
+/* How late a call is, by its app's clock. A process that was stopped meanwhile is given the time from when it went on;
+ * a verb without a wait of its own may have begun only then. */
 void note_patience(void); /* after each event */
 int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait);
 

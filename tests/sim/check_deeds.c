@@ -1,7 +1,7 @@
 /* check_deeds.c - each call is answered once, in time, and with an answer that it may have.
  *
- * That it is answered once, and never from inside, is seen where answers come in (cast.c); that it is answered at all, by the
- * run's end.
+ * That it is answered once, and never from inside, is seen where answers come in (cast.c); that it is answered at all,
+ * by the run's end.
  */
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
@@ -78,7 +78,8 @@ static void as_it_should(const struct deed *d)
     if (!app_calm(d->actor->app, d->called) || d->queued || d->actor->crowd)
         return;
     if (doubtful && (d->verb != TAKE || d->wait_ms == 0 || d->wait_ms == RDL_WAIT_FOREVER) && time_to_connect())
-        violated("a server that answers is heard", "a call of %s answers %s", d->actor->name, rdl_err_name((int)d->result));
+        violated("a server that answers is heard", "a call of %s answers %s", d->actor->name,
+                 rdl_err_name((int)d->result));
     if (d->verb == RELEASE && d->sure && d->result != RDL_OK && time_to_connect() && !taken_away(d))
         violated("what is held can be given back", "an unlock of %s answers %s", d->actor->name,
                  rdl_err_name((int)d->result));
@@ -95,8 +96,8 @@ static void deed_answered(const struct deed *d)
 {
     never_alone_and_shared(d);
     if (!may_answer(d))
-        violated("answers make sense", "verb %d of %s answers %lld (%s)", (int)d->verb, d->actor->name, (long long)d->result,
-                 d->result < 0 ? rdl_err_name((int)d->result) : "no code");
+        violated("answers make sense", "verb %d of %s answers %lld (%s)", (int)d->verb, d->actor->name,
+                 (long long)d->result, d->result < 0 ? rdl_err_name((int)d->result) : "no code");
     in_time(d);
     as_it_should(d);
 }

@@ -1,10 +1,10 @@
 /* check_holds.c - what actors believe to hold: alone, truly, for as long as they may, and told when it is over.
  *
- * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts the
- * holder. Holds of before are then excused from being in the keyspace and from being alone, each by itself and from that
- * moment on, and the register that tokens are for may refuse them: who is told late of what it was granted before the keys
- * were lost comes after the next holder, and is what tokens are for. They are not excused from the rest: a later hold has the
- * higher token, and the loss is noticed in time.
+ * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts
+ * the holder. Holds of before are then excused from being in the keyspace and from being alone, each by itself and from
+ * that moment on, and the register that tokens are for may refuse them: who is told late of what it was granted before
+ * the keys were lost comes after the next holder, and is what tokens are for. They are not excused from the rest: a
+ * later hold has the higher token, and the loss is noticed in time.
  */
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
@@ -20,12 +20,12 @@ static size_t end_after(size_t end)
     return end < MOST_NAMES ? MOST_NAMES : MOST_ENDS;
 }
 
-#define EACH_HOLD(who, n, h)                                                                                                \
-    for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                      \
-        for (size_t n = 0; n < MOST_ENDS; n = end_after(n))                                                                 \
+#define EACH_HOLD(who, n, h)                                                                                           \
+    for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                 \
+        for (size_t n = 0; n < MOST_ENDS; n = end_after(n))                                                            \
             for (struct hold *h = &who->holds[n]; h != NULL && h->count > 0; h = NULL)
 
-/* ---- one at a time ------------------------------------------------------------------------------------------------------ */
+/* ---- one at a time ---------------------------------------------------------------------------------------------- */
 
 /* Who believes to hold a lock: alone, or with others, of whom two are enough to know. */
 struct believers {
@@ -66,7 +66,7 @@ static void alone(struct believers *b, const struct actor *actor, size_t n)
     join_in(b, actor, shares(n));
 }
 
-/* ---- truly -------------------------------------------------------------------------------------------------------------- */
+/* ---- truly ------------------------------------------------------------------------------------------------------ */
 
 static void see_lost(struct actor *actor, size_t n, struct hold *h)
 {
@@ -84,8 +84,8 @@ static bool unseen(const struct actor *actor, size_t n, struct hold *h)
     return h->hidden;
 }
 
-/* Was its time over when something could still be done about that? Threads take time: what has ended since it was last looked at
- * may have been put off just before. */
+/* Was its time over when something could still be done about that? Threads take time: what has ended since it was last
+ * looked at may have been put off just before. */
 static bool was_over(const struct actor *actor, struct hold *h)
 {
     int64_t now = process_clock(&actor->app->process);
@@ -130,7 +130,7 @@ static void beliefs(void)
 
 const struct check check_holds = {.event = beliefs};
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ----------------------------------------------------------------------------------------------------- */
 
 /* A register that refuses what is older than the newest token seen: it must never refuse a holder. */
 static void token_granted(struct actor *actor, size_t n)
@@ -153,7 +153,7 @@ static void token_granted(struct actor *actor, size_t n)
 
 const struct check check_tokens = {.granted = token_granted};
 
-/* ---- losses ------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 #define NEWS_NS (2 * RDL__MS)
 

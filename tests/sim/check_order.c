@@ -1,8 +1,8 @@
 /* check_order.c - where waiters stand in a queue, nobody is let in before one who came earlier and lives.
  *
- * The order of arrival and the signs of life are read off the commands that the server runs, and not off the queue (line.h): who
- * was refused has a place from then on, until it is let in, by whatever command, or releases, or its owner waits for another
- * hold.
+ * The order of arrival and the signs of life are read off the commands that the server runs, and not off the queue
+ * (line.h): who was refused has a place from then on, until it is let in, by whatever command, or releases, or its
+ * owner waits for another hold.
  */
 #include "tests/sim/checks.h"
 

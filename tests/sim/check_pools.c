@@ -1,8 +1,8 @@
-/* check_pools.c - semaphores and latches: never more out than there is, nothing lost or made, nobody asleep beside what would do,
- * and where that is promised nobody passed.
+/* check_pools.c - semaphores and latches: never more out than there is, nothing lost or made, nobody asleep beside what
+ * would do, and where that is promised nobody passed.
  *
- * When the server loses what it knew, outside of the promise, the counts are its own from then on (cast.void_at). Waiting,
- * waking and answering go on, and are looked at.
+ * When the server loses what it knew, outside of the promise, the counts are its own from then on (cast.void_at).
+ * Waiting, waking and answering go on, and are looked at.
  */
 #include "tests/sim/check_pools.h"
 
@@ -36,7 +36,7 @@ static bool app_there(const struct app *app)
     return app->client != NULL && !app->dead && !app->ending;
 }
 
-/* ---- what the keyspace shows --------------------------------------------------------------------------------------------- */
+/* ---- what the keyspace shows ------------------------------------------------------------------------------------ */
 
 static const struct key *key_of(const char *text, int len)
 {
@@ -49,8 +49,8 @@ static const struct key *beside(const char *before, const struct pool *p, const 
     bool tagged = strchr(p->text, '{') != NULL;
     char text[96];
 
-    return key_of(text,
-                  snprintf(text, sizeof text, "%s%s%s%s%s", before, tagged ? "" : "{", p->text, tagged ? "" : "}", behind));
+    return key_of(
+        text, snprintf(text, sizeof text, "%s%s%s%s%s", before, tagged ? "" : "{", p->text, tagged ? "" : "}", behind));
 }
 
 static const struct key *taken_of(const struct pool *p)
@@ -77,7 +77,8 @@ static struct app *app_named(const char *id, size_t len)
 static void look_at_queue(struct pool *p)
 {
     const struct key *queue = beside("redlatch_semaphore_queue:", p, "");
-    const struct app *first = queue == NULL ? NULL : app_named(queue->items.at[0].name->at, queue->items.at[0].name->len);
+    const struct app *first =
+        queue == NULL ? NULL : app_named(queue->items.at[0].name->at, queue->items.at[0].name->len);
 
     if (first == p->first)
         return;
@@ -123,7 +124,7 @@ static void look_at(struct pool *p)
         look_at_queue(p);
 }
 
-/* ---- never more out than there is ---------------------------------------------------------------------------------------- */
+/* ---- never more out than there is ------------------------------------------------------------------------------- */
 
 static int64_t believed_out(size_t pool)
 {
@@ -166,10 +167,10 @@ static void counts(void)
 
 static const struct check check_counts = {.event = counts};
 
-/* ---- in the end, the count follows from what was done -------------------------------------------------------------------- */
+/* ---- in the end, the count follows from what was done ----------------------------------------------------------- */
 
-/* Where CLIENT KILL is refused a client undoes again and again what may come late. What comes when it is gone, or between the last
- * undo and that, stays. */
+/* Where CLIENT KILL is refused a client undoes again and again what may come late. What comes when it is gone, or
+ * between the last undo and that, stays. */
 static int64_t left_by(const struct pool *p, size_t i)
 {
     return cast.apps[i].gone_at - p->late_at[i] <= server_undo_pause() ? p->late[i] : 0;
@@ -189,8 +190,8 @@ static int64_t doubt_in(const struct pool *p)
 static void must_be_free(const struct pool *p, int64_t least, int64_t most)
 {
     if (p->free < least || p->free > most)
-        violated("permits are neither lost nor made", "in the end %s has %" PRId64 " free, expected %" PRId64 " to %" PRId64,
-                 p->text, p->free, least, most);
+        violated("permits are neither lost nor made",
+                 "in the end %s has %" PRId64 " free, expected %" PRId64 " to %" PRId64, p->text, p->free, least, most);
 }
 
 static int64_t at_least_0(int64_t n)
@@ -234,7 +235,8 @@ static void settled(void)
         else if (!p->kind->leased)
             must_be_free(p, p->total - p->out - doubt_in(p), p->total - p->out);
         else if (strays_in(i) > doubt_in(p))
-            violated("permits are neither lost nor made", "%" PRId64 " of %s are taken by nobody", strays_in(i), p->text);
+            violated("permits are neither lost nor made", "%" PRId64 " of %s are taken by nobody", strays_in(i),
+                     p->text);
     }
 }
 
@@ -260,7 +262,7 @@ static void late_takes(const struct ran *ran)
 
 static const struct check check_ledger = {.at_rest = settled, .ran = late_takes};
 
-/* ---- nobody sleeps beside what would do ---------------------------------------------------------------------------------- */
+/* ---- nobody sleeps beside what would do ------------------------------------------------------------------------- */
 
 static bool is_asleep(const struct errand *e)
 {
@@ -313,14 +315,16 @@ static void see_sleeper(const struct errand *e)
     const struct app *app = e->guest->actor->app;
     int64_t since = let_in_since(e);
 
-    if (since < 0 || world_now() - since <= reaction_ns(since) || e->deadline - process_clock(&app->process) < RDL__MS ||
-        !app_calm(app, since) || !server_up())
+    if (since < 0 || world_now() - since <= reaction_ns(since) ||
+        e->deadline - process_clock(&app->process) < RDL__MS || !app_calm(app, since) || !server_up())
         return;
-    violated("nobody sleeps beside what would do", "%s waits for %" PRId64 " of %s, which have been free for %" PRId64 " us",
-             e->guest->actor->name, e->amount, lobby.pools[e->pool].text, (world_now() - since) / RDL__US);
+    violated("nobody sleeps beside what would do",
+             "%s waits for %" PRId64 " of %s, which have been free for %" PRId64 " us", e->guest->actor->name,
+             e->amount, lobby.pools[e->pool].text, (world_now() - since) / RDL__US);
 }
 
-/* A place in the queue is for somebody who waits. Where CLIENT KILL is refused a try that comes late may leave one for a life. */
+/* A place in the queue is for somebody who waits. Where CLIENT KILL is refused a try that comes late may leave one for
+ * a life. */
 static void see_place(struct pool *p)
 {
     const struct app *first = p->first;
@@ -340,7 +344,8 @@ static void see_place(struct pool *p)
     if (first == NULL || p->idle_since[first - cast.apps] < 0 || !counts_hold())
         return;
     since = later(p->idle_since[first - cast.apps], first->calm_from);
-    if (app_calm(first, since) && server_up() && world_now() - since > reaction_ns(since) + late_ns && place_lives(p, first))
+    if (app_calm(first, since) && server_up() && world_now() - since > reaction_ns(since) + late_ns &&
+        place_lives(p, first))
         violated("a place is for who waits", "%s is first in the queue of %s and does not wait", first->process.name,
                  p->text);
 }
@@ -358,7 +363,7 @@ static void wakes(void)
 
 static const struct check check_sleepers = {.event = wakes};
 
-/* ---- nobody is passed ---------------------------------------------------------------------------------------------------- */
+/* ---- nobody is passed ------------------------------------------------------------------------------------------- */
 
 /* Is it the first time that the request is granted? Requests differ in their last characters. */
 static bool is_news(struct pool *p, const char *request, size_t len)
@@ -428,7 +433,7 @@ static void passes(const struct errand *e)
     }
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 static bool has_own_wait(const struct errand *e)
 {
@@ -486,7 +491,8 @@ static void as_it_should(const struct errand *e)
     if (!app_calm(actor->app, e->called))
         return;
     if ((e->result == RDL_EUNKNOWN || e->result == RDL_ECONN) && !has_own_wait(e) && time_to_connect())
-        violated("a server that answers is heard", "a call of %s answers %s", actor->name, rdl_err_name((int)e->result));
+        violated("a server that answers is heard", "a call of %s answers %s", actor->name,
+                 rdl_err_name((int)e->result));
     if (e->result == RDL_ELOST && (e->verb == POOL_GIVE || e->verb == POOL_EXTEND) && e->sure && counts_hold())
         violated("what was taken lasts", "a permit of %s is not known any more", actor->name);
 }
@@ -496,7 +502,8 @@ void check_errand(const struct errand *e)
     struct pool *p = &lobby.pools[e->pool];
 
     if (!may_answer(e))
-        violated("answers make sense", "verb %d of %s answers %" PRId64, (int)e->verb, e->guest->actor->name, e->result);
+        violated("answers make sense", "verb %d of %s answers %" PRId64, (int)e->verb, e->guest->actor->name,
+                 e->result);
     in_time(e);
     as_it_should(e);
     if (errand_waits(e))
@@ -508,5 +515,5 @@ void check_errand(const struct errand *e)
         passes(e);
 }
 
-const struct check *const pool_checks[] = {&check_counts,    &check_ledger, &check_sleepers, &check_turns, &check_deadlines,
-                                           &check_leftovers, NULL};
+const struct check *const pool_checks[] = {
+    &check_counts, &check_ledger, &check_sleepers, &check_turns, &check_deadlines, &check_leftovers, NULL};

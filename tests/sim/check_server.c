@@ -1,5 +1,5 @@
-/* check_server.c - what the server shows: no lock is free beside somebody who waits for it, none is held for nobody, none is
- * renewed that was given back, and in the end there is nothing.
+/* check_server.c - what the server shows: no lock is free beside somebody who waits for it, none is held for nobody,
+ * none is renewed that was given back, and in the end there is nothing.
  *
  * Bounds are in round trips of a connection that nothing disturbs. A wait may begin with two
  * new connections: connect, greet and try; connect, greet and subscribe; then it tries again.
@@ -25,7 +25,7 @@ static int64_t latest(int64_t a, int64_t b, int64_t c)
     return ab > c ? ab : c;
 }
 
-/* ---- nobody waits beside a free lock ------------------------------------------------------------------------------------ */
+/* ---- nobody waits beside a free lock ---------------------------------------------------------------------------- */
 
 /* The longest that a waiter looks away when nothing announces that it may come in. */
 static int64_t looks_away_ns(const struct name *name, const struct vacancy *vacancy)
@@ -51,8 +51,8 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
 static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
     int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
-    int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() + 2 * net_connect_time() +
-                    threads_ns(since);
+    int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() +
+                    2 * net_connect_time() + threads_ns(since);
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -138,7 +138,7 @@ static void freed(const struct ran *ran)
 
 const struct check check_wakes = {.event = wakes, .ran = freed};
 
-/* ---- nothing is held for nobody ----------------------------------------------------------------------------------------- */
+/* ---- nothing is held for nobody --------------------------------------------------------------------------------- */
 
 /* The app whose field that is, if it lives. */
 static struct app *app_of(const char *field, size_t len)
@@ -208,7 +208,7 @@ static void strays(void)
 
 const struct check check_strays = {.event = strays};
 
-/* ---- nothing is renewed that was given back ------------------------------------------------------------------------------ */
+/* ---- nothing is renewed that was given back --------------------------------------------------------------------- */
 
 /* The same script serves extend, which its caller may have called before the release and which travels on its own. */
 static bool being_extended(const struct app *app, const struct name *name)
@@ -240,17 +240,18 @@ static void renewals(const struct ran *ran)
         const struct app *app = app_of(ran->argv[word + keys + 2 * i], ran->len[word + keys + 2 * i]);
 
         if (ran_word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
-            world_now() - name->released_at > net_round_trip() + threads_ns(name->released_at) && !being_extended(app, name))
+            world_now() - name->released_at > net_round_trip() + threads_ns(name->released_at) &&
+            !being_extended(app, name))
             violated("no hold is renewed after its release was sent", "%s of %s", name->released, name->text);
     }
 }
 
 const struct check check_renewals = {.ran = renewals};
 
-/* ---- what was given back does not come back ------------------------------------------------------------------------------- */
+/* ---- what was given back does not come back --------------------------------------------------------------------- */
 
-/* Numbers of holds are never used again, and the server is told to forget a connection before anything that was sent by it
- * is sent by another (protocol.md, 3): no take comes after the release of its hold. */
+/* Numbers of holds are never used again, and the server is told to forget a connection before anything that was sent by
+ * it is sent by another (protocol.md, 3): no take comes after the release of its hold. */
 static void returns(const struct ran *ran)
 {
     char field[FIELD_SIZE] = {0};
@@ -273,7 +274,7 @@ static void returns(const struct ran *ran)
 
 const struct check check_returns = {.ran = returns};
 
-/* ---- in the end there is nothing ---------------------------------------------------------------------------------------- */
+/* ---- in the end there is nothing -------------------------------------------------------------------------------- */
 
 static void at_rest(void)
 {
@@ -282,8 +283,8 @@ static void at_rest(void)
         size_t count = server_subscriptions(&app->process);
 
         if (app->client != NULL && !app->ending && !app->dead && count > 0)
-            violated("nothing is left behind", "%s is subscribed to %zu channels and waits for nothing", app->process.name,
-                     count);
+            violated("nothing is left behind", "%s is subscribed to %zu channels and waits for nothing",
+                     app->process.name, count);
     }
 }
 
@@ -294,8 +295,8 @@ static void at_end(void)
 
     for (size_t n = 0; n < cast.name_count; n++)
         if (shown(name_at(n), &field, &len))
-            violated("nothing is left behind", "%s is held as %.*s when every lease is over", name_at(n)->text, (int)len,
-                     field);
+            violated("nothing is left behind", "%s is held as %.*s when every lease is over", name_at(n)->text,
+                     (int)len, field);
     if (cast_blocks() != 0)
         violated("nothing is left behind", "%lld blocks of memory", (long long)cast_blocks());
 }

@@ -12,9 +12,9 @@ const struct check *const lock_checks[] = {
 
 static const struct check *const *checks; /* of this run */
 
-#define EACH(member, ...)                                                                                                   \
-    for (size_t i = 0; checks[i] != NULL; i++)                                                                              \
-        if (checks[i]->member != NULL)                                                                                      \
+#define EACH(member, ...)                                                                                              \
+    for (size_t i = 0; checks[i] != NULL; i++)                                                                         \
+        if (checks[i]->member != NULL)                                                                                 \
     checks[i]->member(__VA_ARGS__)
 
 static void on_event(void)
@@ -96,7 +96,7 @@ bool shows(struct name *name, const char *field)
     return shown(name, &at, &len) && strlen(field) == len && memcmp(at, field, len) == 0;
 }
 
-/* ---- words ---------------------------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------ */
 
 bool ends_in(const char *text, const char *tail)
 {
@@ -108,7 +108,8 @@ bool ends_in(const char *text, const char *tail)
 struct name *ran_name(const struct ran *ran, size_t word)
 {
     for (size_t n = 0; n < cast.name_count; n++)
-        if (strlen(cast.names[n].text) == ran->len[word] && memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
+        if (strlen(cast.names[n].text) == ran->len[word] &&
+            memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
             return &cast.names[n];
     die("sim: a script of no name of ours");
 }

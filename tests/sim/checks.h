@@ -1,7 +1,7 @@
 /* checks.h - what must hold in every run.
  *
- * A checker is a few functions and one row in checks.c. It looks at the cast, at the server's keys, and at each command that
- * the server has run; it changes nothing but its own fields.
+ * A checker is a few functions and one row in checks.c. It looks at the cast, at the server's keys, and at each command
+ * that the server has run; it changes nothing but its own fields.
  */
 #ifndef TESTS_SIM_CHECKS_H
 #define TESTS_SIM_CHECKS_H
@@ -20,10 +20,11 @@ struct check {
     void (*at_end)(void);  /* clients are closed, leases are over */
 };
 
-extern const struct check check_holds, check_tokens, check_losses;                                   /* check_holds.c */
-extern const struct check check_answers;                                                             /* check_deeds.c */
-extern const struct check check_order;                                                               /* check_order.c */
-extern const struct check check_wakes, check_strays, check_renewals, check_returns, check_leftovers; /* check_server.c */
+extern const struct check check_holds, check_tokens, check_losses; /* check_holds.c */
+extern const struct check check_answers;                           /* check_deeds.c */
+extern const struct check check_order;                             /* check_order.c */
+extern const struct check check_wakes, check_strays, check_renewals, check_returns,
+    check_leftovers; /* check_server.c */
 
 extern const struct check *const lock_checks[]; /* all of them that locks are held to, and NULL */
 

@@ -1,5 +1,5 @@
-/* clock.c - the simulator's clock and randomness, in place of core/base/clock.c and entropy.c, and of forkmark.c, because here
- * nobody forks and its system calls would be a tenth of a run.
+/* clock.c - the simulator's clock and randomness, in place of core/base/clock.c and entropy.c, and of forkmark.c,
+ * because here nobody forks and its system calls would be a tenth of a run.
  *
  * The clock is that of the process that runs. Randomness is the world's.
  */

@@ -1,11 +1,11 @@
 /* driver.c - one run, or many shared out among processes (driver.h).
  *
- * The k-th of N processes takes every N-th number from the first + k on, and notes where it is in memory that all of them
- * see. So a number that kills its process is known. When one of them has found something the others are stopped, and the
- * number is run again here, to show it.
+ * The k-th of N processes takes every N-th number from the first + k on, and notes where it is in memory that all of
+ * them see. So a number that kills its process is known. When one of them has found something the others are stopped,
+ * and the number is run again here, to show it.
  *
- * The last line of many runs says how fast they were. An operation is one verb that an actor calls, from its call to its
- * answer, however many commands, retries and renewals that takes; a second is one of a processor's.
+ * The last line of many runs says how fast they were. An operation is one verb that an actor calls, from its call to
+ * its answer, however many commands, retries and renewals that takes; a second is one of a processor's.
  */
 #include "tests/sim/driver.h"
 
@@ -234,13 +234,14 @@ static struct share *wait_for_shares(struct share *shares, uint64_t n, int *ret_
 static int conclude(const char *self, const struct share *bad, int status)
 {
     if (WIFSIGNALED(status)) {
-        (void)printf("seed %" PRIu64 ": %s\nreplay: %s%s%s --seed %" PRIu64 " -v\n", bad->seed, strsignal(WTERMSIG(status)),
-                     self, playing[0] == '\0' ? "" : " ", playing, bad->seed);
+        (void)printf("seed %" PRIu64 ": %s\nreplay: %s%s%s --seed %" PRIu64 " -v\n", bad->seed,
+                     strsignal(WTERMSIG(status)), self, playing[0] == '\0' ? "" : " ", playing, bad->seed);
     } else {
         struct outcome outcome = play(bad->seed);
 
         if (!report(self, bad->seed, &outcome))
-            (void)printf("seed %" PRIu64 " ended with status %d, and holds its claims when run alone\n", bad->seed, status);
+            (void)printf("seed %" PRIu64 " ended with status %d, and holds its claims when run alone\n", bad->seed,
+                         status);
     }
     return 1;
 }

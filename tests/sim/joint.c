@@ -1,20 +1,20 @@
 /* joint.c - random runs of composite locks: several servers, parties that have a client at each, and actors who take
  * multi-locks over sets of names that overlap, or one red lock.
  *
- * The members of a composite are ordinary locks, which plan.c plays with before all checkers. What is claimed here is what
- * is added: whoever believes to hold a composite excludes all who have a name in common with it; what is free is taken; what
- * failed or was given back leaves nothing; every call is answered once. An actor believes from the answer until it calls its
- * unlock, or until its client says otherwise.
+ * The members of a composite are ordinary locks, which plan.c plays with before all checkers. What is claimed here is
+ * what is added: whoever believes to hold a composite excludes all who have a name in common with it; what is free is
+ * taken; what failed or was given back leaves nothing; every call is answered once. An actor believes from the answer
+ * until it calls its unlock, or until its client says otherwise.
  *
- * Servers crash and come back, of a red lock's also empty; they stop; parties stop, crash, are cut off and closed. What a
- * multi-lock holds a server must not forget: there they come back as they were. A red lock's server that comes back empty
- * does not count before it is old enough, so a world's servers begin old.
+ * Servers crash and come back, of a red lock's also empty; they stop; parties stop, crash, are cut off and closed. What
+ * a multi-lock holds a server must not forget: there they come back as they were. A red lock's server that comes back
+ * empty does not count before it is old enough, so a world's servers begin old.
  *
- * In half of the runs of a red lock in which nothing goes wrong, pauses are longer than the run, and no lease ends by itself: who
- * waits must be woken.
+ * In half of the runs of a red lock in which nothing goes wrong, pauses are longer than the run, and no lease ends by
+ * itself: who waits must be woken.
  *
- * In a world of threads actors are some, clients are opened without interruptions, and the only faults are those of connections,
- * where the scheduler says.
+ * In a world of threads actors are some, clients are opened without interruptions, and the only faults are those of
+ * connections, where the scheduler says.
  *
  * Names are few and runs are short, as in plan.c. To add a fault: a function and a row in `faults`.
  */
@@ -41,7 +41,7 @@
 #define LONGEST_LEASE_MS 3000
 #define LONGEST_PAUSE_MS 60
 #define UNASKED_PAUSE_MS 200000
-#define SPREAD_ROUNDS 16 /* locks/red.c */
+#define SPREAD_ROUNDS 16 /* locks/composite/red.c */
 #define NODE_MS 40
 #define CLOCK_BASE (1000 * RDL__SEC)
 
@@ -106,7 +106,7 @@ static int64_t find_out_ns(void)
            4 * net_connect_time() + 4 * net_round_trip();
 }
 
-/* ---- what must hold ------------------------------------------------------------------------------------------------------ */
+/* ---- what must hold --------------------------------------------------------------------------------------------- */
 
 static unsigned names_of(const struct actor *actor)
 {
@@ -218,7 +218,7 @@ static void check_nothing_left(const char *when)
             violated("nothing is left behind", "%s, server %u has %u names as taken", when, n, taken_at(n));
 }
 
-/* ---- verbs --------------------------------------------------------------------------------------------------------------- */
+/* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
 static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
@@ -337,7 +337,7 @@ static int64_t act(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t
     return result;
 }
 
-/* ---- what actors do ------------------------------------------------------------------------------------------------------ */
+/* ---- what actors do --------------------------------------------------------------------------------------------- */
 
 static bool goes_on(const struct actor *actor)
 {
@@ -445,7 +445,7 @@ static void play_actor(void *arg)
     actor->owner = rdl_owner_free(actor->owner);
 }
 
-/* ---- parties ------------------------------------------------------------------------------------------------------------- */
+/* ---- parties ---------------------------------------------------------------------------------------------------- */
 
 static void must(int rc, const rdl_err_t *err)
 {
@@ -529,7 +529,8 @@ static struct actor *actor_join(struct party *party, bool blocking)
     (void)snprintf(actor->name, sizeof actor->name, "a%u", (unsigned)joint.actor_count);
     actor->party = party;
     if (!blocking)
-        must(rdl_owner_new(party->client[joint.red ? draw(joint.servers) : 1 % joint.servers], &actor->owner, &err), &err);
+        must(rdl_owner_new(party->client[joint.red ? draw(joint.servers) : 1 % joint.servers], &actor->owner, &err),
+             &err);
     return actor;
 }
 
@@ -551,13 +552,14 @@ static void play_party(void *arg)
     size_t count = 1 + draw(MOST_ACTORS);
 
     open_party(party);
-    for (size_t i = 0; i < count; i++) /* all fibres are one thread to the library: only one of a party may act as itself */
+    for (size_t i = 0; i < count;
+         i++) /* all fibres are one thread to the library: only one of a party may act as itself */
         fibres[i] = fibre_start(&party->process, play_actor, actor_join(party, i == 0 && chance(1, 2)));
     for (size_t i = 0; i < count; i++)
         fibre_join(fibres[i]);
 }
 
-/* ---- faults -------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 static struct party *any_party(void)
 {
@@ -665,7 +667,7 @@ static void one_fault(void *arg)
     fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 static void close_early(void *arg)
 {
@@ -695,7 +697,7 @@ static void play_threads(void)
     threads->arm(false);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 static void draw_options(void)
 {
@@ -788,7 +790,8 @@ static void play(void *arg)
     if (threads != NULL)
         play_threads();
     for (size_t i = 0; i < joint.party_count; i++)
-        party_fibres[i] = threads != NULL ? NULL : fibre_start(&joint.parties[i].process, play_party, &joint.parties[i]);
+        party_fibres[i] =
+            threads != NULL ? NULL : fibre_start(&joint.parties[i].process, play_party, &joint.parties[i]);
     for (size_t i = 0; i < fault_count; i++)
         fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
     for (size_t i = 0; i < fault_count; i++)

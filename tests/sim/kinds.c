@@ -34,7 +34,7 @@ static size_t value(struct keyspace *ks, const char *name, const char **ret_fiel
     return 1;
 }
 
-/* ---- the read-write lock's hash ------------------------------------------------------------------------------------------ */
+/* ---- the read-write lock's hash --------------------------------------------------------------------------------- */
 
 static const struct key *rw_hash(struct keyspace *ks, const char *name)
 {
@@ -113,7 +113,8 @@ static bool is_not_wanted_alone(struct keyspace *ks, const char *name)
 {
     char marks[96];
     bool tagged = strchr(name, '{') != NULL;
-    int len = snprintf(marks, sizeof marks, "redlatch_rwlock_writers:%s%s%s", tagged ? "" : "{", name, tagged ? "" : "}");
+    int len =
+        snprintf(marks, sizeof marks, "redlatch_rwlock_writers:%s%s%s", tagged ? "" : "{", name, tagged ? "" : "}");
     const struct key *key = find_key(ks, marks, (size_t)len);
 
     return is_read_or_free(ks, name) &&

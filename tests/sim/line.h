@@ -1,7 +1,7 @@
 /* line.h - who stands in a queue at the server, as the commands that it runs show it.
  *
- * Who was refused has a place from then on, until it is let in or leaves. Who was dead for a while, or waited when the server
- * lost what it knew, may have lost its place; then it is left out, on both sides.
+ * Who was refused has a place from then on, until it is let in or leaves. Who was dead for a while, or waited when the
+ * server lost what it knew, may have lost its place; then it is left out, on both sides.
  */
 #ifndef TESTS_SIM_LINE_H
 #define TESTS_SIM_LINE_H

@@ -1,12 +1,13 @@
 /* loop.c - a client's loop in virtual time, in place of core/io/loop.c: tasks, timers, watches.
  *
- * A turn is one event. What it serves, and in which order, is what libev leaves open: descriptors, tasks and timers come in
- * an order drawn by chance; what was put off to the end of the turn comes last. A turn begins somewhat after its cause, as
- * threads do.
+ * A turn is one event. What it serves, and in which order, is what libev leaves open: descriptors, tasks and timers
+ * come in an order drawn by chance; what was put off to the end of the turn comes last. A turn begins somewhat after
+ * its cause, as threads do.
  *
  * In a world of threads it is one: a turn's event wakes it, and others may run in the middle of the turn.
  *
- * It holds the library to loop.h: functions that are the loop's are called on the loop, and nothing is left when it ends.
+ * It holds the library to loop.h: functions that are the loop's are called on the loop, and nothing is left when it
+ * ends.
  */
 #include "core/io/loop.h"
 
@@ -43,7 +44,7 @@ static void must_be_here(const struct rdl__loop *loop, const char *what)
         violated("the loop's functions are called on the loop", "%s is not", what);
 }
 
-/* ---- a turn ------------------------------------------------------------------------------------------------------------- */
+/* ---- a turn ----------------------------------------------------------------------------------------------------- */
 
 static void wake(struct rdl__loop *loop, int64_t at)
 {
@@ -188,7 +189,7 @@ static void be_loop(void *arg)
     }
 }
 
-/* ---- loop.h ------------------------------------------------------------------------------------------------------------- */
+/* ---- loop.h ----------------------------------------------------------------------------------------------------- */
 
 int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl_err_t *err)
 {
@@ -270,7 +271,7 @@ bool rdl__loop_here(const struct rdl__loop *loop)
     return loop != NULL && loop == loop_running();
 }
 
-/* ---- watch.h ------------------------------------------------------------------------------------------------------------ */
+/* ---- watch.h ---------------------------------------------------------------------------------------------------- */
 
 static void on_ready(void *arg)
 {

@@ -1,7 +1,7 @@
 /* mishaps.h - what random runs of every kind draw alike: spans of time, waits, and which fault strikes when.
  *
- * A run is its number, whoever compiled it. Two draws are never arguments of one call or operands of one operator, whose order
- * is the compiler's.
+ * A run is its number, whoever compiled it. Two draws are never arguments of one call or operands of one operator,
+ * whose order is the compiler's.
  */
 #ifndef TESTS_SIM_MISHAPS_H
 #define TESTS_SIM_MISHAPS_H

@@ -1,8 +1,8 @@
 /* net.c - connections in memory.
  *
- * A connection has two pipes. What is sent goes into a pipe as a piece with a time of arrival, later than that of the piece
- * before it. The end of the stream is a piece, too. The server reads whatever arrives, whether or not the client is still
- * there; the client reads from `inbox` when it likes.
+ * A connection has two pipes. What is sent goes into a pipe as a piece with a time of arrival, later than that of the
+ * piece before it. The end of the stream is a piece, too. The server reads whatever arrives, whether or not the client
+ * is still there; the client reads from `inbox` when it likes.
  *
  * Connections live until the run ends, so a late event never meets a freed one; their memory serves the next run.
  */
@@ -55,7 +55,8 @@ struct conn {
     struct event connecting;
     struct pipe pipe[2];
     struct session *session; /* NULL: the server knows nothing of it, or no more */
-    unsigned late_turns; /* what it carries arrives between two commands of its owner's: after so many; 0: by time alone */
+    unsigned
+        late_turns; /* what it carries arrives between two commands of its owner's: after so many; 0: by time alone */
 
     /* the client's end */
     struct bytes inbox;
@@ -88,7 +89,7 @@ static struct conn *conn_of(int fd)
     return net.conns[fd];
 }
 
-/* ---- the client's end --------------------------------------------------------------------------------------------------- */
+/* ---- the client's end ------------------------------------------------------------------------------------------- */
 
 static void news(struct conn *c)
 {
@@ -110,7 +111,8 @@ static bool readable(const struct conn *c)
 
 static bool writable(const struct conn *c)
 {
-    return c->state == REFUSED || (c->state == OPEN && (c->reset || c->shut || under_way(&c->pipe[UP]) < net.config.room));
+    return c->state == REFUSED ||
+           (c->state == OPEN && (c->reset || c->shut || under_way(&c->pipe[UP]) < net.config.room));
 }
 
 int net_ready(int fd)
@@ -128,7 +130,7 @@ void net_watch(int fd, void (*fn)(void *arg), void *arg)
     c->watch_arg = arg;
 }
 
-/* ---- pipes -------------------------------------------------------------------------------------------------------------- */
+/* ---- pipes ------------------------------------------------------------------------------------------------------ */
 
 static int64_t delay(void)
 {
@@ -268,7 +270,7 @@ static void arrive_down(struct event *e)
         news(c);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 void net_begin(const struct net_config *config)
 {
@@ -403,7 +405,7 @@ void net_turn(const struct conn *conn)
     }
 }
 
-/* ---- sock.h ------------------------------------------------------------------------------------------------------------- */
+/* ---- sock.h ----------------------------------------------------------------------------------------------------- */
 
 /* "unix:/simulated" is number 0; of others the last digit says it. */
 static unsigned server_at(const struct rdl__addr *addr)
@@ -564,7 +566,7 @@ void rdl__sock_close(struct rdl__sock *s)
     s->fd = -1;
 }
 
-/* ---- the server's end --------------------------------------------------------------------------------------------------- */
+/* ---- the server's end ------------------------------------------------------------------------------------------- */
 
 void net_answer(struct conn *c, const char *bytes, size_t len)
 {
@@ -577,7 +579,7 @@ void net_hang_up(struct conn *c)
     end_stream(&c->pipe[DOWN]);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 static bool in_use(const struct conn *c)
 {

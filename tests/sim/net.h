@@ -1,7 +1,8 @@
 /* net.h - connections: byte streams with delays, from processes to servers.
  *
- * Within one direction of one connection bytes keep their order; nothing else keeps any. A connection that is closed or cut
- * leaves what it carries: the server may still get it, even much later, unless it has been told to forget that connection.
+ * Within one direction of one connection bytes keep their order; nothing else keeps any. A connection that is closed or
+ * cut leaves what it carries: the server may still get it, even much later, unless it has been told to forget that
+ * connection.
  *
  * net.c is also what the library is linked with in place of core/io/sock.c.
  */
@@ -21,9 +22,9 @@ struct net_config {
     unsigned late_of_16; /* of 16 connections that end, how many leave bytes that come very late */
     unsigned lost_of_4;  /* of 4 connections that are cut, how many lose what is under way */
     int64_t late_ns;     /* how late, at most */
-    unsigned
-        late_turns; /* or between two commands on keys of the same process, fewer than so many later; 0: by time alone */
-    size_t room;    /* bytes that the socket takes before it is full */
+    unsigned late_turns; /* or between two commands on keys of the same process, fewer than so many later; 0: by time
+                            alone */
+    size_t room;         /* bytes that the socket takes before it is full */
     void (*on_cut)(const struct process *owner);
 };
 
@@ -34,18 +35,18 @@ void net_end(void);
 int64_t net_round_trip(void);
 int64_t net_connect_time(void); /* and how long a connection takes to be made and greeted */
 
-/* ---- for the loop ------------------------------------------------------------------------------------------------------- */
+/* ---- for the loop ----------------------------------------------------------------------------------------------- */
 
 int net_ready(int fd);                                    /* RDL__READABLE, RDL__WRITABLE */
 void net_watch(int fd, void (*fn)(void *arg), void *arg); /* tell when net_ready may have changed; NULL: no more */
 
-/* ---- for the server ----------------------------------------------------------------------------------------------------- */
+/* ---- for the server --------------------------------------------------------------------------------------------- */
 
 void net_answer(struct conn *conn, const char *bytes, size_t len);
 void net_hang_up(struct conn *conn);    /* what the client has sent and will send goes nowhere */
 void net_turn(const struct conn *conn); /* a command on keys has been run, perhaps not the last of those received */
 
-/* ---- faults ------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 /* A connection of the process (NULL: of any) that is in use, by chance; NULL: there is none. */
 struct conn *net_any(const struct process *process);
@@ -54,7 +55,7 @@ struct conn *net_carrying(void);
 /* The n-th of those that the process has in use, from 0, in the order in which they were made; NULL: it has fewer. */
 struct conn *net_nth(const struct process *process, size_t n);
 
-struct conn *net_touched(void);                       /* by which something was sent or received last, if it is in use */
+struct conn *net_touched(void); /* by which something was sent or received last, if it is in use */
 struct conn *net_last(const struct process *process); /* the one that was made last, likewise */
 
 /* It breaks, seen by either end when it learns of it. */

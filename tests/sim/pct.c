@@ -111,7 +111,8 @@ static void at_point(const struct point *at)
 static void draw_changes(unsigned points)
 {
     const unsigned most[COUNTS] = {[ALL] = points, [OUTER] = points / POINTS_FOR_OUTER, [FIRST] = LINES_MET};
-    static const enum change whats[] = {DEMOTE, FREEZE, FREEZE, FREEZE, FREEZE, FAULT, FAULT_AND_FREEZE, FAULT_AND_FREEZE};
+    static const enum change whats[] = {DEMOTE, FREEZE, FREEZE,           FREEZE,
+                                        FREEZE, FAULT,  FAULT_AND_FREEZE, FAULT_AND_FREEZE};
 
     pct.count = 1 + (unsigned)draw(MOST_CHANGES);
     for (unsigned i = 0; i < pct.count; i++) {

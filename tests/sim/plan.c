@@ -1,11 +1,11 @@
 /* plan.c - random runs.
  *
- * Scale: a round trip takes 0.2 to 12 ms, calls and leases last tens to hundreds of them, and a run is a few dozen calls within
- * some hundred milliseconds, so that much happens at once. Nothing goes wrong in a quarter of the runs: there the checkers
- * are strictest. Faults end before the run does; then everybody must come through.
+ * Scale: a round trip takes 0.2 to 12 ms, calls and leases last tens to hundreds of them, and a run is a few dozen
+ * calls within some hundred milliseconds, so that much happens at once. Nothing goes wrong in a quarter of the runs:
+ * there the checkers are strictest. Faults end before the run does; then everybody must come through.
  *
- * What the runs are about is a struct play: the locks' is here. To add a fault: a function and a row in `faults`. It says whom it
- * disturbs, and for how long.
+ * What the runs are about is a struct play: the locks' is here. To add a fault: a function and a row in `faults`. It
+ * says whom it disturbs, and for how long.
  */
 #include "tests/sim/plan.h"
 
@@ -25,7 +25,7 @@
 #define LONGEST_STEP_NS (20 * RDL__SEC)
 #define MOST_FAULTS 6
 
-/* ---- faults ------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 static struct app *any_app(void)
 {
@@ -73,8 +73,8 @@ static void cancel_all(struct app *app)
     (void)process_enter(before);
 }
 
-/* A request is left on its way, and whoever sent it gives up before there is another connection: the undo is the first thing
- * that goes over that one. */
+/* A request is left on its way, and whoever sent it gives up before there is another connection: the undo is the first
+ * thing that goes over that one. */
 static void cut_and_cancel(void)
 {
     struct conn *conn = one_that_carries();
@@ -218,7 +218,7 @@ static void one_fault(void *arg)
     fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
-/* ---- what actors do ----------------------------------------------------------------------------------------------------- */
+/* ---- what actors do --------------------------------------------------------------------------------------------- */
 
 bool goes_on(const struct actor *actor)
 {
@@ -481,7 +481,7 @@ static void play_foreigner(void *arg)
     }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 static void draw_world(void)
 {
@@ -533,7 +533,8 @@ static struct fibre *start_stranger(void)
     return cast.names[0].kind->plain && chance(1, 4) ? fibre_start(NULL, play_foreigner, &cast.names[0]) : NULL;
 }
 
-const struct play lock_play = {.checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .act = act_on_locks};
+const struct play lock_play = {
+    .checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .act = act_on_locks};
 
 static void join_all(struct fibre **fibres, size_t count)
 {

@@ -6,10 +6,10 @@
 
 #define MOST_LEASE_MS 3000
 
-/* ---- what actors do ------------------------------------------------------------------------------------------------------ */
+/* ---- what actors do --------------------------------------------------------------------------------------------- */
 
-/* Nobody waits for ever: permits go down with whoever crashes. Now and then somebody has the patience to outlive a dead place in
- * the queue. */
+/* Nobody waits for ever: permits go down with whoever crashes. Now and then somebody has the patience to outlive a dead
+ * place in the queue. */
 static int64_t any_wait(void)
 {
     int64_t wait_ms = draw_wait_ms();
@@ -185,7 +185,7 @@ static void act_as_guest(struct actor *actor)
     guest_leave(g);
 }
 
-/* ---- what there is ------------------------------------------------------------------------------------------------------- */
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
 
 static void draw_pools(void)
 {

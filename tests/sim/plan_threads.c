@@ -1,11 +1,13 @@
 /* plan_threads.c - random runs of threads that are interrupted anywhere (pct.h).
  *
- * A run is short: two or three threads of one client do a few verbs on one name, perhaps beside a client of another process.
- * One of them may be canceled by a further thread, or the client closed. Faults come where pct.c says; what they cut off may
- * come late. Clients are opened, and at the end closed, without interruptions; leases run out without them, too.
+ * A run is short: two or three threads of one client do a few verbs on one name, perhaps beside a client of another
+ * process. One of them may be canceled by a further thread, or the client closed. Faults come where pct.c says; what
+ * they cut off may come late. Clients are opened, and at the end closed, without interruptions; leases run out without
+ * them, too.
  *
- * What a run is about is a row of `themes`: locks that are waited for; some that nobody waits for, so that a connection is never
- * idle; one owner that is several threads; a client that is closed meanwhile; permits and latches; composite locks (joint.c).
+ * What a run is about is a row of `themes`: locks that are waited for; some that nobody waits for, so that a connection
+ * is never idle; one owner that is several threads; a client that is closed meanwhile; permits and latches; composite
+ * locks (joint.c).
  */
 #include "tests/sim/check_pools.h"
 #include "tests/sim/joint.h"
@@ -36,7 +38,7 @@ struct theme {
 static const struct theme *theme;
 static bool in_haste; /* threads hardly rest, and meet the more */
 
-/* ---- faults -------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 /* Others of its client may have waited for it, and what it sent may be found out to be lost only then. */
 static void freezes(struct process *process, int64_t ns)
@@ -76,7 +78,7 @@ static void fault(void)
 
 static const struct pct_hooks hooks = {.fault = fault, .freezes = freezes};
 
-/* ---- locks --------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 static size_t meeting; /* of those that share an owner: the end that they use */
 
@@ -193,7 +195,8 @@ static void act_on_locks(struct actor *actor)
     actor_leave(actor);
 }
 
-/* Of two locks each thread has one: they do not wait for each other, and share the client's connections all the more. */
+/* Of two locks each thread has one: they do not wait for each other, and share the client's connections all the more.
+ */
 static void draw_locks(void)
 {
     static const char *const texts[] = {"orders:42", "{slot}:b"};
@@ -237,7 +240,7 @@ static void draw_names(void)
     cast.options.connections = 1;
 }
 
-/* ---- permits and latches ------------------------------------------------------------------------------------------------- */
+/* ---- permits and latches ---------------------------------------------------------------------------------------- */
 
 static int64_t pool_wait(void)
 {
@@ -373,14 +376,15 @@ static void draw_permits(void)
     (void)pool_add("seats", &pool_kinds[1], false, draw_from(4, 9));
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 enum { LOCKS, BUSY, SHARED, CLOSING, POOLS, PERMITS, THEMES };
 
 static const struct theme themes[THEMES] = {
     [LOCKS] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 1, .cancels = 1, .points = 1000},
     [BUSY] = {lock_checks, draw_names, NULL, hammer, .alone = true, .points = 1000},
-    [SHARED] = {lock_checks, draw_shared, NULL, act_on_locks, .closes = 1, .cancels = 2, .shared = true, .points = 1000},
+    [SHARED] = {lock_checks, draw_shared, NULL, act_on_locks, .closes = 1, .cancels = 2, .shared = true,
+                .points = 1000},
     [CLOSING] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 6, .cancels = 2, .alone = true, .points = 400},
     [PERMITS] = {pool_checks, draw_permits, join_as_guest, hammer_permits, .alone = true, .points = 600},
     [POOLS] = {pool_checks, draw_pool, join_as_guest, act_as_guest, .closes = 1, .cancels = 1, .points = 1000},
@@ -390,7 +394,8 @@ static void draw_world(void)
 {
     static const int64_t delays_us[] = {50, 200, 1000, 3000};
     int64_t delay_ns = delays_us[draw(4)] * RDL__US;
-    struct net_config config = {.delay_ns = delay_ns, .late_of_16 = 10, .lost_of_4 = 1, .room = 1 << 20, .on_cut = app_cut};
+    struct net_config config = {
+        .delay_ns = delay_ns, .late_of_16 = 10, .lost_of_4 = 1, .room = 1 << 20, .on_cut = app_cut};
     struct server_traits traits;
 
     config.jitter_ns = delay_ns / (chance(1, 2) ? 1 : 10);
@@ -508,7 +513,7 @@ static struct outcome run(const struct theme *about, uint64_t seed)
     return outcome;
 }
 
-/* ---- composites ---------------------------------------------------------------------------------------------------------- */
+/* ---- composites ------------------------------------------------------------------------------------------------- */
 
 static void joint_fault(void)
 {
@@ -550,7 +555,7 @@ struct outcome threads_joint_run(uint64_t seed)
     return joint_run(seed, &joint_threads);
 }
 
-/* ---- threads.h ----------------------------------------------------------------------------------------------------------- */
+/* ---- threads.h -------------------------------------------------------------------------------------------------- */
 
 struct outcome threads_run(uint64_t seed)
 {

@@ -1,5 +1,5 @@
-/* play.h - what a random run is about: what there is, who plays with it, and what must hold then. All the rest of a run (the
- * world, the apps, the faults, the ending) is plan.c's. To add one: a file like plan_pools.c, and a word in sim.c.
+/* play.h - what a random run is about: what there is, who plays with it, and what must hold then. All the rest of a run
+ * (the world, the apps, the faults, the ending) is plan.c's. To add one: a file like plan_pools.c, and a word in sim.c.
  */
 #ifndef TESTS_SIM_PLAY_H
 #define TESTS_SIM_PLAY_H

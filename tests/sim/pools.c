@@ -16,7 +16,7 @@ struct lobby lobby;
 static const char *const verbs[POOL_VERBS] = {"acquire", "give", "drain",      "add",  "set",
                                               "extend",  "look", "count down", "await"};
 
-/* ---- the lobby ----------------------------------------------------------------------------------------------------------- */
+/* ---- the lobby -------------------------------------------------------------------------------------------------- */
 
 void lobby_open(void)
 {
@@ -86,7 +86,7 @@ int64_t guest_has(const struct guest *g, size_t pool)
     return count;
 }
 
-/* ---- what is believed ---------------------------------------------------------------------------------------------------- */
+/* ---- what is believed ------------------------------------------------------------------------------------------- */
 
 /* From the moment of sending, or as near as anybody can tell; less what clocks may drift. */
 static int64_t believed_until(const struct errand *e)
@@ -152,8 +152,8 @@ static void give_called(struct errand *e)
     memmove(s->held, s->held + e->amount, s->held_count * sizeof s->held[0]);
 }
 
-/* One of them has expired, or may have, so none was given back. Of several nobody says which: they are had, and not believed
- * in. */
+/* One of them has expired, or may have, so none was given back. Of several nobody says which: they are had, and not
+ * believed in. */
 static void give_refused(struct errand *e)
 {
     for (int64_t i = 0; e->amount > 1 && i < e->amount; i++)
@@ -185,7 +185,7 @@ static void extended(struct errand *e)
         h->until = believed_until(e);
 }
 
-/* ---- errands ------------------------------------------------------------------------------------------------------------- */
+/* ---- errands ---------------------------------------------------------------------------------------------------- */
 
 bool errand_waits(const struct errand *e)
 {
@@ -197,7 +197,8 @@ bool errand_canceled(const struct errand *e)
     return e->canceled || e->guest->actor->canceling > 0 || e->guest->actor->canceled_at >= e->called;
 }
 
-/* What is free may differ when nobody knows what became of the errand: once it is called, or times -1 when that is known. */
+/* What is free may differ when nobody knows what became of the errand: once it is called, or times -1 when that is
+ * known. */
 static void note_doubt(const struct errand *e, int64_t times)
 {
     struct pool *p = pool_of(e);
@@ -355,7 +356,7 @@ void cancel_errand(struct errand *e)
         rdl_op_cancel(e->op);
 }
 
-/* ---- permits that are numbers -------------------------------------------------------------------------------------------- */
+/* ---- permits that are numbers ----------------------------------------------------------------------------------- */
 
 _Noreturn static void no_verb(const struct errand *e)
 {
@@ -435,14 +436,15 @@ static int plain_start(struct errand *e, rdl_err_t *err)
     }
 }
 
-/* ---- permits with leases ------------------------------------------------------------------------------------------------- */
+/* ---- permits with leases ---------------------------------------------------------------------------------------- */
 
 static void leased_make(struct guest *g, size_t pool)
 {
     rdl_semaphore_options_t options = options_of(pool);
     rdl_err_t err = {0};
 
-    if (rdl_permit_semaphore(g->actor->app->client, lobby.pools[pool].text, &options, &g->handles[pool].leased, &err) < 0)
+    if (rdl_permit_semaphore(g->actor->app->client, lobby.pools[pool].text, &options, &g->handles[pool].leased, &err) <
+        0)
         die("sim: %s", err.message);
 }
 
@@ -499,7 +501,7 @@ static int leased_start(struct errand *e, rdl_err_t *err)
     }
 }
 
-/* ---- latches ------------------------------------------------------------------------------------------------------------- */
+/* ---- latches ---------------------------------------------------------------------------------------------------- */
 
 static void latch_make(struct guest *g, size_t pool)
 {
@@ -553,7 +555,7 @@ static int latch_start(struct errand *e, rdl_err_t *err)
     }
 }
 
-/* ---- the kinds ----------------------------------------------------------------------------------------------------------- */
+/* ---- the kinds -------------------------------------------------------------------------------------------------- */
 
 #define VERB(verb) (1u << POOL_##verb)
 

@@ -1,12 +1,12 @@
 /* pools.h - semaphores and latches: what actors do with them, and what they may believe then.
  *
- * A pool is a name under which something is counted: permits that are numbers, permits with leases, or a latch's count. A guest
- * is an actor with its handles. An errand is one verb of a guest's, from its call to its answer. Apps, actors and the faults that
- * befall them are those of the locks (cast.h).
+ * A pool is a name under which something is counted: permits that are numbers, permits with leases, or a latch's count.
+ * A guest is an actor with its handles. An errand is one verb of a guest's, from its call to its answer. Apps, actors
+ * and the faults that befall them are those of the locks (cast.h).
  *
- * What is free at the end follows from the errands: what there is, less what was taken. A verb that ended without an answer is
- * undone or goes on, so it counts as if it had been answered so; only of an app that is gone nobody knows, and then both are
- * allowed (doubt).
+ * What is free at the end follows from the errands: what there is, less what was taken. A verb that ended without an
+ * answer is undone or goes on, so it counts as if it had been answered so; only of an app that is gone nobody knows,
+ * and then both are allowed (doubt).
  */
 #ifndef TESTS_SIM_POOLS_H
 #define TESTS_SIM_POOLS_H
@@ -135,9 +135,10 @@ void guest_leave(struct guest *guest);
 /* Those it believes in still, or, of numbers, has. */
 int64_t guest_has(const struct guest *guest, size_t pool);
 
-/* Do it and wait for the answer. In a fibre of the guest's app. Of permits with leases the first `amount` of the guest's are
- * given back, or one is extended. */
-int64_t run_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms, int64_t lease_ms);
+/* Do it and wait for the answer. In a fibre of the guest's app. Of permits with leases the first `amount` of the
+ * guest's are given back, or one is extended. */
+int64_t run_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
+                   int64_t lease_ms);
 
 /* Begin it, asynchronously. */
 struct errand *begin_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,

@@ -1,7 +1,7 @@
 /* seams.c - the simulator's places to sleep, in place of core/base/sync.c. Whoever parks is a fibre and gives way.
  *
- * There is one thread, so a mutex that is found locked was locked twice by the same code, or was kept across a sleep. Locking
- * is inline in core/base/sync.h; the linker leads its pthread calls here (--wrap).
+ * There is one thread, so a mutex that is found locked was locked twice by the same code, or was kept across a sleep.
+ * Locking is inline in core/base/sync.h; the linker leads its pthread calls here (--wrap).
  */
 #include "tests/sim/seams.h"
 #include "core/base/clock.h"
@@ -14,7 +14,7 @@
 #define MOST_SLEEPERS 64
 #define WAKE_DELAY_NS 20000 /* from a post until the sleeper runs, at most */
 
-/* ---- mutexes ------------------------------------------------------------------------------------------------------------ */
+/* ---- mutexes ---------------------------------------------------------------------------------------------------- */
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *m);
@@ -44,7 +44,8 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *m)
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (*mark_of(m) != 0)
-        violated("mutexes are short", "one is locked while it is locked: twice by the same code, or kept across a sleep");
+        violated("mutexes are short",
+                 "one is locked while it is locked: twice by the same code, or kept across a sleep");
     *mark_of(m) = 1;
     return 0;
 }
@@ -80,7 +81,7 @@ void rdl__mutex_done(struct rdl__mutex *mu)
     (void)pthread_mutex_destroy(&mu->m);
 }
 
-/* ---- parkers ------------------------------------------------------------------------------------------------------------ */
+/* ---- parkers ---------------------------------------------------------------------------------------------------- */
 
 /* Who sleeps where. */
 static struct {

@@ -8,8 +8,8 @@
 
 bool seam_locked(const struct rdl__mutex *mu);
 
-/* In a quiet world (world.h) whoever finds a mutex locked goes on without it: what it reads there counts for nothing. Has
- * somebody, since this was asked last? */
+/* In a quiet world (world.h) whoever finds a mutex locked goes on without it: what it reads there counts for nothing.
+ * Has somebody, since this was asked last? */
 bool seam_blind(void);
 
 #endif

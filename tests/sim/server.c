@@ -1,11 +1,11 @@
 /* server.c - what Redis does around its keys: connections, scripts that are known or not, messages.
  *
  * Commands that concern a connection are rows of a table here; all others go to the keyspace. The library's scripts are
- * compiled once for all runs; what a run forgets or learns is one flag a script, and EVAL and SCRIPT LOAD of them become
- * EVALSHA, so a connection's greeting costs no hashing.
+ * compiled once for all runs; what a run forgets or learns is one flag a script, and EVAL and SCRIPT LOAD of them
+ * become EVALSHA, so a connection's greeting costs no hashing.
  *
- * Clients come through something that numbers its ports anew with each run of the server, so that not even an id together
- * with an address means the same client in two runs.
+ * Clients come through something that numbers its ports anew with each run of the server, so that not even an id
+ * together with an address means the same client in two runs.
  *
  * Each command sees a later microsecond than the one before, as on a real server, where none takes less.
  */
@@ -82,7 +82,7 @@ unsigned server_select(unsigned n)
     return before;
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------------------------- */
 
 static int64_t clock_us(void)
 {
@@ -125,7 +125,7 @@ int64_t server_undo_pause(void)
     return server->traits.kill_refused ? 12 * RDL__SEC : 0;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------ */
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 static void add_text(const char *text)
 {
@@ -189,7 +189,7 @@ static void send_out(struct session *s)
     server->out.len = 0;
 }
 
-/* ---- commands of connections -------------------------------------------------------------------------------------------- */
+/* ---- commands of connections ------------------------------------------------------------------------------------ */
 
 static bool is(const struct request *r, size_t i, const char *word)
 {
@@ -263,8 +263,9 @@ static void run_info(struct request *r)
 {
     char info[128];
     int64_t up_s = server->age_s + (server->last_us - server->started_us) / 1000000;
-    int len = snprintf(info, sizeof info, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nuptime_in_seconds:%03lld\r\n",
-                       server->generation + 1000 * (unsigned)(server - servers), (long long)up_s);
+    int len =
+        snprintf(info, sizeof info, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nuptime_in_seconds:%03lld\r\n",
+                 server->generation + 1000 * (unsigned)(server - servers), (long long)up_s);
 
     (void)r;
     add_bulk(info, (size_t)len);
@@ -326,7 +327,7 @@ static void run_ping(struct request *r)
         add_text("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
 }
 
-/* ---- scripts ------------------------------------------------------------------------------------------------------------ */
+/* ---- scripts ---------------------------------------------------------------------------------------------------- */
 
 static int script_by_sha(const char *sha, size_t len)
 {
@@ -377,7 +378,7 @@ static int script_called(struct request *r)
     return script;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------------------- */
 
 static int64_t publish(void *arg, bool sharded, const char *channel, size_t channel_len, const char *payload,
                        size_t payload_len)
@@ -406,7 +407,7 @@ static int64_t publish(void *arg, bool sharded, const char *channel, size_t chan
     return receivers;
 }
 
-/* ---- one request -------------------------------------------------------------------------------------------------------- */
+/* ---- one request ------------------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
@@ -493,7 +494,7 @@ static bool run(struct request *r)
     return true;
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------------------------------- */
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 /* A number after `type`, and the bytes used; 0: the line is not all there. */
 static size_t read_head(const char *at, size_t len, char type, size_t *ret)
@@ -588,7 +589,7 @@ void server_forget(struct session *s)
     net_hang_up(s->conn);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 void server_begin(const struct server_traits *traits, int64_t clock_ppm)
 {
@@ -630,7 +631,7 @@ void server_on_ran(void (*fn)(const struct ran *ran))
     server->on_ran = fn;
 }
 
-/* ---- faults, and foreign clients ---------------------------------------------------------------------------------------- */
+/* ---- faults, and foreign clients -------------------------------------------------------------------------------- */
 
 void server_crash(void)
 {

@@ -2,8 +2,8 @@
  *
  * It is a process: stopped, it answers nothing, and what arrives waits. Its clock is what ends leases.
  *
- * There may be several; a world has the one with number 0 and those that it begins. The functions without a session are about
- * the one that was selected last, at first number 0.
+ * There may be several; a world has the one with number 0 and those that it begins. The functions without a session are
+ * about the one that was selected last, at first number 0.
  */
 #ifndef TESTS_SIM_SERVER_H
 #define TESTS_SIM_SERVER_H
@@ -41,13 +41,13 @@ struct keyspace *server_keys(void); /* as of now, by the server's clock */
 int64_t server_commands(void);      /* that may have changed a key, since the program began */
 void server_on_ran(void (*fn)(const struct ran *ran));
 
-/* ---- for the net -------------------------------------------------------------------------------------------------------- */
+/* ---- for the net ------------------------------------------------------------------------------------------------ */
 
 struct session *server_accept(struct conn *conn); /* NULL: nobody listens */
 void server_receive(struct session *session, const char *bytes, size_t len);
 void server_forget(struct session *session); /* its stream has ended */
 
-/* ---- faults, and foreign clients ---------------------------------------------------------------------------------------- */
+/* ---- faults, and foreign clients -------------------------------------------------------------------------------- */
 
 void server_crash(void);
 void server_restart(bool empty); /* another run: ids start over, scripts are forgotten */

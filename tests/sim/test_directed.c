@@ -1,8 +1,8 @@
 /* test_directed.c - schedules that are known to break locks, each played exactly so.
  *
- * A scene is straight-line code in a fibre of no process: it lets actors of two processes begin verbs, lets time pass, and
- * makes the fault happen at its moment. Round trips take 2 ms, leases of RDL_LEASE_AUTO 150 ms, and every checker of the
- * random runs looks on. Names of tests begin with the id of their schedule.
+ * A scene is straight-line code in a fibre of no process: it lets actors of two processes begin verbs, lets time pass,
+ * and makes the fault happen at its moment. Round trips take 2 ms, leases of RDL_LEASE_AUTO 150 ms, and every checker
+ * of the random runs looks on. Names of tests begin with the id of their schedule.
  */
 #include "tests/sim/cast.h"
 #include "tests/sim/checks.h"
@@ -33,7 +33,7 @@ static const struct scene *scene;
 static struct app *p, *q;
 static struct actor *a, *b, *c; /* a of p; b and c of q */
 
-/* ---- what scenes are made of --------------------------------------------------------------------------------------------- */
+/* ---- what scenes are made of ------------------------------------------------------------------------------------ */
 
 static void pass_ms(int64_t ms)
 {
@@ -83,7 +83,9 @@ static bool is_free(void)
 
 static int64_t ask(struct reply *reply)
 {
-    int64_t answer = reply->kind == REPLY_INTEGER ? reply->integer : reply->kind == REPLY_STRING ? reply->text[0] - '0' : -1;
+    int64_t answer = reply->kind == REPLY_INTEGER  ? reply->integer
+                     : reply->kind == REPLY_STRING ? reply->text[0] - '0'
+                                                   : -1;
 
     reply_free(reply);
     return answer;
@@ -191,8 +193,8 @@ static void play(const struct scene *what)
     if (world_violation() != NULL)
         (void)snprintf(broken, sizeof broken, "%s", world_violation());
     story = world_story(&len);
-    cr_assert(over && broken[0] == '\0', "%s (offset %lld us)\n%.*s", broken, (long long)(what->offset / RDL__US), (int)len,
-              story);
+    cr_assert(over && broken[0] == '\0', "%s (offset %lld us)\n%.*s", broken, (long long)(what->offset / RDL__US),
+              (int)len, story);
     cast_end();
     server_end();
     net_end();
@@ -217,7 +219,7 @@ static void play_at_each(void (*fn)(void), int64_t from, int64_t to)
 static const struct server_traits usual = {.old = false};
 static const struct server_traits no_kill = {.kill_refused = true};
 
-/* ---- replies that are lost ----------------------------------------------------------------------------------------------- */
+/* ---- replies that are lost -------------------------------------------------------------------------------------- */
 
 static void acquire_reply_lost(void)
 {
@@ -235,8 +237,8 @@ Test(directed, A1_an_acquire_repeated_after_its_reply_was_lost_counts_once)
     play_all(acquire_reply_lost, no_kill);
 }
 
-/* A call that waits would get over a repeat that is refused; a single try does not. Without tokens some types have a first form
- * of their own, which is none for repeats. */
+/* A call that waits would get over a repeat that is refused; a single try does not. Without tokens some types have a
+ * first form of their own, which is none for repeats. */
 static void single_try_reply_lost(void)
 {
     net_cut_after(net_nth(&p->process, LOOP_LANE), DOWN, 0);
@@ -302,7 +304,7 @@ Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
     play_all(late_release, no_kill);
 }
 
-/* ---- acquires that come late --------------------------------------------------------------------------------------------- */
+/* ---- acquires that come late ------------------------------------------------------------------------------------ */
 
 /* The acquire is held up on its way, and its connection breaks: it will come late. */
 static struct deed *acquire_held_up(int64_t wait_ms, int64_t lease_ms)
@@ -354,7 +356,8 @@ Test(directed, Q1_an_acquire_that_comes_after_its_release_leaves_nothing)
     play_all(late_acquire_given_up, usual);
 }
 
-/* Its repeat is evicted before it could be given back, and the owner hears of that with its release, or from a renewal. */
+/* Its repeat is evicted before it could be given back, and the owner hears of that with its release, or from a renewal.
+ */
 static void late_acquire_evicted(void)
 {
     struct deed *take = acquire_held_up(200, 1000);
@@ -383,8 +386,10 @@ Test(directed, Q1_an_acquire_that_comes_after_its_eviction_leaves_nothing_where_
 {
     play_all(late_acquire_evicted, no_kill);
     for (size_t i = 0; i < kind_count; i++)
-        play(&(struct scene){
-            .kind = kinds[i].name, .play = late_acquire_evicted_and_renewed, .traits = no_kill, .watchdog_lease_ms = 450});
+        play(&(struct scene){.kind = kinds[i].name,
+                             .play = late_acquire_evicted_and_renewed,
+                             .traits = no_kill,
+                             .watchdog_lease_ms = 450});
 }
 
 /* The KILL does not get through twice: the third connection must still name the first. */
@@ -410,7 +415,7 @@ Test(directed, Q2_the_same_when_the_connection_with_the_kill_is_cut)
     play_all(late_acquire_and_kill_cut, usual);
 }
 
-/* ---- what is repeated ends ----------------------------------------------------------------------------------------------- */
+/* ---- what is repeated ends -------------------------------------------------------------------------------------- */
 
 enum { A_DAY_MS = 86400000, CALLS = 3, REPEATS = 24 }; /* of each, in an hour, at growing pauses */
 
@@ -524,7 +529,7 @@ Test(directed, N8_the_repeats_of_an_undo_end_whatever_the_lease, .timeout = 120)
     play(&(struct scene){.kind = kinds[0].name, .play = permits_repeats_end, .traits = no_kill});
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------------------------- */
 
 static struct actor *extender;
 
@@ -587,7 +592,8 @@ Test(directed, W3_keys_flushed_under_a_hold_are_noticed_within_a_renewal_period)
     play_all(flushed, usual);
 }
 
-/* A rival that wants the lock all the time takes it exactly when nobody believes to hold it: the checkers see to that. */
+/* A rival that wants the lock all the time takes it exactly when nobody believes to hold it: the checkers see to that.
+ */
 static void server_stands_still_ms(int64_t ms)
 {
     app_disturb(NULL, (ms + 300) * RDL__MS);
@@ -657,7 +663,7 @@ Test(directed, W7_a_process_that_was_stopped_knows_that_it_lost_its_hold)
     play_all(stopped, usual);
 }
 
-/* ---- wake-ups ------------------------------------------------------------------------------------------------------------ */
+/* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
 /* a's release meets b's first try, its subscription and its second try at every moment. */
 static void release_meets_subscribe(void)
@@ -754,8 +760,9 @@ Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeou
         play(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
 }
 
-/* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being made. So b
- * leaves without having tried, nothing is undone at the server, and no other message will come: c depends on b. */
+/* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being
+ * made. So b leaves without having tried, nothing is undone at the server, and no other message will come: c depends on
+ * b. */
 static struct deed *woken_without_a_lane(int64_t wait_ms, struct deed **ret_second)
 {
     struct deed *first;
@@ -812,8 +819,8 @@ Test(directed, Q6_who_is_out_of_time_before_it_could_try_hands_the_wake_up_on)
     play_all(out_of_time_before_it_could_try, usual);
 }
 
-/* b's grant is read when its lease is over at the server, too: giving it back frees nothing, and announces nothing. Types that
- * poll are woken by nothing. */
+/* b's grant is read when its lease is over at the server, too: giving it back frees nothing, and announces nothing.
+ * Types that poll are woken by nothing. */
 static void grant_given_back(void)
 {
     struct deed *first, *second;
@@ -859,7 +866,7 @@ Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120
     play_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
 }
 
-/* ---- a server that is not there ------------------------------------------------------------------------------------------ */
+/* ---- a server that is not there --------------------------------------------------------------------------------- */
 
 static void in_time(int64_t wait_ms, int64_t bound_ms, int64_t expected, const char *what)
 {

@@ -1,7 +1,7 @@
 /* test_threads.c - the scheduler itself: a run is its number, and what toys do wrong is found.
  *
- * A toy is two threads that meet in one way, rightly or with a mistake. Of some hundred runs of a mistake at least one must
- * break a claim, and of a right one none.
+ * A toy is two threads that meet in one way, rightly or with a mistake. Of some hundred runs of a mistake at least one
+ * must break a claim, and of a right one none.
  */
 #include "core/base/sync.h"
 #include "tests/sim/pct.h"
@@ -67,7 +67,7 @@ static uint64_t first_broken(const struct toy *what)
     return 0;
 }
 
-/* ---- locks in two orders ------------------------------------------------------------------------------------------------- */
+/* ---- locks in two orders ---------------------------------------------------------------------------------------- */
 
 static void lock_both(size_t first)
 {
@@ -103,7 +103,7 @@ Test(threads, mutexes_in_one_order_are_no_circle)
     cr_assert(first_broken(&(struct toy){lock_0_first, lock_0_first}) == 0, "%s", world_violation());
 }
 
-/* ---- a wake-up that comes too early -------------------------------------------------------------------------------------- */
+/* ---- a wake-up that comes too early ----------------------------------------------------------------------------- */
 
 static void wake(void *arg)
 {
@@ -145,7 +145,7 @@ Test(threads, wake_up_that_is_kept_is_not_lost)
     cr_assert(first_broken(&(struct toy){sleep_unless_ready, wake}) == 0, "%s", world_violation());
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
 static char *story_of(uint64_t seed, size_t *ret_len)
 {
@@ -169,7 +169,8 @@ Test(threads, run_is_its_number)
         size_t len, again_len;
         char *story = story_of(seed, &len), *again = story_of(seed, &again_len);
 
-        cr_assert(len > 0 && len == again_len && memcmp(story, again, len) == 0, "run %d differs from itself", (int)seed);
+        cr_assert(len > 0 && len == again_len && memcmp(story, again, len) == 0, "run %d differs from itself",
+                  (int)seed);
         free(story);
         free(again);
     }

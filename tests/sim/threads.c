@@ -1,11 +1,12 @@
-/* threads.c - where the library's threads meet, in a world of threads: mutexes, the futex, thread-local memory, pthread_self.
+/* threads.c - where the library's threads meet, in a world of threads: mutexes, the futex, thread-local memory,
+ * pthread_self.
  *
- * core/base/sync.c is the library's own; its system call comes here, and so do the calls of pthread_mutex_ (--wrap). Whoever
- * finds a mutex locked waits for it, and if that closes a circle of threads that wait for each other a claim is broken. The
- * checkers look at the library between two points of any thread: they never lock what is locked (seams.h).
+ * core/base/sync.c is the library's own; its system call comes here, and so do the calls of pthread_mutex_ (--wrap).
+ * Whoever finds a mutex locked waits for it, and if that closes a circle of threads that wait for each other a claim is
+ * broken. The checkers look at the library between two points of any thread: they never lock what is locked (seams.h).
  *
- * The library has one thread-local variable and a key whose destructor runs when a thread ends. Each fibre has a value of its own
- * of the former, and ends like a thread.
+ * The library has one thread-local variable and a key whose destructor runs when a thread ends. Each fibre has a value
+ * of its own of the former, and ends like a thread.
  */
 #include "core/base/clock.h"
 #include "core/base/sync.h"
@@ -21,7 +22,7 @@
 
 #define MOST_SLEEPERS 64
 
-/* ---- who sleeps where ---------------------------------------------------------------------------------------------------- */
+/* ---- who sleeps where ------------------------------------------------------------------------------------------- */
 
 static struct {
     const void *at;             /* NULL: it was woken */
@@ -61,7 +62,7 @@ void threads_begin(void)
     memset(sleepers, 0, sizeof sleepers);
 }
 
-/* ---- mutexes ------------------------------------------------------------------------------------------------------------- */
+/* ---- mutexes ---------------------------------------------------------------------------------------------------- */
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *m);
@@ -177,12 +178,12 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
     return 0;
 }
 
-/* ---- the futex ----------------------------------------------------------------------------------------------------------- */
+/* ---- the futex -------------------------------------------------------------------------------------------------- */
 
 long __wrap_syscall(long number, ...);
 
-/* Of core/base/sync.c; nobody else makes a system call here. A sleeper looks at the word and falls asleep without a point in
- * between, as the kernel lets it. */
+/* Of core/base/sync.c; nobody else makes a system call here. A sleeper looks at the word and falls asleep without a
+ * point in between, as the kernel lets it. */
 long __wrap_syscall(long number, ...)
 {
     const struct timespec *timeout;
@@ -204,12 +205,13 @@ long __wrap_syscall(long number, ...)
         wake_at(word, value);
     else if (atomic_load(word) == value)
         sleep_at(word, NULL,
-                 timeout == NULL ? RDL__NEVER
-                                 : process_when(process_here(), rdl__now() + timeout->tv_sec * RDL__SEC + timeout->tv_nsec));
+                 timeout == NULL
+                     ? RDL__NEVER
+                     : process_when(process_here(), rdl__now() + timeout->tv_sec * RDL__SEC + timeout->tv_nsec));
     return 0;
 }
 
-/* ---- threads' own -------------------------------------------------------------------------------------------------------- */
+/* ---- threads' own ----------------------------------------------------------------------------------------------- */
 
 int __wrap_pthread_key_create(pthread_key_t *key, void (*ends)(void *));
 int __wrap_pthread_setspecific(pthread_key_t key, const void *value);

@@ -1,14 +1,16 @@
 /* world.c - the event queue, processes and fibres.
  *
- * The queue is the library's own pairing heap: events are embedded in what they are about, so setting one needs no memory.
- * Equal times are served in an order that depends on the heap's shape alone, which is as good as any and the same each time.
+ * The queue is the library's own pairing heap: events are embedded in what they are about, so setting one needs no
+ * memory. Equal times are served in an order that depends on the heap's shape alone, which is as good as any and the
+ * same each time.
  *
  * Fibres are ucontexts on stacks that are kept from run to run. A fibre gives way by switching to the queue, which runs
- * events until the fibre's own wake-up comes. Only the first switch into a fibre is ucontext's, which sets the signal mask
- * each time, by a system call; _setjmp and _longjmp do not.
+ * events until the fibre's own wake-up comes. Only the first switch into a fibre is ucontext's, which sets the signal
+ * mask each time, by a system call; _setjmp and _longjmp do not.
  *
- * A thread is a fibre that may be made to give way anywhere. When its wake-up comes it is ready; it runs when nothing else is
- * due and no thread with more urgency is ready. A wake-up that comes while it does not wait is kept for its next wait.
+ * A thread is a fibre that may be made to give way anywhere. When its wake-up comes it is ready; it runs when nothing
+ * else is due and no thread with more urgency is ready. A wake-up that comes while it does not wait is kept for its
+ * next wait.
  */
 #include "tests/sim/world.h"
 
@@ -114,7 +116,7 @@ static struct {
     size_t count;
 } stacks;
 
-/* ---- a run -------------------------------------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------------------------------------ */
 
 void world_begin(uint64_t seed)
 {
@@ -237,7 +239,7 @@ bool world_play(void (*body)(void *arg), void *arg)
     return true;
 }
 
-/* ---- chance ------------------------------------------------------------------------------------------------------------- */
+/* ---- chance ----------------------------------------------------------------------------------------------------- */
 
 uint64_t draw(uint64_t bound)
 {
@@ -254,7 +256,7 @@ bool chance(unsigned in, unsigned of)
     return draw(of) < in;
 }
 
-/* ---- what a run says ---------------------------------------------------------------------------------------------------- */
+/* ---- what a run says -------------------------------------------------------------------------------------------- */
 
 void world_trace(enum trace how)
 {
@@ -309,7 +311,7 @@ const char *world_violation(void)
     return world.violation[0] == '\0' ? NULL : world.violation;
 }
 
-/* ---- processes ---------------------------------------------------------------------------------------------------------- */
+/* ---- processes -------------------------------------------------------------------------------------------------- */
 
 void process_init(struct process *p, const char *name, int64_t clock_base, int64_t clock_ppm)
 {
@@ -387,7 +389,7 @@ void loop_runs(struct rdl__loop *loop)
         world.fibre->loop = loop;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------------------------- */
 
 void event_init(struct event *e, void (*run)(struct event *), struct process *process)
 {
@@ -419,7 +421,7 @@ void event_off(struct event *e)
     rdl__heap_remove(&world.queue, &e->node);
 }
 
-/* ---- fibres ------------------------------------------------------------------------------------------------------------- */
+/* ---- fibres ----------------------------------------------------------------------------------------------------- */
 
 static void *stack_take(void)
 {
@@ -627,7 +629,7 @@ void fibre_join(struct fibre *f)
     free(f);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 struct fibre *thread_here(void)
 {

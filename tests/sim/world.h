@@ -1,12 +1,12 @@
 /* world.h - virtual time: events, processes, fibres, chance, and what a run says about itself.
  *
- * Everything in the simulator happens in events, in the order of their times, on one thread. Time stands still during an
- * event. There is one world at a time, because the seams of the library (rdl__now and its like) have no argument that could
- * say which.
+ * Everything in the simulator happens in events, in the order of their times, on one thread. Time stands still during
+ * an event. There is one world at a time, because the seams of the library (rdl__now and its like) have no argument
+ * that could say which.
  *
- * A process is a clock and a switch: its events wait while it is stopped. Clocks run at rates of their own. A fibre is a
- * thread of a process: straight-line code that sleeps and blocks in virtual time. The loop of a client, and the server, are
- * no fibres: they are events that run to their end.
+ * A process is a clock and a switch: its events wait while it is stopped. Clocks run at rates of their own. A fibre is
+ * a thread of a process: straight-line code that sleeps and blocks in virtual time. The loop of a client, and the
+ * server, are no fibres: they are events that run to their end.
  *
  * Chance is one generator per world, seeded by the run's number: the same number, the same run.
  */
@@ -21,15 +21,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- a run -------------------------------------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------------------------------------ */
 
 struct rdl__loop;
 struct fibre;
 
 void world_begin(uint64_t seed);
 
-/* Run `body` in a fibre of no process, and everything that it leads to, until it returns. False: it never did; the world
- * cannot be used again. */
+/* Run `body` in a fibre of no process, and everything that it leads to, until it returns. False: it never did; the
+ * world cannot be used again. */
 bool world_play(void (*body)(void *arg), void *arg);
 
 void world_end(void);
@@ -41,13 +41,13 @@ void world_limit(int64_t at); /* a run that lasts longer never ends */
 /* Called after each event. */
 void world_on_event(void (*fn)(void));
 
-/* ---- chance ------------------------------------------------------------------------------------------------------------- */
+/* ---- chance ----------------------------------------------------------------------------------------------------- */
 
 uint64_t draw(uint64_t bound);                  /* 0..bound-1 */
 int64_t draw_from(int64_t least, int64_t most); /* both included */
 bool chance(unsigned in, unsigned of);
 
-/* ---- what a run says ---------------------------------------------------------------------------------------------------- */
+/* ---- what a run says -------------------------------------------------------------------------------------------- */
 
 /* A claim does not hold. The first one of a run is kept; the run goes on. */
 void violated(const char *claim, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -59,13 +59,13 @@ void world_trace(enum trace how);
 bool world_tracing(void);
 const char *world_story(size_t *ret_len); /* what was collected */
 void say_(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define say(...)                                                                                                            \
-    do {                                                                                                                    \
-        if (world_tracing())                                                                                                \
-            say_(__VA_ARGS__);                                                                                              \
+#define say(...)                                                                                                       \
+    do {                                                                                                               \
+        if (world_tracing())                                                                                           \
+            say_(__VA_ARGS__);                                                                                         \
     } while (0)
 
-/* ---- processes ---------------------------------------------------------------------------------------------------------- */
+/* ---- processes -------------------------------------------------------------------------------------------------- */
 
 struct process {
     char name[8];
@@ -86,13 +86,14 @@ int64_t process_when(const struct process *p, int64_t local); /* the world's tim
 
 /* Who is running: an event's process, NULL in the world's own events. */
 struct process *process_here(void);
-struct process *process_enter(struct process *p); /* act as p: the rest of this event, or this fibre; returns the former */
+struct process *
+process_enter(struct process *p); /* act as p: the rest of this event, or this fibre; returns the former */
 
 /* The loop whose code is running, or NULL. */
 struct rdl__loop *loop_running(void);
 void loop_runs(struct rdl__loop *loop);
 
-/* ---- events ------------------------------------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------------------------- */
 
 struct event {
     struct rdl__heap_node node;
@@ -107,7 +108,7 @@ void event_soon(struct event *e, int64_t at); /* the same, but never to a later 
 void event_off(struct event *e);
 bool event_set(const struct event *e);
 
-/* ---- fibres ------------------------------------------------------------------------------------------------------------- */
+/* ---- fibres ----------------------------------------------------------------------------------------------------- */
 
 /* Start `body` at once. The fibre is freed by whoever joins it. */
 struct fibre *fibre_start(struct process *process, void (*body)(void *arg), void *arg);
@@ -121,7 +122,7 @@ void fibre_sleep(int64_t ns);
 /* Wait until its body has returned, and free it. NULL is fine. */
 void fibre_join(struct fibre *f);
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 /* A fibre that may be interrupted at points (pct.h). Of those that could run the one with the most urgency does. */
 struct fibre *thread_start(struct process *process, void (*body)(void *arg), void *arg);
@@ -146,16 +147,16 @@ bool world_threaded(void); /* somebody decides: loops are threads, too */
 void point_(const char *what, bool outer, const char *file, int line);
 #define point(what) point_(what, true, __FILE__, __LINE__)
 bool world_is_quiet(void);
-void world_quiet(
-    bool quiet); /* until the other is said, points are none: whoever looks at what the library says is not interrupted */
+void world_quiet(bool quiet); /* until the other is said, points are none: whoever looks at what the library says is not
+                                 interrupted */
 
 void world_pass(int64_t ns); /* time passes while a thread runs */
 
 /* What threads have lost since then by that and by standing still, all in all: bounds grow by so much. */
 int64_t world_lag(int64_t since);
 
-/* A thread-local variable, of which each fibre has its own value, at first NULL; `ends` is called at the end of a fibre whose
- * value is another. */
+/* A thread-local variable, of which each fibre has its own value, at first NULL; `ends` is called at the end of a fibre
+ * whose value is another. */
 void fibre_local(void **slot, void (*ends)(void *slot));
 
 #endif

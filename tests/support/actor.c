@@ -11,7 +11,8 @@ struct actor {
     pthread_t thread;
     pthread_mutex_t mu;
     pthread_cond_t change;
-    enum verb verb; /* under mu; VERB_NONE: idle. The rest belongs to the thread while it is busy, to the test otherwise */
+    enum verb
+        verb; /* under mu; VERB_NONE: idle. The rest belongs to the thread while it is busy, to the test otherwise */
     rdl_lock_t *lock;
     int64_t wait_ms;
     int64_t lease_ms;

@@ -1,4 +1,5 @@
-/* actor.h - a thread with a mailbox: calls blocking verbs, one after another, as an owner of its own, while the test goes on.
+/* actor.h - a thread with a mailbox: calls blocking verbs, one after another, as an owner of its own, while the test
+ * goes on.
  *
  * The test's main thread begins a verb and takes its result later, with a bound. Assertions stay on the main thread:
  * Criterion leaves a failed test by a jump.

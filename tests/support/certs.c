@@ -14,7 +14,8 @@
 #define PUT "&& mv made.key \"$2.key\" && mv made.crt \"$2.crt\""
 
 /* Run a line of shell in `dir`, with $2 and further on as given. */
-static void run(const char *line, const char *dir, const char *name, const char *ca, const char *alt_names, const char *days)
+static void run(const char *line, const char *dir, const char *name, const char *ca, const char *alt_names,
+                const char *days)
 {
     const char *argv[] = {"sh", "-c", line, "sh", dir, name, ca, alt_names, days, NULL};
     int status = 0, rc;

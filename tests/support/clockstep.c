@@ -1,7 +1,7 @@
 /* clockstep.c - preloaded into a server: its wall clock is off by what a file says, and may be set anew while it runs.
  *
- * $CLOCKSTEP_FILE begins with a 64-bit number of microseconds, mapped, so that a test steps the clock by writing it. Clocks that
- * do not show the time of day are left alone, as they are where an administrator sets the time.
+ * $CLOCKSTEP_FILE begins with a 64-bit number of microseconds, mapped, so that a test steps the clock by writing it.
+ * Clocks that do not show the time of day are left alone, as they are where an administrator sets the time.
  */
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,12 +1,12 @@
 /* cluster.c - see cluster.h.
  *
- * Nodes that meet and are given slots take 2 s before they serve any: a master that has just started waits that long, in case
- * others have replaced it. A replica does not wait, nor does one that is promoted. So every node is started with the whole
- * cluster written in its nodes.conf, but the masters-to-be are written there as replicas of their replicas, which do not run yet:
- * they find nothing wrong, take over, and then the replicas start.
+ * Nodes that meet and are given slots take 2 s before they serve any: a master that has just started waits that long,
+ * in case others have replaced it. A replica does not wait, nor does one that is promoted. So every node is started
+ * with the whole cluster written in its nodes.conf, but the masters-to-be are written there as replicas of their
+ * replicas, which do not run yet: they find nothing wrong, take over, and then the replicas start.
  *
- * Ports have to be known before that, and are reserved until all listen on them. Replication goes by way of a file because
- * without one a replica may have to wait a second for the first commands.
+ * Ports have to be known before that, and are reserved until all listen on them. Replication goes by way of a file
+ * because without one a replica may have to wait a second for the first commands.
  */
 #include "tests/support/cluster.h"
 
@@ -26,7 +26,7 @@
 #define HASTY_MS "200"
 #define PATIENT_MS "600000" /* nobody is given up */
 
-/* ---- starting ------------------------------------------------------------------------------------------------------------ */
+/* ---- starting --------------------------------------------------------------------------------------------------- */
 
 struct ports {
     int port[CLUSTER_NODES], bus[CLUSTER_NODES];
@@ -46,8 +46,8 @@ static void release_ports(const struct cluster *c)
         close(c->port_fd[i]);
 }
 
-/* Where nodes are to be reached from now on. Each speaks from an address of its own, by which the proxies tell nodes and clients
- * apart. */
+/* Where nodes are to be reached from now on. Each speaks from an address of its own, by which the proxies tell nodes
+ * and clients apart. */
 static void make_fronts(struct cluster *c, const struct ports *ports, bool proxied)
 {
     for (int i = 0; i < CLUSTER_NODES; i++) {
@@ -71,20 +71,22 @@ static char *fronts_config(const struct cluster *c, int node)
     if (c->front[node] == NULL)
         config = must_format(" ");
     else
-        config = must_format("cluster-announce-port %d\ncluster-announce-bus-port %d\nbind-source-addr %s", c->port[node],
-                             proxy_port(c->bus[node]), address);
+        config = must_format("cluster-announce-port %d\ncluster-announce-bus-port %d\nbind-source-addr %s",
+                             c->port[node], proxy_port(c->bus[node]), address);
     free(address);
     return config;
 }
 
-/* Nobody else's: a node that listens on a port which another cluster has used must not be taken for one of its nodes. */
+/* Nobody else's: a node that listens on a port which another cluster has used must not be taken for one of its nodes.
+ */
 static char *new_id(int node)
 {
     return must_format("%08x%016" PRIx64 "%016x", (unsigned)getpid(), now_us(), (unsigned)node);
 }
 
 /* The line of one node in the view of another, which takes the nodes from `masters` on for the masters. */
-static void add_line(struct bytes *to, const struct cluster *c, const struct ports *ports, int node, int self, int masters)
+static void add_line(struct bytes *to, const struct cluster *c, const struct ports *ports, int node, int self,
+                     int masters)
 {
     int shard = node % CLUSTER_MASTERS;
     bool is_master = node / CLUSTER_MASTERS * CLUSTER_MASTERS == masters;
@@ -125,8 +127,8 @@ static struct server *start_node(const struct cluster *c, const struct cluster_o
                                "cluster-replica-no-failover yes\n%s\n"
                                "cluster-require-full-coverage %s\n"
                                "repl-diskless-sync no\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s",
-                               server_is_old() ? "" : "cluster-allow-replica-migration no", o->partial ? "no" : "yes", auth,
-                               tls, fronts, o->config != NULL ? o->config : "");
+                               server_is_old() ? "" : "cluster-allow-replica-migration no", o->partial ? "no" : "yes",
+                               auth, tls, fronts, o->config != NULL ? o->config : "");
     struct server *s = server_start(&(struct server_options){.tcp = true,
                                                              .tls = o->tls != NULL,
                                                              .cert_for = o->tls,
@@ -274,7 +276,7 @@ void cluster_stop(struct cluster *c)
     free(c);
 }
 
-/* ---- slots --------------------------------------------------------------------------------------------------------------- */
+/* ---- slots ------------------------------------------------------------------------------------------------------ */
 
 /* What stands between the first { and the } after it is hashed alone, unless it is nothing. */
 static size_t tag_of(const char **key)
@@ -316,7 +318,7 @@ struct slot_name cluster_name(unsigned slot, unsigned nth)
     }
 }
 
-/* ---- what the nodes believe ---------------------------------------------------------------------------------------------- */
+/* ---- what the nodes believe ------------------------------------------------------------------------------------- */
 
 #define NOBODY (-1)
 
@@ -385,8 +387,8 @@ static struct view *view_by(const struct cluster *c, int node)
     return view;
 }
 
-/* Does everybody who answers believe the same of who masters the slots from `first` to `last`? The view of one of them, to be
- * freed; NULL: no. */
+/* Does everybody who answers believe the same of who masters the slots from `first` to `last`? The view of one of them,
+ * to be freed; NULL: no. */
 static struct view *common_view(const struct cluster *c, unsigned first, unsigned last)
 {
     struct view *common = NULL;
@@ -427,7 +429,7 @@ struct probe *cluster_probe(const struct cluster *c, unsigned slot)
     return probe_open(c->node[master]);
 }
 
-/* ---- what the masters have ----------------------------------------------------------------------------------------------- */
+/* ---- what the masters have -------------------------------------------------------------------------------------- */
 
 static int64_t keys_at(const struct cluster *c, int node)
 {
@@ -478,7 +480,7 @@ bool cluster_is_clean(const struct cluster *c, int64_t bound_ms)
     return WAIT_UNTIL_EVERY(LOOK_MS, cluster_keys(c) == 0 && cluster_channels(c) == 0, bound_ms);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------------ */
+/* ---- failures --------------------------------------------------------------------------------------------------- */
 
 void cluster_kill(struct cluster *c, int node)
 {
@@ -575,7 +577,8 @@ static void print_view(const struct cluster *c, int node)
     for (unsigned slot = 1; slot <= CLUSTER_SLOTS; slot++) {
         struct owner owner = view->owner[first];
 
-        if (slot < CLUSTER_SLOTS && view->owner[slot].master == owner.master && view->owner[slot].replicas == owner.replicas)
+        if (slot < CLUSTER_SLOTS && view->owner[slot].master == owner.master &&
+            view->owner[slot].replicas == owner.replicas)
             continue;
         fprintf(stderr, " %u-%u at %d (replicas %#x)", first, slot - 1, owner.master, owner.replicas);
         first = slot;
@@ -633,7 +636,7 @@ bool cluster_wait_whole(const struct cluster *c, int64_t bound_ms)
     return said(c, WAIT_UNTIL_EVERY(LOOK_MS, is_whole(c), bound_ms));
 }
 
-/* ---- moving slots -------------------------------------------------------------------------------------------------------- */
+/* ---- moving slots ----------------------------------------------------------------------------------------------- */
 
 void cluster_begin_move(const struct cluster *c, unsigned slot, int to)
 {
@@ -651,9 +654,9 @@ static bool migrate(struct probe *source, const struct server *to, const char *k
 {
     const char *password = server_password(to);
     const struct reply *r =
-        password != NULL
-            ? probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d AUTH %s", server_port(to), key, START_BOUND_MS, password)
-            : probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d", server_port(to), key, START_BOUND_MS);
+        password != NULL ? probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d AUTH %s", server_port(to), key,
+                                     START_BOUND_MS, password)
+                         : probe_ask(source, "MIGRATE 127.0.0.1 %d '%s' 0 %d", server_port(to), key, START_BOUND_MS);
 
     if (r->kind == REPLY_ERROR && strstr(r->text, "CLUSTERDOWN") == NULL)
         die("the key is not moved: %s", r->text);

@@ -1,10 +1,10 @@
 /* counting_alloc.c - an allocator that counts, checks and fails.
  *
- * In front of each block stands a tomb: the size asked for and a mark that says whether the block is live. A new block is full
- * of what makes no sense, a large one only at its beginning: those are buffers, written before they are read. A block given
- * back is overwritten, so that reading it goes wrong soon, and buried: its memory stays ours until a thousand others have
- * followed, so that the mark can still be read when it is given back again. Under AddressSanitizer nothing is buried: it
- * finds both mistakes itself, and better. */
+ * In front of each block stands a tomb: the size asked for and a mark that says whether the block is live. A new block
+ * is full of what makes no sense, a large one only at its beginning: those are buffers, written before they are read. A
+ * block given back is overwritten, so that reading it goes wrong soon, and buried: its memory stays ours until a
+ * thousand others have followed, so that the mark can still be read when it is given back again. Under AddressSanitizer
+ * nothing is buried: it finds both mistakes itself, and better. */
 #include "tests/support/counting_alloc.h"
 
 #include "tests/support/wait.h"
@@ -45,7 +45,8 @@ static bool must_fail(struct counting_alloc *a)
 {
     int64_t call = atomic_fetch_add(&a->calls, 1) + 1;
 
-    return atomic_load(&a->fail_first) != 0 && call >= atomic_load(&a->fail_first) && call <= atomic_load(&a->fail_last);
+    return atomic_load(&a->fail_first) != 0 && call >= atomic_load(&a->fail_first) &&
+           call <= atomic_load(&a->fail_last);
 }
 
 static void *take(size_t size, void *arg)

@@ -1,7 +1,7 @@
 /* counting_alloc.h - an allocator for rdl_allocator_t that counts, checks, and fails when it is told to.
  *
- * It aborts the test, with a message, when a block is given back with another size than it was asked for with, is given back
- * twice, or was never its own. Any thread may use it, several at once.
+ * It aborts the test, with a message, when a block is given back with another size than it was asked for with, is given
+ * back twice, or was never its own. Any thread may use it, several at once.
  *
  *     struct counting_alloc a;
  *     rdl_allocator_t hooks = counting_alloc_init(&a);
@@ -30,7 +30,8 @@ struct counting_alloc {
     _Atomic int64_t bytes;
     _Atomic int64_t peak_bytes;
     _Atomic size_t next_grave;
-    _Atomic(void *) graves[COUNTING_ALLOC_GRAVES]; /* the last blocks given back, kept so that a second time is noticed */
+    _Atomic(void *)
+        graves[COUNTING_ALLOC_GRAVES]; /* the last blocks given back, kept so that a second time is noticed */
 };
 
 /* The hooks point to `a`, which must outlive their use. */
@@ -43,7 +44,8 @@ void counting_alloc_done(struct counting_alloc *a);
 void counting_alloc_fail_at(struct counting_alloc *a, int64_t call);   /* this one only */
 void counting_alloc_fail_from(struct counting_alloc *a, int64_t call); /* this one and all after it */
 
-int64_t counting_alloc_calls(const struct counting_alloc *a);   /* allocations since init or the last fail_at, fail_from */
+int64_t
+counting_alloc_calls(const struct counting_alloc *a); /* allocations since init or the last fail_at, fail_from */
 int64_t counting_alloc_refused(const struct counting_alloc *a); /* of those, the ones that failed */
 int64_t counting_alloc_blocks(const struct counting_alloc *a);  /* live now */
 int64_t counting_alloc_bytes(const struct counting_alloc *a);   /* live now */

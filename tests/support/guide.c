@@ -70,8 +70,8 @@ void guide_add_laggard(struct guide *g)
     g->past = proxy_start(g->sentinel);
     name_master(g->past, g->past_rules, port_in(proxy_uri(g->way)), 0);
     free(g->uri);
-    g->uri =
-        must_format("sentinel://127.0.0.1:%d,127.0.0.1:%d/main", port_in(proxy_uri(g->past)), port_in(proxy_uri(g->mouth)));
+    g->uri = must_format("sentinel://127.0.0.1:%d,127.0.0.1:%d/main", port_in(proxy_uri(g->past)),
+                         port_in(proxy_uri(g->mouth)));
 }
 
 void guide_part(struct guide *g)

@@ -1,8 +1,8 @@
 /* guide.h - a failover without waiting: a master, its replica, and a sentinel that says what the test wants.
  *
- * Real sentinels take a second or more to agree, and lead clients straight to the servers. Here the master is reached through a
- * proxy, and the change of masters is one call: it takes no time, and the test decides what had reached whom before it. The
- * former master goes on and believes itself one.
+ * Real sentinels take a second or more to agree, and lead clients straight to the servers. Here the master is reached
+ * through a proxy, and the change of masters is one call: it takes no time, and the test decides what had reached whom
+ * before it. The former master goes on and believes itself one.
  */
 #ifndef TESTS_SUPPORT_GUIDE_H
 #define TESTS_SUPPORT_GUIDE_H
@@ -23,7 +23,8 @@ struct guide {
     int epoch;    /* of its last word; below 100 */
     int rules[2]; /* the first is for the question where the master is */
 
-    struct proxy *past; /* a sentinel that says for ever what was so at first, with rules like these; NULL: there is none */
+    struct proxy
+        *past; /* a sentinel that says for ever what was so at first, with rules like these; NULL: there is none */
     int past_rules[2];
 };
 
@@ -42,7 +43,8 @@ void guide_part(struct guide *g);
 /* The replica is the master, and announced as that. */
 void guide_switch(struct guide *g);
 
-/* After that: the former master, which was never stopped, is announced again. What the other one has done it has not. */
+/* After that: the former master, which was never stopped, is announced again. What the other one has done it has not.
+ */
 void guide_switch_back(struct guide *g);
 
 #endif

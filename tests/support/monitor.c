@@ -1,8 +1,8 @@
 /* monitor.c - the monitor of probe.h: a thread that reads what MONITOR sends and keeps the lines.
  *
- * The lines are only added, under mu, and freed at the end, so a mark is simply their number. monitor_mark sends a command
- * that nobody else sends and waits for its line: MONITOR shows commands in the order in which the server ran them, so
- * everything before it has been seen then.
+ * The lines are only added, under mu, and freed at the end, so a mark is simply their number. monitor_mark sends a
+ * command that nobody else sends and waits for its line: MONITOR shows commands in the order in which the server ran
+ * them, so everything before it has been seen then.
  */
 #include "tests/support/probe.h"
 #include "tests/support/wait.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- asynchronous calls -------------------------------------------------------------------------------------------------- */
+/* ---- asynchronous calls ----------------------------------------------------------------------------------------- */
 
 struct outcome {
     atomic_uint calls; /* of the callback: more than 1 is a defect */
@@ -21,9 +21,9 @@ struct outcome {
 };
 
 void outcome_note(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *outcome); /* rdl_done_fn */
-int64_t outcome_wait(struct outcome *o, int64_t bound_ms);                                /* death when it does not come */
+int64_t outcome_wait(struct outcome *o, int64_t bound_ms); /* death when it does not come */
 
-/* ---- losses -------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 #define LOSSES_MAX 64
 

@@ -1,9 +1,9 @@
 /* probe.h - a small client of our own: looks at the server behind the library's back, and plays a foreign client.
  *
- * One blocking connection over a unix socket. A command is written as in redis-cli: words between blanks, 'single quotes'
- * around words with blanks, printf conversions for the rest. Answers belong to the probe and are valid until its next
- * command. An answer that does not come within 10 s, a closed connection, or an answer of the wrong kind aborts the test.
- * A probe belongs to one thread at a time.
+ * One blocking connection over a unix socket. A command is written as in redis-cli: words between blanks, 'single
+ * quotes' around words with blanks, printf conversions for the rest. Answers belong to the probe and are valid until
+ * its next command. An answer that does not come within 10 s, a closed connection, or an answer of the wrong kind
+ * aborts the test. A probe belongs to one thread at a time.
  *
  * A monitor is a second kind of client: it sees every command that reaches the server, in order, and keeps them.
  */
@@ -40,7 +40,7 @@ const char *probe_text(struct probe *p, const char *format, ...) __attribute__((
 void probe_send(struct probe *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const struct reply *probe_next(struct probe *p, int64_t bound_ms);
 
-/* ---- questions that many tests ask ---------------------------------------------------------------------------------- */
+/* ---- questions that many tests ask ------------------------------------------------------------------------------ */
 
 int64_t probe_keys(struct probe *p); /* DBSIZE */
 int64_t probe_channels_of(struct probe *p, bool sharded);
@@ -50,7 +50,7 @@ int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel)
 int64_t probe_clients(struct probe *p, const char *name);  /* connections whose CLIENT SETNAME is `name` */
 int64_t probe_calls(struct probe *p, const char *command); /* of a command since start: "evalsha" */
 
-/* ---- monitor -------------------------------------------------------------------------------------------------------- */
+/* ---- monitor ---------------------------------------------------------------------------------------------------- */
 
 struct monitor;
 
@@ -60,8 +60,8 @@ void monitor_stop(struct monitor *m);                  /* NULL is fine */
 /* Wait until everything that the server ran before this call has been seen, and return how many commands that is. */
 size_t monitor_mark(struct monitor *m);
 
-/* How many commands after `mark` contain all of the given strings ("a|b": both), not counting those called from scripts, or
- * counting just those. Looks at what has been seen: call monitor_mark first to be sure of the end. */
+/* How many commands after `mark` contain all of the given strings ("a|b": both), not counting those called from
+ * scripts, or counting just those. Looks at what has been seen: call monitor_mark first to be sure of the end. */
 size_t monitor_count(struct monitor *m, size_t mark, const char *needles);
 size_t monitor_count_lua(struct monitor *m, size_t mark, const char *needles);
 

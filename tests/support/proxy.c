@@ -1,9 +1,9 @@
 /* proxy.c - see proxy.h.
  *
- * A link is a client's connection and its own connection to the server. Each has two lanes, one a way. A lane reads bytes
- * into `in`, cuts them into frames, and puts each frame as a piece into its queue, where a piece waits until it is due, not
- * held, and the way is not frozen. A link also keeps the requests that the server has still to answer, oldest first: that is
- * how a reply is matched to the rule that its request triggered.
+ * A link is a client's connection and its own connection to the server. Each has two lanes, one a way. A lane reads
+ * bytes into `in`, cuts them into frames, and puts each frame as a piece into its queue, where a piece waits until it
+ * is due, not held, and the way is not frozen. A link also keeps the requests that the server has still to answer,
+ * oldest first: that is how a reply is matched to the rule that its request triggered.
  *
  * Everything is under mu, except the thread's sleep in ppoll and the few fields that never change. The functions of the
  * interface change the state under mu and ring the thread's bell.
@@ -126,7 +126,7 @@ struct proxy {
     uint64_t replies;
 };
 
-/* ---- queues ---------------------------------------------------------------------------------------------------------- */
+/* ---- queues ----------------------------------------------------------------------------------------------------- */
 
 static struct way *way_of(struct proxy *p, const struct lane *lane)
 {
@@ -210,7 +210,7 @@ static void drop_first_awaited(struct link *link)
     free(a);
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------------------ */
+/* ---- rules ------------------------------------------------------------------------------------------------------ */
 
 static bool word_is(const char *frame, size_t len, const char *word)
 {
@@ -296,7 +296,7 @@ static void queue_own_answers(struct proxy *p, struct link *link)
     }
 }
 
-/* ---- frames ----------------------------------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------------------------------- */
 
 static bool ends_with_subscribe(const char *frame, size_t len)
 {
@@ -384,7 +384,7 @@ static void take_frames(struct proxy *p, struct link *link, struct lane *lane)
     bytes_drop(&lane->in, used);
 }
 
-/* ---- sockets ---------------------------------------------------------------------------------------------------------- */
+/* ---- sockets ---------------------------------------------------------------------------------------------------- */
 
 static void make_listener(struct proxy *p)
 {
@@ -485,7 +485,8 @@ static void read_lane(struct proxy *p, struct link *link, struct lane *lane)
 
 static bool may_go(struct proxy *p, const struct lane *lane, int64_t now)
 {
-    return lane->first != NULL && lane->first->held_by == NO_RULE && lane->first->due_us <= now && !way_of(p, lane)->frozen;
+    return lane->first != NULL && lane->first->held_by == NO_RULE && lane->first->due_us <= now &&
+           !way_of(p, lane)->frozen;
 }
 
 static void cut_link(struct proxy *p, struct link *link)
@@ -531,10 +532,11 @@ static void pass_ends(struct link *link)
         link->broken = true;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
 
 /* What to wait for on the descriptors of one link; returns when its next piece is due, or INT64_MAX. */
-static int64_t link_interest(struct proxy *p, struct link *link, struct pollfd *client, struct pollfd *server, int64_t now)
+static int64_t link_interest(struct proxy *p, struct link *link, struct pollfd *client, struct pollfd *server,
+                             int64_t now)
 {
     struct lane *lanes[2] = {&link->up, &link->down};
     struct pollfd *fds[2] = {client, server};
@@ -668,7 +670,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- the interface ---------------------------------------------------------------------------------------------------- */
+/* ---- the interface ---------------------------------------------------------------------------------------------- */
 
 /* @locks mu held; gives it up */
 static void unlock_and_ring(struct proxy *p)

@@ -7,8 +7,8 @@
  * It reads whole frames, so it knows which reply belongs to which request, and a run is the same every time: nothing
  * depends on how the kernel happened to cut the bytes.
  *
- * What it has read from a client is delivered even when the client has gone meanwhile, over the connection to the server,
- * which stays open for that: as routers and kernels do.
+ * What it has read from a client is delivered even when the client has gone meanwhile, over the connection to the
+ * server, which stays open for that: as routers and kernels do.
  *
  *     int late = proxy_on(p, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "orders");
  *     ... a call that times out ...
@@ -30,10 +30,11 @@
 
 struct proxy;
 
-/* In front of `s`, on the same kind of socket: a unix socket in its directory, or a free TCP port. Stop the proxy first. */
+/* In front of `s`, on the same kind of socket: a unix socket in its directory, or a free TCP port. Stop the proxy
+ * first. */
 struct proxy *proxy_start(const struct server *s);
-/* In front of that port of 127.0.0.1, whatever listens there, or will. It knows no frames, so rules do not act, and what is said
- * need not be RESP. */
+/* In front of that port of 127.0.0.1, whatever listens there, or will. It knows no frames, so rules do not act, and
+ * what is said need not be RESP. */
 struct proxy *proxy_start_blind(int port);
 
 void proxy_stop(struct proxy *p); /* NULL is fine */
@@ -41,7 +42,7 @@ void proxy_stop(struct proxy *p); /* NULL is fine */
 const char *proxy_uri(const struct proxy *p); /* for rdl_client_open; NULL when blind */
 int proxy_port(const struct proxy *p);        /* where it listens; of TCP only */
 
-/* ---- rules ----------------------------------------------------------------------------------------------------------- */
+/* ---- rules ------------------------------------------------------------------------------------------------------ */
 
 enum proxy_action {
     PROXY_WATCH,  /* only count it */
@@ -58,7 +59,8 @@ enum proxy_part {
 
 #define PROXY_WHOLE SIZE_MAX
 
-/* Of the frames that match, seen from now on over all connections, the nth; with `every`, that one and all later ones. */
+/* Of the frames that match, seen from now on over all connections, the nth; with `every`, that one and all later ones.
+ */
 struct proxy_rule {
     enum proxy_action action;
     enum proxy_part part;
@@ -82,7 +84,7 @@ bool proxy_wait(struct proxy *p, int rule, unsigned times, int64_t bound_ms);
 /* The rule acts no more, and what it holds goes on its way. */
 void proxy_let_go(struct proxy *p, int rule);
 
-/* ---- the whole line --------------------------------------------------------------------------------------------------- */
+/* ---- the whole line --------------------------------------------------------------------------------------------- */
 
 enum proxy_way {
     PROXY_TO_SERVER = 1,
@@ -98,7 +100,8 @@ enum proxy_which {
 
 void proxy_delay(struct proxy *p, enum proxy_way ways, int64_t ms); /* 0: none */
 
-/* Stop reading and writing that way on every connection, later ones too; sockets stay open, the kernel's buffers fill up. */
+/* Stop reading and writing that way on every connection, later ones too; sockets stay open, the kernel's buffers fill
+ * up. */
 void proxy_freeze(struct proxy *p, enum proxy_way ways);
 void proxy_thaw(struct proxy *p, enum proxy_way ways);
 
@@ -124,7 +127,7 @@ void proxy_refuse(struct proxy *p, bool on);
 /* Close connections that come from this address (of TCP), present ones and new ones, while `on`. */
 void proxy_bar(struct proxy *p, const char *address, bool on);
 
-/* ---- what has happened ------------------------------------------------------------------------------------------------ */
+/* ---- what has happened ------------------------------------------------------------------------------------------ */
 
 unsigned proxy_accepted(struct proxy *p); /* connections since the start */
 unsigned proxy_open(struct proxy *p);     /* connections now */

@@ -2,8 +2,8 @@
  *
  *     race_x [SEED [SECONDS]]
  *
- * The seed decides what the threads do, not how the machine interleaves them. A program ends with "N passed, N failed" and
- * the status to go with it. No Criterion: it aborts under ThreadSanitizer.
+ * The seed decides what the threads do, not how the machine interleaves them. A program ends with "N passed, N failed"
+ * and the status to go with it. No Criterion: it aborts under ThreadSanitizer.
  */
 #ifndef TESTS_SUPPORT_RACE_H
 #define TESTS_SUPPORT_RACE_H
@@ -38,7 +38,8 @@ struct race_thread {
 void race_start(struct race_thread *threads, int n, void *(*fn)(void *thread), void *arg);
 void race_join(struct race_thread *threads, int n);
 
-/* For such a thread: until it is over, have one thread after another live shortly (`fn`), each with a random state of its own. */
+/* For such a thread: until it is over, have one thread after another live shortly (`fn`), each with a random state of
+ * its own. */
 void race_lives(struct race_thread *thread, void *(*fn)(void *thread), const atomic_bool *over);
 
 int race_below(unsigned *random, int n); /* 0..n-1 */

@@ -37,7 +37,8 @@ static size_t line_length(const char *at, size_t len)
     return end == NULL ? 0 : (size_t)(end - at) + 1;
 }
 
-/* The number behind a line's type byte. The line is whole, so its end stops the reading. Without a sign the lowest fits too. */
+/* The number behind a line's type byte. The line is whole, so its end stops the reading. Without a sign the lowest fits
+ * too. */
 static int64_t number_of(const char *line)
 {
     bool negative = line[1] == '-';

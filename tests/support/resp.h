@@ -1,7 +1,7 @@
 /* resp.h - the part of Redis' protocol that the tests speak by themselves.
  *
- * Kept apart from hiredis and from the library's own reader, so that a mistake there cannot hide itself here. Reads RESP2
- * and RESP3 frames; writes requests.
+ * Kept apart from hiredis and from the library's own reader, so that a mistake there cannot hide itself here. Reads
+ * RESP2 and RESP3 frames; writes requests.
  */
 #ifndef TESTS_SUPPORT_RESP_H
 #define TESTS_SUPPORT_RESP_H
@@ -41,8 +41,8 @@ struct reply {
     size_t count;
 };
 
-/* Length of the frame that starts at `at`; 0 when it is not all there yet, -1 when these bytes are no RESP frame. A line
- * that starts with none of RESP's type bytes is an inline command and counts as a frame. */
+/* Length of the frame that starts at `at`; 0 when it is not all there yet, -1 when these bytes are no RESP frame. A
+ * line that starts with none of RESP's type bytes is an inline command and counts as a frame. */
 ssize_t resp_frame(const char *at, size_t len);
 
 /* Read one whole frame; free it with reply_free. */

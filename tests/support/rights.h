@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* Call `take` with each line of rules that the document grants to that user under that heading, or with NULL under any; without
- * "ACL SETUSER", the user and the line's end. How many there are. */
+/* Call `take` with each line of rules that the document grants to that user under that heading, or with NULL under any;
+ * without "ACL SETUSER", the user and the line's end. How many there are. */
 int rights_read(const char *heading, const char *user, void (*take)(const char *rules, void *arg), void *arg);
 
 /* Give that server what the document grants to that user under a heading; death when that is nothing, or is refused. */

@@ -1,4 +1,5 @@
-/* scripted.h - a server that answers whatever a test wants, be it Redis' protocol or not: for answers that no real one gives. */
+/* scripted.h - a server that answers whatever a test wants, be it Redis' protocol or not: for answers that no real one
+ * gives. */
 #ifndef TESTS_SUPPORT_SCRIPTED_H
 #define TESTS_SUPPORT_SCRIPTED_H
 
@@ -6,7 +7,8 @@
 
 struct scripted;
 
-/* Append the answer to one request, a whole frame; nothing: none. Runs on the server's thread, for one request at a time. */
+/* Append the answer to one request, a whole frame; nothing: none. Runs on the server's thread, for one request at a
+ * time. */
 typedef void scripted_answer(void *arg, const char *request, size_t len, struct bytes *to);
 
 /* Listens on a port of 127.0.0.1. */

@@ -1,8 +1,9 @@
 /* sentinels.c - see sentinels.h.
  *
- * A sentinel makes a promoted replica a replica again when it has not heard of the failover within four periods of publishing,
- * and the leader looks for the promotion once a second; and it promotes only a replica that it has looked at within five periods
- * of pinging, which it does once a second, too. So publishing and pinging have periods that are not as short as the others.
+ * A sentinel makes a promoted replica a replica again when it has not heard of the failover within four periods of
+ * publishing, and the leader looks for the promotion once a second; and it promotes only a replica that it has looked
+ * at within five periods of pinging, which it does once a second, too. So publishing and pinging have periods that are
+ * not as short as the others.
  */
 #include "tests/support/sentinels.h"
 
@@ -17,8 +18,8 @@
 #define START_BOUND_MS 30000
 #define OTHER_ADDRESS "127.0.2.1" /* from which sentinels and replica speak to a master with a front */
 
-/* What a server has to be told to use the certificate `name` and believe those who are vouched for in `ca`, all of them files
- * in the first server's directory. */
+/* What a server has to be told to use the certificate `name` and believe those who are vouched for in `ca`, all of them
+ * files in the first server's directory. */
 static char *tls_config(const struct sentinels *s, const char *name, const char *ca)
 {
     const char *dir;
@@ -26,8 +27,8 @@ static char *tls_config(const struct sentinels *s, const char *name, const char 
     if (s->ca == NULL)
         return must_format(" ");
     dir = server_dir(s->data[0]);
-    return must_format("tls-replication yes\ntls-ca-cert-file %s/%s\ntls-cert-file %s/%s.crt\ntls-key-file %s/%s.key", dir,
-                       ca, dir, name, dir, name);
+    return must_format("tls-replication yes\ntls-ca-cert-file %s/%s\ntls-cert-file %s/%s.crt\ntls-key-file %s/%s.key",
+                       dir, ca, dir, name, dir, name);
 }
 
 static void append_file(FILE *to, const char *path)
@@ -61,12 +62,13 @@ static void make_authorities(const struct sentinels *s)
 }
 
 /* Every server of them all. */
-static struct server *start_one(const struct sentinels *s, bool sentinel, bool tls, const char *password, const char *lines)
+static struct server *start_one(const struct sentinels *s, bool sentinel, bool tls, const char *password,
+                                const char *lines)
 {
     char *trust = tls_config(s, sentinel ? "sentinel" : "server", sentinel ? "both.crt" : "ca.crt");
     char *config = must_format("%s\n%s", lines, trust);
-    struct server *one = server_start(
-        &(struct server_options){.tcp = true, .tls = tls, .sentinel = sentinel, .password = password, .config = config});
+    struct server *one = server_start(&(struct server_options){
+        .tcp = true, .tls = tls, .sentinel = sentinel, .password = password, .config = config});
 
     free(trust);
     free(config);
@@ -80,8 +82,8 @@ static struct server *start_data(const struct sentinels *s, const struct sentine
     const char *apart = o->proxied && master_port != 0 ? "bind-source-addr " OTHER_ADDRESS
                                                          "\nreplica-announce-ip 127.0.0.1\nprotected-mode no"
                                                        : "";
-    char *config = must_format("repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s\n%s", follow, auth,
-                               o->tls ? "tls-replication yes" : "", apart, o->config != NULL ? o->config : "");
+    char *config = must_format("repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n%s\n%s\n%s\n%s\n%s", follow,
+                               auth, o->tls ? "tls-replication yes" : "", apart, o->config != NULL ? o->config : "");
     struct server *data = start_one(s, false, o->tls, o->password, config);
 
     free(follow);
@@ -94,8 +96,8 @@ static struct server *start_sentinel(const struct sentinels *s, const struct sen
 {
     char *auth =
         o->password == NULL ? must_format(" ") : must_format("sentinel auth-pass " SENTINEL_MASTER " %s", o->password);
-    char *peers =
-        o->sentinel_password == NULL ? must_format(" ") : must_format("sentinel sentinel-pass %s", o->sentinel_password);
+    char *peers = o->sentinel_password == NULL ? must_format(" ")
+                                               : must_format("sentinel sentinel-pass %s", o->sentinel_password);
     char *config = must_format("sentinel monitor " SENTINEL_MASTER " 127.0.0.1 %d 2\n"
                                "sentinel down-after-milliseconds " SENTINEL_MASTER " 500\n"
                                "sentinel failover-timeout " SENTINEL_MASTER " 2000\n%s\n%s\n%s",
@@ -158,8 +160,9 @@ static int port_of(const struct sentinels *s, int which)
 static void watch(struct sentinels *s, int which)
 {
     s->probe[which] = probe_open(s->sentinel[which]);
-    (void)probe_ask(s->probe[which], "SENTINEL DEBUG INFO-PERIOD 100 ASK-PERIOD 100 PUBLISH-PERIOD 500 PING-PERIOD 300"
-                                     " TILT-PERIOD 1000"); /* a machine that stood still puts off no failover for long */
+    (void)probe_ask(s->probe[which],
+                    "SENTINEL DEBUG INFO-PERIOD 100 ASK-PERIOD 100 PUBLISH-PERIOD 500 PING-PERIOD 300"
+                    " TILT-PERIOD 1000"); /* a machine that stood still puts off no failover for long */
 }
 
 static void expect_knows_all(const struct sentinels *s, int which)
@@ -289,9 +292,9 @@ static bool may_fail_over(const struct sentinels *s)
     return true;
 }
 
-/* It may begin a failover and give it up, because it has not looked at the replica for a moment (the head of this file):
- * then it is asked again. One answer says both whether it is at it and who is master, so that none is begun after one that
- * has ended. */
+/* It may begin a failover and give it up, because it has not looked at the replica for a moment (the head of this
+ * file): then it is asked again. One answer says both whether it is at it and who is master, so that none is begun
+ * after one that has ended. */
 static bool has_failed_over(const struct sentinels *s, int64_t from_port)
 {
     const struct reply *r = probe_ask(s->probe[0], "SENTINEL MASTER " SENTINEL_MASTER);

@@ -32,8 +32,9 @@ struct sentinels_options {
     bool tls;                      /* everything over TLS, the sentinels with certificates of a CA of their own */
 };
 
-struct sentinels *sentinels_start(const struct sentinels_options *options); /* NULL: no passwords. data[0] is the master */
-void sentinels_stop(struct sentinels *s);                                   /* NULL is fine */
+struct sentinels *
+sentinels_start(const struct sentinels_options *options); /* NULL: no passwords. data[0] is the master */
+void sentinels_stop(struct sentinels *s);                 /* NULL is fine */
 
 /* New CAs and certificates in the same files, with which everybody has to connect anew. */
 void sentinels_renew_certificates(struct sentinels *s);
@@ -47,15 +48,15 @@ bool sentinels_wait_master(const struct sentinels *s, int which, int64_t bound_m
 /* Wait until the other one has data[which] as a replica that follows it. */
 bool sentinels_wait_synced(const struct sentinels *s, int which, int64_t bound_ms);
 
-/* Stop the replica data[which], and see to it that nothing which the master does from now on can reach it: when it is resumed,
- * it has to ask. */
+/* Stop the replica data[which], and see to it that nothing which the master does from now on can reach it: when it is
+ * resumed, it has to ask. */
 void sentinels_cut_off(const struct sentinels *s, int which);
 
 /* Sentinels and replica do not reach data[0], clients do. For `proxied` only. */
 void sentinels_isolate(const struct sentinels *s, bool on);
 
-/* SENTINEL FAILOVER, as soon as all sentinels see that the replica follows, until one names the new master; that all do is for
- * sentinels_wait_master. */
+/* SENTINEL FAILOVER, as soon as all sentinels see that the replica follows, until one names the new master; that all do
+ * is for sentinels_wait_master. */
 void sentinels_failover(const struct sentinels *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* server.c - see server.h.
  *
- * Between fork and exec the child calls only what is safe after a fork of a process with threads: a restart happens while
- * the client under test has threads of its own.
+ * Between fork and exec the child calls only what is safe after a fork of a process with threads: a restart happens
+ * while the client under test has threads of its own.
  */
 #include "tests/support/server.h"
 #include "tests/support/certs.h"
@@ -81,8 +81,8 @@ bool server_is_old(void)
     return strstr(version, " v=6.") != NULL;
 }
 
-/* Port 0: any. Returns -1 if it is another's, be it only reserved: SO_REUSEADDR, which a server says as well, comes after
- * that. The kernel gives such a port to nobody who asks for any. */
+/* Port 0: any. Returns -1 if it is another's, be it only reserved: SO_REUSEADDR, which a server says as well, comes
+ * after that. The kernel gives such a port to nobody who asks for any. */
 static int bind_port(int port, int *ret_fd)
 {
     struct sockaddr_in at = {
@@ -166,7 +166,7 @@ static bool wants_tls(const struct server_options *options)
     return options->tls || (all != NULL && all[0] != '\0');
 }
 
-/* ---- rights -------------------------------------------------------------------------------------------------------------- */
+/* ---- rights ----------------------------------------------------------------------------------------------------- */
 
 #define NAMES "orders:*" /* of the document */
 #define OURS "[^r{]*"    /* of tests; no key that belongs to a name begins so */
@@ -217,7 +217,8 @@ static char *make_certificates(const struct server *s, const struct server_optio
         return must_format("%s", options->cert_of->cert_dir);
     ca = must_format("%s/ca.crt", s->dir);
     certs_make_ca(s->dir, "ca");
-    certs_issue(s->dir, "ca", "server", options->cert_for != NULL ? options->cert_for : "DNS:localhost,IP:127.0.0.1", 2);
+    certs_issue(s->dir, "ca", "server", options->cert_for != NULL ? options->cert_for : "DNS:localhost,IP:127.0.0.1",
+                2);
     setenv("SSL_CERT_FILE", ca, 1);
     free(ca);
     return must_format("%s", s->dir);
@@ -229,8 +230,8 @@ static void write_conf(const struct server *s)
 
     if (f == NULL)
         die("%s: %s", s->conf, strerror(errno));
-    fprintf(f, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\n", s->cert_dir != NULL ? 0 : s->port,
-            s->socket, s->dir);
+    fprintf(f, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\n",
+            s->cert_dir != NULL ? 0 : s->port, s->socket, s->dir);
     if (s->cert_dir != NULL)
         fprintf(f,
                 "tls-port %d\ntls-ca-cert-file %s/ca.crt\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\n"

@@ -3,16 +3,16 @@
  * Each has a directory of its own, a unix socket in it, and a TCP port of 127.0.0.1 when asked for; starting takes some
  * 20 ms, so every test starts its own. The binary is that of $REDLATCH_TEST_SERVER, else redis-server.
  *
- * With $REDLATCH_TEST_TLS every server has `tls`. Such a one makes itself a CA (ca.crt and ca.key in its directory) and a
- * certificate for localhost and 127.0.0.1 (server.crt, server.key). That CA becomes the process's default: clients with no
- * options for TLS believe the server that was started last.
+ * With $REDLATCH_TEST_TLS every server has `tls`. Such a one makes itself a CA (ca.crt and ca.key in its directory) and
+ * a certificate for localhost and 127.0.0.1 (server.crt, server.key). That CA becomes the process's default: clients
+ * with no options for TLS believe the server that was started last.
  *
  * With $REDLATCH_TEST_ACL clients are a user who has the rights that docs/acl.md names, for names of any kind, and no
  * others. That user is in the URI; probes, which come through the unix socket, may do everything.
  *
  * Nothing stays behind, however the test ends: the kernel kills the server when the thread that started it is gone (so
- * start servers on the test's main thread), and a keeper process, which waits for the test's end of a pipe to close, removes
- * the directory. What cannot work (no such binary, no start within 10 s) aborts the test with the reason.
+ * start servers on the test's main thread), and a keeper process, which waits for the test's end of a pipe to close,
+ * removes the directory. What cannot work (no such binary, no start within 10 s) aborts the test with the reason.
  */
 #ifndef TESTS_SUPPORT_SERVER_H
 #define TESTS_SUPPORT_SERVER_H
@@ -23,14 +23,14 @@
 struct server;
 
 struct server_options {
-    bool tcp;                     /* listen on a free port as well; server_uri then names it */
-    bool tls;                     /* listen with TLS on a free port as well; server_uri then names it, as localhost */
-    const char *cert_for;         /* with `tls`: what the certificate is for, in the form of certs.h, if not for these two */
+    bool tcp;             /* listen on a free port as well; server_uri then names it */
+    bool tls;             /* listen with TLS on a free port as well; server_uri then names it, as localhost */
+    const char *cert_for; /* with `tls`: what the certificate is for, in the form of certs.h, if not for these two */
     const struct server *cert_of; /* with `tls`: show that one's certificate */
     bool sentinel;                /* be a Sentinel */
     int port;                     /* with `tcp` or `tls`: listen on that one, which reserve_port gave */
-    const char *nodes;    /* be a node of a Redis Cluster whose view of it is at first this, in the form of nodes.conf */
-    const char *clock;    /* of clock.h: its wall clock is off by what is there */
+    const char *nodes; /* be a node of a Redis Cluster whose view of it is at first this, in the form of nodes.conf */
+    const char *clock; /* of clock.h: its wall clock is off by what is there */
     const char *password; /* requirepass */
     const char *config;   /* more lines of redis.conf, "\n" between them; they win over ours */
 };
@@ -72,7 +72,8 @@ bool server_running(const struct server *s);   /* started, and not killed since 
 /* Is the binary a Redis 6.2, which lacks what some tests need? */
 bool server_is_old(void);
 
-/* A TCP port of 127.0.0.1 that is nobody else's until ret_fd is closed, and on which a server may listen even before. */
+/* A TCP port of 127.0.0.1 that is nobody else's until ret_fd is closed, and on which a server may listen even before.
+ */
 int reserve_port(int *ret_fd);
 
 /* Two, for clients and, BUS_OFFSET above, for the other nodes of a cluster. */

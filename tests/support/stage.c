@@ -62,20 +62,20 @@ bool stage_is_clean(struct stage *stage, int64_t bound_ms)
     return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
 }
 
-#define HANDLE(type, make)                                                                                                  \
-    rdl_lock_t *type(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)                             \
-    {                                                                                                                       \
-        rdl_lock_t *lock = NULL;                                                                                            \
-        rdl_err_t err;                                                                                                      \
-                                                                                                                            \
-        if (make(client, name, options, &lock, &err) < 0)                                                                   \
-            die(#make ": %s", err.message);                                                                                 \
-        return lock;                                                                                                        \
+#define HANDLE(type, make)                                                                                             \
+    rdl_lock_t *type(rdl_client_t *client, const char *name, const rdl_lock_options_t *options)                        \
+    {                                                                                                                  \
+        rdl_lock_t *lock = NULL;                                                                                       \
+        rdl_err_t err;                                                                                                 \
+                                                                                                                       \
+        if (make(client, name, options, &lock, &err) < 0)                                                              \
+            die(#make ": %s", err.message);                                                                            \
+        return lock;                                                                                                   \
     }
 
 /* Members live on in the composite that is made of them. */
-static int multi_of_two(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                        rdl_err_t *err)
+static int multi_of_two(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
+                        rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     char *second = must_format("%s~", name);
     rdl_lock_t *members[2] = {NULL, NULL};
@@ -99,8 +99,8 @@ static int red_of_one(rdl_client_t *client, const char *name, const rdl_lock_opt
     int rc = rdl_reentrant_lock(client, name, options, &member, err);
 
     if (rc == RDL_OK)
-        rc = rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = SOON_MS), ret_lock,
-                          err);
+        rc = rdl_red_lock(&member, 1, LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = SOON_MS),
+                          ret_lock, err);
     rdl_lock_free(member);
     return rc;
 }
@@ -115,18 +115,19 @@ HANDLE(read_end, rdl_read_lock)
 HANDLE(write_end, rdl_write_lock)
 static HANDLE(multi, multi_of_two) static HANDLE(red, red_of_one)
 
-/* ---- every type ---------------------------------------------------------------------------------------------------------- */
+/* ---- every type ------------------------------------------------------------------------------------------------- */
 
-#define KIND(of, end, constructor_of, ...)                                                                                  \
-    {                                                                                                                       \
-        .type = of, .constructor = constructor_of, .make = end, __VA_ARGS__                                                 \
+#define KIND(of, end, constructor_of, ...)                                                                             \
+    {                                                                                                                  \
+        .type = of, .constructor = constructor_of, .make = end, __VA_ARGS__                                            \
     }
 
     const struct kind kinds[] = {
         KIND("reentrant", reentrant, rdl_reentrant_lock, .rival = reentrant, .take = "EVALSHA", .reentrant = true),
         KIND("nonreentrant", nonreentrant, rdl_nonreentrant_lock, .rival = nonreentrant, .take = "EVALSHA"),
         KIND("simple", simple, rdl_simple_lock, .rival = simple, .take = "SET", .paces = true),
-        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true, .paces = true),
+        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true,
+             .paces = true),
         KIND("fenced", fenced, rdl_fenced_lock, .rival = fenced, .take = "EVALSHA", .reentrant = true),
         KIND("fair", fair, rdl_fair_lock, .rival = fair, .take = "EVALSHA", .reentrant = true),
         KIND("read", read_end, rdl_read_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),
@@ -168,7 +169,7 @@ int64_t lock_holds(struct probe *p, const char *name)
     return holds;
 }
 
-/* ---- foreign client ------------------------------------------------------------------------------------------------------ */
+/* ---- foreign client --------------------------------------------------------------------------------------------- */
 
 #define FOREIGN_FIELD "f7a1e6b0-0000-4000-8000-000000000000:1"
 

@@ -64,8 +64,9 @@ rdl_lock_t *spin(rdl_client_t *client, const char *name, const rdl_lock_options_
 rdl_lock_t *fenced(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *fair(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 
-/* ---- every type ----------------------------------------------------------------------------------------------------------
- * For tests of what all locks have in common. A new type is a row in stage.c. Composites are made of reentrant locks: the
+/* ---- every type
+ * ---------------------------------------------------------------------------------------------------------- For tests
+ * of what all locks have in common. A new type is a row in stage.c. Composites are made of reentrant locks: the
  * multi-lock of `name` and of a second one, the red lock of `name` at one server, so that whatever befalls that server
  * befalls its whole majority. */
 
@@ -102,11 +103,11 @@ int64_t lock_holds(struct probe *p, const char *name);
 /* The test is over with it: handle and counter go. */
 void lock_over(struct probe *p, rdl_lock_t *lock);
 
-/* ---- a foreign client: what a Redisson process does with a reentrant lock (wire.md) ------------------------------------ */
+/* ---- a foreign client: what a Redisson process does with a reentrant lock (wire.md) ----------------------------- */
 
 void foreign_take(struct probe *p, const char *name, int64_t lease_ms);             /* 0: without a time to live */
 int64_t foreign_release(struct probe *p, const char *name);                         /* how many subscribers were told */
 int64_t foreign_release_by(struct probe *p, const char *publish, const char *name); /* by that command: "spublish" */
-char *channel_of(const char *name);                                                 /* of a reentrant lock; to be freed */
+char *channel_of(const char *name); /* of a reentrant lock; to be freed */
 
 #endif

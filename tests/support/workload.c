@@ -76,7 +76,7 @@ struct turn {
     bool refused;
 };
 
-/* ---- registers ----------------------------------------------------------------------------------------------------------- */
+/* ---- registers -------------------------------------------------------------------------------------------------- */
 
 static void reg_init(struct reg *reg)
 {
@@ -188,7 +188,7 @@ static int64_t rounds_of(struct reg *reg)
     return rounds;
 }
 
-/* ---- in the processes ---------------------------------------------------------------------------------------------------- */
+/* ---- in the processes ------------------------------------------------------------------------------------------- */
 
 static bool is_told(const struct worker *w)
 {
@@ -210,13 +210,13 @@ static struct turn be_inside(struct worker *w, int64_t token)
     return turn;
 }
 
-/* And give it back. One of two who clash is wrong, and may not have heard of the new master yet: so both keep their holds
- * until one of them is told. */
+/* And give it back. One of two who clash is wrong, and may not have heard of the new master yet: so both keep their
+ * holds until one of them is told. */
 static void have_turn(struct worker *w, int64_t token)
 {
     struct turn turn = be_inside(w, token);
-    bool told =
-        clashes(w->reg, turn.number) && WAIT_UNTIL(is_told(w) || !clashes(w->reg, turn.number), TOLD_BOUND_MS) && is_told(w);
+    bool told = clashes(w->reg, turn.number) &&
+                WAIT_UNTIL(is_told(w) || !clashes(w->reg, turn.number), TOLD_BOUND_MS) && is_told(w);
 
     if (told)
         note_told(w->reg, turn.number);
@@ -276,7 +276,7 @@ static _Noreturn void run_process(const struct workload *w, int number)
     _exit(0);
 }
 
-/* ---- in the test --------------------------------------------------------------------------------------------------------- */
+/* ---- in the test ------------------------------------------------------------------------------------------------ */
 
 static pid_t start_process(const struct workload *w, int number)
 {
@@ -338,7 +338,8 @@ bool workload_goes_on(struct workload *w, int64_t more, int64_t bound_ms)
         goal[i] = rounds_of(&w->shared->reg[i]) + more;
     met = WAIT_UNTIL(all_reached(w, goal), bound_ms);
     for (size_t i = 0; !met && i < w->plan.locks; i++)
-        fprintf(stderr, "lock %zu: %lld rounds of %lld\n", i, (long long)rounds_of(&w->shared->reg[i]), (long long)goal[i]);
+        fprintf(stderr, "lock %zu: %lld rounds of %lld\n", i, (long long)rounds_of(&w->shared->reg[i]),
+                (long long)goal[i]);
     return met;
 }
 

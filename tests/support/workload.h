@@ -1,14 +1,15 @@
-/* workload.h - owners in several processes who take locks by turns and write to what each guards, while a test does harm.
+/* workload.h - owners in several processes who take locks by turns and write to what each guards, while a test does
+ * harm.
  *
- * What a lock guards is a register in memory that all share. It takes a write only from whoever has a newer token than all
- * before, so a holder that was overtaken is seen there, whatever the library believes. And it knows who is inside: a turn lasts
- * from one write to another, and now and then, for up to 20 ms, longer than a write takes.
+ * What a lock guards is a register in memory that all share. It takes a write only from whoever has a newer token than
+ * all before, so a holder that was overtaken is seen there, whatever the library believes. And it knows who is inside:
+ * a turn lasts from one write to another, and now and then, for up to 20 ms, longer than a write takes.
  *
- * No harm that loses no write may bring two together (`overlaps`) or have a write refused (`refused`). A failover that does lose
- * one may, from workload_harm to workload_calm: who has a hold that the new master does not know believes in it until his client
- * has heard of that master. So two who clash, by being inside at once or by a refused write, keep their holds until one of them
- * is told, by the state of his hold or when he gives it back. If none is, that is `strange`, whatever was lost; if both began in
- * calm it is `amiss`, whoever was told.
+ * No harm that loses no write may bring two together (`overlaps`) or have a write refused (`refused`). A failover that
+ * does lose one may, from workload_harm to workload_calm: who has a hold that the new master does not know believes in
+ * it until his client has heard of that master. So two who clash, by being inside at once or by a refused write, keep
+ * their holds until one of them is told, by the state of his hold or when he gives it back. If none is, that is
+ * `strange`, whatever was lost; if both began in calm it is `amiss`, whoever was told.
  *
  * A workload belongs to the test's main thread.
  */
@@ -51,7 +52,8 @@ bool workload_goes_on(struct workload *w, int64_t more, int64_t bound_ms);
 /* From here on writes may be lost: whoever was granted a lock may have company, until one of the two is told. */
 void workload_harm(struct workload *w);
 
-/* What could be lost is lost, and nobody is granted anything any more but by the one master. Who begins now is alone. */
+/* What could be lost is lost, and nobody is granted anything any more but by the one master. Who begins now is alone.
+ */
 void workload_calm(struct workload *w);
 
 /* End it: every owner gives back what it holds. Frees. */

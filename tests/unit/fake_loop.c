@@ -61,7 +61,7 @@ void fake_loop_run(struct rdl__loop *loop, int64_t until)
     loop->now = until;
 }
 
-/* ---- core/io/loop.h -------------------------------------------------------------------------------------------------- */
+/* ---- core/io/loop.h --------------------------------------------------------------------------------------------- */
 
 void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
 {

@@ -124,11 +124,12 @@ Test(buf, done_takes_a_zeroed_buffer_and_may_be_repeated)
     assert_holds("abc", 3);
 }
 
-/* ---- commands -------------------------------------------------------------------------------------------------------- */
+/* ---- commands --------------------------------------------------------------------------------------------------- */
 
 Test(buf, command_is_what_the_server_reads)
 {
-    static const char expected[] = "*5\r\n$3\r\nSET\r\n$3\r\na\0b\r\n$0\r\n\r\n$2\r\n-7\r\n$20\r\n-9223372036854775808\r\n";
+    static const char expected[] =
+        "*5\r\n$3\r\nSET\r\n$3\r\na\0b\r\n$0\r\n\r\n$2\r\n-7\r\n$20\r\n-9223372036854775808\r\n";
 
     rdl__cmd_begin(&b, 5);
     rdl__cmd_str(&b, "SET");

@@ -97,8 +97,8 @@ static void interrupted_now_and_then(int count)
         rdl__busypoll_kept(&account, 30 * RDL__US);
 }
 
-/* One answer in twenty is late, one look in ten interrupted: that is no reason to sleep. It takes some calls to find out how
- * long a sleep takes. */
+/* One answer in twenty is late, one look in ten interrupted: that is no reason to sleep. It takes some calls to find
+ * out how long a sleep takes. */
 Test(busypoll, bears_disturbances)
 {
     cr_assert_geq(play(100000, 150 * RDL__US, late_now_and_then), 95000);

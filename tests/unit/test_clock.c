@@ -19,8 +19,8 @@ static int ask(clockid_t id, struct timespec *to)
 /* In place of the C library's, for what is linked into this program. */
 int clock_gettime(clockid_t, struct timespec *) __attribute__((alias("ask")));
 
-/* No other clock of the machine is both; which one is asked cannot be seen from its answers as long as nobody sets it and
- * nothing was suspended. */
+/* No other clock of the machine is both; which one is asked cannot be seen from its answers as long as nobody sets it
+ * and nothing was suspended. */
 Test(clock, is_the_one_that_nobody_sets_and_that_counts_suspension)
 {
     asked = -1;

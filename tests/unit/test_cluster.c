@@ -57,23 +57,24 @@ Test(cluster, a_redirection_that_makes_no_sense_is_one_to_be_tried_again)
         expect_redirect(odd[i], RDL__DETOUR_LATER, 0, "", 0);
 }
 
-/* ---- the map ------------------------------------------------------------------------------------------------------------- */
+/* ---- the map ---------------------------------------------------------------------------------------------------- */
 
 #define TEXT(s) (&(struct rdl__reply){.type = RDL__REPLY_STRING, .str = (s), .len = strlen(s)})
 #define NUMBER(n) (&(struct rdl__reply){.type = RDL__REPLY_INT, .integer = (n)})
 #define NIL (&(struct rdl__reply){.type = RDL__REPLY_NIL})
-#define LIST(...)                                                                                                           \
-    (&(struct rdl__reply){.type = RDL__REPLY_ARRAY,                                                                         \
-                          .len = sizeof((struct rdl__reply *[]){__VA_ARGS__}) / sizeof(void *),                             \
+#define LIST(...)                                                                                                      \
+    (&(struct rdl__reply){.type = RDL__REPLY_ARRAY,                                                                    \
+                          .len = sizeof((struct rdl__reply *[]){__VA_ARGS__}) / sizeof(void *),                        \
                           .elem = (struct rdl__reply *[]){__VA_ARGS__}})
 
 Test(cluster, ranges_have_a_master_and_its_replicas)
 {
-    const struct rdl__reply *map = LIST(LIST(NUMBER(0), NUMBER(99), LIST(TEXT("h"), NUMBER(1), TEXT("a"), LIST(TEXT("x"))),
-                                             LIST(TEXT("i"), NUMBER(2), TEXT("b"))),
-                                        LIST(NUMBER(100), NUMBER(16383), LIST(NIL, NUMBER(3), TEXT("c"))));
+    const struct rdl__reply *map =
+        LIST(LIST(NUMBER(0), NUMBER(99), LIST(TEXT("h"), NUMBER(1), TEXT("a"), LIST(TEXT("x"))),
+                  LIST(TEXT("i"), NUMBER(2), TEXT("b"))),
+             LIST(NUMBER(100), NUMBER(16383), LIST(NIL, NUMBER(3), TEXT("c"))));
     struct rdl__slot_range range;
-    struct rdl__member member;
+    struct rdl__slot_node member;
 
     cr_assert(rdl__slot_range_at(map, 0, &range));
     cr_assert(range.first == 0 && range.last == 99 && range.master.port == 1);
@@ -100,8 +101,9 @@ Test(cluster, master_whose_place_nobody_knows_has_its_slots_all_the_same)
 /* What is told beside is a map, and a list in RESP2. */
 Test(cluster, member_without_the_name_it_should_have_is_at_its_address)
 {
-    const struct rdl__reply *beside[] = {LIST(TEXT("ip"), TEXT("10.0.0.1")), LIST(TEXT("x"), TEXT("ip"), TEXT("ip"), NIL),
-                                         LIST(TEXT("ip")), TEXT("ip"), NIL};
+    const struct rdl__reply *beside[] = {LIST(TEXT("ip"), TEXT("10.0.0.1")),
+                                         LIST(TEXT("x"), TEXT("ip"), TEXT("ip"), NIL), LIST(TEXT("ip")), TEXT("ip"),
+                                         NIL};
     static const char *const host[] = {"10.0.0.1", "", "", "", ""};
     struct rdl__slot_range range;
 
@@ -112,7 +114,8 @@ Test(cluster, member_without_the_name_it_should_have_is_at_its_address)
         cr_assert_str_eq(range.master.host, host[i], "%zu", i);
     }
     cr_assert(rdl__slot_range_at(
-        LIST(LIST(NUMBER(1), NUMBER(2), LIST(NIL, NUMBER(1), TEXT("a"), LIST(TEXT("ip"), TEXT("10.0.0.1"))))), 0, &range));
+        LIST(LIST(NUMBER(1), NUMBER(2), LIST(NIL, NUMBER(1), TEXT("a"), LIST(TEXT("ip"), TEXT("10.0.0.1"))))), 0,
+        &range));
     cr_assert_str_eq(range.master.host, "", "it is behind whatever was asked");
 }
 
@@ -127,7 +130,8 @@ Test(cluster, ranges_that_make_no_sense_are_none)
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(16384), good)), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2))), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(-1), TEXT("a")))), 0, &range));
-    cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(65536), TEXT("a")))), 0, &range));
+    cr_assert(
+        !rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(65536), TEXT("a")))), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(LIST(NUMBER(1), NUMBER(2), LIST(TEXT("h"), NUMBER(1)))), 0, &range));
     cr_assert(!rdl__slot_range_at(LIST(TEXT("x")), 0, &range));
     cr_assert(!rdl__slot_range_at(NIL, 0, &range));

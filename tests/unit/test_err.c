@@ -176,7 +176,7 @@ Test(err, where_cuts_a_long_server)
     cr_assert_str_eq(err.server + sizeof err.server - 4, "...");
 }
 
-/* ---- the printable form ---------------------------------------------------------------------------------------------- */
+/* ---- the printable form ----------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *bytes;

@@ -1,13 +1,14 @@
-/* test_past.c - what a server has confirmed is repeated at its successor: all of it, while its time lasts, within bounds.
+/* test_past.c - what a server has confirmed is repeated at its successor: all of it, while its time lasts, within
+ * bounds.
  *
  * The lane is the one below: it keeps what is submitted until the test settles it. */
-#include "core/service/past.h"
+#include "core/service/replay.h"
 #include "tests/support/counting_alloc.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { THINGS = 2 * RDL__PAST_MAX, IN_FLIGHT_MAX = 1000 };
+enum { THINGS = 2 * RDL__REPLAY_MAX, IN_FLIGHT_MAX = 1000 };
 
 #define T0 (1000 * RDL__SEC)
 
@@ -19,7 +20,7 @@ struct rdl__lane {
 static struct counting_alloc counting;
 static struct rdl__mem mem;
 static struct rdl__lane wire;
-static struct rdl__past *past;
+static struct rdl__replay *past;
 static int kept[THINGS];     /* copies of the deed that are there */
 static int repeated[THINGS]; /* how often it was encoded */
 
@@ -31,29 +32,29 @@ void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req)
         lane->most = lane->count;
 }
 
-static void encode(const struct rdl__deed *deed, struct rdl__buf *to, bool eval)
+static void encode(const struct rdl__replay_entry *deed, struct rdl__buf *to, bool eval)
 {
     (void)to;
     (void)eval;
     repeated[deed->n]++;
 }
 
-static void keep(const struct rdl__deed *deed)
+static void keep(const struct rdl__replay_entry *deed)
 {
     kept[deed->n]++;
 }
 
-static void drop(const struct rdl__deed *deed)
+static void drop(const struct rdl__replay_entry *deed)
 {
     cr_assert_gt(kept[deed->n], 0);
     kept[deed->n]--;
 }
 
-static const struct rdl__deed_ops ops = {.encode = encode, .keep = keep, .drop = drop};
+static const struct rdl__replay_ops ops = {.encode = encode, .keep = keep, .drop = drop};
 
 static void note(int n, int64_t now, int64_t until)
 {
-    rdl__past_note(past, &(struct rdl__deed){.ops = &ops, .n = n, .until = until}, now);
+    rdl__replay_note(past, &(struct rdl__replay_entry){.ops = &ops, .n = n, .until = until}, now);
 }
 
 /* The oldest request under way is sent, and ends with `rc`. */
@@ -71,7 +72,7 @@ static void settle(int rc, int64_t now)
 static void repeat_all(int64_t now)
 {
     memset(repeated, 0, sizeof repeated);
-    rdl__past_repeat(past, now);
+    rdl__replay_repeat(past, now);
     while (wire.count > 0)
         settle(RDL_OK, now);
 }
@@ -81,13 +82,13 @@ static void set_up(void)
     rdl_allocator_t hooks = counting_alloc_init(&counting);
 
     rdl__mem_init(&mem, &hooks);
-    past = rdl__past_new(&mem, &wire);
+    past = rdl__replay_new(&mem, &wire);
     cr_assert_not_null(past);
 }
 
 static void tear_down(void)
 {
-    past = rdl__past_free(past);
+    past = rdl__replay_free(past);
     for (int i = 0; i < THINGS; i++)
         cr_assert_eq(kept[i], 0, "deed %d", i);
     cr_assert_eq(counting_alloc_blocks(&counting), 0);
@@ -115,7 +116,7 @@ Test(past, every_deed_whose_time_lasts_is_repeated_once_at_each_successor)
 
 Test(past, nothing_is_repeated_where_nothing_was_done)
 {
-    rdl__past_repeat(past, T0);
+    rdl__replay_repeat(past, T0);
     cr_assert_eq(wire.count, 0);
 }
 
@@ -139,12 +140,12 @@ Test(past, deeds_are_forgotten_when_their_time_is_over)
 
 Test(past, no_more_are_remembered_than_the_bound_and_the_oldest_go_first)
 {
-    for (int i = 0; i < RDL__PAST_MAX + 100; i++)
+    for (int i = 0; i < RDL__REPLAY_MAX + 100; i++)
         note(i, T0, T0 + RDL__SEC);
-    for (int i = 0; i < RDL__PAST_MAX + 100; i++)
+    for (int i = 0; i < RDL__REPLAY_MAX + 100; i++)
         cr_assert_eq(kept[i], i >= 100, "deed %d", i);
     repeat_all(T0);
-    for (int i = 0; i < RDL__PAST_MAX + 100; i++)
+    for (int i = 0; i < RDL__REPLAY_MAX + 100; i++)
         cr_assert_eq(repeated[i], i >= 100, "deed %d", i);
 }
 
@@ -153,7 +154,7 @@ Test(past, a_second_failover_begins_anew)
 {
     for (int i = 0; i < 100; i++)
         note(i, T0, T0 + RDL__SEC);
-    rdl__past_repeat(past, T0);
+    rdl__replay_repeat(past, T0);
     for (int i = 0; i < 50; i++)
         settle(RDL_OK, T0);
     repeat_all(T0);
@@ -165,7 +166,7 @@ Test(past, deeds_that_are_forgotten_during_a_repetition_are_left_out_of_it)
 {
     for (int i = 0; i < 100; i++)
         note(i, T0, T0 + RDL__SEC);
-    rdl__past_repeat(past, T0);
+    rdl__replay_repeat(past, T0);
     note(100, T0 + 2 * RDL__SEC, T0 + 3 * RDL__SEC);
     while (wire.count > 0)
         settle(RDL_OK, T0 + 2 * RDL__SEC);
@@ -177,7 +178,7 @@ Test(past, a_lane_that_closes_ends_the_repetition)
 {
     for (int i = 0; i < 100; i++)
         note(i, T0, T0 + RDL__SEC);
-    rdl__past_repeat(past, T0);
+    rdl__replay_repeat(past, T0);
     while (wire.count > 0)
         settle(RDL_ECLOSED, T0);
     for (int i = 0; i < 100; i++)

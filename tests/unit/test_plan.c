@@ -1,6 +1,6 @@
 /* test_plan.c - the machines of composite locks: events in, orders out. */
 #include "core/base/clock.h"
-#include "locks/plan.h"
+#include "locks/composite/plan.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #define MOST 5
 #define AT(ms) ((ms)*RDL__MS)
 
-static struct rdl__part part[MOST];
+static struct rdl__member member[MOST];
 static struct rdl__plan plan;
 static const struct rdl__plan_ops *ops;
 
@@ -19,38 +19,39 @@ static void on(struct rdl__plan_event ev)
 
 static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadline)
 {
-    memset(part, 0, sizeof part);
+    memset(member, 0, sizeof member);
     ops = which;
-    plan = (struct rdl__plan){.part = part,
+    plan = (struct rdl__plan){.member = member,
                               .n = n,
                               .quorum = which->majority ? n / 2 + 1 : n,
                               .once = deadline == 0,
                               .deadline = deadline,
-                              .part_timeout_ms = 50,
+                              .member_timeout_ms = 50,
                               .most_hold_ms = 100,
                               .retry = {.kind = RDL_RETRY_FIXED, .min_ms = 20, .max_ms = 20},
                               .wake_at = RDL__NEVER};
     on((struct rdl__plan_event){.kind = RDL__PLAN_START});
 }
 
-/* What part i was told since it was last looked at. */
-static enum rdl__part_order told(unsigned i)
+/* What member i was told since it was last looked at. */
+static enum rdl__member_order told(unsigned i)
 {
-    enum rdl__part_order order = (enum rdl__part_order)part[i].order;
+    enum rdl__member_order order = (enum rdl__member_order)member[i].order;
 
-    part[i].order = RDL__PART_NOTHING;
+    member[i].order = RDL__MEMBER_NOTHING;
     return order;
 }
 
-static void all_told(enum rdl__part_order order)
+static void all_told(enum rdl__member_order order)
 {
     for (unsigned i = 0; i < plan.n; i++)
-        cr_assert_eq(told(i), order, "part %u", i);
+        cr_assert_eq(told(i), order, "member %u", i);
 }
 
 static void answer_at(int64_t ms, unsigned i, int code, int64_t until_ms)
 {
-    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = i, .code = code, .until = AT(until_ms), .now = AT(ms)});
+    on((struct rdl__plan_event){
+        .kind = RDL__PLAN_ANSWER, .member = i, .code = code, .until = AT(until_ms), .now = AT(ms)});
 }
 
 static void assert_done(int rc)
@@ -59,132 +60,133 @@ static void assert_done(int rc)
     cr_assert_eq(plan.rc, rc);
 }
 
-/* ---- multi ------------------------------------------------------------------------------------------------------------- */
+/* ---- multi ------------------------------------------------------------------------------------------------------ */
 
 Test(plan_multi, asks_for_all_at_once_and_wants_every_one)
 {
     start(&rdl__multi_ops, 3, RDL__NEVER);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 2, RDL_OK, 100);
     answer_at(1, 0, RDL_OK, 100);
     cr_assert_neq(plan.phase, RDL__PLAN_DONE);
     answer_at(2, 1, RDL_OK, 90);
     assert_done(RDL_OK);
-    all_told(RDL__PART_NOTHING);
+    all_told(RDL__MEMBER_NOTHING);
     cr_assert_eq(rdl__plan_until(&plan), AT(90));
 }
 
 Test(plan_multi, waits_for_the_first_refused_holding_only_what_comes_before_it)
 {
     start(&rdl__multi_ops, 4, RDL__NEVER);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_OK, 300);
     answer_at(1, 1, RDL_ETIMEDOUT, 0);
     answer_at(1, 2, RDL_OK, 300);
     answer_at(1, 3, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(0), RDL__PART_NOTHING);
-    cr_assert_eq(told(1), RDL__PART_WAIT);
-    cr_assert_eq(told(2), RDL__PART_RELEASE);
-    cr_assert_eq(told(3), RDL__PART_NOTHING);
+    cr_assert_eq(told(0), RDL__MEMBER_NOTHING);
+    cr_assert_eq(told(1), RDL__MEMBER_WAIT);
+    cr_assert_eq(told(2), RDL__MEMBER_RELEASE);
+    cr_assert_eq(told(3), RDL__MEMBER_NOTHING);
     cr_assert_eq(plan.wake_at, AT(21)); /* held no longer than that */
     answer_at(10, 1, RDL_OK, 310);
-    cr_assert_eq(told(0), RDL__PART_EXTEND); /* the lease is the whole one, for all of them */
-    cr_assert_eq(told(1), RDL__PART_EXTEND);
-    cr_assert_eq(told(2), RDL__PART_TRY);
-    cr_assert_eq(told(3), RDL__PART_TRY);
+    cr_assert_eq(told(0), RDL__MEMBER_EXTEND); /* the lease is the whole one, for all of them */
+    cr_assert_eq(told(1), RDL__MEMBER_EXTEND);
+    cr_assert_eq(told(2), RDL__MEMBER_TRY);
+    cr_assert_eq(told(3), RDL__MEMBER_TRY);
 }
 
 Test(plan_multi, goes_on_waiting_empty_handed_when_it_has_held_some_for_long_enough)
 {
     start(&rdl__multi_ops, 2, RDL__NEVER);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_OK, 300);
     answer_at(1, 1, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(1), RDL__PART_WAIT);
+    cr_assert_eq(told(1), RDL__MEMBER_WAIT);
     on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = plan.wake_at});
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
-    cr_assert_eq(told(1), RDL__PART_NOTHING);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
+    cr_assert_eq(told(1), RDL__MEMBER_NOTHING);
     cr_assert_eq(plan.wake_at, RDL__NEVER);
 }
 
 Test(plan_multi, error_of_one_lets_go_of_all)
 {
     start(&rdl__multi_ops, 3, RDL__NEVER);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_OK, 300);
     answer_at(1, 1, RDL_ECONN, 0);
     assert_done(RDL_ECONN);
     cr_assert_eq(plan.culprit, 1);
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
-    cr_assert_eq(told(2), RDL__PART_CANCEL);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
+    cr_assert_eq(told(2), RDL__MEMBER_CANCEL);
 }
 
 Test(plan_multi, cancel_releases_and_cancels)
 {
     start(&rdl__multi_ops, 2, RDL__NEVER);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 1, RDL_OK, 300);
     on((struct rdl__plan_event){.kind = RDL__PLAN_STOP, .code = RDL_ECANCELED});
     assert_done(RDL_ECANCELED);
-    cr_assert_eq(told(0), RDL__PART_CANCEL);
-    cr_assert_eq(told(1), RDL__PART_RELEASE);
+    cr_assert_eq(told(0), RDL__MEMBER_CANCEL);
+    cr_assert_eq(told(1), RDL__MEMBER_RELEASE);
 }
 
-/* ---- red --------------------------------------------------------------------------------------------------------------- */
+/* ---- red -------------------------------------------------------------------------------------------------------- */
 
 Test(plan_red, quorum_is_enough_and_valid_until_its_first_end)
 {
     start(&rdl__red_ops, 5, 0);
-    all_told(RDL__PART_TRY);
-    cr_assert_eq(part[0].bound_ms, 50);
+    all_told(RDL__MEMBER_TRY);
+    cr_assert_eq(member[0].bound_ms, 50);
     answer_at(1, 0, RDL_OK, 300);
     answer_at(1, 1, RDL_EUNKNOWN, 0);
     answer_at(2, 4, RDL_OK, 100);
     cr_assert_neq(plan.phase, RDL__PLAN_DONE);
     answer_at(3, 2, RDL_OK, 200);
     assert_done(RDL_OK);
-    cr_assert_eq(told(3), RDL__PART_NOTHING);      /* the last may still join */
+    cr_assert_eq(told(3), RDL__MEMBER_NOTHING);    /* the last may still join */
     cr_assert_eq(rdl__plan_until(&plan), AT(100)); /* the longest would let two hold it (protocol.md, 8) */
 }
 
 Test(plan_red, part_that_is_not_to_be_counted_does_not_count)
 {
     start(&rdl__red_ops, 3, 0);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_OK, 300);
-    on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = 1, .uncounted = true, .until = AT(300), .now = AT(1)});
+    on((struct rdl__plan_event){
+        .kind = RDL__PLAN_ANSWER, .member = 1, .uncounted = true, .until = AT(300), .now = AT(1)});
     cr_assert_neq(plan.phase, RDL__PLAN_DONE);
     answer_at(2, 2, RDL_ETIMEDOUT, 0);
     assert_done(RDL_ENOQUORUM);
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
-    cr_assert_eq(told(1), RDL__PART_RELEASE);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
+    cr_assert_eq(told(1), RDL__MEMBER_RELEASE);
 }
 
 Test(plan_red, lost_round_ends_early_pauses_and_begins_anew)
 {
     start(&rdl__red_ops, 3, AT(1000));
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 2, RDL_OK, 300);
     answer_at(1, 0, RDL_ETIMEDOUT, 0);
     answer_at(1, 1, RDL_ETIMEDOUT, 0);
     cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
-    cr_assert_eq(told(2), RDL__PART_RELEASE);
+    cr_assert_eq(told(2), RDL__MEMBER_RELEASE);
     cr_assert_eq(plan.wake_at, AT(21));
     on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(21)});
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     on((struct rdl__plan_event){.kind = RDL__PLAN_STOP, .code = RDL_ECANCELED});
-    all_told(RDL__PART_CANCEL);
+    all_told(RDL__MEMBER_CANCEL);
     answer_at(22, 0, RDL_OK, 300); /* it was granted before it could be canceled */
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
 }
 
 Test(plan_red, part_that_was_given_up_says_nothing_about_the_next_round)
 {
     start(&rdl__red_ops, 3, AT(1000));
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_ETIMEDOUT, 0);
     answer_at(2, 1, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(2), RDL__PART_CANCEL);
+    cr_assert_eq(told(2), RDL__MEMBER_CANCEL);
     on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(30)});
     cr_assert_eq(plan.phase, RDL__PLAN_ROUND);
     answer_at(31, 2, RDL_ECANCELED, 0);
@@ -196,13 +198,13 @@ Test(plan_red, part_that_was_given_up_says_nothing_about_the_next_round)
 Test(plan_red, majority_that_is_over_already_is_none)
 {
     start(&rdl__red_ops, 3, 0);
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_OK, 10);
     answer_at(20, 1, RDL_OK, 300);
     answer_at(20, 2, RDL_ECONN, 0);
     assert_done(RDL_ENOQUORUM);
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
-    cr_assert_eq(told(1), RDL__PART_RELEASE);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
+    cr_assert_eq(told(1), RDL__MEMBER_RELEASE);
 }
 
 Test(plan_red, says_who_is_to_blame)
@@ -217,11 +219,11 @@ Test(plan_red, says_who_is_to_blame)
     assert_done(RDL_EDEADLK);
 }
 
-/* ---- red, told of releases ---------------------------------------------------------------------------------------------- */
+/* ---- red, told of releases -------------------------------------------------------------------------------------- */
 
 static void news_at(int64_t ms, unsigned i)
 {
-    on((struct rdl__plan_event){.kind = RDL__PLAN_NEWS, .part = i, .now = AT(ms)});
+    on((struct rdl__plan_event){.kind = RDL__PLAN_NEWS, .member = i, .now = AT(ms)});
 }
 
 /* A round of three that begins now and is lost a millisecond later: server 0 grants, the others are somebody's. */
@@ -229,12 +231,12 @@ static void lose_round(int64_t ms)
 {
     if (plan.phase == RDL__PLAN_PAUSE)
         on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(ms)});
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(ms + 1, 0, RDL_OK, 10000);
     answer_at(ms + 1, 1, RDL_ETIMEDOUT, 0);
     answer_at(ms + 1, 2, RDL_ETIMEDOUT, 0);
     cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
-    cr_assert_eq(told(0), RDL__PART_RELEASE);
+    cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
 }
 
 Test(plan_red, pause_ends_when_a_majority_may_be_had)
@@ -262,10 +264,10 @@ Test(plan_red, part_that_was_not_tried_is_as_open_as_before)
     start(&rdl__red_ops, 3, AT(1000));
     lose_round(0);
     on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(30)});
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(31, 1, RDL_ETIMEDOUT, 0);
     answer_at(31, 2, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(0), RDL__PART_CANCEL);
+    cr_assert_eq(told(0), RDL__MEMBER_CANCEL);
     answer_at(32, 0, RDL_ECANCELED, 0);
     news_at(40, 1);
     cr_assert_eq(plan.wake_at, AT(40));
@@ -275,11 +277,11 @@ Test(plan_red, part_that_was_not_tried_is_as_open_as_before)
 Test(plan_red, refusal_that_comes_late_is_one)
 {
     start(&rdl__red_ops, 5, AT(1000));
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     answer_at(1, 0, RDL_ECONN, 0);
     answer_at(1, 1, RDL_ECONN, 0);
     answer_at(1, 2, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(3), RDL__PART_CANCEL);
+    cr_assert_eq(told(3), RDL__MEMBER_CANCEL);
     answer_at(2, 3, RDL_ETIMEDOUT, 0);
     answer_at(2, 4, RDL_OK, 10000);
     news_at(3, 0); /* it is back */
@@ -288,25 +290,25 @@ Test(plan_red, refusal_that_comes_late_is_one)
     cr_assert_eq(plan.wake_at, AT(4));
 }
 
-/* Two rounds of five, both lost: 1, 2 and 3 refuse the first, in which 0 and 4 are given up; 1 refuses the second, in which only
- * 1, 2 and 3 can be asked, and 2 and 3 are given up. Server 4 grants what nobody wants any more. */
+/* Two rounds of five, both lost: 1, 2 and 3 refuse the first, in which 0 and 4 are given up; 1 refuses the second, in
+ * which only 1, 2 and 3 can be asked, and 2 and 3 are given up. Server 4 grants what nobody wants any more. */
 static void lose_two_rounds(void)
 {
     start(&rdl__red_ops, 5, AT(1000));
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     for (unsigned i = 1; i <= 3; i++)
         answer_at(1, i, RDL_ETIMEDOUT, 0);
-    cr_assert_eq(told(0), RDL__PART_CANCEL);
-    cr_assert_eq(told(4), RDL__PART_CANCEL);
+    cr_assert_eq(told(0), RDL__MEMBER_CANCEL);
+    cr_assert_eq(told(4), RDL__MEMBER_CANCEL);
     on((struct rdl__plan_event){.kind = RDL__PLAN_TIMER, .now = AT(21)});
     for (unsigned i = 1; i <= 3; i++)
-        cr_assert_eq(told(i), RDL__PART_TRY);
+        cr_assert_eq(told(i), RDL__MEMBER_TRY);
     answer_at(22, 1, RDL_ETIMEDOUT, 0);
     cr_assert_eq(plan.phase, RDL__PLAN_PAUSE);
-    cr_assert_eq(told(2), RDL__PART_CANCEL);
-    cr_assert_eq(told(3), RDL__PART_CANCEL);
+    cr_assert_eq(told(2), RDL__MEMBER_CANCEL);
+    cr_assert_eq(told(3), RDL__MEMBER_CANCEL);
     answer_at(23, 4, RDL_OK, 10000);
-    cr_assert_eq(told(4), RDL__PART_RELEASE);
+    cr_assert_eq(told(4), RDL__MEMBER_RELEASE);
 }
 
 /* Whoever has not answered yet cannot be asked. */
@@ -324,9 +326,10 @@ Test(plan_red, round_waits_for_answers_of_those_it_wants_to_ask)
 Test(plan_red, young_parts_are_no_news)
 {
     start(&rdl__red_ops, 3, AT(1000));
-    all_told(RDL__PART_TRY);
+    all_told(RDL__MEMBER_TRY);
     for (unsigned i = 0; i < 3; i++)
-        on((struct rdl__plan_event){.kind = RDL__PLAN_ANSWER, .part = i, .uncounted = true, .until = AT(300), .now = AT(1)});
+        on((struct rdl__plan_event){
+            .kind = RDL__PLAN_ANSWER, .member = i, .uncounted = true, .until = AT(300), .now = AT(1)});
     for (unsigned i = 0; i < 3; i++)
         news_at(2, i);
     cr_assert_eq(plan.wake_at, AT(21));
@@ -353,10 +356,11 @@ Test(plan_red, rounds_that_news_brought_forward_in_vain_spread)
     cr_assert_eq(plan.wake_at, AT(ms + 1));
 }
 
-/* ---- red, in a world of its own ------------------------------------------------------------------------------------------- */
+/* ---- red, in a world of its own --------------------------------------------------------------------------------- */
 
-/* Five servers, whoever else takes and releases there, and what is on the way between them and the machine. It overtakes in any
- * order, but for what one channel carries. Nothing fails, and the pause is endless: only news ends it. */
+/* Five servers, whoever else takes and releases there, and what is on the way between them and the machine. It
+ * overtakes in any order, but for what one channel carries. Nothing fails, and the pause is endless: only news ends it.
+ */
 #define ENDLESS_MS 1000000
 #define LONG_WALK 120
 
@@ -411,14 +415,14 @@ static void obey(void)
 {
     for (unsigned i = 0; i < MOST; i++)
         switch (told(i)) {
-        case RDL__PART_TRY:
+        case RDL__MEMBER_TRY:
             world.at[i].asked = true;
             world.at[i].step = NOT_SENT;
             break;
-        case RDL__PART_CANCEL:
+        case RDL__MEMBER_CANCEL:
             cancel(&world.at[i]);
             break;
-        case RDL__PART_RELEASE:
+        case RDL__MEMBER_RELEASE:
             world.at[i].give_back = true;
             break;
         default:

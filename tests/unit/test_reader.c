@@ -97,7 +97,8 @@ Test(reader, nothing_is_taken_while_a_reply_is_begun)
     }
 }
 
-/* Redis 6.2 says where in the script it was before it says what a command was refused with; others say that last, or not. */
+/* Redis 6.2 says where in the script it was before it says what a command was refused with; others say that last, or
+ * not. */
 Test(reader, error_of_a_command_in_a_script_begins_with_its_word)
 {
     static const struct {
@@ -159,7 +160,7 @@ Test(reader, a_stream_cut_anywhere_gives_the_same_replies)
     }
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------------------------- */
 
 /* One reply as text: integers and strings as they are, arrays in brackets. */
 static size_t print(char *to, size_t cap, const struct rdl__reply *r)
@@ -228,7 +229,7 @@ Test(reader, attributes_are_left_out_wherever_they_stand)
     }
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------------------------------- */
+/* ---- bounds ----------------------------------------------------------------------------------------------------- */
 
 static struct {
     size_t now, most;
@@ -318,7 +319,7 @@ Test(reader, what_is_no_redis_is_named)
     }
 }
 
-/* ---- secrets ------------------------------------------------------------------------------------------------------------- */
+/* ---- secrets ---------------------------------------------------------------------------------------------------- */
 
 Test(reader, secret_is_blotted_out_of_errors_and_nothing_else)
 {

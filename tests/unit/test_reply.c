@@ -156,7 +156,8 @@ static const char *field(const char *from, const char *key, char sep)
     return copy;
 }
 
-static const char info[] = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1 x86_64\r\nempty:\r\nuptime_in_seconds:12\r\n";
+static const char info[] =
+    "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1 x86_64\r\nempty:\r\nuptime_in_seconds:12\r\n";
 static const char client[] = "id=3 addr=127.0.0.1:1 laddr=127.0.0.1:6379 name= lib-ver=a=b user=default redir=-1\n";
 
 Test(reply, field_of_info)

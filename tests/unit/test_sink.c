@@ -103,7 +103,7 @@ Test(sink, passes_metrics)
     cr_assert_eq(seen.arg, &seen);
 }
 
-/* ---- lines that come again ------------------------------------------------------------------------------------------------ */
+/* ---- lines that come again -------------------------------------------------------------------------------------- */
 
 static struct rdl__repeats repeats;
 

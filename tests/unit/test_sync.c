@@ -73,7 +73,7 @@ Test(sync, a_deadline_ends_the_sleep_and_not_before)
     cr_assert_geq(rdl__now(), deadline);
 }
 
-/* ---- with another thread --------------------------------------------------------------------------------------------- */
+/* ---- with another thread ---------------------------------------------------------------------------------------- */
 
 struct sleeper {
     pthread_t thread;

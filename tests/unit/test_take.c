@@ -1,5 +1,5 @@
 /* test_take.c - the acquire machine: events in, steps out. */
-#include "locks/take.h"
+#include "core/call/take.h"
 
 #include <criterion/criterion.h>
 
@@ -47,7 +47,7 @@ static void assert_finishes(struct rdl__take_step step, int rc, bool undo)
 #define TAKEN ((struct rdl__take_event){.kind = RDL__EV_TAKEN, .valid = true})
 #define STOPPED(why) ((struct rdl__take_event){.kind = RDL__EV_STOPPED, .code = (why), .connected = true})
 
-/* ---- one event after another ----------------------------------------------------------------------------------------- */
+/* ---- one event after another ------------------------------------------------------------------------------------ */
 
 Test(take, tries_first_and_is_done_when_the_lock_is_free)
 {
@@ -114,8 +114,8 @@ Test(take, a_failure_is_passed_on_and_undone_only_if_an_earlier_sending_may_have
     assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_FAILED, .code = RDL_ESERVER}), RDL_ESERVER, false);
     set_up();
     assert_sends(on(START));
-    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_FAILED, .code = RDL_ESERVER, .unsure = true}), RDL_ESERVER,
-                    true);
+    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_FAILED, .code = RDL_ESERVER, .unsure = true}),
+                    RDL_ESERVER, true);
 }
 
 Test(take, a_place_in_a_queue_is_given_up_with_the_take_however_it_ends)
@@ -204,7 +204,7 @@ Test(take, whoever_stops_it_says_why)
     }
 }
 
-/* ---- the retry policy ------------------------------------------------------------------------------------------------ */
+/* ---- the retry policy ------------------------------------------------------------------------------------------- */
 
 Test(take, none_has_no_opinion)
 {
@@ -287,10 +287,10 @@ Test(take, the_sooner_of_lease_and_policy_counts)
     assert_waits(on(REFUSED(0)), 0);
 }
 
-/* ---- T4: on a fake clock --------------------------------------------------------------------------------------------- */
+/* ---- T4: on a fake clock ---------------------------------------------------------------------------------------- */
 
-/* A driver in a world where a try is answered at once and somebody else holds the lock for `held_ms`: carries out the steps
- * until the machine is done. */
+/* A driver in a world where a try is answered at once and somebody else holds the lock for `held_ms`: carries out the
+ * steps until the machine is done. */
 struct world {
     int64_t now_ms;
     int64_t deadline_ms;

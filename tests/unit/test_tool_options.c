@@ -38,10 +38,10 @@ static int parse_list(const char *const *words)
 
 #define PARSE(...) parse_list((const char *const[]){__VA_ARGS__, NULL})
 #define ACCEPT(...) cr_assert_eq(PARSE(__VA_ARGS__), 0, "refused: %s", why.text)
-#define REFUSE(words, ...)                                                                                                  \
-    do {                                                                                                                    \
-        cr_assert_eq(PARSE(__VA_ARGS__), -1, "accepted");                                                                   \
-        cr_assert(strstr(why.text, words) != NULL, "it says: %s", why.text);                                                \
+#define REFUSE(words, ...)                                                                                             \
+    do {                                                                                                               \
+        cr_assert_eq(PARSE(__VA_ARGS__), -1, "accepted");                                                              \
+        cr_assert(strstr(why.text, words) != NULL, "it says: %s", why.text);                                           \
     } while (0)
 
 static void assert_command(const char *first, const char *second)
@@ -82,8 +82,8 @@ Test(tool_options, name_and_command_alone_give_the_documented_defaults)
 
 Test(tool_options, every_option_reaches_its_field)
 {
-    ACCEPT("-w", "2.5", "-E", "7", "--lease", "10s", "--max-hold=1h", "--grace", "0", "--server", "unix:/s", "--type=simple",
-           "--verbose", "name", "true");
+    ACCEPT("-w", "2.5", "-E", "7", "--lease", "10s", "--max-hold=1h", "--grace", "0", "--server", "unix:/s",
+           "--type=simple", "--verbose", "name", "true");
     cr_assert_eq(options.wait_ms, 2500);
     cr_assert_eq(options.conflict_code, 7);
     cr_assert_eq(options.lease_ms, 10000);

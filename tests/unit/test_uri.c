@@ -47,7 +47,10 @@ static const struct {
     {.text = "redis://h:65535/15", .host = "h", .port = 65535, .db = 15, .node = "h:65535"},
     {.text = "redis://h:06379/007", .host = "h", .port = 6379, .db = 7, .node = "h:6379"},
     {.text = "redis://h/2147483647", .host = "h", .port = 6379, .db = 2147483647, .node = "h:6379"},
-    {.text = "REDIS://Cache-1.example_net.:7", .host = "Cache-1.example_net.", .port = 7, .node = "Cache-1.example_net.:7"},
+    {.text = "REDIS://Cache-1.example_net.:7",
+     .host = "Cache-1.example_net.",
+     .port = 7,
+     .node = "Cache-1.example_net.:7"},
     {.text = "redis://127.0.0.1:6380", .host = "127.0.0.1", .port = 6380, .node = "127.0.0.1:6380"},
     {.text = "redis://[::1]", .host = "::1", .port = 6379, .node = "[::1]:6379"},
     {.text = "redis://[::1]:6380/2", .host = "::1", .port = 6380, .db = 2, .node = "[::1]:6380"},
@@ -70,8 +73,18 @@ static const struct {
     {.text = "redis://user:@h", .host = "h", .port = 6379, .username = "user", .password = "", .node = "h:6379"},
     {.text = "redis://:@h", .host = "h", .port = 6379, .password = "", .node = "h:6379"},
     {.text = "redis://@h", .host = "h", .port = 6379, .node = "h:6379"},
-    {.text = "redis://user:p@ss@h", .host = "h", .port = 6379, .username = "user", .password = "p@ss", .node = "h:6379"},
-    {.text = "redis://user:p:s:s@h", .host = "h", .port = 6379, .username = "user", .password = "p:s:s", .node = "h:6379"},
+    {.text = "redis://user:p@ss@h",
+     .host = "h",
+     .port = 6379,
+     .username = "user",
+     .password = "p@ss",
+     .node = "h:6379"},
+    {.text = "redis://user:p:s:s@h",
+     .host = "h",
+     .port = 6379,
+     .username = "user",
+     .password = "p:s:s",
+     .node = "h:6379"},
     {.text = "redis://user:p%40s%2fs%3F%23%25@[::1]:6380/2",
      .host = "::1",
      .port = 6380,
@@ -95,7 +108,10 @@ static const struct {
      .password = "p",
      .node = "[::1]:6380",
      .tls = true},
-    {.text = "unix:/run/redis.sock", .scheme = RDL__SCHEME_UNIX, .host = "/run/redis.sock", .node = "unix:/run/redis.sock"},
+    {.text = "unix:/run/redis.sock",
+     .scheme = RDL__SCHEME_UNIX,
+     .host = "/run/redis.sock",
+     .node = "unix:/run/redis.sock"},
     {.text = "UNIX:/a?db=0", .scheme = RDL__SCHEME_UNIX, .host = "/a", .node = "unix:/a"},
     {.text = "unix:/a?db=7", .scheme = RDL__SCHEME_UNIX, .host = "/a", .db = 7, .node = "unix:/a"},
     {.text = "unix:///a?db=7", .scheme = RDL__SCHEME_UNIX, .host = "/a", .db = 7, .node = "unix:/a"},
@@ -406,7 +422,8 @@ Test(uri, shortage_at_every_allocation_is_an_error_and_leaks_nothing)
     static const struct {
         const char *text;
         int64_t blocks;
-    } uris[] = {{"redis://u:p@h:1/2", 3}, {"redis://u:p@[::1]", 3}, {"unix://u:p@/a?db=1", 3}, {"sentinel://u:p@a,b/m", 6}};
+    } uris[] = {
+        {"redis://u:p@h:1/2", 3}, {"redis://u:p@[::1]", 3}, {"unix://u:p@/a?db=1", 3}, {"sentinel://u:p@a,b/m", 6}};
 
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         struct rdl__uri uri;
@@ -436,7 +453,7 @@ Test(uri, node_is_cut_to_its_room)
     rdl__uri_done(&uri);
 }
 
-/* ---- X7: no error repeats a password --------------------------------------------------------------------------------- */
+/* ---- X7: no error repeats a password ---------------------------------------------------------------------------- */
 
 /* Words that no message of ours contains, and which a password in a faulty URI may fall apart into. */
 static void random_secret(struct rdl__rand *rand, char *to, size_t cap)

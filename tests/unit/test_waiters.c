@@ -1,7 +1,7 @@
 /* test_waiters.c - whom a message wakes, and that nobody sleeps beside a free lock (protocol.md, 5).
  *
- * The loop is a fake one, the subscriber is the one below: it only remembers what is subscribed, and the tests acknowledge
- * and publish by hand. The last part lets chance do that, against a server with one lock. */
+ * The loop is a fake one, the subscriber is the one below: it only remembers what is subscribed, and the tests
+ * acknowledge and publish by hand. The last part lets chance do that, against a server with one lock. */
 #include "core/base/entropy.h"
 #include "core/service/waiters.h"
 #include "tests/support/counting_alloc.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- a subscriber ---------------------------------------------------------------------------------------------------- */
+/* ---- a subscriber ----------------------------------------------------------------------------------------------- */
 
 enum { TOPICS_MAX = 10000 };
 
@@ -39,7 +39,7 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
     sub->topics[i] = sub->topics[--sub->count];
 }
 
-/* ---- people who wait ------------------------------------------------------------------------------------------------- */
+/* ---- people who wait -------------------------------------------------------------------------------------------- */
 
 enum { ACTORS = 8, T0 = 1000000 };
 
@@ -179,7 +179,7 @@ static bool refused(char letter)
     return asleep;
 }
 
-/* ---- rule 1: the epoch ----------------------------------------------------------------------------------------------- */
+/* ---- rule 1: the epoch ------------------------------------------------------------------------------------------ */
 
 Test(waiters, a_refusal_puts_to_sleep_when_nothing_came_since_the_try_was_sent)
 {
@@ -221,7 +221,7 @@ Test(waiters, an_overtaken_refusal_counts_for_everybody_whose_try_is_under_way)
     cr_assert(refused('b'));
 }
 
-/* ---- rule 2: acknowledgements ---------------------------------------------------------------------------------------- */
+/* ---- rule 2: acknowledgements ----------------------------------------------------------------------------------- */
 
 Test(waiters, the_acknowledgement_of_the_subscription_makes_a_sleeper_try)
 {
@@ -246,7 +246,7 @@ Test(waiters, a_refusal_that_an_acknowledgement_has_overtaken_is_no_refusal)
     cr_assert_not(refused('a'));
 }
 
-/* ---- rule 3: the hint ------------------------------------------------------------------------------------------------ */
+/* ---- rule 3: the hint ------------------------------------------------------------------------------------------- */
 
 Test(waiters, the_hint_wakes_the_first_at_its_moment)
 {
@@ -314,7 +314,7 @@ Test(waiters, the_hint_is_the_channels_and_outlives_who_brought_it)
     cr_assert_str_eq(trail, "b");
 }
 
-/* ---- rule 4: handing on ---------------------------------------------------------------------------------------------- */
+/* ---- rule 4: handing on ----------------------------------------------------------------------------------------- */
 
 Test(waiters, who_leaves_with_an_unused_wake_up_hands_it_on)
 {
@@ -381,7 +381,7 @@ Test(waiters, a_wake_up_by_the_hint_is_handed_on_as_well)
     cr_assert_str_eq(trail, "ab");
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------------------- */
 
 Test(waiters, zero_wakes_one_and_in_order)
 {
@@ -449,7 +449,7 @@ Test(waiters, who_goes_back_to_sleep_keeps_its_place)
     cr_assert_str_eq(trail, "aa");
 }
 
-/* ---- channels -------------------------------------------------------------------------------------------------------- */
+/* ---- channels --------------------------------------------------------------------------------------------------- */
 
 Test(waiters, a_channel_is_subscribed_while_somebody_waits)
 {
@@ -525,10 +525,10 @@ Test(waiters, ten_thousand_channels_come_and_go)
     cr_assert_eq(sub.count, 0);
 }
 
-/* ---- 100,000 who wait ------------------------------------------------------------------------------------------------------ */
+/* ---- 100,000 who wait ------------------------------------------------------------------------------------------- */
 
-/* N3. What befalls all of them at once takes no stack for each, and time by their number, not by its square: a tenth of them goes
- * first, to compare. */
+/* N3. What befalls all of them at once takes no stack for each, and time by their number, not by its square: a tenth of
+ * them goes first, to compare. */
 
 enum { CROWD = 100000, TENTH = CROWD / 10 };
 
@@ -678,11 +678,11 @@ Test(waiters, N3_a_crowd_that_tries_in_vain_is_back_in_its_places_in_linear_time
     EXPECT_LINEAR(all_who_fit_try_and_are_refused);
 }
 
-/* ---- a world where chance decides what happens next ------------------------------------------------------------------ */
+/* ---- a world where chance decides what happens next ------------------------------------------------------------- */
 
-/* A server with one lock and a subscription, and a process with some callers. Requests, answers and messages are under way
- * for any time; the subscription breaks and comes back; callers cancel. The hint timer never fires here: messages and
- * acknowledgements alone must get everybody in. */
+/* A server with one lock and a subscription, and a process with some callers. Requests, answers and messages are under
+ * way for any time; the subscription breaks and comes back; callers cancel. The hint timer never fires here: messages
+ * and acknowledgements alone must get everybody in. */
 
 enum { CALLERS = 4, QUEUE_MAX = 64, STEPS = 400 };
 
@@ -985,7 +985,7 @@ Test(waiters, nobody_sleeps_beside_a_free_lock_whatever_chance_does)
     cr_assert_gt(grants, 50000, "%d grants are too few to mean anything", grants);
 }
 
-/* ---- wishes: a semaphore's channel ----------------------------------------------------------------------------------- */
+/* ---- wishes: a semaphore's channel ------------------------------------------------------------------------------ */
 
 /* What the messages and answers are about: so much is free. */
 static void wish(const char *letters, uint32_t much, enum rdl__news news, bool in_order)
@@ -1056,8 +1056,8 @@ Test(waiters, news_for_all_wakes_all_and_odd_totals_nobody)
     cr_assert_str_eq(trail, "");
 }
 
-/* A world by chance: a server with so many permits, callers who want some, a line each for requests, replies and messages.
- * Hints never come. When all lines are empty, nobody may sleep beside what it wants. */
+/* A world by chance: a server with so many permits, callers who want some, a line each for requests, replies and
+ * messages. Hints never come. When all lines are empty, nobody may sleep beside what it wants. */
 enum { GUESTS = 5, LINE = 512 };
 
 enum guest_state { AWAY, ON_LINE, IN_BED, INSIDE };
@@ -1212,8 +1212,8 @@ static bool something_is_on_its_way(void)
             hear_acknowledgement();
         break;
     }
-    return inn.requests_at != inn.requests_end || inn.replies_at != inn.replies_end || inn.messages_at != inn.messages_end ||
-           inn.unacknowledged;
+    return inn.requests_at != inn.requests_end || inn.replies_at != inn.replies_end ||
+           inn.messages_at != inn.messages_end || inn.unacknowledged;
 }
 
 static void somebody_acts(void)
@@ -1282,7 +1282,7 @@ Test(waiters, nobody_sleeps_beside_permits_that_would_do)
         play_inn(seed);
 }
 
-/* ---- a channel of one's own ------------------------------------------------------------------------------------------ */
+/* ---- a channel of one's own ------------------------------------------------------------------------------------- */
 
 /* Come to one's own channel after a try that was sent at `tried_at` and refused. */
 static int come_home(char letter, int64_t tried_at)
@@ -1413,7 +1413,7 @@ Test(waiters, nothing_lingers_when_that_is_closed)
     cr_assert_eq(sub.count, 0);
 }
 
-/* ---- listeners ------------------------------------------------------------------------------------------------------- */
+/* ---- listeners -------------------------------------------------------------------------------------------------- */
 
 static void listens(char letter)
 {

@@ -1,7 +1,7 @@
 /* test_watchdog.c - leases are renewed in time, in batches, spread; and their loss is noticed, once, and in time.
  *
- * The loop is a fake one, the lane is the one below: it encodes what is submitted at once, as the real one does when it is
- * connected, and the tests answer by hand. */
+ * The loop is a fake one, the lane is the one below: it encodes what is submitted at once, as the real one does when it
+ * is connected, and the tests answer by hand. */
 #include "core/service/watchdog.h"
 #include "core/wire/ident.h"
 #include "scripts/scripts.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a lane ---------------------------------------------------------------------------------------------------------- */
+/* ---- a lane ----------------------------------------------------------------------------------------------------- */
 
 enum { REQS_MAX = 8, HOLDS_MAX = 1000, ANSWER_MAX = RDL__BATCH + 2 };
 
@@ -122,8 +122,8 @@ static void settle(const struct rdl__reply *reply)
 
 enum { NONE = -1 };
 
-/* What the server says to the command: the time left of each lock, which was usual_ttl_ms; but `gone` (NONE: none) is gone.
- * Frees the command. Returns how many holds it renewed. */
+/* What the server says to the command: the time left of each lock, which was usual_ttl_ms; but `gone` (NONE: none) is
+ * gone. Frees the command. Returns how many holds it renewed. */
 static size_t answer_command(struct command *c, int gone)
 {
     static struct rdl__reply numbers[ANSWER_MAX];
@@ -168,7 +168,7 @@ static void answer_with(const struct rdl__reply *reply)
     settle(reply);
 }
 
-/* ---- holds ----------------------------------------------------------------------------------------------------------- */
+/* ---- holds ------------------------------------------------------------------------------------------------------ */
 
 struct thing {
     struct rdl__hold hold;
@@ -251,7 +251,7 @@ static void on_log(rdl_log_level_t level, const char *line, void *arg)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-/* ---- a watchdog ------------------------------------------------------------------------------------------------------ */
+/* ---- a watchdog ------------------------------------------------------------------------------------------------- */
 
 #define T0 (1000 * RDL__SEC)
 #define LEASE_MS 30000
@@ -341,7 +341,7 @@ static void run_until_sent(int submitted)
     cr_assert_eq(wire.submitted, submitted);
 }
 
-/* ---- validity -------------------------------------------------------------------------------------------------------- */
+/* ---- validity --------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, validity_is_the_lease_less_the_allowance_for_drift)
 {
@@ -372,12 +372,13 @@ Test(watchdog, time_left_counts_from_the_sending_and_ends_in_lost)
     cr_assert_eq(left, 900 * RDL__MS);
     cr_assert_eq(rdl__watchdog_state(wd, hold(0), T0 + 900 * RDL__MS - 1, &left), RDL_HELD);
     cr_assert_eq(left, 1);
-    cr_assert_eq(rdl__watchdog_state(wd, hold(0), T0 + 900 * RDL__MS, &left), RDL_LOST); /* before anybody has noticed */
+    cr_assert_eq(rdl__watchdog_state(wd, hold(0), T0 + 900 * RDL__MS, &left),
+                 RDL_LOST); /* before anybody has noticed */
     cr_assert_eq(left, 0);
     cr_assert_eq(things[0].lost, 0);
 }
 
-/* ---- renewing -------------------------------------------------------------------------------------------------------- */
+/* ---- renewing --------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, waits_until_due_then_renews)
 {
@@ -546,7 +547,7 @@ Test(watchdog, each_script_has_its_own_batches)
     cr_assert_eq(metrics[RDL_M_RENEWED], 11);
 }
 
-/* ---- trouble --------------------------------------------------------------------------------------------------------- */
+/* ---- trouble ---------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, a_hold_whose_renewals_stay_unanswered_is_at_risk_and_then_lost_once_and_in_time)
 {
@@ -733,7 +734,7 @@ Test(watchdog, a_lease_that_lasts_as_long_as_it_should_is_not_called_shortened)
     cr_assert_str_empty(last_line);
 }
 
-/* ---- leaving --------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, nothing_is_renewed_once_it_has_left)
 {
@@ -850,7 +851,7 @@ Test(watchdog, only_the_hold_that_is_gone_is_lost_and_only_while_it_is_looked_af
     cr_assert_eq(things[0].lost, 1);
 }
 
-/* ---- raising --------------------------------------------------------------------------------------------------------- */
+/* ---- raising ---------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, raising_lengthens_and_never_shortens)
 {
@@ -884,7 +885,7 @@ Test(watchdog, raising_may_start_renewal)
     cr_assert_eq(state(0), RDL_HELD);
 }
 
-/* ---- closing --------------------------------------------------------------------------------------------------------- */
+/* ---- closing ---------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, closed_it_renews_and_reports_nothing)
 {
@@ -908,7 +909,7 @@ Test(watchdog, cannot_be_made_without_memory)
     cr_assert_null(rdl__watchdog_free(NULL));
 }
 
-/* ---- a server that may have forgotten ------------------------------------------------------------------------------------ */
+/* ---- a server that may have forgotten --------------------------------------------------------------------------- */
 
 Test(watchdog, examining_asks_at_once_about_every_hold_renewed_or_not)
 {
@@ -962,7 +963,8 @@ Test(watchdog, holds_whose_renewal_is_under_way_are_not_asked_about_twice)
     cr_assert_eq(answer(), 1);
 }
 
-/* What lies in a batch, or waits for one, must not be scheduled a second time: a batch would remember a hold that is gone. */
+/* What lies in a batch, or waits for one, must not be scheduled a second time: a batch would remember a hold that is
+ * gone. */
 Test(watchdog, a_lease_that_is_made_to_last_while_it_is_examined_is_not_asked_about_twice)
 {
     rdl__watchdog_add(wd, hold(0), T0, 4 * LEASE_MS, false);

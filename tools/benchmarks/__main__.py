@@ -44,7 +44,7 @@ def commit():
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-# ---- measuring -----------------------------------------------------------------------------------------------------------
+# ---- measuring -------------------------------------------------------------------------------------------------------
 
 def measure_round(row, stage, turn, rounds, skipped):
     """All contenders once, each round beginning with another one. Without redlatch there is nothing to compare."""
@@ -119,7 +119,7 @@ def bench(rows, settings):
     return 1 if failed else 0
 
 
-# ---- docs ----------------------------------------------------------------------------------------------------------------
+# ---- docs ------------------------------------------------------------------------------------------------------------
 
 def write_docs():
     """Only figures of a whole, unhurried run belong there."""

@@ -30,7 +30,7 @@ POSTGRES = "postgresql"
 THREADS_OF_ROWS = (32, 128, 256)
 
 
-# ---- contenders ----------------------------------------------------------------------------------------------------------
+# ---- contenders ------------------------------------------------------------------------------------------------------
 
 def program(name, measurement, busy=False, **options):
     """The bench's own program. busy: beside it somebody else wants its core. An option may be scaled()."""
@@ -74,7 +74,7 @@ def three(contender, *given, **options):
                                ("one script for any type", "three-of-any"))]
 
 
-# ---- targets -------------------------------------------------------------------------------------------------------------
+# ---- targets ---------------------------------------------------------------------------------------------------------
 
 def ratio(key, base, must, aim=None, least=False, text=None):
     return Target("%s, %s" % (text or NAMES[key], "times " + base if least else "of " + base),
@@ -96,7 +96,7 @@ HANDOFF = [("p50_us", "us", "p50"), ("p99_us", "us", "p99")]
 CHANGES = [("per_second", "/s", "changes of owner"), ("commands", "", "commands each"),
            ("longest_gap_ms", "ms", "longest free"), ("longest_wait_ms", "ms", "longest wait")]
 
-# ---- the table -----------------------------------------------------------------------------------------------------------
+# ---- the table -------------------------------------------------------------------------------------------------------
 
 ROWS = [
     Row("pair-same", "One thread, lock and unlock; server on the same core, TCP", "same", True,

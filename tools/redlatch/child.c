@@ -1,15 +1,16 @@
 /* child.c - the command: started, signalled, ended, its status taken.
  *
- * Starting. The library has threads, so between fork and exec only async-signal-safe calls are allowed: paths, arguments and
- * environment are laid out before the fork (struct plan), and the child only restores signals and tries the paths. All
- * signals are blocked across the fork: the child still has our handlers, and what they write would reach our own pipe.
+ * Starting. The library has threads, so between fork and exec only async-signal-safe calls are allowed: paths,
+ * arguments and environment are laid out before the fork (struct plan), and the child only restores signals and tries
+ * the paths. All signals are blocked across the fork: the child still has our handlers, and what they write would reach
+ * our own pipe.
  *
- * Whether exec worked comes through a pipe that exec closes: nothing in it is success, an errno is the failure. It is read
- * when the child has ended, so a slow exec holds nothing up.
+ * Whether exec worked comes through a pipe that exec closes: nothing in it is success, an errno is the failure. It is
+ * read when the child has ended, so a slow exec holds nothing up.
  *
- * Our death. The kernel kills the command when we die without having ended it (PR_SET_PDEATHSIG): after that nobody renews
- * the lock, and nobody could follow up on a SIGTERM that was ignored. The signal belongs to the thread that forked, which
- * must therefore be the main one. */
+ * Our death. The kernel kills the command when we die without having ended it (PR_SET_PDEATHSIG): after that nobody
+ * renews the lock, and nobody could follow up on a SIGTERM that was ignored. The signal belongs to the thread that
+ * forked, which must therefore be the main one. */
 #include "tools/redlatch/child.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ struct plan {
     size_t facts;
 };
 
-/* ---- laying out --------------------------------------------------------------------------------------------------------- */
+/* ---- laying out ------------------------------------------------------------------------------------------------- */
 
 static char **free_paths(char **paths)
 {
@@ -107,8 +108,8 @@ static bool has_key(const char *entry, const char *key)
     return strncmp(entry, key, strlen(key)) == 0;
 }
 
-/* The present environment with our facts in front, in place of inherited ones: name, and token if there is one. False without
- * memory. */
+/* The present environment with our facts in front, in place of inherited ones: name, and token if there is one. False
+ * without memory. */
 static bool make_environ(struct plan *p, const struct child_facts *facts)
 {
     char *entry;
@@ -145,7 +146,7 @@ static int plan_make(struct plan *p, char *const argv[], const struct child_fact
     return -1;
 }
 
-/* ---- in the child: async-signal-safe calls only ------------------------------------------------------------------------- */
+/* ---- in the child: async-signal-safe calls only ----------------------------------------------------------------- */
 
 /* Says "not here, perhaps in the next directory". */
 static bool is_elsewhere(int errnum)
@@ -153,8 +154,9 @@ static bool is_elsewhere(int errnum)
     return errnum == ENOENT || errnum == ENOTDIR || errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
 }
 
-/* Returns only when no path could be executed, with the errno that tells most. For a name that was searched for that is EACCES
- * when there was such a file at all; a directory of PATH that we may not look into is as good as one without it. */
+/* Returns only when no path could be executed, with the errno that tells most. For a name that was searched for that is
+ * EACCES when there was such a file at all; a directory of PATH that we may not look into is as good as one without it.
+ */
 static int execute(const struct plan *p)
 {
     int result = ENOENT;
@@ -188,7 +190,7 @@ static _Noreturn void run_child(const struct plan *p, pid_t parent, int report_f
     _exit(127);
 }
 
-/* ---- starting ----------------------------------------------------------------------------------------------------------- */
+/* ---- starting --------------------------------------------------------------------------------------------------- */
 
 /* Fork with everything made: the plan, the family, the pipe. Returns the child's pid, or -1 with errno set. */
 static pid_t fork_child(const struct plan *plan, int report_fd)
@@ -263,7 +265,7 @@ void child_reap(struct child *c)
     }
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------------------------ */
+/* ---- signals ---------------------------------------------------------------------------------------------------- */
 
 /* A terminal that hangs up tells the leader of its session alone, who has to pass it on; SIGCONT comes along for those
  * that are stopped. */

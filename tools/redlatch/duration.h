@@ -11,8 +11,8 @@
 
 enum duration_result { DURATION_OK, DURATION_MALFORMED, DURATION_TOO_LONG };
 
-/* Digits with at most one point in or before them, then ms, s, m, h or nothing (seconds). No sign, no blanks, no exponent,
- * whatever the locale. What is finer than a millisecond is rounded up, so that only zero is zero. */
+/* Digits with at most one point in or before them, then ms, s, m, h or nothing (seconds). No sign, no blanks, no
+ * exponent, whatever the locale. What is finer than a millisecond is rounded up, so that only zero is zero. */
 enum duration_result duration_parse(const char *text, int64_t *ret_ms);
 
 /* "850 ms", "12.3 s", "5 min 2 s", "3 h 20 min"; cut to cap. */

@@ -24,8 +24,8 @@ struct snapshot {
     size_t cap;
 };
 
-/* Read /proc/PID/stat (proc(5)). The second field is the program's name in brackets, which may hold anything, brackets and
- * blanks too; the rest follows the last closing one. */
+/* Read /proc/PID/stat (proc(5)). The second field is the program's name in brackets, which may hold anything, brackets
+ * and blanks too; the rest follows the last closing one. */
 static bool read_process(pid_t pid, struct process *ret)
 {
     char path[48];
@@ -44,14 +44,15 @@ static bool read_process(pid_t pid, struct process *ret)
         return false;
     text[n] = '\0';
     rest = strrchr(text, ')');
-    if (rest == NULL || sscanf(rest + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                               &p.state, &p.parent, &p.birth) != 3)
+    if (rest == NULL ||
+        sscanf(rest + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &p.state,
+               &p.parent, &p.birth) != 3)
         return false;
     *ret = p;
     return true;
 }
 
-/* ---- a look at all processes -------------------------------------------------------------------------------------------- */
+/* ---- a look at all processes ------------------------------------------------------------------------------------ */
 
 static int by_pid(const void *a, const void *b)
 {
@@ -109,7 +110,7 @@ static const struct process *lookup(const struct snapshot *s, pid_t pid)
     return s->count == 0 ? NULL : bsearch(&key, s->list, s->count, sizeof *s->list, by_pid);
 }
 
-/* ---- who belongs to it -------------------------------------------------------------------------------------------------- */
+/* ---- who belongs to it ------------------------------------------------------------------------------------------ */
 
 /* The kernel lists the children by the thread that started them; whoever exec'ed us did so as the main one. */
 int family_begin(struct family *ret)
@@ -163,7 +164,7 @@ static bool belongs(const struct family *f, const struct snapshot *s, const stru
     return false;
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------------------------ */
+/* ---- signals ---------------------------------------------------------------------------------------------------- */
 
 /* False: it is gone, or not ours to signal. */
 static bool reach(pid_t pid, int signo)

@@ -21,8 +21,8 @@ int64_t hold_lease_ms(const struct run_options *options)
     return options->lease_ms > 0 ? options->lease_ms : LEASE_DEFAULT_MS;
 }
 
-/* Called by the library on any thread: connections that were lost, renewals that are overdue. That the hold is lost, its only
- * error, is said by the session, verbose or not. */
+/* Called by the library on any thread: connections that were lost, renewals that are overdue. That the hold is lost,
+ * its only error, is said by the session, verbose or not. */
 static void on_log(rdl_log_level_t level, const char *line, void *arg)
 {
     (void)arg;

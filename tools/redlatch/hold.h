@@ -1,8 +1,8 @@
 /* hold.h - what the command runs under: a lock, a multi-lock, a red lock or a permit, all with the same verbs.
  *
- * The session (session.c) asks for one thing at a time and is told what became of it by the events; it does not know which
- * kind it has. A kind is a table of its own (struct hold_ops): hold_lock.c has what the library calls a lock, hold_permit.c
- * the permits of a semaphore. hold.c has the clients, which they share, and picks the kind.
+ * The session (session.c) asks for one thing at a time and is told what became of it by the events; it does not know
+ * which kind it has. A kind is a table of its own (struct hold_ops): hold_lock.c has what the library calls a lock,
+ * hold_permit.c the permits of a semaphore. hold.c has the clients, which they share, and picks the kind.
  *
  * One thread: everything here is called, and every event comes, on the session's. Nothing but hold_open waits. */
 #ifndef REDLATCH_TOOL_HOLD_H
@@ -72,8 +72,8 @@ struct hold {
 
 #define HOLD_NEVER INT64_MAX
 
-/* Connect to the servers (one, or those of --redlock), and make what the options ask for. `h` is zeroed. On an error hold_close
- * is to be called all the same; RDL_EINVAL: the address uris[h->client_count] is wrong. */
+/* Connect to the servers (one, or those of --redlock), and make what the options ask for. `h` is zeroed. On an error
+ * hold_close is to be called all the same; RDL_EINVAL: the address uris[h->client_count] is wrong. */
 int hold_open(struct hold *h, const struct run_options *options, const char *const *uris, size_t count, rdl_err_t *err);
 
 /* Tell `arg` by `events` from now on. */

@@ -1,6 +1,7 @@
 /* hold_lock.c - what the library calls a lock: one, several as a multi-lock, or one on several servers as a red lock.
  *
- * They differ in how the handle is made; the library renews, tells losses, and gives back what a failed take of several had. */
+ * They differ in how the handle is made; the library renews, tells losses, and gives back what a failed take of several
+ * had. */
 #include "tools/redlatch/hold.h"
 
 #include "tools/redlatch/text.h"
@@ -8,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one server of a red lock may take to answer. More than the library's own bound, because it may have to be connected to
- * first; a live majority is not held up by it. */
+/* What one server of a red lock may take to answer. More than the library's own bound, because it may have to be
+ * connected to first; a live majority is not held up by it. */
 #define NODE_MS 1000
 
 static bool is_one(const struct run_options *o)
@@ -22,7 +23,7 @@ static bool has_token(const struct run_options *o)
     return o->redlock != NULL || (is_one(o) && o->type->fencing != RDL_FENCING_NONE);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------------------------------------------------- */
 
 static int make_member(struct hold *h, size_t i, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
@@ -56,7 +57,7 @@ static int make_joint(struct hold *h, rdl_err_t *err)
     return join(h, l->members, n, err);
 }
 
-/* ---- losing -------------------------------------------------------------------------------------------------------------- */
+/* ---- losing ----------------------------------------------------------------------------------------------------- */
 
 static const char *reason_text(rdl_loss_reason_t reason)
 {
@@ -90,7 +91,7 @@ static int lock_make(struct hold *h, rdl_err_t *err)
     return rc < 0 ? rc : rdl_on_lost(h->locks.lock, on_lost, h, err);
 }
 
-/* ---- taking and releasing ------------------------------------------------------------------------------------------------ */
+/* ---- taking and releasing --------------------------------------------------------------------------------------- */
 
 static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {

@@ -1,16 +1,17 @@
 /* hold_permit.c - one permit of a semaphore, with a lease that is renewed here: one that is killed gives it back.
  *
- * The library takes permits with a lease and extends them when asked, but neither renews them nor tells that one is lost. So
- * this does what its watchdog does for locks, with the same rules: extend every third of the lease; the permit is valid until
- * the lease has passed since the last confirmed extension was *asked* for, less the allowance for clocks that run apart; it
- * is lost at that moment, whatever the server does, or when the server says so. The clock counts suspension.
+ * The library takes permits with a lease and extends them when asked, but neither renews them nor tells that one is
+ * lost. So this does what its watchdog does for locks, with the same rules: extend every third of the lease; the permit
+ * is valid until the lease has passed since the last confirmed extension was *asked* for, less the allowance for clocks
+ * that run apart; it is lost at that moment, whatever the server does, or when the server says so. The clock counts
+ * suspension.
  *
  *   counting --> acquiring --> confirming --> held <--> renewing
  *
- * Counting: the server is told how many permits there are, by everybody who comes; the last one counts, so that the number on
- * the command line means what it says. A server that comes back empty while somebody waits is told again, unless
- * another one has done so: while nobody says how many there are, none is free. Confirming: nobody tells us when an
- * acquire that had to wait was granted, so the permit is extended once before the command may rely on it. */
+ * Counting: the server is told how many permits there are, by everybody who comes; the last one counts, so that the
+ * number on the command line means what it says. A server that comes back empty while somebody waits is told again,
+ * unless another one has done so: while nobody says how many there are, none is free. Confirming: nobody tells us when
+ * an acquire that had to wait was granted, so the permit is extended once before the command may rely on it. */
 #include "tools/redlatch/hold.h"
 
 #include "tools/redlatch/text.h"
@@ -36,7 +37,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------------------------- */
+/* ---- keeping ---------------------------------------------------------------------------------------------------- */
 
 /* Be woken for what comes next. */
 static void set_timer(const struct hold_permit *p)
@@ -123,7 +124,7 @@ static void permit_tick(struct hold *h)
     }
 }
 
-/* ---- taking -------------------------------------------------------------------------------------------------------------- */
+/* ---- taking ----------------------------------------------------------------------------------------------------- */
 
 /* The handle goes whenever nothing is wanted of the semaphore: so what it has left beside the permits goes as well. */
 static int make_semaphore(struct hold *h, rdl_err_t *err)
@@ -230,7 +231,7 @@ static int permit_ask(struct hold *h, rdl_err_t *err)
     return rc < 0 ? rc : rdl_permit_semaphore_available_async(h->permit.semaphore, NULL, on_answered, h, NULL, err);
 }
 
-/* ---- releasing ----------------------------------------------------------------------------------------------------------- */
+/* ---- releasing -------------------------------------------------------------------------------------------------- */
 
 static void on_released(rdl_permit_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg)
 {
@@ -250,7 +251,7 @@ static int permit_release(struct hold *h, rdl_err_t *err)
     return rdl_permit_semaphore_release_async(p->semaphore, NULL, 1, &p->id, on_released, h, NULL, err);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------------------------------------------------- */
 
 static int permit_make(struct hold *h, rdl_err_t *err)
 {

@@ -17,8 +17,8 @@ const struct lock_type *lock_type_find(const char *name);
 /* The type when none is asked for. */
 const struct lock_type *lock_type_default(void);
 
-/* The ends of the read-write lock, for -s and -x. The shared one has no tokens: its holders do not follow each other, so a
- * resource could not tell by a token who is late. */
+/* The ends of the read-write lock, for -s and -x. The shared one has no tokens: its holders do not follow each other,
+ * so a resource could not tell by a token who is late. */
 const struct lock_type *lock_type_shared(void);
 const struct lock_type *lock_type_exclusive(void);
 

@@ -1,7 +1,7 @@
 /* main.c - the redlatch command: finds the subcommand, and helps.
  *
- * A subcommand is a file that ends in one const struct subcommand, a row in `table` and a section of redlatch.1. It uses the
- * public headers only, as any program could. */
+ * A subcommand is a file that ends in one const struct subcommand, a row in `table` and a section of redlatch.1. It
+ * uses the public headers only, as any program could. */
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/options.h"
 #include "tools/redlatch/subcommand.h"
@@ -33,7 +33,7 @@ static const struct subcommand *find(const char *name)
     return NULL;
 }
 
-/* ---- shared by the subcommands ------------------------------------------------------------------------------------------ */
+/* ---- shared by the subcommands ---------------------------------------------------------------------------------- */
 
 int subcommand_print(void (*help)(FILE *out))
 {
@@ -63,7 +63,7 @@ static int unknown(const char *caller, const char *word)
     return subcommand_misused(caller, &why);
 }
 
-/* ---- help --------------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_help(FILE *out)
 {
@@ -112,7 +112,7 @@ static const struct subcommand subcommand_help = {
     .help = print_help_help,
 };
 
-/* ---- version ------------------------------------------------------------------------------------------------------------ */
+/* ---- version ---------------------------------------------------------------------------------------------------- */
 
 static void print_version(FILE *out)
 {
@@ -136,10 +136,11 @@ static const struct subcommand subcommand_version = {
     .help = print_version_help,
 };
 
-/* ------------------------------------------------------------------------------------------------------------------------- */
+/* -------------------------------------------------------------------------------------------------------------------------
+ */
 
-/* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it. The
- * placeholder is closed on exec, so the command finds it as we did. */
+/* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it.
+ * The placeholder is closed on exec, so the command finds it as we did. */
 static void fill_standard_descriptors(void)
 {
     int fd;

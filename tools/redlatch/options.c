@@ -24,7 +24,7 @@ int usage_fail(struct usage_error *why, const char *format, ...)
     return -1;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------------------------- */
 
 int option_duration(const char *option, const char *text, int64_t min_ms, int64_t *ret_ms, struct usage_error *why)
 {
@@ -55,13 +55,13 @@ int option_number(const char *option, const char *text, int min, int max, int *r
     for (; *p >= '0' && *p <= '9' && n <= max; p++)
         n = n * 10 + (*p - '0');
     if (p == text || *p != '\0' || n < min || n > max)
-        return usage_fail(why, "--%s: '%s' is not a number from %d to %d", option, text_safe(text, strlen(text), shown), min,
-                          max);
+        return usage_fail(why, "--%s: '%s' is not a number from %d to %d", option, text_safe(text, strlen(text), shown),
+                          min, max);
     *ret = n;
     return 0;
 }
 
-/* ---- parsing ------------------------------------------------------------------------------------------------------------ */
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
 
 /* What getopt_long wants. */
 struct tables {
@@ -137,7 +137,7 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char *c
     return optind;
 }
 
-/* ---- help --------------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_row(FILE *out, const struct option_row *row)
 {

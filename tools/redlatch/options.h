@@ -1,8 +1,9 @@
 /* options.h - command-line options as a table, one row each.
  *
- * The table is the only place that knows an option: getopt_long's tables and the help text are made from it. A subcommand
- * has a struct of its own that the rows fill in, and one function a row that reads the value. Everything here is pure: no
- * output, no exit, no look at the environment. To add an option, add a row (and its line to redlatch.1). */
+ * The table is the only place that knows an option: getopt_long's tables and the help text are made from it. A
+ * subcommand has a struct of its own that the rows fill in, and one function a row that reads the value. Everything
+ * here is pure: no output, no exit, no look at the environment. To add an option, add a row (and its line to
+ * redlatch.1). */
 #ifndef REDLATCH_TOOL_OPTIONS_H
 #define REDLATCH_TOOL_OPTIONS_H
 
@@ -23,13 +24,13 @@ struct option_row {
     const char *long_name; /* without the dashes; always there */
     const char *value;     /* what the help calls its value; NULL: it takes none */
     const char *help;      /* lines separated by newlines; NULL: another name of the row before it, not shown */
-    /* Store the option in `to`, the subcommand's struct. `text` is NULL when it takes no value, else it points into argv.
-     * Returns 0, or -1 with `why` filled in. */
+    /* Store the option in `to`, the subcommand's struct. `text` is NULL when it takes no value, else it points into
+     * argv. Returns 0, or -1 with `why` filled in. */
     int (*apply)(void *to, const char *text, struct usage_error *why);
 };
 
-/* Read the options in argv[1..] up to the first argument that is none, or past a "--". Returns the index of what follows,
- * or -1 with `why` filled in. Uses getopt's global state: one call at a time. */
+/* Read the options in argv[1..] up to the first argument that is none, or past a "--". Returns the index of what
+ * follows, or -1 with `why` filled in. Uses getopt's global state: one call at a time. */
 int options_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], void *to,
                   struct usage_error *why);
 

@@ -119,8 +119,8 @@ static void servers_done(struct servers *s)
     free(s->copy);
 }
 
-/* What the command inherits has no secret of ours in it, unless that is asked for; where the locks are it may know. Before
- * there are threads. Returns 0, or -1 without memory. The strings that getenv has found stay where they are. */
+/* What the command inherits has no secret of ours in it, unless that is asked for; where the locks are it may know.
+ * Before there are threads. Returns 0, or -1 without memory. The strings that getenv has found stay where they are. */
 static int hide_environment(const struct run_options *o)
 {
     const char *inherited = getenv("REDLATCH_SERVER");

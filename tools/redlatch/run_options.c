@@ -8,7 +8,7 @@
 #define GRACE_DEFAULT_MS 5000
 #define LEASE_MIN_MS 30 /* rdl_client_options_t, watchdog_lease_ms */
 
-/* ---- one function a row ------------------------------------------------------------------------------------------------- */
+/* ---- one function a row ----------------------------------------------------------------------------------------- */
 
 static int apply_nonblock(void *to, const char *text, struct usage_error *why)
 {
@@ -188,8 +188,8 @@ static int apply_redlock(void *to, const char *text, struct usage_error *why)
         uri += len + 1;
     }
     if (count < REDLOCK_MIN || count > REDLOCK_MAX)
-        return usage_fail(why, "--redlock: %d to %d addresses with commas between them, not %zu", REDLOCK_MIN, REDLOCK_MAX,
-                          count);
+        return usage_fail(why, "--redlock: %d to %d addresses with commas between them, not %zu", REDLOCK_MIN,
+                          REDLOCK_MAX, count);
     o->given |= GIVEN_REDLOCK;
     o->redlock = (char *)text; /* as with --server */
     return 0;
@@ -249,7 +249,8 @@ static const struct option_row rows[] = {
     {'\0', "key", "FILE", "and its key, without a passphrase", apply_key},
     {'\0', "insecure", NULL, "believe any rediss:// server; for tests only", apply_insecure},
     {'s', "shared", NULL,
-     "take the read end of a read-write lock: many may have\nit at once, as long as nobody has the other", apply_shared},
+     "take the read end of a read-write lock: many may have\nit at once, as long as nobody has the other",
+     apply_shared},
     {'x', "exclusive", NULL, "take the write end of a read-write lock: for one alone", apply_exclusive},
     {'\0', "type", "TYPE",
      "reentrant (default), nonreentrant, fair (first come,\nfirst served), fenced, spin, each shared with Redisson's\n"
@@ -272,15 +273,16 @@ static const struct option_row rows[] = {
 
 _Static_assert(ROW_COUNT <= OPTIONS_MAX, "getopt_long's tables are too small");
 
-/* ---- what excludes what -------------------------------------------------------------------------------------------------- */
+/* ---- what excludes what ----------------------------------------------------------------------------------------- */
 
 static const struct {
     enum given given;
     const char *name;
 } called[] = {
-    {GIVEN_NONBLOCK, "-n"},         {GIVEN_WAIT, "-w"},           {GIVEN_SHARED, "-s"},         {GIVEN_EXCLUSIVE, "-x"},
-    {GIVEN_TYPE, "--type"},         {GIVEN_PERMITS, "--permits"}, {GIVEN_REDLOCK, "--redlock"}, {GIVEN_SERVER, "--server"},
-    {GIVEN_NAMES, "several NAMEs"}, {GIVEN_CACERT, "--cacert"},   {GIVEN_CERT, "--cert"},       {GIVEN_KEY, "--key"},
+    {GIVEN_NONBLOCK, "-n"},         {GIVEN_WAIT, "-w"},         {GIVEN_SHARED, "-s"},
+    {GIVEN_EXCLUSIVE, "-x"},        {GIVEN_TYPE, "--type"},     {GIVEN_PERMITS, "--permits"},
+    {GIVEN_REDLOCK, "--redlock"},   {GIVEN_SERVER, "--server"}, {GIVEN_NAMES, "several NAMEs"},
+    {GIVEN_CACERT, "--cacert"},     {GIVEN_CERT, "--cert"},     {GIVEN_KEY, "--key"},
     {GIVEN_INSECURE, "--insecure"},
 };
 
@@ -317,14 +319,14 @@ static int check_given(unsigned given, struct usage_error *why)
 {
     for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
         if ((given & excluded[i].one) != 0 && (given & excluded[i].other) != 0)
-            return usage_fail(why, "%s and %s exclude each other%s", name_of(excluded[i].one), name_of(excluded[i].other),
-                              excluded[i].because);
+            return usage_fail(why, "%s and %s exclude each other%s", name_of(excluded[i].one),
+                              name_of(excluded[i].other), excluded[i].because);
     if (((given & GIVEN_CERT) != 0) != ((given & GIVEN_KEY) != 0))
         return usage_fail(why, "--cert and --key go together");
     return 0;
 }
 
-/* ---- what follows the options ------------------------------------------------------------------------------------------- */
+/* ---- what follows the options ----------------------------------------------------------------------------------- */
 
 /* Adds its length, and that of what separates it, to `total`. */
 static int check_name(const char *name, size_t *total, struct usage_error *why)

@@ -16,14 +16,14 @@
 
 #include <stdbool.h>
 
-/* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive no
- * failure. */
+/* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive
+ * no failure. */
 #define NAMES_MAX 256
 #define REDLOCK_MIN 3
 #define REDLOCK_MAX 63
 
-/* Of all NAMEs with a + between them, which the command finds in one string of its environment: the kernel takes none of
- * more than 128 kB with its end. */
+/* Of all NAMEs with a + between them, which the command finds in one string of its environment: the kernel takes none
+ * of more than 128 kB with its end. */
 #define NAMES_LEN_MAX (128 * 1024 - sizeof "REDLATCH_NAME=")
 
 /* Most permits of a semaphore that are worth a lease each. */
@@ -53,8 +53,8 @@ struct run_options {
     char *const *command; /* ended by NULL, at least one; NULL with `shell` */
     const char *shell;    /* a line for /bin/sh -c; NULL with `command` */
     char *server;         /* --server; NULL when not given */
-    char *redlock;        /* --redlock: REDLOCK_MIN to REDLOCK_MAX addresses with commas between them; NULL when not given */
-    const char *ca_file;  /* --cacert, --cert, --key; NULL when not given */
+    char *redlock; /* --redlock: REDLOCK_MIN to REDLOCK_MAX addresses with commas between them; NULL when not given */
+    const char *ca_file;   /* --cacert, --cert, --key; NULL when not given */
     const char *cert_file; /* never without the next */
     const char *key_file;
     const struct lock_type *type;

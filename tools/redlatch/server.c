@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of a URI that may be secret: from `from` up to, not including, the last '@'. Somebody who forgot to percent-encode
- * a '/' or an '@' in a password must not see it printed, so this looks beyond the authority. Empty without an '@'. */
+/* The part of a URI that may be secret: from `from` up to, not including, the last '@'. Somebody who forgot to
+ * percent-encode a '/' or an '@' in a password must not see it printed, so this looks beyond the authority. Empty
+ * without an '@'. */
 struct secret {
     size_t from;
     size_t to;

@@ -10,14 +10,15 @@
  * Returns `to`. */
 const char *server_label(const char *uri, char to[TEXT_SAFE_CAP]);
 
-/* The same with its query, for others to connect to: without user and password. NULL without memory; owned by the caller. */
+/* The same with its query, for others to connect to: without user and password. NULL without memory; owned by the
+ * caller. */
 char *server_without_secret(const char *uri);
 
 /* Overwrite the user and the password in a URI of argv, so that ps no longer shows them. */
 void server_hide_secret(char *uri);
 
-/* The same for a list of URIs with commas between them. Where there may be a secret nothing of it is left: a comma that was
- * forgotten to be percent-encoded tears a password apart. */
+/* The same for a list of URIs with commas between them. Where there may be a secret nothing of it is left: a comma that
+ * was forgotten to be percent-encoded tears a password apart. */
 void server_hide_secrets(char *list);
 
 #endif

@@ -1,11 +1,11 @@
 /* session.c - one lock, held around one command: taken, run, released.
  *
- * What is held may be a lock, several, a lock on several servers, or a permit; this file says "lock" for all of them, and
- * hold.h has the differences.
+ * What is held may be a lock, several, a lock on several servers, or a permit; this file says "lock" for all of them,
+ * and hold.h has the differences.
  *
- * One thread, one poll loop. Everything that can happen is an event in it: what becomes of the lock (hold.h), signals and
- * the command's end (they come through a pipe), and one deadline. Nothing else waits, and every phase but two has a bound of
- * its own: waiting for the lock has the user's, the command runs as long as it likes.
+ * One thread, one poll loop. Everything that can happen is an event in it: what becomes of the lock (hold.h), signals
+ * and the command's end (they come through a pipe), and one deadline. Nothing else waits, and every phase but two has a
+ * bound of its own: waiting for the lock has the user's, the command runs as long as it likes.
  *
  *   ASKING <--> WAITING --taken--> RUNNING --the command ended--> RELEASING --> DONE
  *      |          |                  |  lost, or max-hold is over        ^
@@ -17,8 +17,8 @@
  * what it said before it went away counts no more, so a wait that is over ends with a question (ASKING) that any answer
  * settles.
  *
- * The lock is released in every case where it was taken: after an ordinary end when the command itself has ended, as everybody
- * expects of a wrapper; after a loss or --max-hold when all that it started has ended as well (family.h).
+ * The lock is released in every case where it was taken: after an ordinary end when the command itself has ended, as
+ * everybody expects of a wrapper; after a loss or --max-hold when all that it started has ended as well (family.h).
  *
  * Before the client is open nothing is held, so a signal may simply end the process (signals.h). */
 #include "tools/redlatch/session.h"
@@ -95,7 +95,7 @@ static void enter(struct session *s, enum phase phase, int64_t bound_ms)
     s->deadline_ms = bound_ms == NO_DEADLINE ? NO_DEADLINE : now_ms() + bound_ms;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------------- */
+/* ---- what is said ----------------------------------------------------------------------------------------------- */
 
 /* Skip the words at the start of a text. False: it starts otherwise, and `at` stays. */
 static bool skip(const char **at, const char *words)
@@ -178,7 +178,7 @@ static void say_released(const struct session *s)
     text_say("released '%s' after %s", s->name, shown);
 }
 
-/* ---- releasing ---------------------------------------------------------------------------------------------------------- */
+/* ---- releasing -------------------------------------------------------------------------------------------------- */
 
 /* The release says so. */
 static void found_lost(struct session *s, const rdl_err_t *err)
@@ -217,7 +217,7 @@ static void release(struct session *s)
         on_released(s, rc, &err);
 }
 
-/* ---- the command -------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------ */
 
 static void start_command(struct session *s, int64_t token)
 {
@@ -271,7 +271,7 @@ static void after_reap(struct session *s)
     }
 }
 
-/* ---- the lock ----------------------------------------------------------------------------------------------------------- */
+/* ---- the lock --------------------------------------------------------------------------------------------------- */
 
 static bool is_held(const struct session *s)
 {
@@ -337,8 +337,8 @@ static int64_t reach_left(const struct session *s)
     return left < wait_ms ? left : wait_ms;
 }
 
-/* A bounded wait is begun by asking without waiting: the answer then has the time that the network needs, and what -w bounds
- * is the wait for other holders. So is one on several servers, because of those that may be down. */
+/* A bounded wait is begun by asking without waiting: the answer then has the time that the network needs, and what -w
+ * bounds is the wait for other holders. So is one on several servers, because of those that may be down. */
 static int ask_first(struct session *s, rdl_err_t *err)
 {
     bool forever = s->options->wait_ms == RDL_WAIT_FOREVER && s->options->redlock == NULL;
@@ -447,7 +447,7 @@ static void give_up(struct session *s, int signo)
     hold_cancel(&s->hold);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 static void handle_signal(struct session *s, const struct signal_event *event)
 {
@@ -531,7 +531,7 @@ static void loop(struct session *s, int signal_fd)
     }
 }
 
-/* ---- before and after --------------------------------------------------------------------------------------------------- */
+/* ---- before and after ------------------------------------------------------------------------------------------- */
 
 /* From the open clients to an acquire that is under way. */
 static int begin(struct session *s, rdl_err_t *err)

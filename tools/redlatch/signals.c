@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Signals that a program is sent by others and can catch, beside the real-time ones. Those that report a fault of its own
- * (SIGSEGV, SIGABRT, ...) keep their default, and so do SIGTTIN and SIGTTOU: the kernel sends them to the whole process
- * group, which then stops as one. */
+/* Signals that a program is sent by others and can catch, beside the real-time ones. Those that report a fault of its
+ * own (SIGSEGV, SIGABRT, ...) keep their default, and so do SIGTTIN and SIGTTOU: the kernel sends them to the whole
+ * process group, which then stops as one. */
 static const struct handled {
     int signo;
     enum signal_kind kind;
@@ -79,7 +79,8 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Returns 0 or -1. A signal that the caller had ignored is left alone, but for SIGCHLD: without it no status reaches us. */
+/* Returns 0 or -1. A signal that the caller had ignored is left alone, but for SIGCHLD: without it no status reaches
+ * us. */
 static int change(int signo, const struct sigaction *action)
 {
     if (sigaction(signo, NULL, &found[signo]) < 0)
@@ -125,7 +126,8 @@ bool signals_read(struct signal_event *ret)
 {
     if (read(pipe_fd[0], ret, sizeof *ret) == (ssize_t)sizeof *ret)
         return true;
-    /* The pipe is empty, so nothing is missed from here on until it is full again, and then there is something to read. */
+    /* The pipe is empty, so nothing is missed from here on until it is full again, and then there is something to read.
+     */
     for (int signo = 1; signo < NSIG; signo++) {
         if (missed[signo] == NOT_MISSED)
             continue;

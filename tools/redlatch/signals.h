@@ -1,7 +1,8 @@
 /* signals.h - the process's signals, as events in a poll loop.
  *
  * Handlers write into a pipe; everything else happens in the loop. The state is the process's own, like the signals.
- * What the caller of this program had ignored (nohup, a shell's background job) stays ignored, here and in the command. */
+ * What the caller of this program had ignored (nohup, a shell's background job) stays ignored, here and in the command.
+ */
 #ifndef REDLATCH_TOOL_SIGNALS_H
 #define REDLATCH_TOOL_SIGNALS_H
 

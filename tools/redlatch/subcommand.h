@@ -16,8 +16,8 @@ struct subcommand {
 /* Print `help` to stdout. Returns the exit status. */
 int subcommand_print(void (*help)(FILE *out));
 
-/* Say what is wrong with the command line of `subcommand` (NULL: of redlatch itself), and where help is. Returns the exit
- * status. */
+/* Say what is wrong with the command line of `subcommand` (NULL: of redlatch itself), and where help is. Returns the
+ * exit status. */
 int subcommand_misused(const char *subcommand, const struct usage_error *why);
 
 extern const struct subcommand subcommand_run;

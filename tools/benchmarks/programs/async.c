@@ -74,8 +74,9 @@ void measure_async(const struct run *run)
     }
     crowd.phase = phase_from_now(run);
     for (int64_t i = 0; i < run->owners; i++)
-        ours_check(rdl_lock_async(members[i].lock, members[i].owner, crowd.lease_ms, on_locked, &members[i], NULL, &err),
-                   &err);
+        ours_check(
+            rdl_lock_async(members[i].lock, members[i].owner, crowd.lease_ms, on_locked, &members[i], NULL, &err),
+            &err);
     tally_phase(second, kind->plain, crowd.phase, &from, &to);
     for (int64_t i = 0; i < run->owners; i++)
         (void)sem_wait(&crowd.gone);

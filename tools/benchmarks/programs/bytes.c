@@ -34,8 +34,8 @@ static void on_end(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void 
     (void)sem_post(ended);
 }
 
-/* Every owner waits for the lock, which is held. Returns when all have been refused: a blocking call that came after them
- * has given up. */
+/* Every owner waits for the lock, which is held. Returns when all have been refused: a blocking call that came after
+ * them has given up. */
 static void wait_all(rdl_lock_t *lock, rdl_owner_t **owners, int64_t n, sem_t *ended)
 {
     rdl_err_t err;

@@ -1,12 +1,12 @@
-/* failover.c - a master is killed while a lock is waited for: from the moment at which others know its successor until the
- * waiter has the lock. Each round has servers of its own.
+/* failover.c - a master is killed while a lock is waited for: from the moment at which others know its successor until
+ * the waiter has the lock. Each round has servers of its own.
  *
- * Behind sentinels that moment is when the first of them names the new master (+switch-master). In a cluster, with --kind
- * redlatch-cluster, it is when the replica takes itself for the master and says that the cluster serves.
+ * Behind sentinels that moment is when the first of them names the new master (+switch-master). In a cluster, with
+ * --kind redlatch-cluster, it is when the replica takes itself for the master and says that the cluster serves.
  *
- * Who holds the lock is somebody else, whose lease ends while there is no master: so the waiter could have it as soon as
- * there is one again. Behind sentinels that may be before their word: the one that leads tells who asks a little sooner. How
- * long they took is told as well: from the kill to that moment. */
+ * Who holds the lock is somebody else, whose lease ends while there is no master: so the waiter could have it as soon
+ * as there is one again. Behind sentinels that may be before their word: the one that leads tells who asks a little
+ * sooner. How long they took is told as well: from the kill to that moment. */
 #include "tools/benchmarks/programs/ours.h"
 
 #include "tests/support/cluster.h"

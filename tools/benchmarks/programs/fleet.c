@@ -1,7 +1,7 @@
-/* fleet.c - the reentrant lock on servers of the program's own, whose masters are on the core of the row's server: a cluster
- * of three masters, or a master behind three sentinels. Their replicas are killed before anything is measured: what they do
- * would be measured as well, and a single server has none. Plain hiredis is told which master of the cluster has the lock's
- * slot. With --far-ms a proxy before each of those delays. */
+/* fleet.c - the reentrant lock on servers of the program's own, whose masters are on the core of the row's server: a
+ * cluster of three masters, or a master behind three sentinels. Their replicas are killed before anything is measured:
+ * what they do would be measured as well, and a single server has none. Plain hiredis is told which master of the
+ * cluster has the lock's slot. With --far-ms a proxy before each of those delays. */
 #include "tests/support/cluster.h"
 #include "tests/support/probe.h"
 #include "tests/support/proxy.h"
@@ -31,8 +31,8 @@ static void put_on_core(const struct server *server, int64_t core)
         fail("a server cannot be put on core %lld", (long long)core);
 }
 
-/* The replicas are gone. Put the master on a core, and wait until it has stopped writing down what they would have missed:
- * that is a part of every command that writes, and a server that never had a replica does not do it. */
+/* The replicas are gone. Put the master on a core, and wait until it has stopped writing down what they would have
+ * missed: that is a part of every command that writes, and a server that never had a replica does not do it. */
 static void leave_alone(const struct server *master, int64_t core)
 {
     struct probe *p = probe_open(master);
@@ -134,7 +134,7 @@ const struct kind_ops our_sentinel_ops = {
     .release = ours_release,
 };
 
-/* ---- hiredis ----------------------------------------------------------------------------------------------------------- */
+/* ---- hiredis ---------------------------------------------------------------------------------------------------- */
 
 struct party {
     void *common; /* plain_ops' own, like the next */

@@ -1,8 +1,8 @@
 /* handoff.c - from one process to another: from before the holder releases until the waiter has the lock.
  *
- * The waiter has been waiting for a while when the holder releases, and nobody else wants the lock. With --far MS the waiter
- * alone is behind a proxy that delays so long each way: the message to it, its request and the answer are three hops. What
- * three hops take is measured by PING over the same proxy, which is two. */
+ * The waiter has been waiting for a while when the holder releases, and nobody else wants the lock. With --far MS the
+ * waiter alone is behind a proxy that delays so long each way: the message to it, its request and the answer are three
+ * hops. What three hops take is measured by PING over the same proxy, which is two. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/processes.h"
 #include "tools/benchmarks/programs/traffic.h"

@@ -1,7 +1,7 @@
 /* kind.h - who locks: redlatch, or a program of plain hiredis that sends the same scripts.
  *
- * What is measured is written once, against this table. A party is one who locks, by itself: a thread or a process; parties
- * of one process have a common part. Whatever fails is the end of the program.
+ * What is measured is written once, against this table. A party is one who locks, by itself: a thread or a process;
+ * parties of one process have a common part. Whatever fails is the end of the program.
  *
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
  *   redlatch-multi            of three names

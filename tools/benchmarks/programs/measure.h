@@ -4,9 +4,9 @@
  *
  *   measure NAME --server URI --tree DIR [--OPTION VALUE]...
  *
- * and answers one line of JSON on standard output. It measures one thing once; tools/bench starts it again and again, pins
- * it, and compares. What goes wrong is one line on standard error and exit status 1. A measurement that hangs is ended by
- * an alarm.
+ * and answers one line of JSON on standard output. It measures one thing once; tools/bench starts it again and again,
+ * pins it, and compares. What goes wrong is one line on standard error and exit status 1. A measurement that hangs is
+ * ended by an alarm.
  *
  * A new measurement is a file with one function, and a line in main.c.
  */
@@ -55,7 +55,7 @@ void measure_reconnect(const struct run *run);
 void measure_failover(const struct run *run);
 void measure_nothing(const struct run *run);
 
-/* ---- time ------------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------------------------- */
 
 int64_t now_ns(void); /* CLOCK_MONOTONIC: one clock for all processes of the machine */
 int64_t cpu_ns(void); /* used by this process so far */
@@ -70,7 +70,7 @@ struct phase {
 
 struct phase phase_from_now(const struct run *run);
 
-/* ---- samples --------------------------------------------------------------------------------------------------------- */
+/* ---- samples ---------------------------------------------------------------------------------------------------- */
 
 /* Durations in ns. A zeroed one is empty. One thread at a time. */
 struct samples {
@@ -83,13 +83,13 @@ void samples_add(struct samples *s, int64_t ns);
 void samples_add_all(struct samples *to, const struct samples *from);
 void samples_done(struct samples *s);
 
-/* ---- the answer ------------------------------------------------------------------------------------------------------ */
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
 
 void answer_number(const char *name, double value);
 void answer_samples(const char *prefix, struct samples *s); /* PREFIXp50_us, p99, min, max; sorts them */
 void answer_end(void);
 
-/* ---- the rest -------------------------------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------------------------------- */
 
 _Noreturn void fail(const char *text, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,7 +1,7 @@
 /* pairs.c - lock and unlock, as fast as each of N threads can.
  *
- * One thread measures latency, many measure throughput. Thread i takes lock i modulo --locks. With --count each thread makes
- * so many pairs, for those who count instructions or system calls and subtract. */
+ * One thread measures latency, many measure throughput. Thread i takes lock i modulo --locks. With --count each thread
+ * makes so many pairs, for those who count instructions or system calls and subtract. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/tally.h"
 #include "tools/benchmarks/programs/traffic.h"

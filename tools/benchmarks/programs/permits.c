@@ -16,7 +16,7 @@ static void stop(void *client)
     (void)rdl_client_close(client);
 }
 
-/* ---- permits that are numbers ------------------------------------------------------------------------------------------ */
+/* ---- permits that are numbers ----------------------------------------------------------------------------------- */
 
 static void *join(void *client, const char *name)
 {
@@ -56,7 +56,7 @@ const struct kind_ops semaphore_ops = {
     .release = release,
 };
 
-/* ---- permits with ids and leases --------------------------------------------------------------------------------------- */
+/* ---- permits with ids and leases -------------------------------------------------------------------------------- */
 
 struct leased {
     rdl_permit_semaphore_t *semaphore;

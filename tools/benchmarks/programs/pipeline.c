@@ -1,7 +1,7 @@
 /* pipeline.c - the ceiling: what the server can do when one connection never lets it wait.
  *
- * --owners pairs are under way at any time, pair i on lock i modulo --locks. Requests are laid out once, and of the answers only
- * the lines are counted: the client costs next to nothing. */
+ * --owners pairs are under way at any time, pair i on lock i modulo --locks. Requests are laid out once, and of the
+ * answers only the lines are counted: the client costs next to nothing. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/tally.h"
 #include "tools/benchmarks/programs/traffic.h"

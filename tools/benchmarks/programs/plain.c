@@ -1,8 +1,8 @@
 /* plain.c - what a careful programmer writes with hiredis alone: the kinds that are measured against.
  *
- * A party has a connection for commands, and once it has found the lock taken, a second one that stays subscribed to the
- * lock's channel. Messages that came before a try are thrown away; after a refusal the next message, or the end of the
- * holder's lease, leads to another try. So no wake-up is lost, and every release wakes all who wait. */
+ * A party has a connection for commands, and once it has found the lock taken, a second one that stays subscribed to
+ * the lock's channel. Messages that came before a try are thrown away; after a refusal the next message, or the end of
+ * the holder's lease, leads to another try. So no wake-up is lost, and every release wakes all who wait. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/traffic.h"
 

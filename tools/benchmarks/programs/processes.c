@@ -1,7 +1,7 @@
 /* processes.c - N processes on one lock, nothing done inside, and see processes.h.
  *
- * What counts are changes of owner: a holder that takes the lock again makes none. A process that slept beside a free lock
- * would show as a long gap between a release and the next take, or as a long wait. */
+ * What counts are changes of owner: a holder that takes the lock again makes none. A process that slept beside a free
+ * lock would show as a long gap between a release and the next take, or as a long wait. */
 #include "tools/benchmarks/programs/processes.h"
 
 #include "tools/benchmarks/programs/kind.h"

@@ -1,4 +1,5 @@
-/* processes.h - measurements in which several processes lock: they are forked before any of them connects, and share memory.
+/* processes.h - measurements in which several processes lock: they are forked before any of them connects, and share
+ * memory.
  */
 #ifndef TOOLS_BENCHMARKS_PROCESSES_H
 #define TOOLS_BENCHMARKS_PROCESSES_H

@@ -1,9 +1,9 @@
 /* reconnect.c - the server dies and comes back as it was: how long until everything works again?
  *
- * The program's own server saves its data, is killed, stays away for --outage-ms, and is started again. --holds locks are
- * held and renewed; --owners others, held by another client, are waited for, each by an owner of its own. From the first
- * answer of the server on: until every channel is subscribed to again, and until a blocking call that began while the server
- * was away has the lock. No hold may be lost. */
+ * The program's own server saves its data, is killed, stays away for --outage-ms, and is started again. --holds locks
+ * are held and renewed; --owners others, held by another client, are waited for, each by an owner of its own. From the
+ * first answer of the server on: until every channel is subscribed to again, and until a blocking call that began while
+ * the server was away has the lock. No hold may be lost. */
 #include "tools/benchmarks/programs/ours.h"
 
 #include "tests/support/probe.h"
@@ -115,8 +115,8 @@ void measure_reconnect(const struct run *run)
     (void)pthread_join(thread, NULL);
     answer_number("subscribed_ms", (double)(subscribed_at - back_at) / (double)MS);
     answer_number("locked_ms", (double)(caller.locked_at - back_at) / (double)MS);
-    answer_number("all_ms",
-                  (double)((subscribed_at > caller.locked_at ? subscribed_at : caller.locked_at) - back_at) / (double)MS);
+    answer_number("all_ms", (double)((subscribed_at > caller.locked_at ? subscribed_at : caller.locked_at) - back_at) /
+                                (double)MS);
     answer_number("lost", lost(metrics));
     answer_end();
     probe_close(probe);

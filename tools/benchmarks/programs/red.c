@@ -1,7 +1,7 @@
-/* red.c - one lock on five servers of the program's own, which share its core: redlatch's red lock, and what it is measured
- * against: five hiredis connections that are all asked at once, and waited for until three have answered. So a pair of theirs
- * takes as long as two round trips of the slowest server in the majority. The rest of the answers is read with the next ones.
- * Nobody else wants the lock. With --far-ms a proxy before each server delays. */
+/* red.c - one lock on five servers of the program's own, which share its core: redlatch's red lock, and what it is
+ * measured against: five hiredis connections that are all asked at once, and waited for until three have answered. So a
+ * pair of theirs takes as long as two round trips of the slowest server in the majority. The rest of the answers is
+ * read with the next ones. Nobody else wants the lock. With --far-ms a proxy before each server delays. */
 #include "tests/support/proxy.h"
 #include "tests/support/server.h"
 #include "tools/benchmarks/programs/kind.h"
@@ -52,7 +52,7 @@ static void stop(void *arg)
     free(common);
 }
 
-/* ---- redlatch ---------------------------------------------------------------------------------------------------------- */
+/* ---- redlatch --------------------------------------------------------------------------------------------------- */
 
 static void *our_start(const struct run *run, const char *server)
 {
@@ -108,7 +108,7 @@ const struct kind_ops our_red_ops = {
     .release = our_release,
 };
 
-/* ---- hiredis ----------------------------------------------------------------------------------------------------------- */
+/* ---- hiredis ---------------------------------------------------------------------------------------------------- */
 
 struct node {
     redisContext *c;

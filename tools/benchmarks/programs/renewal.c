@@ -3,10 +3,11 @@
  *   redlatch    --holds locks of one client, renewed by it every third of --lease-ms, observed for --seconds
  *   reentrant   the same renewals one by one, by a program of plain hiredis
  *
- * Before there are holds, and then while they are renewed: another lock is taken and released all the time; and by itself,
- * since everything here shares one core, a second connection asks for a PING every 200 us. How long the longest took is how
- * long the server did not look at anybody. What the longest command took is the server's own word (SLOWLOG); it counts the
- * time in which somebody else had the server's core, so there is one of an idle server as well. */
+ * Before there are holds, and then while they are renewed: another lock is taken and released all the time; and by
+ * itself, since everything here shares one core, a second connection asks for a PING every 200 us. How long the longest
+ * took is how long the server did not look at anybody. What the longest command took is the server's own word
+ * (SLOWLOG); it counts the time in which somebody else had the server's core, so there is one of an idle server as
+ * well. */
 #include "tools/benchmarks/programs/ours.h"
 #include "tools/benchmarks/programs/tally.h"
 #include "tools/benchmarks/programs/traffic.h"
@@ -21,7 +22,7 @@ static char *hold_name(int64_t i)
     return format("bench:hold:%lld", (long long)i);
 }
 
-/* ---- others who want the server -------------------------------------------------------------------------------------- */
+/* ---- others who want the server --------------------------------------------------------------------------------- */
 
 static void probe(const struct run *run, const char *prefix)
 {
@@ -77,7 +78,7 @@ static void answer_longest_command(const char *key, redisContext *c)
     freeReplyObject(reply);
 }
 
-/* ---- redlatch -------------------------------------------------------------------------------------------------------- */
+/* ---- redlatch --------------------------------------------------------------------------------------------------- */
 
 static void pairs_for(const struct run *run, rdl_lock_t *lock, const char *prefix)
 {
@@ -161,7 +162,7 @@ static void ours(const struct run *run, redisContext *second)
     free(locks);
 }
 
-/* ---- one by one ------------------------------------------------------------------------------------------------------ */
+/* ---- one by one ------------------------------------------------------------------------------------------------- */
 
 static void one_by_one(const struct run *run, redisContext *second)
 {

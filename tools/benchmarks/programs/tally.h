@@ -1,7 +1,7 @@
 /* tally.h - what the server has done, read from its INFO over a connection of its own.
  *
- * Commands called by scripts are in INFO as well, under their own names. So only what no script calls is counted as sent by
- * a client: evalsha, eval, subscribe and the like; and of the one plain command of a kind (kind.h) one a pair.
+ * Commands called by scripts are in INFO as well, under their own names. So only what no script calls is counted as
+ * sent by a client: evalsha, eval, subscribe and the like; and of the one plain command of a kind (kind.h) one a pair.
  */
 #ifndef TOOLS_BENCHMARKS_TALLY_H
 #define TOOLS_BENCHMARKS_TALLY_H

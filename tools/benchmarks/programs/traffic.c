@@ -215,8 +215,8 @@ static void hash_traffic(struct traffic *t, const struct run *run, redisContext 
         request_add(&t->release, type->publish);
 }
 
-static void simple_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *lock, const char *field,
-                           const char *lease)
+static void simple_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *lock,
+                           const char *field, const char *lease)
 {
     t->left = simple_left;
     request_add(&t->take, "SET");
@@ -261,7 +261,7 @@ static void fair_traffic(struct traffic *t, const struct run *run, redisContext 
     request_add(&t->release, field);
 }
 
-/* ---- semaphores ------------------------------------------------------------------------------------------------------ */
+/* ---- semaphores ------------------------------------------------------------------------------------------------- */
 
 #define GUARD_KEEP_MS "3610000"
 #define GUARD_WORD 5 /* of their requests: this one's, and the one before it, which is done with */
@@ -295,8 +295,8 @@ static void renew_guard(struct traffic *t, struct request *next)
     next->argv[GUARD_WORD + 1] = t->changing[t->serial % 2];
 }
 
-static void guarded(struct request *r, const struct run *run, redisContext *c, const char *script, const struct traffic *t,
-                    const char *name)
+static void guarded(struct request *r, const struct run *run, redisContext *c, const char *script,
+                    const struct traffic *t, const char *name)
 {
     evalsha(r, run, c, script, "4");
     request_add(r, name);
@@ -307,8 +307,8 @@ static void guarded(struct request *r, const struct run *run, redisContext *c, c
     request_add(r, GUARD_KEEP_MS);
 }
 
-static void semaphore_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *name, const char *field,
-                              const char *lease)
+static void semaphore_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *name,
+                              const char *field, const char *lease)
 {
     (void)lease;
     t->left = permits_left;
@@ -337,8 +337,8 @@ static void permit_keys(struct request *r, const struct traffic *t, const char *
     request_add(r, t->channel);
 }
 
-static void permit_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *name, const char *field,
-                           const char *lease)
+static void permit_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *name,
+                           const char *field, const char *lease)
 {
     t->left = permits_left;
     t->renew = renew_id;
@@ -358,10 +358,10 @@ static void permit_traffic(struct traffic *t, const struct run *run, redisContex
     request_add_bytes(&t->release, t->changing[0], ID_BYTES);
 }
 
-/* ---- Redisson's ------------------------------------------------------------------------------------------------------ */
+/* ---- Redisson's ------------------------------------------------------------------------------------------------- */
 
-static void redisson_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *lock, const char *field,
-                             const char *lease)
+static void redisson_traffic(struct traffic *t, const struct run *run, redisContext *c, const char *lock,
+                             const char *field, const char *lease)
 {
     const char *latch = format("redisson_unlock_latch:{%s}:" LATCH_ID, lock);
 

@@ -5,8 +5,8 @@
  *   restored, restored-sharded   the same two, but the take is RESTORE of what is written for a holder, and no script
  *   semaphore, permit   redlatch's own; each request has a guard or an id of its own
  *   fair                those of the fair lock, without queueing: for whoever is alone
- *   redisson            as many commands doing as much as Redisson's do, by scripts of our own writing (redisson_*.lua):
- *                       the latch that guards its unlock is a key more in the script and a DEL behind it
+ *   redisson            as many commands doing as much as Redisson's do, by scripts of our own writing
+ * (redisson_*.lua): the latch that guards its unlock is a key more in the script and a DEL behind it
  */
 #ifndef TOOLS_BENCHMARKS_TRAFFIC_H
 #define TOOLS_BENCHMARKS_TRAFFIC_H

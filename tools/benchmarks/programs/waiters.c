@@ -1,7 +1,7 @@
 /* waiters.c - one lock, N waiters in one process: what a hand-off costs the server.
  *
- * The owners are asynchronous. Whoever gets the lock gives it back at once and asks again, behind the others. What counts
- * are changes of owner: to take the lock again oneself is none. */
+ * The owners are asynchronous. Whoever gets the lock gives it back at once and asks again, behind the others. What
+ * counts are changes of owner: to take the lock again oneself is none. */
 #include "tools/benchmarks/programs/ours.h"
 #include "tools/benchmarks/programs/tally.h"
 #include "tools/benchmarks/programs/traffic.h"

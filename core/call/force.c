@@ -1,0 +1,111 @@
+/* force.c - evicting whoever holds the lock.
+ *
+ * Two requests: who holds it, then the eviction of that holder and no other.
+ */
+#include "core/call/verb.h"
+
+#include "core/service/scripts.h"
+
+#include <string.h>
+
+enum { FORCE_LOOK, FORCE_EVICT };
+
+static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    if (op->stage == FORCE_LOOK) {
+        op->ops->encode_holder(to, name->bytes, name->node.key_len);
+        return;
+    }
+    rdl__script_begin(to, op->ops->force, eval, rdl__key_count(name), 1 + rdl__publish_args(name));
+    rdl__put_keys(to, name);
+    rdl__cmd_arg(to, op->words, op->words_len);
+    rdl__put_publish_last(to, name);
+}
+
+static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    const char *field;
+    size_t len;
+
+    if (op->stage == FORCE_EVICT) {
+        rdl__decode_number(op, reply);
+        return;
+    }
+    op->answer = op->ops->decode_holder(reply, &field, &len) ? 1 : 0;
+    if (op->answer == 1)
+        rdl__op_keep_words(op, field, len, false);
+}
+
+/* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole: with the holder
+ * that was named go those who had it before that was asked for. Who came meanwhile may have it since; its renewal will
+ * tell.
+ * @locks the name's */
+static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
+{
+    char field[RDL__FIELD_MAX];
+    size_t len = rdl__hold_field(field, rec->name, rec->ops, rec->n);
+
+    rdl__assert_locked(&rec->name->mu);
+    if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
+        return false;
+    if (len == op->words_len && memcmp(field, op->words, len) == 0)
+        return true;
+    return op->ops->partner != NULL && !op->req.resent && rec->held_since < op->req.sent_at;
+}
+
+/* One such record, with a reference, and which hold it has; NULL: there is none. */
+static struct rdl__record *next_evicted(const rdl_op_t *op, int64_t *ret_n)
+{
+    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__record *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (evicted(op, rec)) {
+            found = rec;
+            *ret_n = rec->n;
+            atomic_fetch_add(&rec->refs, 1);
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+/* What was evicted may be held by this client: then its owners need not wait to find out. */
+static void force_notice(const rdl_op_t *op)
+{
+    struct rdl__record *rec;
+    int64_t n;
+
+    while ((rec = next_evicted(op, &n)) != NULL) {
+        rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold, n);
+        rdl__record_unref(rec);
+    }
+}
+
+static rdl__step_t force_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    if (op->stage == FORCE_EVICT && op->answer > 0 && rdl__answer_failed(op) == RDL_OK) {
+        rdl__op_freed(op);
+        op->answer = 1;
+        force_notice(op);
+    }
+    if (op->stage == FORCE_EVICT || op->answer == 0 || rdl__answer_failed(op) < 0)
+        return rdl__answer_is(op, op->answer);
+    if (op->words_len == 0)
+        return rdl__finish_with(RDL_ENOMEM);
+    op->stage = FORCE_EVICT;
+    return rdl__send_it();
+}
+
+const struct rdl__verb rdl__verb_force = {
+    .begin = rdl__begin_by_asking,
+    .encode = force_encode,
+    .decode = force_decode,
+    .answered = force_answered,
+};

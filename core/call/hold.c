@@ -1,0 +1,83 @@
+/* hold.c - a record's hold as the watchdog sees it. */
+#include "core/call/call.h"
+#include "core/call/record.h"
+
+static void hold_key(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    *ret_key = rec->name->bytes;
+    *ret_len = rec->name->node.key_len;
+}
+
+static size_t hold_field(const struct rdl__hold *hold, char *to)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    return rdl__hold_field(to, rec->name, rec->ops, rec->n);
+}
+
+static int64_t hold_number(const struct rdl__hold *hold)
+{
+    return rdl__container(hold, struct rdl__record, hold)->n;
+}
+
+/* n and token change only while the hold is not with the watchdog. */
+static struct rdl__hold_id hold_pin(struct rdl__hold *hold)
+{
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    atomic_fetch_add(&rec->refs, 1);
+    return (struct rdl__hold_id){.n = rec->n, .token = rec->token};
+}
+
+/* Where CLIENT KILL is refused a sending of its take may come yet, whoever has ended the hold. */
+static bool may_be_taken_again(struct rdl__record *rec)
+{
+    bool may;
+
+    rdl__mutex_lock(&rec->name->mu);
+    may = rec->may_come;
+    rdl__mutex_unlock(&rec->name->mu);
+    return may;
+}
+
+static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                         rdl_loss_reason_t reason, int64_t now)
+{
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    (void)now;
+    if (state == RDL_LOST && (reason == RDL_LOSS_LEASE || (reason == RDL_LOSS_GONE && may_be_taken_again(rec))))
+        rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
+    rdl__record_tell(rec, id, state, reason);
+    rdl__record_unref(rec);
+}
+
+static int hold_script(const struct rdl__hold *hold)
+{
+    return rdl__container(hold, struct rdl__record, hold)->ops->renew;
+}
+
+static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
+{
+    const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    return rdl__trust_ms(rec->name, rec->ops, lease_ms);
+}
+
+static struct rdl__acks hold_acks(const struct rdl__hold *hold)
+{
+    return rdl__name_acks(rdl__container(hold, struct rdl__record, hold)->name);
+}
+
+const struct rdl__hold_ops rdl__hold_ops = {
+    .script = hold_script,
+    .trust_ms = hold_trust_ms,
+    .acks = hold_acks,
+    .key = hold_key,
+    .field = hold_field,
+    .number = hold_number,
+    .pin = hold_pin,
+    .changed = hold_changed,
+};

@@ -1,0 +1,34 @@
+/* listen.c - the verb that hears of a lock's releases without wanting it: for composites, which want others as well.
+ *
+ * It joins the lock's waiters as one who takes nobody's turn (waiters.h), sends nothing, and lasts until it is
+ * canceled. Each message on the lock's channel, and each confirmed subscription, calls its function back with
+ * RDL__HEARD; the end does so with its code, as of any verb.
+ */
+#include "core/call/verb.h"
+
+static rdl__step_t sleep_on(void)
+{
+    return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = -1};
+}
+
+static rdl__step_t listen_begin(rdl_op_t *op, int64_t now)
+{
+    (void)op;
+    (void)now;
+    return sleep_on();
+}
+
+static rdl__step_t listen_woken(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    rdl__waiter_sent(&op->waiter); /* what is heard from now on is news again */
+    ((rdl_done_fn)op->fn)(op->lock, RDL__HEARD, NULL, op->arg);
+    return sleep_on();
+}
+
+const struct rdl__verb rdl__verb_listen = {
+    .acquires = true,
+    .listens = true,
+    .begin = listen_begin,
+    .woken = listen_woken,
+};

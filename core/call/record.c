@@ -1,0 +1,622 @@
+#include "core/call/record.h"
+
+#include "core/base/err.h"
+#include "core/wire/names.h"
+
+#include <string.h>
+
+enum { FEW = 16 }; /* records of a name that are looked through without a thought */
+
+/* ---- names and handles ------------------------------------------------------------------------------------------ */
+
+void rdl__name_ref(struct rdl__name *name)
+{
+    atomic_fetch_add_explicit(&name->refs, 1, memory_order_relaxed);
+}
+
+static size_t name_size(size_t len)
+{
+    size_t size = offsetof(struct rdl__name, bytes) + len + 1;
+
+    return size > sizeof(struct rdl__name) ? size : sizeof(struct rdl__name);
+}
+
+void rdl__name_unref(struct rdl__name *name)
+{
+    rdl_client_t *client = name->client;
+
+    if (atomic_fetch_sub_explicit(&name->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (name->ops->unused != NULL)
+        name->ops->unused(name);
+    rdl__free(&client->mem, name->spare, sizeof *name->spare);
+    rdl__free(&client->mem, name->settled, sizeof *name->settled);
+    rdl__mutex_done(&name->mu);
+    rdl__free(&client->mem, name, name_size(name->node.key_len));
+    rdl__client_unref(client);
+}
+
+static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
+                                   const struct rdl__settings *settings)
+{
+    struct rdl__name *name = rdl__zalloc(&client->mem, name_size(len));
+
+    if (name == NULL)
+        return NULL;
+    if (rdl__mutex_init(&name->mu) < 0) {
+        rdl__free(&client->mem, name, name_size(len));
+        return NULL;
+    }
+    name->client = rdl__client_ref(client);
+    name->ops = ops;
+    name->settings = *settings;
+    memcpy(name->bytes, bytes, len);
+    name->node.key = name->bytes;
+    name->node.key_len = (uint32_t)len;
+    name->hash_slot = client->map == NULL ? 0 : (uint16_t)rdl__slot(bytes, len);
+    atomic_init(&name->refs, 1);
+    rdl__list_init(&name->records);
+    rdl__list_init(&name->handles);
+    return name;
+}
+
+static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
+{
+    return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
+           a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->trust_ms == b->trust_ms &&
+           a->in_order == b->in_order && a->replicas == b->replicas &&
+           a->replicas_timeout_ms == b->replicas_timeout_ms && a->replicas_if_able == b->replicas_if_able;
+}
+
+static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
+                    rdl_err_t *err)
+{
+    if (name->ops != ops && name->ops->partner != ops) {
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s%s", name->ops->name,
+                           name->ops->thing == NULL ? " lock" : "");
+        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
+        return RDL_EINVAL;
+    }
+    if (!same_settings(&name->settings, settings)) {
+        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other %s options",
+                           rdl__thing(name->ops));
+        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
+        return RDL_EINVAL;
+    }
+    return RDL_OK;
+}
+
+/* @locks the client's names_mu */
+static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
+                             const struct rdl__settings *settings, struct rdl__name **ret, rdl_err_t *err)
+{
+    struct rdl__table_node *node = rdl__table_find(&client->names, bytes, len);
+    int rc;
+
+    rdl__assert_locked(&client->names_mu);
+    if (node != NULL) {
+        struct rdl__name *name = rdl__container(node, struct rdl__name, node);
+
+        if ((rc = mismatch(name, ops, settings, err)) < 0)
+            return rc;
+        rdl__name_ref(name);
+        *ret = name;
+        return RDL_OK;
+    }
+    if ((*ret = name_make(client, ops, bytes, len, settings)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    rdl__table_add(&client->names, &(*ret)->node);
+    return RDL_OK;
+}
+
+/* A handle that has its name becomes known to it. */
+static void enlist(rdl_lock_t *lock)
+{
+    atomic_init(&lock->refs, 1);
+    rdl__mutex_lock(&lock->name->mu);
+    lock->serial = ++lock->name->next_serial & 0x7fffffff;
+    rdl__list_push_back(&lock->name->handles, &lock->link);
+    rdl__mutex_unlock(&lock->name->mu);
+}
+
+/* A lock's keys, and its channel, must be at one server. */
+static int check_slots(const struct rdl__lock_ops *ops, const char *name, size_t len, rdl_err_t *err)
+{
+    const char *why = NULL;
+
+    if (!rdl__name_one_slot(name, len))
+        why = len == 0 ? "it is empty" : "with these braces its keys would lie in several slots";
+    else if (ops->channel_wraps && memchr(name, '{', len) != NULL)
+        why = "the channel of such a name with a hash tag would lie in another slot";
+    if (why == NULL)
+        return RDL_OK;
+    (void)rdl__err_set(err, RDL_EINVAL, "a cluster cannot have a %s of this name: %s", rdl__thing(ops), why);
+    rdl__err_where(err, NULL, name, len);
+    return RDL_EINVAL;
+}
+
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
+                     const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    rdl_lock_t *lock;
+    int rc;
+
+    if (client->map != NULL && (rc = check_slots(ops, name, len, err)) < 0)
+        return rc;
+    if ((lock = rdl__zalloc(&client->mem, sizeof *lock)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    rdl__mutex_lock(&client->names_mu);
+    if ((rc = name_find_or_make(client, ops, name, len, settings, &lock->name, err)) == RDL_OK)
+        lock->name->handle_count++;
+    rdl__mutex_unlock(&client->names_mu);
+    if (rc < 0) {
+        rdl__free(&client->mem, lock, sizeof *lock);
+        return rc;
+    }
+    lock->ops = ops;
+    enlist(lock);
+    *ret_lock = lock;
+    return RDL_OK;
+}
+
+void rdl__handle_twin(const rdl_lock_t *lock, rdl_lock_t *twin)
+{
+    twin->name = lock->name;
+    twin->ops = lock->ops;
+    rdl__name_ref(twin->name);
+    rdl__mutex_lock(&twin->name->client->names_mu);
+    twin->name->handle_count++;
+    rdl__mutex_unlock(&twin->name->client->names_mu);
+    enlist(twin);
+}
+
+rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock)
+{
+    atomic_fetch_add_explicit(&lock->refs, 1, memory_order_relaxed);
+    return lock;
+}
+
+void rdl__handle_unref(rdl_lock_t *lock)
+{
+    struct rdl__name *name = lock->name;
+
+    if (atomic_fetch_sub_explicit(&lock->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (lock->embedded)
+        rdl__container(lock, struct rdl__embedded, handle)->let_go(lock);
+    else
+        rdl__free(&name->client->mem, lock, sizeof *lock);
+    rdl__name_unref(name);
+}
+
+/* The next record on which nothing is under way, marked as gone, with a reference; NULL: none left. */
+static struct rdl__record *next_abandoned(struct rdl__name *name)
+{
+    struct rdl__record *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->active == NULL && !rec->orphaned) {
+            found = rec;
+            rec->orphaned = true;
+            atomic_fetch_add(&rec->refs, 1);
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+static void forget_hold(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+    bool held = rec->count > 0;
+
+    rdl__record_set_count(rec, 0); /* first: see release.c */
+    if (rdl__client_call_begins(name->client) == RDL_OK) {
+        if (held)
+            (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
+        rdl__client_call_ends(name->client);
+    } else if (held) {
+        rdl__client_forget_hold(name->client, &rec->hold);
+    }
+    rdl__mutex_lock(&name->mu);
+    rdl__record_retire(rec);
+}
+
+void rdl__handle_drop(rdl_lock_t *lock)
+{
+    struct rdl__name *name = lock->name;
+    rdl_client_t *client = name->client;
+    struct rdl__record *rec;
+    bool last;
+
+    rdl__mutex_lock(&name->mu);
+    lock->fn = NULL;
+    rdl__list_remove(&lock->link);
+    rdl__mutex_unlock(&name->mu);
+    rdl__mutex_lock(&client->names_mu);
+    last = --name->handle_count == 0;
+    if (last)
+        rdl__table_remove(&client->names, &name->node);
+    rdl__mutex_unlock(&client->names_mu);
+    if (last && rdl__queues(name->ops))
+        rdl__client_sweep(client);
+    while (last && (rec = next_abandoned(name)) != NULL) {
+        forget_hold(rec);
+        rdl__record_unref(rec);
+    }
+    rdl__handle_unref(lock);
+}
+
+/* ---- records ---------------------------------------------------------------------------------------------------- */
+
+static void notice_init(struct rdl__notice *notice, struct rdl__record *rec);
+
+static void orphan(struct rdl__owner_link *owner_link);
+
+static bool is_of(const struct rdl__record *rec, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    return rec->owner == owner && rec->ops == ops && !rec->orphaned;
+}
+
+/* Look at the rest of the name's records from `l` on and at all of the owner's by turns, until one of the lists ends:
+ * thousands may wait for one lock, and one may hold thousands. What an owner has that is gone is perhaps on the first
+ * list only. */
+static __attribute__((noinline)) struct rdl__record *find_by_turns(const struct rdl__name *name, struct rdl__link *l,
+                                                                   rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    struct rdl__record *found = NULL;
+    struct rdl__link *t;
+
+    rdl__mutex_lock(&owner->mu);
+    t = owner->links.next;
+    while (found == NULL && l != &name->records && (t != &owner->links || owner->gone)) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (is_of(rec, owner, ops))
+            found = rec;
+        l = l->next;
+        if (t == &owner->links)
+            continue;
+        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* or a composite's */
+            rec = rdl__container(t, struct rdl__record, owner_link.link);
+            if (rec->name == name && is_of(rec, owner, ops))
+                found = rec;
+        }
+        t = t->next;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    return found;
+}
+
+struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    struct rdl__link *l = name->records.next;
+
+    rdl__assert_locked(&name->mu);
+    for (int i = 0; i < FEW; i++, l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (l == &name->records)
+            return NULL;
+        if (is_of(rec, owner, ops))
+            return rec;
+    }
+    return find_by_turns(name, l, owner, ops);
+}
+
+struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
+                                            const struct rdl__lock_ops *ops)
+{
+    rdl__assert_locked(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->owner == owner && rec->ops == ops && rec->orphaned && rec->active != NULL)
+            return rec;
+    }
+    return NULL;
+}
+
+struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                  int64_t now)
+{
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+    const struct rdl__record *rec;
+
+    rdl__mutex_lock(&name->mu);
+    if ((rec = rdl__record_find(name, owner, ops)) != NULL && rec->count > 0) {
+        view.count = rec->count;
+        view.token = rec->token;
+        view.n = rec->n;
+        view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.left);
+    }
+    rdl__mutex_unlock(&name->mu);
+    return view;
+}
+
+void rdl__record_abandon(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+
+    if (rdl__client_call_begins(name->client) == RDL_OK) {
+        rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
+        rdl__client_call_ends(name->client);
+    } else {
+        rdl__client_forget_hold(name->client, &rec->hold);
+    }
+    rdl__mutex_lock(&name->mu);
+    rec->count = 0;
+    rdl__record_retire(rec);
+}
+
+static void orphan(struct rdl__owner_link *owner_link)
+{
+    struct rdl__record *rec = rdl__container(owner_link, struct rdl__record, owner_link);
+    struct rdl__name *name = rec->name;
+
+    rdl__mutex_lock(&name->mu);
+    rec->linked = false;
+    rec->orphaned = true;
+    if (rec->active != NULL || rec->count == 0) {
+        rdl__record_retire(rec); /* a verb in flight sees to what is held when it ends */
+    } else {
+        rdl__mutex_unlock(&name->mu);
+        rdl__record_abandon(rec);
+    }
+    rdl__record_unref(rec);
+}
+
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    struct rdl__record *rec = name->spare;
+
+    rdl__assert_locked(&name->mu);
+    name->spare = NULL;
+    if (rec == NULL && (rec = rdl__alloc(&name->client->mem, sizeof *rec)) == NULL)
+        return NULL;
+    memset(rec, 0, sizeof *rec);
+    rdl__list_init(&rec->owner_link.link);
+    rec->owner_link.orphan = orphan;
+    if (!rdl__owner_link_add(owner, &rec->owner_link)) {
+        name->spare = rec;
+        return NULL;
+    }
+    rec->linked = true;
+    rec->name = name;
+    rdl__name_ref(name);
+    rec->owner = rdl__owner_ref(owner);
+    atomic_init(&rec->refs, 2); /* the list's, the tie's */
+    rdl__list_init(&rec->pending);
+    notice_init(&rec->notice, rec);
+    rec->ops = ops;
+    rec->hold.ops = &rdl__hold_ops;
+    rec->hold.hash_slot = name->hash_slot;
+    rdl__list_init(&rec->hold.due);
+    rdl__list_push_front(&name->records, &rec->link);
+    return rec;
+}
+
+size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n)
+{
+    size_t len = rdl__field(to, &name->client->uuid, n), more = ops->ending == NULL ? 0 : strlen(ops->ending);
+
+    if (more > 0)
+        memcpy(to + len, ops->ending, more);
+    return len + more;
+}
+
+int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms)
+{
+    int64_t most = name->settings.trust_ms;
+
+    return ops->shares && most > 0 && most < lease_ms ? most : lease_ms;
+}
+
+int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
+{
+    const rdl_client_t *client = rec->name->client;
+    int64_t by = rec->renewed ? rdl__watchdog_expiry(client->watchdog, now, client->watchdog_lease_ms) : now;
+
+    return (rec->ends_by > by ? rec->ends_by - now : by - now) / RDL__MS + 1;
+}
+
+void rdl__record_set_count(struct rdl__record *rec, int32_t count)
+{
+    rdl__mutex_lock(&rec->name->mu);
+    rec->count = count;
+    rdl__mutex_unlock(&rec->name->mu);
+}
+
+/* Off the list. True: the tie's reference is free, too.  @locks the name's */
+static bool unlist(struct rdl__record *rec)
+{
+    bool untied = rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link);
+
+    rdl__assert_locked(&rec->name->mu);
+    rec->linked = false;
+    rdl__list_remove(&rec->link);
+    return untied;
+}
+
+/* One idle record stays for its owner, who is likely to come again; the one before it goes. */
+void rdl__record_retire(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+    bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
+    struct rdl__record *leaving = NULL;
+    bool untied = false;
+
+    rdl__assert_locked(&rec->name->mu);
+    if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
+        leaving = rec;
+        if (name->idle == rec)
+            name->idle = NULL;
+    } else if (!busy && name->idle != rec) {
+        leaving = name->idle;
+        name->idle = rec;
+    }
+    if (leaving != NULL)
+        untied = unlist(leaving);
+    rdl__mutex_unlock(&name->mu);
+    if (leaving == NULL)
+        return;
+    if (untied)
+        rdl__record_unref(leaving);
+    rdl__record_unref(leaving);
+}
+
+void rdl__record_unused(struct rdl__record *rec)
+{
+    struct rdl__name *name = rec->name;
+    rdl_owner_t *owner = rec->owner;
+
+    rdl__mutex_lock(&name->mu);
+    if (name->spare == NULL) {
+        name->spare = rec;
+        rec = NULL;
+    }
+    rdl__mutex_unlock(&name->mu);
+    rdl__free(&name->client->mem, rec, sizeof *rec);
+    rdl__owner_unref(owner);
+    rdl__name_unref(name);
+}
+
+/* ---- telling ---------------------------------------------------------------------------------------------------- */
+
+/* The handle after `serial` that wants to know, with a reference and what to call; NULL: none.  @locks none */
+static rdl_lock_t *next_listener(const struct rdl__record *rec, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
+{
+    struct rdl__name *name = rec->name;
+    rdl_lock_t *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->handles.next; l != &name->handles && found == NULL; l = l->next) {
+        rdl_lock_t *lock = rdl__container(l, rdl_lock_t, link);
+
+        if (lock->serial > serial && lock->fn != NULL && lock->ops == rec->ops) {
+            found = rdl__handle_ref(lock);
+            *ret_fn = lock->fn;
+            *ret_arg = lock->arg;
+        }
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
+{
+    uint32_t serial = 0;
+    rdl_lock_t *lock;
+    rdl_lost_fn fn;
+    void *arg;
+
+    while ((lock = next_listener(rec, serial, &fn, &arg)) != NULL) {
+        serial = lock->serial;
+        fn(lock, loss, arg);
+        rdl__handle_unref(lock);
+    }
+}
+
+static void run_event(struct rdl__callback *callback)
+{
+    struct rdl__notice *notice = rdl__container(callback, struct rdl__notice, event), what;
+    struct rdl__record *rec = notice->rec;
+    struct rdl__name *name = rec->name;
+    char field[RDL__FIELD_MAX + 1];
+    rdl_loss_t loss = {.owner = field};
+    int64_t left = 0;
+
+    rdl__mutex_lock(&name->mu);
+    what = *notice;
+    notice->states = 0;
+    if (rec->latest == notice)
+        rec->latest = NULL;
+    if (rec->n == what.n)
+        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
+    rdl__mutex_unlock(&name->mu);
+    if (notice != &rec->notice)
+        rdl__free(&name->client->mem, notice, sizeof *notice);
+    loss.token = what.token;
+    field[rdl__hold_field(field, name, rec->ops, what.n)] = '\0';
+    if (what.states & (1u << RDL_AT_RISK)) {
+        loss.state = RDL_AT_RISK;
+        loss.reason = what.risk_reason;
+        loss.remaining_ms = left / RDL__MS;
+        tell_all(rec, &loss);
+    }
+    if (what.states & (1u << RDL_LOST)) {
+        loss.state = RDL_LOST;
+        loss.reason = what.loss_reason;
+        loss.remaining_ms = 0;
+        tell_all(rec, &loss);
+    }
+    rdl__record_unref(rec);
+}
+
+static void notice_init(struct rdl__notice *notice, struct rdl__record *rec)
+{
+    notice->event.run = run_event;
+    rdl__list_init(&notice->event.link);
+    notice->rec = rec;
+    notice->states = 0;
+}
+
+/* Where to note what there is to tell of hold n. What is due of an earlier hold stays, unless there is no memory: then
+ * it gives way, and only the log has both.  @locks the name's */
+static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
+{
+    struct rdl__notice *notice = rec->latest;
+
+    rdl__assert_locked(&rec->name->mu);
+    if (notice != NULL && notice->n == n)
+        return notice;
+    if (rec->notice.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)
+        return &rec->notice;
+    notice_init(notice, rec);
+    return notice;
+}
+
+static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
+{
+    static const char *const why[] = {
+        [RDL_LOSS_LEASE] = "its lease ran out",
+        [RDL_LOSS_GONE] = "the server no longer has it",
+        [RDL_LOSS_THREAD_EXIT] = "its owner ended without unlocking",
+        [RDL_LOSS_RENEWAL] = "its renewal is overdue",
+    };
+    const struct rdl__sinks *sinks = &rec->name->client->sinks;
+    char name[128];
+
+    if (sinks->log == NULL)
+        return;
+    (void)rdl__printable(name, sizeof name, rec->name->bytes, rec->name->node.key_len);
+    rdl__log(sinks, state == RDL_LOST ? RDL_LOG_ERROR : RDL_LOG_WARN, "lock %s at %s: hold %s: %s", name,
+             rdl__client_label(rec->name->client), state == RDL_LOST ? "lost" : "at risk", why[reason]);
+}
+
+void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                      rdl_loss_reason_t reason)
+{
+    struct rdl__name *name = rec->name;
+    struct rdl__notice *notice;
+    bool fresh;
+
+    log_news(rec, state, reason);
+    rdl__mutex_lock(&name->mu);
+    rec->latest = notice = notice_of(rec, id->n);
+    fresh = notice->states == 0;
+    if (notice->n != id->n)
+        notice->states = 0;
+    notice->states |= (uint8_t)(1u << state);
+    notice->n = id->n;
+    notice->token = id->token;
+    *(state == RDL_LOST ? &notice->loss_reason : &notice->risk_reason) = (uint8_t)reason;
+    rdl__mutex_unlock(&name->mu);
+    if (fresh) {
+        atomic_fetch_add(&rec->refs, 1);
+        rdl__dispatch_push(&name->client->dispatch, &notice->event);
+    }
+}

@@ -1,0 +1,230 @@
+/* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (protocol.md, 1).
+ *
+ * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one
+ * (client, owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one
+ * verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under the name's mutex
+ * because others read them.
+ */
+#ifndef REDLATCH_CALL_RECORD_H
+#define REDLATCH_CALL_RECORD_H
+
+#include "core/base/list.h"
+#include "core/base/sync.h"
+#include "core/base/table.h"
+#include "core/call/type.h"
+#include "core/service/client.h"
+#include "core/service/dispatch.h"
+#include "core/service/owner.h"
+#include "core/service/watchdog.h"
+
+#include <redlatch/async.h>
+#include <redlatch/lock.h>
+
+struct rdl__record;
+
+/* Numbers of requests whose guards at the server are done with. */
+struct rdl__settled {
+    unsigned count;
+    int64_t n[62];
+};
+
+/* Options of a lock, with their defaults filled in. All handles of a name have the same. Packed, because there may be
+ * very many names: 22 bits hold an hour, 27 a day, 10 a second. */
+struct rdl__settings {
+    uint32_t retry_min_ms : 22, retry : 3; /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
+    uint32_t fencing : 2;                  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
+    uint32_t nests : 1;
+    uint32_t in_order : 1;         /* nobody is let in before one who came earlier, however much that one wants */
+    uint32_t replicas_if_able : 1; /* go on where the server cannot wait for replicas */
+    uint32_t retry_max_ms : 22, replicas : 8;
+    /* How long a waiter counts as alive after each sign of life; 0: it gives none, and leaves no mark. */
+    uint32_t life_ms : 22, replicas_timeout_ms : 10;
+    uint32_t trust_ms : 27; /* how long after its confirmation a shared hold is believed in; 0: as long as its lease */
+};
+
+_Static_assert(sizeof(struct rdl__settings) == 16, "each idle handle pays for it");
+
+static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
+{
+    return (rdl_retry_t){.kind = s->retry, .min_ms = s->retry_min_ms, .max_ms = s->retry_max_ms};
+}
+
+struct rdl__name {
+    /* immutable */
+    rdl_client_t *client;
+    const struct rdl__lock_ops *ops; /* of the first handle; there may be handles of its partner as well */
+    struct rdl__settings settings;
+    struct rdl__table_node node; /* key: the name */
+
+    unsigned handle_count; /* under the client's names_mu */
+    _Atomic unsigned refs;
+    _Atomic uint32_t waiting; /* calls of this process that wait for the lock to have it alone; and RDL__PLACED */
+    uint32_t next_serial;     /* of handles; under mu */
+    _Atomic uint64_t
+        undos; /* of calls that have ended, and not answered yet: how many go which way (call.c); 0: none */
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    struct rdl__link records;
+    struct rdl__link handles;
+    struct rdl__record *idle;     /* on the list with nothing held or under way: kept for its owner's next verb */
+    struct rdl__record *spare;    /* memory kept for the next record */
+    struct rdl__settled *settled; /* guards that may go (once.c); NULL: the type has none, or no call was made yet */
+
+    uint16_t hash_slot; /* immutable: in a cluster; else 0 */
+    char bytes[];       /* NUL-terminated */
+};
+
+#define RDL__PLACED (UINT32_C(1) << 31) /* a try may have left a place in a queue that is the process's (once.h) */
+
+/* Where the lock is now. */
+static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
+{
+    return rdl__client_shard(name->client, name->hash_slot);
+}
+
+/* Does any call of this process wait? */
+static inline bool rdl__name_waited_for(const struct rdl__name *name)
+{
+    return (atomic_load(&name->waiting) & ~RDL__PLACED) > 0;
+}
+
+static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
+{
+    if (name->settings.replicas == 0)
+        return (struct rdl__acks){.replicas = 0};
+    return (struct rdl__acks){.replicas = name->settings.replicas,
+                              .timeout_ms = name->settings.replicas_timeout_ms,
+                              .if_able = name->settings.replicas_if_able,
+                              .lane = rdl__shard_acked_lane(rdl__name_shard(name))};
+}
+
+/* Do those who wait to have it alone leave marks? */
+static inline bool rdl__marks(const struct rdl__name *name)
+{
+    return name->ops->marks != NULL && name->settings.life_ms > 0;
+}
+
+/* A handle. One without a name is a composite's, and the head of a struct rdl__composite (composite.h). */
+struct rdl_lock {
+    struct rdl__name *name;
+    const struct rdl__lock_ops *ops;
+    _Atomic unsigned refs;
+    uint32_t embedded : 1; /* in a struct rdl__embedded */
+    uint32_t serial : 31;  /* the order of the list */
+    /* under the name's mu */
+    struct rdl__link link;
+    rdl_lost_fn fn;
+    void *arg;
+};
+
+/* A handle in memory that is somebody else's. */
+struct rdl__embedded {
+    rdl_lock_t handle;
+    void (*let_go)(rdl_lock_t *lock); /* the last reference was given back */
+};
+
+/* What the handles are still to be told of one hold. It has a reference to the record while it is due. */
+struct rdl__notice {
+    struct rdl__callback event;
+    struct rdl__record *rec;
+    int64_t n, token;
+    uint8_t states; /* bits: 1 << rdl_hold_state_t; 0: nothing */
+    uint8_t risk_reason, loss_reason;
+};
+
+struct rdl__record {
+    struct rdl__name *name;          /* immutable; a reference */
+    rdl_owner_t *owner;              /* immutable; a reference */
+    const struct rdl__lock_ops *ops; /* immutable: which end of the lock */
+    _Atomic unsigned refs;
+
+    /* under the name's mu */
+    struct rdl__link link;
+    rdl_op_t *active; /* the verb in flight */
+    struct rdl__link pending;
+    int64_t n;
+    int64_t token;
+    int64_t held_since;
+    int64_t ends_by; /* by then whatever was asked for hold n is over at the server as well, but for renewals */
+    int32_t count;   /* 0: not held */
+    bool renewed;    /* hold n, for good */
+    bool may_come;   /* an acquire that cannot be killed, till then: repeat the release */
+    bool linked;     /* on the owner's list */
+    bool orphaned;   /* the owner is gone */
+    struct rdl__notice notice;
+    struct rdl__notice
+        *latest; /* of what is due; NULL: nothing is. Not `notice` when that is still about an earlier hold */
+
+    struct rdl__owner_link owner_link;
+    struct rdl__hold hold; /* in use while count > 0 */
+};
+
+extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
+
+/* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
+int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
+                     const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err);
+void rdl__handle_twin(const rdl_lock_t *lock,
+                      rdl_lock_t *twin); /* `twin`, zeroed, becomes another handle of that name */
+void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
+rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
+void rdl__handle_unref(rdl_lock_t *lock);
+void rdl__name_ref(struct rdl__name *name);
+void rdl__name_unref(struct rdl__name *name);
+
+/* What an owner holds of a lock, or of one end of it, by local judgement. */
+struct rdl__view {
+    rdl_hold_state_t state;
+    int64_t count;
+    int64_t token;
+    int64_t n;
+    int64_t left; /* how long it is valid, ns */
+};
+
+/* The client is not closed yet (rdl__client_call_begins).  @locks none */
+struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                  int64_t now);
+
+/* The owner's record of that end, or NULL.  @locks the name's; takes the owner's */
+struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
+
+/* The record of an owner that is gone, while a verb is in flight on it; or NULL.  @locks the name's */
+struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
+                                            const struct rdl__lock_ops *ops);
+
+/* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
+struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
+
+/* The field of a hold: `U:n` and the end's own ending, not NUL-terminated; `to` has room for RDL__FIELD_MAX. */
+size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n);
+
+/* How long after its last confirmation a hold with that lease may be believed in: a peer's watchdog may have shortened
+ * it at the server since (protocol.md, 6). */
+int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms);
+
+void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
+
+/* How long the server may keep the present hold, if it hears no more of it: the longest lease that it may have, of an
+ * extend or a nested take too that nobody knows the outcome of; not as long as the hold is believed in, which may be
+ * much less.
+ * @locks the name's, or by the verb in flight */
+int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
+
+/* If nothing is held or under way: idle, or off the list.  @locks the name's, which is released: last thing */
+void rdl__record_retire(struct rdl__record *rec);
+void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
+static inline void rdl__record_unref(struct rdl__record *rec)
+{
+    if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)
+        rdl__record_unused(rec);
+}
+
+/* The owner is gone, and no verb is in flight: its hold is lost, and the record goes.  @locks none */
+void rdl__record_abandon(struct rdl__record *rec);
+
+/* A hold of this record was lost, or is at risk: tell every handle that asked.  @locks none */
+void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                      rdl_loss_reason_t reason);
+
+#endif

@@ -1,0 +1,105 @@
+#include "core/call/take.h"
+
+int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand)
+{
+    int64_t most;
+
+    switch (retry->kind) {
+    case RDL_RETRY_FIXED:
+        return retry->min_ms;
+    case RDL_RETRY_RANDOM:
+        return retry->min_ms + (int64_t)rdl__rand_below(rand, (uint64_t)(retry->max_ms - retry->min_ms) + 1);
+    case RDL_RETRY_EXPONENTIAL:
+        most = tries > 30 || retry->min_ms << tries > retry->max_ms ? retry->max_ms : retry->min_ms << tries;
+        return (int64_t)rdl__rand_below(rand, (uint64_t)most + 1);
+    case RDL_RETRY_DEFAULT:
+    case RDL_RETRY_NONE:
+        break;
+    }
+    return -1;
+}
+
+void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry)
+{
+    *t = (struct rdl__take){
+        .once = once,
+        .retry = (unsigned char)retry->kind,
+        .retry_min_ms = (uint32_t)retry->min_ms,
+        .retry_max_ms = (uint32_t)retry->max_ms,
+        .state = RDL__TAKE_NEW,
+    };
+}
+
+int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand)
+{
+    const rdl_retry_t retry = {.kind = t->retry, .min_ms = t->retry_min_ms, .max_ms = t->retry_max_ms};
+
+    return rdl__retry_delay_ms(&retry, t->tries, rand);
+}
+
+static struct rdl__take_step send_try(struct rdl__take *t)
+{
+    t->state = RDL__TAKE_TRYING;
+    return (struct rdl__take_step){.what = RDL__DO_SEND};
+}
+
+static struct rdl__take_step wait_for(struct rdl__take *t, int64_t hint_ms)
+{
+    t->state = RDL__TAKE_WAITING;
+    t->contended = true;
+    return (struct rdl__take_step){.what = RDL__DO_WAIT, .hint_ms = hint_ms};
+}
+
+static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
+{
+    t->state = RDL__TAKE_DONE;
+    return (struct rdl__take_step){.what = RDL__DO_FINISH, .rc = rc, .undo = undo};
+}
+
+/* The sooner of what the server and the policy say. */
+static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
+{
+    int64_t ttl_ms = ev->ttl_ms;
+    int64_t delay_ms = rdl__take_delay_ms(t, rand);
+
+    t->tries++;
+    t->queued = ev->queued;
+    t->contended = true;
+    if (t->once)
+        return finish(t, RDL_ETIMEDOUT, false);
+    if (ttl_ms < 0 || (delay_ms >= 0 && delay_ms < ttl_ms))
+        return wait_for(t, delay_ms);
+    return wait_for(t, ttl_ms);
+}
+
+static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take_event *ev)
+{
+    bool undo = t->queued && !ev->unsure;
+
+    if (ev->code != RDL_OK)
+        return finish(t, ev->code, undo);
+    if (ev->unsure)
+        return finish(t, RDL_EUNKNOWN, undo);
+    return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, undo);
+}
+
+struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
+{
+    switch (ev->kind) {
+    case RDL__EV_START:
+        return ev->others_wait && !t->once ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
+    case RDL__EV_TAKEN:
+        return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
+    case RDL__EV_REFUSED:
+        return refused(t, ev, rand);
+    case RDL__EV_GONE:
+        return finish(t, RDL_ELOST, false);
+    case RDL__EV_FAILED:
+        return finish(t, ev->code, ev->unsure || t->queued);
+    case RDL__EV_WOKEN:
+        return send_try(t);
+    case RDL__EV_STOPPED:
+        return stopped(t, ev);
+    }
+    return finish(t, RDL_EINVAL, false);
+}

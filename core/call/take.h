@@ -1,0 +1,81 @@
+/* take.h - the acquire call as a pure machine: events in, steps out.
+ *
+ * It reads no clock and owns no socket; the blocking call, the asynchronous call and the simulator drive the same
+ * machine, so they cannot drift apart. The driver (call.c) carries out each step and reports what came of it.
+ *
+ *             start                 refused                  woken
+ *   NEW -----------------> TRYING ----------> WAITING ----------------> TRYING ...
+ *    |  others wait already   |  taken, gone,    |  stopped (deadline, cancel, close), or told that it is taken
+ *    +-----------> WAITING    |  failed, stopped |
+ *                             v                  v
+ *                            DONE               DONE
+ */
+#ifndef REDLATCH_CALL_TAKE_H
+#define REDLATCH_CALL_TAKE_H
+
+#include "core/base/entropy.h"
+
+#include <redlatch/lock.h>
+#include <stdbool.h>
+
+enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__TAKE_DONE };
+
+struct rdl__take {
+    /* set by rdl__take_init */
+    bool once;           /* one try, no waiting */
+    unsigned char retry; /* rdl_retry_kind_t, with its times in milliseconds: an hour at most */
+    uint32_t retry_min_ms, retry_max_ms;
+
+    unsigned char state; /* enum rdl__take_state */
+    bool contended;      /* it was found taken */
+    bool queued;         /* a refusal left a place in a queue, or a mark, which is to be given up */
+    unsigned tries;      /* refused */
+};
+
+enum rdl__take_event_kind {
+    RDL__EV_START,   /* others_wait: somebody of this process waits for the lock already */
+    RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
+    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: the server keeps a place in a queue for
+                        us */
+    RDL__EV_GONE,    /* the hold to be raised is gone from the server */
+    RDL__EV_FAILED,  /* code: the server's or our own error; unsure: this try, or an earlier sending of it, may have run
+                      */
+    RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
+    RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsure: a try was under way that may have run;
+                        connected: there is a connection to send on */
+};
+
+struct rdl__take_event {
+    enum rdl__take_event_kind kind;
+    bool others_wait;
+    bool valid;
+    bool connected;
+    bool queued;
+    bool unsure;
+    int code;
+    int64_t ttl_ms;
+};
+
+enum rdl__take_do {
+    RDL__DO_SEND,   /* send a try */
+    RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: look again then, below 0: unknown */
+    RDL__DO_FINISH, /* rc; undo: the server may hold something for us that is not wanted, a hold or a place in a queue
+                       (not after RDL__EV_STOPPED of a try that may have run: whoever stopped it has left its successor)
+                     */
+};
+
+struct rdl__take_step {
+    enum rdl__take_do what;
+    int64_t hint_ms;
+    int rc;
+    bool undo;
+};
+
+void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry);
+struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand);
+
+/* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: it has no opinion. */
+int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand);
+int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand); /* of this call, after its refusals */
+
+#endif

@@ -1,0 +1,261 @@
+/* verb.c - what verbs have in common: pieces of commands, and plain answers. */
+#include "core/call/verb.h"
+
+#include "core/base/err.h"
+#include "core/service/scripts.h"
+#include "core/wire/names.h"
+
+#include <string.h>
+
+void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
+{
+    size_t size = len + 1;
+
+    op->refused_words = error;
+    op->words_len = 0;
+    if (op->words_size < size) {
+        rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
+        op->words = size > UINT32_MAX ? NULL : rdl__alloc(&rdl__op_client(op)->mem, size);
+        op->words_size = op->words == NULL ? 0 : (uint32_t)size;
+    }
+    if (op->words == NULL)
+        return;
+    memcpy(op->words, bytes, len);
+    op->words[len] = '\0';
+    op->words_len = (uint32_t)len;
+}
+
+void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    static const char odd[] = "an answer that is not understood";
+
+    if (!rdl__reply_integer(reply, &op->answer))
+        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+}
+
+enum rdl__asking rdl__op_asks_replicas(const rdl_op_t *op)
+{
+    if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__op_name(op))))
+        return RDL__ASKS_REPLICAS;
+    return rdl__op_name(op)->settings.replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+}
+
+bool rdl__op_acked(const rdl_op_t *op)
+{
+    return op->req.ops->more == 0 || op->acks >= (int32_t)rdl__op_name(op)->settings.replicas;
+}
+
+bool rdl__op_refused_in_doubt(const rdl_op_t *op)
+{
+    struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = op->words, .len = op->words_len};
+
+    return op->req.rc == RDL_OK && op->refused_words && (op->words_len == 0 || !rdl__reply_wrote_nothing(&refusal));
+}
+
+void rdl__op_freed(const rdl_op_t *op)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    char text[128];
+
+    if (op->answer != RDL__UNTOLD || name->client->sinks.log == NULL)
+        return;
+    (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
+    rdl__log(&name->client->sinks, RDL_LOG_WARN,
+             "lock %s at %s: freed, but the server has refused the message to who waits", text,
+             rdl__client_label(name->client));
+}
+
+int rdl__answer_failed(const rdl_op_t *op)
+{
+    if (op->req.rc != RDL_OK)
+        return op->req.rc;
+    return op->refused_words ? RDL_ESERVER : RDL_OK;
+}
+
+rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now)
+{
+    (void)op;
+    (void)now;
+    return rdl__send_it();
+}
+
+rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
+{
+    int rc = rdl__answer_failed(op);
+
+    op->answer = value;
+    return rc < 0 ? rdl__finish_with(rc) : (rdl__step_t){.what = RDL__DO_FINISH, .rc = RDL_OK};
+}
+
+/* The beginning of an argument that is put together from parts: `$len` */
+static void put_arg_head(struct rdl__buf *to, size_t len)
+{
+    char head[32];
+    size_t n = rdl__itoa(head + 1, (int64_t)len);
+
+    head[0] = '$';
+    head[n + 1] = '\r';
+    head[n + 2] = '\n';
+    rdl__buf_put(to, head, n + 3);
+}
+
+void rdl__channel_name(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (!name->ops->channel_wraps) {
+        rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
+        return;
+    }
+    rdl__buf_put(to, name->ops->channel, strlen(name->ops->channel));
+    rdl__buf_put(to, "{", 1);
+    rdl__buf_put(to, name->bytes, name->node.key_len);
+    rdl__buf_put(to, "}", 1);
+}
+
+void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (!name->ops->channel_wraps) {
+        rdl__put_prefixed(to, name->ops->channel, name);
+        return;
+    }
+    put_arg_head(to, strlen(name->ops->channel) + name->node.key_len + 2);
+    rdl__channel_name(to, name);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
+void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix)
+{
+    size_t braces = memchr(name->bytes, '{', name->node.key_len) == NULL ? 2 : 0;
+
+    put_arg_head(to, name->node.key_len + braces + 1 + strlen(suffix));
+    rdl__name_suffix(to, name->bytes, name->node.key_len, suffix);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
+void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name)
+{
+    rdl__cmd_prefixed(to, prefix, name->bytes, name->node.key_len);
+}
+
+void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name, const char *tail,
+                     size_t tail_len)
+{
+    put_arg_head(to, rdl__name_prefix_len(prefix, name->bytes, name->node.key_len) + 1 + tail_len);
+    rdl__name_prefix(to, prefix, name->bytes, name->node.key_len);
+    rdl__buf_put(to, ":", 1);
+    rdl__buf_put(to, tail, tail_len);
+    rdl__buf_put(to, "\r\n", 2);
+}
+
+void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_str(to, rdl__client_sharded(name->client) ? "spublish" : "publish");
+}
+
+void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (rdl__publish_args(name) > 0)
+        rdl__put_publish(to, name);
+}
+
+size_t rdl__key_count(const struct rdl__name *name)
+{
+    return rdl__queues(name->ops) ? 2 + RDL__QUEUE_KEYS : rdl__marks(name) ? 3 : 2;
+}
+
+void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_prefixed(to, name->ops->channel, name);
+    for (size_t i = 0; rdl__queues(name->ops) && i < RDL__QUEUE_KEYS; i++)
+        rdl__put_prefixed(to, name->ops->queue[i], name);
+    if (rdl__marks(name))
+        rdl__put_prefixed(to, name->ops->marks, name);
+}
+
+void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op)
+{
+    char field[RDL__FIELD_MAX];
+
+    rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__op_name(op), op->ops, op->n));
+}
+
+size_t rdl__place(char *to, const rdl_op_t *op)
+{
+    return rdl__field(to, &rdl__op_client(op)->uuid, op->owner->index);
+}
+
+void rdl__put_place(struct rdl__buf *to, const rdl_op_t *op)
+{
+    char place[RDL__FIELD_MAX];
+
+    rdl__cmd_arg(to, place, rdl__place(place, op));
+}
+
+/* As rdl__put_release, of whatever hold. */
+static void put_release_of(struct rdl__buf *to, const struct rdl__replay_entry *hold, bool eval, int64_t left)
+{
+    const struct rdl__name *name = hold->of;
+    const struct rdl__lock_ops *ops = hold->as;
+    char field[RDL__FIELD_MAX];
+
+    rdl__script_begin(to, ops->release, eval, rdl__key_count(name),
+                      (rdl__queues(ops) ? 3 : 2) + rdl__publish_args(name));
+    rdl__put_keys(to, name);
+    rdl__cmd_arg(to, field, rdl__hold_field(field, name, ops, hold->n));
+    rdl__cmd_int(to, left);
+    if (rdl__queues(ops))
+        rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, hold->k));
+    rdl__put_publish_last(to, name);
+}
+
+/* The hold that the call is about, as a entry is told. */
+static struct rdl__replay_entry hold_of(const rdl_op_t *op)
+{
+    return (struct rdl__replay_entry){.of = rdl__op_name(op), .as = op->ops, .n = op->n, .k = op->owner->index};
+}
+
+void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left)
+{
+    const struct rdl__replay_entry hold = hold_of(op);
+
+    put_release_of(to, &hold, eval, left);
+}
+
+void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    rdl__put_release(to, op, eval, op->undo_count);
+}
+
+/* ---- releases that another server may not have seen ------------------------------------------------------------- */
+
+static void encode_replay(const struct rdl__replay_entry *entry, struct rdl__buf *to, bool eval)
+{
+    put_release_of(to, entry, eval, 0);
+}
+
+static void keep_replay(const struct rdl__replay_entry *entry)
+{
+    rdl__name_ref(entry->of);
+}
+
+static void drop_replay(const struct rdl__replay_entry *entry)
+{
+    rdl__name_unref(entry->of);
+}
+
+static const struct rdl__replay_ops replay_release = {
+    .encode = encode_replay, .keep = keep_replay, .drop = drop_replay};
+
+void rdl__note_release(const rdl_op_t *op, int64_t now)
+{
+    struct rdl__replay *replay = op->shard->replay;
+    int64_t lease_ms = rdl__op_lease_ms(op);
+    struct rdl__replay_entry entry;
+
+    if (replay == NULL)
+        return;
+    entry = hold_of(op);
+    entry.ops = &replay_release;
+    entry.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
+    rdl__replay_note(replay, &entry, now);
+}

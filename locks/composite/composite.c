@@ -1,0 +1,272 @@
+/* composite.c - several locks behind one handle: the handle.
+ *
+ * What a composite is, and which rooms it has, says composite/inner.h. Here its members are checked, put in the order
+ * in which their locks are taken, and named; all of that is immutable afterwards. The home of a composite is the client
+ * of the member that was given first: there its callbacks run and its timers go off.
+ */
+#include "locks/composite/inner.h"
+
+#include "core/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+rdl_client_t *rdl__composite_home(const rdl_lock_t *lock)
+{
+    return rdl__composite_of(lock)->home;
+}
+
+const char *rdl__lock_name(const rdl_lock_t *lock, size_t *ret_len)
+{
+    *ret_len = lock->name != NULL ? lock->name->node.key_len : rdl__composite_of(lock)->name_len;
+    return lock->name != NULL ? lock->name->bytes : rdl__composite_of(lock)->name;
+}
+
+void rdl__composite_unref(struct rdl__composite *j)
+{
+    rdl_client_t *home = j->home;
+
+    if (atomic_fetch_sub_explicit(&j->handle.refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rdl__mutex_done(&j->mu);
+    rdl__free(&home->mem, j, j->size);
+    rdl__client_unref(home);
+}
+
+struct rdl__composite *rdl__composite_ref(struct rdl__composite *j)
+{
+    atomic_fetch_add_explicit(&j->handle.refs, 1, memory_order_relaxed);
+    return j;
+}
+
+static void member_gone(rdl_lock_t *member)
+{
+    rdl__composite_unref(rdl__container(member, struct rdl__member_handle, as.handle)->joint);
+}
+
+/* The order in which all multi-locks take what they have in common: by name, then by server. */
+static int by_order(const void *left, const void *right)
+{
+    const struct rdl__name *a = (*(rdl_lock_t *const *)left)->name, *b = (*(rdl_lock_t *const *)right)->name;
+    size_t shorter = a->node.key_len < b->node.key_len ? a->node.key_len : b->node.key_len;
+    int order = memcmp(a->bytes, b->bytes, shorter);
+
+    if (order == 0 && a->node.key_len != b->node.key_len)
+        order = a->node.key_len < b->node.key_len ? -1 : 1;
+    return order != 0 ? order : strcmp(rdl__client_label(a->client), rdl__client_label(b->client));
+}
+
+struct rdl__site rdl__composite_site(const struct rdl__name *name)
+{
+    struct rdl__node *node = &rdl__name_shard(name)->node;
+
+    return (struct rdl__site){.run = atomic_load(&node->run), .label = rdl__hash(node->label, strlen(node->label))};
+}
+
+bool rdl__composite_one_server(struct rdl__site a, struct rdl__site b)
+{
+    return (a.run != 0 && a.run == b.run) || a.label == b.label;
+}
+
+/* Whoever makes a lock may do so while one of the clients closes. */
+static int member_site(const rdl_lock_t *member, struct rdl__site *ret)
+{
+    int rc = rdl__client_call_begins(member->name->client);
+
+    if (rc < 0)
+        return rc;
+    *ret = rdl__composite_site(member->name);
+    rdl__client_call_ends(member->name->client);
+    return RDL_OK;
+}
+
+/* Do two names of different clients say the same, in databases of the same number? */
+static bool same_text(const struct rdl__name *a, const struct rdl__name *b)
+{
+    return a->client != b->client && a->node.key_len == b->node.key_len &&
+           memcmp(a->bytes, b->bytes, a->node.key_len) == 0 &&
+           a->client->home.node.uri.db == b->client->home.node.uri.db;
+}
+
+/* Are they one lock, as far as is known?  RDL_EDEADLK: yes. RDL_OK: no. RDL_ECLOSED */
+static int same_lock(const rdl_lock_t *a, const rdl_lock_t *b)
+{
+    struct rdl__site one, other;
+    int rc;
+
+    if (!same_text(a->name, b->name))
+        return RDL_OK;
+    if ((rc = member_site(a, &one)) < 0 || (rc = member_site(b, &other)) < 0)
+        return rc;
+    return rdl__composite_one_server(one, other) ? RDL_EDEADLK : RDL_OK;
+}
+
+int rdl__composite_check_twins(struct rdl__composite *j, rdl_err_t *err)
+{
+    for (unsigned i = 1; j->twins && i < j->n; i++)
+        for (unsigned k = i; k-- > 0 && same_text(rdl__member_lock(j, k)->name, rdl__member_lock(j, i)->name);)
+            if (same_lock(rdl__member_lock(j, k), rdl__member_lock(j, i)) == RDL_EDEADLK)
+                return rdl__err_set(err, RDL_EDEADLK, "two members are the same lock, at one server by two clients");
+    return RDL_OK;
+}
+
+/* Twice the same lock would wait for itself or count twice; two votes of one server are no majority, nor are votes that
+ * each server gives to many at a time. */
+static int check_members(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n, rdl_err_t *err)
+{
+    struct rdl__site site[RDL__COMPOSITE_MAX];
+    int rc;
+
+    for (size_t i = 0; i < n; i++) {
+        if (rdl__lock_composite(members[i]))
+            return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock itself", i, rdl__composite_type(members[i]));
+        if (ops->majority && members[i]->ops->shares)
+            return rdl__err_set(err, RDL_EINVAL,
+                                "member %zu is a %s lock: a red lock wants members that exclude each other", i,
+                                members[i]->ops->name);
+        if (ops->majority && (rc = member_site(members[i], &site[i])) < 0)
+            return rdl__err_set(err, rc, NULL);
+        for (size_t k = 0; k < i; k++) {
+            if (members[k]->name == members[i]->name)
+                return rdl__err_set(err, RDL_EINVAL, "members %zu and %zu are the same lock", k, i);
+            if (!ops->majority && (rc = same_lock(members[k], members[i])) < 0)
+                return rdl__err_set(err, rc == RDL_EDEADLK ? RDL_EINVAL : rc,
+                                    "members %zu and %zu are the same lock, at one server by two clients", k, i);
+            if (ops->majority && rdl__composite_one_server(site[k], site[i]))
+                return rdl__err_set(err, RDL_EINVAL,
+                                    "members %zu and %zu are of one server: a red lock wants servers that"
+                                    " fail independently",
+                                    k, i);
+        }
+    }
+    return RDL_OK;
+}
+
+static size_t name_size(rdl_lock_t *const *members, size_t n)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < n; i++)
+        size += members[i]->name->node.key_len + 1;
+    return size;
+}
+
+static void join_names(struct rdl__composite *j)
+{
+    for (unsigned i = 0; i < j->n; i++) {
+        const struct rdl__name *name = rdl__member_lock(j, i)->name;
+
+        if (i > 0)
+            j->name[j->name_len++] = '+';
+        memcpy(j->name + j->name_len, name->bytes, name->node.key_len);
+        j->name_len += name->node.key_len;
+    }
+    j->name[j->name_len] = '\0';
+}
+
+static void add_parts(struct rdl__composite *j, rdl_lock_t *const *members)
+{
+    rdl_lock_t *order[RDL__COMPOSITE_MAX];
+
+    memcpy(order, members, j->n * sizeof order[0]);
+    if (!j->ops->majority)
+        qsort(order, j->n, sizeof order[0], by_order);
+    for (unsigned i = 0; i < j->n; i++) {
+        struct rdl__member_handle *member = &j->member[i];
+
+        member->joint = rdl__composite_ref(j);
+        member->index = i;
+        member->as.let_go = member_gone;
+        member->as.handle.embedded = true;
+        member->as.handle.fn = rdl__composite_member_lost;
+        rdl__handle_twin(order[i], &member->as.handle);
+        if (order[i] == members[0])
+            j->home_member = i;
+        j->twins |= !j->ops->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
+    }
+}
+
+int rdl__composite_make(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
+                        const struct rdl__composite_options *options, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    rdl_client_t *home = rdl__lock_client(members[0]);
+    int rc = check_members(ops, members, n, err);
+    struct rdl__composite *j;
+    size_t head, size;
+
+    if (rc < 0)
+        return rc;
+    head = sizeof *j + n * sizeof j->member[0];
+    size = head + name_size(members, n);
+    if ((j = rdl__zalloc(&home->mem, size)) == NULL)
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    if (rdl__mutex_init(&j->mu) < 0) {
+        rdl__free(&home->mem, j, size);
+        return rdl__err_set(err, RDL_ENOMEM, NULL);
+    }
+    atomic_init(&j->handle.refs, 1);
+    j->ops = ops;
+    j->options = *options;
+    j->home = rdl__client_ref(home);
+    j->n = (unsigned)n;
+    j->quorum = ops->majority ? j->n / 2 + 1 : j->n;
+    j->size = size;
+    j->name = (char *)j + head;
+    rdl__list_init(&j->records);
+    add_parts(j, members);
+    join_names(j);
+    *ret_lock = &j->handle;
+    return RDL_OK;
+}
+
+void rdl__composite_drop(rdl_lock_t *lock)
+{
+    struct rdl__composite *j = rdl__composite_of(lock);
+
+    rdl__mutex_lock(&j->mu);
+    lock->fn = NULL;
+    rdl__composite_records_drop(j);
+    rdl__mutex_unlock(&j->mu);
+    for (unsigned i = 0; i < j->n; i++)
+        rdl__handle_drop(rdl__member_lock(j, i));
+    rdl__composite_unref(j);
+}
+
+const char *rdl__composite_type(const rdl_lock_t *lock)
+{
+    return rdl__composite_of(lock)->ops->type;
+}
+
+int rdl__composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
+{
+    struct rdl__composite *j = rdl__composite_of(lock);
+
+    rdl__mutex_lock(&j->mu);
+    lock->fn = fn;
+    lock->arg = arg;
+    rdl__mutex_unlock(&j->mu);
+    return RDL_OK;
+}
+
+bool rdl__composite_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
+{
+    const struct rdl__composite *j = rdl__composite_of(lock);
+
+    for (unsigned i = 0; i < j->n; i++)
+        if (rdl__composite_client(j, i) == owner->client)
+            return true;
+    return false;
+}
+
+const char *rdl__composite_tokenless(const rdl_lock_t *lock)
+{
+    const struct rdl__composite *j = rdl__composite_of(lock);
+
+    if (!j->ops->majority)
+        return "a multi-lock has no token of its own: each of its members may have one";
+    for (unsigned i = 0; i < j->n; i++)
+        if (rdl__member_lock(j, i)->name->settings.fencing != RDL_FENCING_TIME)
+            return "a red lock has a token only if all its members were made with RDL_FENCING_TIME: counters of several"
+                   " servers do not grow together";
+    return NULL;
+}

@@ -1,0 +1,304 @@
+/* composite/gather.c - the verbs of a composite that ask its members and add the answers up.
+ *
+ * Such a verb asks all members that it concerns at once, and has its verdict as soon as the answers allow one; the rest
+ * of the answers go by. A red lock needs a majority, a multi-lock everything. A verb is a table at the end of the file:
+ * which members it concerns, what may be said without asking, how its answers add up.
+ *
+ * Everything is under the composite's mutex.
+ */
+#include "locks/composite/inner.h"
+
+#include "core/base/err.h"
+
+#include <string.h>
+
+/* ---- adding up -------------------------------------------------------------------------------------------------- */
+
+static unsigned count_of(const struct rdl__composite_op *call, int64_t result)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+        count += call->call_at[i].answered && call->call_at[i].result == result;
+    return count;
+}
+
+static unsigned failures(const struct rdl__composite_op *call)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+        count += call->call_at[i].answered && call->call_at[i].result < 0;
+    return count;
+}
+
+/* Too few members have answered as they should. What a member failed with stands for the whole, unless loss alone
+ * explains it. */
+static int too_few(const struct rdl__composite_op *call)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+
+    return count_of(call, RDL_ELOST) > j->n - j->quorum ? RDL_ELOST : call->why.code;
+}
+
+/* What of the composite's hold the members have confirmed, and what may be there although they failed. A member that
+ * did not count when it was taken does not count here. */
+struct tally {
+    unsigned held, unknown;
+};
+
+static struct tally tally(const struct rdl__composite_op *call)
+{
+    struct tally t = {.held = call->spared};
+
+    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++) {
+        const struct rdl__member_call *q = &call->call_at[i];
+
+        if (!q->answered || call->rec->hold[i].uncounted)
+            continue;
+        t.held += q->result == RDL_OK;
+        t.unknown += q->result != RDL_OK && q->result != RDL_ELOST;
+    }
+    return t;
+}
+
+/* A multi-lock's release and extend wait for all of them, to say which members were lost. It is lost when there are too
+ * few even with those of which nothing is known: what was not asked is not held. */
+static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+    struct tally t = tally(call);
+
+    if (call->answered < call->asked && !(j->ops->majority && (call->was_lost || t.held >= j->quorum)))
+        return false;
+    if (call->was_lost || t.held + t.unknown < j->quorum)
+        *ret = RDL_ELOST;
+    else
+        *ret = t.held >= j->quorum ? RDL_OK : call->why.code;
+    return true;
+}
+
+/* Held are so many that nobody else can have it, or free so many that somebody can. */
+static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+
+    if (count_of(call, 1) > j->n - j->quorum)
+        *ret = 1;
+    else if (count_of(call, 0) >= j->quorum)
+        *ret = 0;
+    else if (call->answered < call->asked)
+        return false;
+    else
+        *ret = too_few(call);
+    return true;
+}
+
+static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+
+    if (call->answered < call->asked)
+        return false;
+    if (j->n - failures(call) < j->quorum)
+        *ret = too_few(call);
+    else
+        *ret = count_of(call, 1) > 0;
+    return true;
+}
+
+/* When enough of them will be free. */
+static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+    int64_t left[RDL__COMPOSITE_MAX];
+    unsigned n = 0;
+
+    if (call->answered < call->asked)
+        return false;
+    for (unsigned i = 0; i < j->n; i++)
+        if (call->call_at[i].result >= 0)
+            left[n++] = call->call_at[i].result;
+    if (n < j->quorum) {
+        *ret = too_few(call);
+        return true;
+    }
+    *ret = rdl__composite_kth_longest(left, n, n - j->quorum + 1);
+    return true;
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
+
+/* What is lost, by name. */
+static void note_lost(struct rdl__composite_op *call, unsigned i)
+{
+    const struct rdl__name *name = rdl__member_lock(rdl__composite_op_of(call), i)->name;
+    size_t used = strlen(call->lost);
+
+    if (used + 16 > sizeof call->lost)
+        return;
+    if (used > 0)
+        call->lost[used++] = ' ';
+    (void)rdl__printable(call->lost + used, sizeof call->lost - used, name->bytes, name->node.key_len);
+}
+
+static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t result, const rdl_err_t *err)
+{
+    struct rdl__member_call *q = &call->call_at[i];
+
+    if (call->ended)
+        return;
+    q->answered = true;
+    q->result = result;
+    call->answered++;
+    if (result == RDL_ELOST || result == RDL_ENOTOWNER) {
+        q->result = RDL_ELOST; /* who does not hold what the composite took has lost it */
+        call->lost_count++;
+        note_lost(call, i);
+    } else if (result < 0 && call->why.code == RDL_OK) {
+        call->why = *err;
+    }
+    if (call->verb->add_up(call, &result))
+        rdl__composite_end(call, result);
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static bool concerns_all(struct rdl__composite_op *call, unsigned i)
+{
+    (void)call;
+    (void)i;
+    return true;
+}
+
+static bool concerns_taken(struct rdl__composite_op *call, unsigned i)
+{
+    return call->rec->hold[i].mine > 0;
+}
+
+/* What is released is off the hold at once. */
+static bool concerns_surplus(struct rdl__composite_op *call, unsigned i)
+{
+    struct rdl__member_hold *hold = &call->rec->hold[i];
+
+    if (hold->mine <= call->rec->want)
+        return false;
+    hold->mine--;
+    return true;
+}
+
+/* Not asked: has it what is wanted of it, and does it count? */
+static bool spared(const struct rdl__composite_op *call, unsigned i, int64_t now)
+{
+    return !call->rec->hold[i].uncounted && rdl__member_hold_view(call->rec, i, now).state != RDL_NOT_HELD;
+}
+
+static void ask_those(struct rdl__composite_op *call, int64_t now)
+{
+    unsigned n = rdl__composite_op_of(call)->n;
+    bool ask_it[RDL__COMPOSITE_MAX];
+    int64_t result;
+
+    for (unsigned i = 0; i < n; i++) {
+        call->asked += ask_it[i] = call->verb->concerns(call, i);
+        call->spared += !ask_it[i] && spared(call, i, now); /* it has missed the take that is given back */
+    }
+    for (unsigned i = 0; i < n; i++) {
+        int rc = ask_it[i] ? rdl__composite_ask(call, i, call->verb->member, 0, false) : RDL_OK;
+
+        if (rc < 0)
+            sum_answered(call, i, rc, &call->why);
+    }
+    if (call->asked == 0 && call->verb->add_up(call, &result))
+        rdl__composite_end(call, result);
+}
+
+static void begin_release(struct rdl__composite_op *call, int64_t now)
+{
+    struct rdl__composite_record *rec = call->rec;
+
+    if (rec->count == 0) {
+        rdl__composite_end(call, RDL_ENOTOWNER);
+        return;
+    }
+    call->was_lost = rdl__composite_record_view(rec, now).state == RDL_LOST;
+    rec->want = --rec->count;
+    if (rec->count == 0)
+        rec->lost = false;
+    ask_those(call, now);
+}
+
+static void begin_extend(struct rdl__composite_op *call, int64_t now)
+{
+    struct rdl__view view = rdl__composite_record_view(call->rec, now);
+
+    if (view.state == RDL_NOT_HELD)
+        rdl__composite_end(call, RDL_ENOTOWNER);
+    else if (view.state == RDL_LOST)
+        rdl__composite_end(call, RDL_ELOST);
+    else
+        ask_those(call, now);
+}
+
+/* Of one's own hold it is known. */
+static void begin_remaining(struct rdl__composite_op *call, int64_t now)
+{
+    struct rdl__view view = rdl__composite_record_view(call->rec, now);
+
+    if (view.state == RDL_NOT_HELD)
+        ask_those(call, now);
+    else if (view.state == RDL_LOST)
+        rdl__composite_end(call, RDL_ELOST);
+    else
+        rdl__composite_end(call, rdl__ms_until(view.left, 0));
+}
+
+static void begin_by_asking(struct rdl__composite_op *call, int64_t now)
+{
+    ask_those(call, now);
+}
+
+const struct rdl__composite_verb rdl__composite_release = {
+    .as_op = {.on_record = true, .gone = rdl__composite_op_gone},
+    .member = &rdl__verb_release,
+    .begin = begin_release,
+    .answered = sum_answered,
+    .concerns = concerns_surplus,
+    .add_up = add_up_done,
+};
+
+const struct rdl__composite_verb rdl__composite_extend = {
+    .as_op = {.on_record = true, .gone = rdl__composite_op_gone},
+    .member = &rdl__verb_extend,
+    .begin = begin_extend,
+    .answered = sum_answered,
+    .concerns = concerns_taken,
+    .add_up = add_up_done,
+};
+
+const struct rdl__composite_verb rdl__composite_force = {
+    .as_op = {.gone = rdl__composite_op_gone},
+    .member = &rdl__verb_force,
+    .begin = begin_by_asking,
+    .answered = sum_answered,
+    .concerns = concerns_all,
+    .add_up = add_up_force,
+};
+
+const struct rdl__composite_verb rdl__composite_is_locked = {
+    .as_op = {.gone = rdl__composite_op_gone},
+    .member = &rdl__verb_is_locked,
+    .begin = begin_by_asking,
+    .answered = sum_answered,
+    .concerns = concerns_all,
+    .add_up = add_up_locked,
+};
+
+const struct rdl__composite_verb rdl__composite_remaining = {
+    .as_op = {.gone = rdl__composite_op_gone},
+    .member = &rdl__verb_remaining,
+    .begin = begin_remaining,
+    .answered = sum_answered,
+    .concerns = concerns_all,
+    .add_up = add_up_remaining,
+};

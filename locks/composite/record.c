@@ -1,0 +1,424 @@
+/* composite/record.c - what an owner has of a composite.
+ *
+ * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in
+ * its home client (or whichever explicit owner was given), and a record has a hold at each member: the owner that acts
+ * for it there. For a call without an explicit owner that is whoever the calling thread is in that client (itself, or
+ * the owner that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
+ * client one made to stand for it, which lives as long as the record. Seats are found when the record is made, at the
+ * outermost acquire, and stay: whoever acts for the record's owner later acts for the same holds.
+ *
+ * A hold counts the takes that are the composite's (`mine`), so that it gives back what it has taken and no more,
+ * whatever the same owner holds of that lock besides. The rule at every moment: what a hold has above the record's
+ * wanted count is released. That covers failing, giving up, stragglers and surplus alike.
+ *
+ * When the record's owner is gone, so are those who stand for it, and what they have ends with its lease. Another owner
+ * that the thread was bound to may stay: what was taken under that one is given back.
+ *
+ * Everything here is under the composite's mutex, but for what other rooms of the library call: orphan, tell_orphaned,
+ * rdl__composite_member_lost, rdl__composite_view.
+ */
+#include "locks/composite/inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ------------------------------------------------------------------------------------------------------- */
+
+static size_t record_size(const struct rdl__composite *j)
+{
+    return sizeof(struct rdl__composite_record) + j->n * sizeof(struct rdl__member_hold);
+}
+
+static void leave_members(struct rdl__composite_record *rec)
+{
+    struct rdl__composite *j = rec->joint;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        rdl_owner_t *owner = rec->hold[i].owner;
+
+        if (owner == NULL)
+            continue;
+        rdl__reserve_done(&rec->hold[i].reserve, &owner->client->mem, sizeof(rdl_op_t));
+        if (rec->hold[i].stands_in)
+            (void)rdl_owner_free(owner);
+        else
+            rdl__owner_unref(owner);
+    }
+}
+
+void rdl__composite_record_unref(struct rdl__composite_record *rec)
+{
+    struct rdl__composite *j = rec->joint;
+
+    if (--rec->refs > 0)
+        return;
+    leave_members(rec);
+    rdl__reserve_done(&rec->reserve, &j->home->mem, rdl__composite_op_size(j));
+    rdl__owner_unref(rec->owner);
+    rdl__free(&j->home->mem, rec, record_size(j));
+    (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */
+}
+
+static void settle_member(struct rdl__composite_record *rec, unsigned i, int64_t want)
+{
+    while (rec->hold[i].mine > want && rdl__composite_give_back(rec, i))
+        ;
+}
+
+/* The record's owner is gone: is whoever acts at the hold still there? Not if it is itself, one that stands for it, or
+ * the same thread's owner in another client. */
+static bool survives(const struct rdl__composite_record *rec, unsigned i)
+{
+    const rdl_owner_t *owner = rec->hold[i].owner;
+
+    return !rec->given && owner != rec->owner && (owner->slot == NULL || rec->owner->slot == NULL);
+}
+
+/* What is left of an owner that is gone ends with its lease, like any hold of such a one: the members' clients see to
+ * that. But what was taken for it under another owner, who is still there, would be renewed for as long as that one
+ * lives. */
+static void settle_survivors(struct rdl__composite_record *rec)
+{
+    for (unsigned i = 0; i < rec->joint->n; i++)
+        if (survives(rec, i))
+            settle_member(rec, i, 0);
+}
+
+void rdl__composite_record_retire(struct rdl__composite_record *rec)
+{
+    if (rec->active != NULL || rec->straggling != NULL || !rdl__list_empty(&rec->pending) ||
+        (rec->count > 0 && !rec->orphaned && !rec->joint->dropped) || !rdl__link_on(&rec->link))
+        return;
+    if (rec->orphaned)
+        settle_survivors(rec);
+    rdl__list_remove(&rec->link);
+    if (rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link)) {
+        rec->linked = false;
+        rdl__composite_record_unref(rec);
+    }
+    rdl__composite_record_unref(rec);
+}
+
+void rdl__composite_records_drop(struct rdl__composite *j)
+{
+    struct rdl__link *next;
+
+    j->dropped = true;
+    for (struct rdl__link *l = j->records.next; l != &j->records; l = next) {
+        next = l->next;
+        rdl__composite_record_retire(rdl__container(l, struct rdl__composite_record, link));
+    }
+}
+
+/* On the wire, the hold that the hold's takes are member of. */
+static size_t seat_field(char *to, const struct rdl__composite_record *rec, unsigned i)
+{
+    const rdl_lock_t *member = rdl__member_lock(rec->joint, i);
+
+    return rdl__hold_field(to, member->name, member->ops, rec->hold[i].n);
+}
+
+static void tell_orphaned(struct rdl__callback *callback)
+{
+    struct rdl__composite_record *rec = rdl__container(callback, struct rdl__composite_record, event);
+    struct rdl__composite *j = rdl__composite_ref(rec->joint);
+    char field[RDL__FIELD_MAX + 1];
+    rdl_loss_t loss = {.state = RDL_LOST, .reason = RDL_LOSS_THREAD_EXIT, .owner = field};
+    rdl_lost_fn fn;
+    void *arg;
+
+    rdl__mutex_lock(&j->mu);
+    field[seat_field(field, rec, 0)] = '\0';
+    loss.token = rec->token;
+    fn = j->handle.fn;
+    arg = j->handle.arg;
+    rdl__composite_record_unref(rec);
+    rdl__mutex_unlock(&j->mu);
+    if (fn != NULL)
+        fn(&j->handle, &loss, arg);
+    rdl__composite_unref(j);
+}
+
+/* Its owner is gone. */
+static void orphan(struct rdl__owner_link *owner_link)
+{
+    struct rdl__composite_record *rec = rdl__container(owner_link, struct rdl__composite_record, owner_link);
+    struct rdl__composite *j = rdl__composite_ref(rec->joint);
+
+    rdl__mutex_lock(&j->mu);
+    rec->linked = false;
+    rec->orphaned = true;
+    if (rec->count > 0 && !rec->lost && rdl__client_call_begins(j->home) == RDL_OK) {
+        rec->refs++;
+        rdl__dispatch_push(&j->home->dispatch, &rec->event);
+        rdl__client_call_ends(j->home);
+    }
+    rec->lost = true;
+    rdl__composite_record_retire(rec);
+    rdl__composite_record_unref(rec);
+    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unref(j);
+}
+
+static bool is_of(const struct rdl__composite_record *rec, const struct rdl__composite *j, const rdl_owner_t *owner)
+{
+    return rec->owner == owner && rec->joint == j && !rec->orphaned;
+}
+
+/* Of the composite's records and of the owner's by turns, until one of the lists ends: thousands may wait for one
+ * composite, and one may hold thousands. What an owner has that is gone is perhaps on the first list only. */
+static struct rdl__composite_record *record_find(const struct rdl__composite *j, rdl_owner_t *owner)
+{
+    struct rdl__composite_record *found = NULL;
+    struct rdl__link *l = j->records.next, *t;
+
+    rdl__mutex_lock(&owner->mu);
+    t = owner->links.next;
+    while (found == NULL && l != &j->records && (t != &owner->links || owner->gone)) {
+        struct rdl__composite_record *rec = rdl__container(l, struct rdl__composite_record, link);
+
+        if (is_of(rec, j, owner))
+            found = rec;
+        l = l->next;
+        if (t == &owner->links)
+            continue;
+        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* or a single lock's */
+            rec = rdl__container(t, struct rdl__composite_record, owner_link.link);
+            if (is_of(rec, j, owner))
+                found = rec;
+        }
+        t = t->next;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    return found;
+}
+
+/* Whoever the calling thread is in that client, with a reference. */
+static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
+{
+    int rc = rdl__client_call_begins(client);
+
+    if (rc < 0)
+        return rc;
+    if ((rc = rdl__owner_self(client, ret)) == RDL_OK)
+        (void)rdl__owner_ref(*ret);
+    rdl__client_call_ends(client);
+    return rc;
+}
+
+/* Who acts at member i. */
+static int take_place(struct rdl__composite_record *rec, unsigned i)
+{
+    struct rdl__composite *j = rec->joint;
+    rdl_client_t *client = rdl__composite_client(j, i);
+    rdl_owner_t *owner = NULL;
+
+    if (rec->given && rec->owner->client == client)
+        owner = rec->owner;
+    for (unsigned k = 0; k < i && owner == NULL; k++)
+        if (rdl__composite_client(j, k) == client)
+            owner = rec->hold[k].owner;
+    if (owner == NULL && rec->given) {
+        rec->hold[i].stands_in = true;
+        return rdl_owner_new(client, &rec->hold[i].owner, NULL);
+    }
+    if (owner == NULL)
+        return refer_to_self(client, &rec->hold[i].owner);
+    rec->hold[i].owner = rdl__owner_ref(owner);
+    return RDL_OK;
+}
+
+static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given, struct rdl__composite_record **ret)
+{
+    struct rdl__composite_record *rec = rdl__zalloc(&j->home->mem, record_size(j));
+    int rc = RDL_OK;
+
+    if (rec == NULL)
+        return RDL_ENOMEM;
+    rec->joint = rdl__composite_ref(j);
+    rec->owner = rdl__owner_ref(owner);
+    rec->given = given;
+    rec->refs = 1;
+    rec->owner_link.orphan = orphan;
+    rec->event.run = tell_orphaned;
+    rdl__list_init(&rec->link);
+    rdl__list_init(&rec->owner_link.link);
+    rdl__list_init(&rec->pending);
+    rdl__list_init(&rec->event.link);
+    for (unsigned i = 0; i < j->n && rc == RDL_OK; i++)
+        rc = take_place(rec, i);
+    if (rc < 0)
+        rdl__composite_record_unref(rec);
+    else
+        *ret = rec;
+    return rc;
+}
+
+/* Onto the list, whose reference it becomes. RDL_ENOMEM: the owner is gone. */
+static int record_add(struct rdl__composite_record *rec)
+{
+    if (!rdl__owner_link_add(rec->owner, &rec->owner_link))
+        return RDL_ENOMEM;
+    rec->linked = true;
+    rec->refs++;
+    rdl__list_push_back(&rec->joint->records, &rec->link);
+    return RDL_OK;
+}
+
+int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool given,
+                             struct rdl__composite_record **ret)
+{
+    struct rdl__composite_record *made;
+    int rc;
+
+    if ((*ret = record_find(j, owner)) != NULL)
+        return RDL_OK;
+    rdl__mutex_unlock(&j->mu); /* a thread's place in a client has a lock, under which orphan takes this one */
+    rc = record_make(j, owner, given, &made);
+    rdl__mutex_lock(&j->mu);
+    if (rc < 0)
+        return rc;
+    if ((*ret = record_find(j, owner)) == NULL && (rc = record_add(made)) == RDL_OK)
+        *ret = made;
+    else
+        rdl__composite_record_unref(made); /* another thread that acts for the owner was quicker, or it is gone */
+    return rc;
+}
+
+/* ---- what is held ----------------------------------------------------------------------------------------------- */
+
+struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, unsigned i, int64_t now)
+{
+    const struct rdl__member_hold *hold = &rec->hold[i];
+    struct rdl__composite *j = rec->joint;
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+
+    if (hold->mine == 0 || (rdl__client_call_begins(rdl__composite_client(j, i)) < 0 &&
+                            rdl__client_debt_begins(rdl__composite_client(j, i)) < 0))
+        return view; /* a client that is closing has its holds until its connections go */
+    view = rdl__record_view(rdl__member_lock(j, i)->name, hold->owner, rdl__member_lock(j, i)->ops, now);
+    rdl__client_call_ends(rdl__composite_client(j, i));
+    if (view.n != hold->n || view.state == RDL_LOST)
+        view.state = RDL_NOT_HELD;
+    return view;
+}
+
+static int longest_first(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+int64_t rdl__composite_kth_longest(int64_t *left, unsigned n, unsigned k)
+{
+    qsort(left, n, sizeof left[0], longest_first);
+    return left[k - 1];
+}
+
+struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, int64_t now)
+{
+    struct rdl__composite *j = rec->joint;
+    struct rdl__view view = {.state = RDL_NOT_HELD, .count = rec->count, .token = rec->token};
+    int64_t left[RDL__COMPOSITE_MAX];
+    unsigned held = 0, well = 0;
+
+    if (rec->count == 0)
+        return view;
+    for (unsigned i = 0; i < j->n; i++) {
+        struct rdl__view hold = rdl__member_hold_view(rec, i, now);
+
+        if (hold.state == RDL_NOT_HELD || rec->hold[i].uncounted)
+            continue;
+        left[held++] = hold.left;
+        well += hold.state == RDL_HELD;
+    }
+    rec->lost = rec->lost || held < j->quorum;
+    if (rec->lost) {
+        view.state = RDL_LOST;
+        return view;
+    }
+    view.left = rdl__composite_kth_longest(left, held, j->quorum);
+    view.state = well < j->quorum ? RDL_AT_RISK : RDL_HELD;
+    return view;
+}
+
+struct rdl__view rdl__composite_view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now)
+{
+    struct rdl__composite *j = rdl__composite_of(lock);
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+    struct rdl__composite_record *rec;
+
+    rdl__mutex_lock(&j->mu);
+    if ((rec = record_find(j, owner)) != NULL)
+        view = rdl__composite_record_view(rec, now);
+    rdl__mutex_unlock(&j->mu);
+    return view;
+}
+
+/* ---- giving back, and losing ------------------------------------------------------------------------------------ */
+
+bool rdl__composite_give_back(struct rdl__composite_record *rec, unsigned i)
+{
+    struct rdl__order order = {.verb = &rdl__verb_release,
+                               .lock = rdl__member_lock(rec->joint, i),
+                               .owner = rec->hold[i].owner,
+                               .direct = true,
+                               .owed = true,
+                               .reserve = &rec->hold[i].reserve};
+
+    if (rdl__call_async(&order, NULL, NULL) < 0)
+        return false;
+    rec->hold[i].mine--;
+    return true;
+}
+
+void rdl__composite_settle(struct rdl__composite_record *rec)
+{
+    int64_t want = rec->lost && rec->joint->ops->majority ? 0 : rec->want;
+
+    for (unsigned i = 0; i < rec->joint->n; i++)
+        settle_member(rec, i, want);
+}
+
+/* The record whose hold at that member bears this field.  @locks mu */
+static struct rdl__composite_record *record_of_field(const struct rdl__composite *j, unsigned i, const char *field)
+{
+    char text[RDL__FIELD_MAX + 1];
+
+    rdl__assert_locked(&j->mu);
+    for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
+        struct rdl__composite_record *rec = rdl__container(l, struct rdl__composite_record, link);
+
+        if (rec->hold[i].mine == 0 || rec->count == 0) /* thousands that wait */
+            continue;
+        text[seat_field(text, rec, i)] = '\0';
+        if (strcmp(text, field) == 0)
+            return rec;
+    }
+    return NULL;
+}
+
+void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void *arg)
+{
+    struct rdl__member_handle *handle = rdl__container(member, struct rdl__member_handle, as.handle);
+    struct rdl__composite *j = handle->joint; /* which the member's handle keeps */
+    rdl_loss_t news = *loss;
+    rdl_lost_fn fn = NULL;
+    struct rdl__composite_record *rec;
+
+    rdl__mutex_lock(&j->mu);
+    if ((rec = record_of_field(j, handle->index, loss->owner)) != NULL) {
+        struct rdl__view view = rdl__composite_record_view(rec, rdl__now());
+
+        news.member = member;
+        news.state = view.state == RDL_LOST ? RDL_LOST : RDL_AT_RISK;
+        news.remaining_ms = view.left / RDL__MS;
+        fn = j->handle.fn;
+        arg = j->handle.arg;
+        rdl__composite_settle(rec);
+    }
+    rdl__mutex_unlock(&j->mu);
+    if (fn != NULL)
+        fn(&j->handle, &news, arg);
+}

@@ -1,0 +1,245 @@
+/* composite/take.c - acquiring a composite: the driver of the machines of multi.c and red.c.
+ *
+ *   a member's answer, the timer, a cancellation  --event-->  ops->on  --an order for each member-->  a member's
+ * acquire, extend, cancel, or give-back
+ *
+ * Whatever a member grants is counted in its hold before the machine hears of it, wanted or not; what the machine does
+ * not want, and whatever it has not ordered back itself when it ends, goes back by the record's rule
+ * (rdl__composite_settle). So an error here can leave a take unfinished, but no member taken.
+ *
+ * Everything is under the composite's mutex.
+ */
+#include "locks/composite/inner.h"
+
+#include "core/base/clock.h"
+
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
+
+static int64_t take_lease_ms(const struct rdl__composite_op *call, const rdl_client_t *client)
+{
+    return call->op.lease_ms == RDL_LEASE_AUTO ? client->watchdog_lease_ms : call->op.lease_ms;
+}
+
+/* May the server have forgotten a holder whose lease still runs? (protocol.md, 8) */
+static bool young(const struct rdl__composite_op *call, unsigned i, int64_t now)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+    int64_t lease_ms = take_lease_ms(call, rdl__composite_client(j, i));
+    int64_t least_ms = j->options.min_uptime_ms > lease_ms ? j->options.min_uptime_ms : lease_ms;
+    int64_t born_at = atomic_load(&rdl__name_shard(rdl__member_lock(j, i)->name)->node.born_at);
+    int64_t up_ms = born_at == INT64_MIN ? 0 : (now - born_at) / RDL__MS;
+
+    return j->ops->majority && j->options.min_uptime_ms >= 0 && up_ms < least_ms;
+}
+
+/* Is a member that counts at the same server? One server has one vote, by however many ways it is reached. */
+static bool second_vote(const struct rdl__composite_op *call, unsigned i)
+{
+    const struct rdl__composite *j = rdl__composite_op_of(call);
+    bool found = false;
+
+    for (unsigned k = 0; k < j->n && j->ops->majority; k++)
+        found |= k != i && call->rec->hold[k].mine > 0 && !call->rec->hold[k].uncounted &&
+                 rdl__composite_one_server(call->rec->hold[i].site, call->rec->hold[k].site);
+    return found;
+}
+
+/* A member was taken: whether the machine still wants it or not, it is in the count. */
+static void note_taken(struct rdl__composite_op *call, unsigned i, struct rdl__plan_event *ev)
+{
+    struct rdl__member_hold *hold = &call->rec->hold[i];
+    struct rdl__view view;
+
+    hold->site = rdl__composite_site(rdl__member_lock(rdl__composite_op_of(call), i)->name);
+    ev->uncounted = young(call, i, ev->now) || second_vote(call, i);
+    if (hold->mine++ == 0)
+        hold->uncounted = ev->uncounted;
+    if (!call->ended)
+        rdl__composite_owing_begins(call, i);
+    view = rdl__record_view(rdl__member_lock(rdl__composite_op_of(call), i)->name, hold->owner,
+                            rdl__member_lock(rdl__composite_op_of(call), i)->ops, ev->now);
+    hold->n = view.n;
+    ev->until = ev->now + view.left;
+}
+
+static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t result, const rdl_err_t *err)
+{
+    struct rdl__plan_event ev = {.kind = RDL__PLAN_ANSWER, .member = i, .code = (int)result, .now = rdl__now()};
+
+    if (result == RDL_OK && call->call_at[i].takes)
+        note_taken(call, i, &ev);
+    else if (result == RDL_OK)
+        ev.until = ev.now + rdl__member_hold_view(call->rec, i, ev.now).left;
+    else if (!call->ended && err != NULL && (call->why.code == 0 || result != RDL_ECANCELED))
+        call->why = *err;
+    if (!call->ended)
+        rdl__composite_feed(call, &ev);
+    else
+        rdl__composite_settle(call->rec);
+}
+
+/* ---- orders ----------------------------------------------------------------------------------------------------- */
+
+/* Carry out one order of the machine's. An error is the member's answer. */
+static int obey(struct rdl__composite_op *call, unsigned i)
+{
+    struct rdl__member *member = &call->member[i];
+    enum rdl__member_order order = (enum rdl__member_order)member->order;
+
+    member->order = RDL__MEMBER_NOTHING;
+    switch (order) {
+    case RDL__MEMBER_TRY:
+    case RDL__MEMBER_WAIT:
+        return rdl__composite_ask(call, i, &rdl__verb_take, member->bound_ms, order == RDL__MEMBER_TRY);
+    case RDL__MEMBER_EXTEND:
+        return rdl__composite_ask(call, i, &rdl__verb_extend, 0, false);
+    case RDL__MEMBER_CANCEL:
+        if (call->call_at[i].under_way)
+            rdl_op_cancel(call->call_at[i].op);
+        break;
+    case RDL__MEMBER_RELEASE:
+        if (call->rec->hold[i].mine >= call->rec->want && rdl__composite_give_back(call->rec, i))
+            rdl__composite_owing_ends(call, i);
+        break;
+    case RDL__MEMBER_NOTHING:
+        break;
+    }
+    return RDL_OK;
+}
+
+static void obey_all(struct rdl__composite_op *call)
+{
+    for (unsigned i = 0; i < call->plan.n; i++) {
+        struct rdl__plan_event failed = {.kind = RDL__PLAN_ANSWER, .member = i, .code = obey(call, i)};
+
+        if (failed.code == RDL_OK)
+            continue;
+        failed.now = rdl__now();
+        rdl__composite_feed(call, &failed); /* which obeys anew, from the first member on */
+    }
+}
+
+/* ---- beginning and ending --------------------------------------------------------------------------------------- */
+
+/* Not too few, and not too late. */
+static bool still_held(struct rdl__composite_op *call)
+{
+    struct rdl__composite_record *rec = call->rec;
+
+    rec->count = rec->want;
+    return !rec->orphaned && rdl__composite_record_view(rec, rdl__now()).state != RDL_LOST;
+}
+
+/* The largest of the members'. */
+static int64_t token_of(const struct rdl__composite_record *rec, int64_t now)
+{
+    int64_t token = 0;
+
+    for (unsigned i = 0; i < rec->joint->n && rdl__composite_tokenless(&rec->joint->handle) == NULL; i++) {
+        struct rdl__view view = rdl__member_hold_view(rec, i, now);
+
+        if (view.state != RDL_NOT_HELD && view.token > token)
+            token = view.token;
+    }
+    return token;
+}
+
+static void end_take(struct rdl__composite_op *call)
+{
+    struct rdl__composite_record *rec = call->rec;
+    int rc = call->plan.rc;
+    int64_t before = rec->count;
+
+    if (rc == RDL_OK && !still_held(call)) {
+        rc = RDL_ELOST;
+        rec->count = before;
+    }
+    if (rc == RDL_OK && before == 0)
+        rec->token = token_of(rec, rdl__now());
+    if (rc < 0) {
+        rec->want = rec->count;
+        rec->lost = rec->lost && rec->count > 0;
+        rdl__composite_cancel_takes(call);
+    }
+    rdl__composite_settle(rec);
+    if (rc < 0 || !call->op.blocking) /* else its thread sees whether it is still held as it returns */
+        rdl__composite_owing_ends_all(call);
+    rdl__composite_end(call, rc);
+}
+
+void rdl__composite_feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev)
+{
+    bool done = call->plan.phase == RDL__PLAN_DONE;
+
+    rdl__composite_op_of(call)->ops->on(&call->plan, ev);
+    obey_all(call);
+    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_op_of(call)->ops->wants_news && !call->listening)
+        rdl__composite_listen(call);
+    if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
+        end_take(call);
+    else
+        rdl__composite_nudge(call); /* its timer */
+}
+
+/* By what a handle keeps of its client: no call is under way there, so that it may be closed meanwhile, with its
+ * shards. */
+int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
+{
+    int64_t most = 0;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        rdl_client_t *client = rdl__composite_client(j, i);
+        int64_t ns = rdl__call_patience(client, &client->home);
+
+        if (ns > most)
+            most = ns;
+    }
+    return most / RDL__MS;
+}
+
+static void begin_take(struct rdl__composite_op *call, int64_t now)
+{
+    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__plan *p = &call->plan;
+    struct rdl__composite_record *rec = call->rec;
+    struct rdl__plan_event start = {.kind = RDL__PLAN_START, .now = now};
+    int64_t lease_ms = take_lease_ms(call, j->home);
+
+    if (rdl__composite_record_view(rec, now).state == RDL_LOST) {
+        rdl__composite_end(call, RDL_ELOST);
+        return;
+    }
+    if (rdl__composite_check_twins(j, &call->why) < 0) {
+        rdl__composite_end(call, RDL_EDEADLK);
+        return;
+    }
+    if (!rdl__reserve_fill(&rec->reserve, &j->home->mem, rdl__composite_op_size(j), rec->count + 1)) {
+        rdl__composite_end(call, RDL_ENOMEM);
+        return;
+    }
+    *p = (struct rdl__plan){
+        .member = call->member,
+        .n = j->n,
+        .quorum = j->quorum,
+        .once = call->op.wait_ms == 0,
+        .renewed = call->op.lease_ms == RDL_LEASE_AUTO,
+        .patience_ms = call->op.wait_ms > 0 ? rdl__composite_patience_ms(j) : 0,
+        .member_timeout_ms = j->options.member_timeout_ms < lease_ms ? j->options.member_timeout_ms : lease_ms,
+        .most_hold_ms = lease_ms / 3,
+        .retry = j->options.retry,
+        .rand.state = j->home->serial ^ (uint64_t)now,
+        .wake_at = RDL__NEVER,
+    };
+    if (!p->once)
+        p->deadline =
+            call->op.wait_ms == RDL_WAIT_FOREVER ? RDL__NEVER : rdl__after_ms(call->op.started_at, call->op.wait_ms);
+    rec->want = rec->count + 1;
+    rdl__composite_feed(call, &start);
+}
+
+const struct rdl__composite_verb rdl__composite_take = {
+    .as_op = {.acquires = true, .on_record = true, .gone = rdl__composite_op_gone},
+    .member = &rdl__verb_take,
+    .begin = begin_take,
+    .answered = take_answered,
+};

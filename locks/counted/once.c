@@ -1,0 +1,466 @@
+#include "locks/counted/once.h"
+
+#include "core/service/scripts.h"
+#include "scripts/scripts.h"
+
+#include <string.h>
+
+#define GUARD_MS INT64_C(3600000) /* beyond the last repeat: an undo may have to wait for the server */
+#define SETTLED_MOST (sizeof((struct rdl__settled *)0)->n / sizeof((struct rdl__settled *)0)->n[0])
+
+int64_t rdl__guard_ms(const rdl_client_t *client)
+{
+    return client->outage_timeout_ms + GUARD_MS;
+}
+
+/* ---- guards that may go ----------------------------------------------------------------------------------------- */
+
+void rdl__once_number(rdl_op_t *op)
+{
+    struct rdl__name *name = rdl__op_name(op);
+
+    op->n = rdl__client_number(name->client);
+    rdl__mutex_lock(&name->mu);
+    if (name->settled == NULL)
+        name->settled = rdl__zalloc(&name->client->mem, sizeof *name->settled); /* without it guards go by themselves */
+    if (name->settled != NULL && name->settled->count > 0)
+        op->settled_n = name->settled->n[--name->settled->count];
+    rdl__mutex_unlock(&name->mu);
+}
+
+static void sweep(struct rdl__name *name, const struct rdl__settled *settled);
+
+/* More than a few are left when many calls were under way at once: then they go without waiting for a verb to take
+ * them. */
+static void settle(struct rdl__name *name, int64_t n)
+{
+    struct rdl__settled full = {0};
+
+    rdl__mutex_lock(&name->mu);
+    if (name->settled != NULL) {
+        if (name->settled->count == SETTLED_MOST) {
+            full = *name->settled;
+            name->settled->count = 0;
+        }
+        name->settled->n[name->settled->count++] = n;
+    }
+    rdl__mutex_unlock(&name->mu);
+    sweep(name, &full);
+}
+
+void rdl__once_settled(const rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    if (!rdl__op_may_come(op))
+        settle(rdl__op_name(op), op->n);
+}
+
+void rdl__once_ended(const rdl_op_t *op, int rc)
+{
+    if (op->settled_n != 0)
+        settle(rdl__op_name(op), op->settled_n);
+    if (rc == RDL_EUNKNOWN && !op->verb->has_successor)
+        rdl__once_settled(op, 0);
+}
+
+/* ---- what another server may not have seen ---------------------------------------------------------------------- */
+
+/* A confirmed request, as it was sent. */
+struct replay_request {
+    struct rdl__name *name;
+    _Atomic unsigned refs;
+    int script;
+    int64_t guard; /* to go with it; 0: none */
+    size_t len;
+    char bytes[];
+};
+
+static void encode_replay(const struct rdl__replay_entry *entry, struct rdl__buf *to, bool eval)
+{
+    const struct replay_request *replay = entry->of;
+
+    if (eval)
+        rdl__script_with_text(to, replay->script, replay->bytes, replay->len);
+    else
+        rdl__buf_put(to, replay->bytes, replay->len);
+}
+
+static void keep_replay(const struct rdl__replay_entry *entry)
+{
+    atomic_fetch_add(&((struct replay_request *)entry->of)->refs, 1);
+}
+
+static void drop_replay(const struct rdl__replay_entry *entry)
+{
+    struct replay_request *replay = entry->of;
+    struct rdl__name *name = replay->name;
+
+    if (atomic_fetch_sub(&replay->refs, 1) != 1)
+        return;
+    if (replay->guard != 0)
+        settle(name, replay->guard);
+    rdl__free(&name->client->mem, replay, sizeof *replay + replay->len);
+    rdl__name_unref(name);
+}
+
+static const struct rdl__replay_ops replay_ops = {.encode = encode_replay, .keep = keep_replay, .drop = drop_replay};
+
+/* NULL: no memory. */
+static struct replay_request *replay_make(struct rdl__name *name, const struct rdl__buf *call, int script,
+                                          int64_t guard)
+{
+    struct replay_request *replay =
+        rdl__buf_failed(call) ? NULL : rdl__alloc(&name->client->mem, sizeof *replay + call->len);
+
+    if (replay == NULL)
+        return NULL;
+    rdl__name_ref(name);
+    replay->name = name;
+    atomic_init(&replay->refs, 1);
+    replay->script = script;
+    replay->guard = guard;
+    replay->len = call->len;
+    memcpy(replay->bytes, call->data, call->len);
+    return replay;
+}
+
+void rdl__once_note(const rdl_op_t *op, int script, void (*put)(const rdl_op_t *op, struct rdl__buf *to, bool eval),
+                    bool guard, int64_t now)
+{
+    const rdl_client_t *client = rdl__op_client(op);
+    struct rdl__replay *replay = op->shard->replay;
+    struct rdl__replay_entry entry = {.ops = &replay_ops, .until = rdl__after_ms(now, client->outage_timeout_ms)};
+    struct rdl__buf call;
+
+    if (replay != NULL) {
+        rdl__buf_init(&call, &client->mem);
+        put(op, &call, false);
+        entry.of = replay_make(rdl__op_name(op), &call, script, guard && !rdl__op_may_come(op) ? op->n : 0);
+        rdl__buf_done(&call);
+    }
+    if (entry.of == NULL) {
+        if (guard)
+            rdl__once_settled(op, now);
+        return;
+    }
+    rdl__replay_note(replay, &entry, now);
+    drop_replay(&entry);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------- */
+
+static void put_guard(struct rdl__buf *to, const struct rdl__name *name, int64_t n)
+{
+    char field[RDL__FIELD_MAX];
+
+    rdl__put_tailed(to, "redlatch_guard", name, field, rdl__field(field, &name->client->uuid, n));
+}
+
+size_t rdl__guard_keys(const rdl_op_t *op)
+{
+    return op->settled_n != 0 ? 2 : 1;
+}
+
+void rdl__put_guards(const rdl_op_t *op, struct rdl__buf *to)
+{
+    put_guard(to, rdl__op_name(op), op->n);
+    if (op->settled_n != 0)
+        put_guard(to, rdl__op_name(op), op->settled_n);
+}
+
+void rdl__once_put(const rdl_op_t *op, struct rdl__buf *to, bool eval, const struct rdl__once_form *form)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+    bool queue = form->queue && name->settings.in_order, forgets = form->forgets && op->settled_n != 0;
+
+    rdl__script_begin(to, form->script, eval, 3 + (queue ? 2U : 0U) + (forgets ? 1U : 0U),
+                      queue ? 5 : 2 + rdl__publish_args(name));
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    put_guard(to, name, op->n);
+    if (queue)
+        rdl__put_queue(to, name);
+    if (forgets)
+        put_guard(to, name, op->settled_n);
+    rdl__cmd_int(to, op->count);
+    rdl__cmd_int(to, rdl__guard_ms(name->client));
+    if (!queue) {
+        rdl__put_publish_last(to, name);
+        return;
+    }
+    rdl__put_publish(to, name);
+    rdl__put_turn(op, to, form->place);
+}
+
+void rdl__put_turn(const rdl_op_t *op, struct rdl__buf *to, enum rdl__turn what)
+{
+    struct rdl__name *name = rdl__op_name(op);
+
+    rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
+    if (what ==
+        RDL__TURN_LEFT) { /* noted first: the place is left by this, or by whoever waits and is the last to end */
+        (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
+        rdl__cmd_int(to, !rdl__name_waited_for(name));
+        return;
+    }
+    if (what == RDL__TURN_LET_BE) {
+        rdl__cmd_int(to, 0);
+        return;
+    }
+    if (op->wait_ms > 0)
+        (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
+    rdl__cmd_int(to, op->wait_ms > 0 ? name->settings.life_ms : 0);
+}
+
+void rdl__put_queue(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__put_prefixed(to, "redlatch_semaphore_queue", name);
+    rdl__put_prefixed(to, "redlatch_semaphore_signs", name);
+}
+
+/* ---- guards that nobody takes away ------------------------------------------------------------------------------ */
+
+/* A DEL that nobody waits for; closing does until it is sent, where there is a connection. In vain, the guards go by
+ * themselves. */
+struct sweep {
+    struct rdl__req req;
+    struct rdl__task task;
+    rdl_client_t *client; /* a reference */
+    bool held_up;         /* loop only: a call under way of the client's, so that closing waits */
+    struct rdl__shard *shard;
+    size_t len;
+    char bytes[];
+};
+
+/* Closing need not wait for it any more. */
+static void let_close(struct sweep *sweep)
+{
+    if (sweep->held_up)
+        rdl__client_call_ends(sweep->client);
+    sweep->held_up = false;
+}
+
+static void on_sent_task(struct rdl__task *task, int64_t now)
+{
+    (void)now;
+    let_close(rdl__container(task, struct sweep, task));
+}
+
+static void encode_sweep(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    struct sweep *sweep = rdl__container(req, struct sweep, req);
+
+    (void)eval;
+    rdl__buf_put(to, sweep->bytes, sweep->len);
+    sweep->task.run = on_sent_task;
+    rdl__loop_post(rdl__client_loop(sweep->client), &sweep->task);
+}
+
+/* Only on the connection that is there: the guards have a time to live. */
+static bool sweep_misrouted(const struct rdl__req *req)
+{
+    (void)req;
+    return true;
+}
+
+static void decode_sweep(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    (void)req;
+    (void)reply;
+    (void)now;
+}
+
+static void done_sweep(struct rdl__req *req, int64_t now)
+{
+    struct sweep *sweep = rdl__container(req, struct sweep, req);
+    rdl_client_t *client = sweep->client;
+
+    (void)now;
+    rdl__loop_unpost(rdl__client_loop(client), &sweep->task);
+    let_close(sweep);
+    rdl__free(&client->mem, sweep, sizeof *sweep + sweep->len);
+    rdl__client_unref(client);
+}
+
+static const struct rdl__req_ops sweep_ops = {
+    .encode = encode_sweep, .decode = decode_sweep, .done = done_sweep, .misrouted = sweep_misrouted};
+
+static void on_sweep_task(struct rdl__task *task, int64_t now)
+{
+    struct sweep *sweep = rdl__container(task, struct sweep, task);
+
+    (void)now;
+    rdl__lane_submit(sweep->shard->loop_lane, &sweep->req);
+}
+
+/* NULL: no memory. */
+static struct sweep *sweep_make(const struct rdl__name *name, const struct rdl__settled *settled)
+{
+    rdl_client_t *client = name->client;
+    struct sweep *sweep = NULL;
+    struct rdl__buf call;
+
+    rdl__buf_init(&call, &client->mem);
+    rdl__cmd_begin(&call, 1 + settled->count);
+    rdl__cmd_arg(&call, "DEL", 3);
+    for (unsigned i = 0; i < settled->count; i++)
+        put_guard(&call, name, settled->n[i]);
+    if (!rdl__buf_failed(&call) && (sweep = rdl__alloc(&client->mem, sizeof *sweep + call.len)) != NULL) {
+        rdl__req_init(&sweep->req, &sweep_ops);
+        rdl__task_init(&sweep->task, on_sweep_task);
+        sweep->client = rdl__client_ref(client);
+        sweep->held_up = true;
+        sweep->shard = rdl__name_shard(name);
+        sweep->len = call.len;
+        memcpy(sweep->bytes, call.data, call.len);
+    }
+    rdl__buf_done(&call);
+    return sweep;
+}
+
+static void sweep(struct rdl__name *name, const struct rdl__settled *settled)
+{
+    rdl_client_t *client = name->client;
+    struct sweep *sweep;
+
+    if (settled->count == 0 || rdl__client_forked(client) ||
+        rdl__client_debt_begins(client) < 0) /* the last reference may go while the client is closing */
+        return;
+    if ((sweep = sweep_make(name, settled)) == NULL)
+        rdl__client_call_ends(client);
+    else
+        rdl__loop_post(rdl__client_loop(client), &sweep->task);
+}
+
+void rdl__guards_sweep(struct rdl__name *name)
+{
+    if (name->settled != NULL)
+        sweep(name, name->settled);
+}
+
+/* ---- whole verbs ------------------------------------------------------------------------------------------------ */
+
+rdl__step_t rdl__once_begin(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    op->lease_ms = rdl__op_client(op)->outage_timeout_ms; /* for as long an undo may be repeated */
+    rdl__once_number(op);
+    return rdl__send_it();
+}
+
+void rdl__once_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    rdl__once_put(op, to, eval, &(struct rdl__once_form){.script = op->verb->script, .forgets = true});
+}
+
+void rdl__once_put_again(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    rdl__once_put(op, to, eval, &(struct rdl__once_form){.script = op->verb->script});
+}
+
+void rdl__once_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    rdl__once_put(
+        op, to, eval,
+        &(struct rdl__once_form){.script = RDL__SCRIPT_SEMAPHORE_UNDO, .queue = true, .place = RDL__TURN_LEFT});
+}
+
+rdl__step_t rdl__once_answered(rdl_op_t *op, int64_t now)
+{
+    rdl__step_t step = rdl__answer_is(op, op->answer);
+
+    if (step.rc < 0)
+        return rdl__once_failed(op, step.rc);
+    op->settled_n = 0;
+    rdl__once_settled(op, now);
+    return step;
+}
+
+/* Our scripts put back what they have done when a command of theirs is refused. Other words, of something that stands
+ * between, say nothing of what was done. */
+static bool is_foreign(const rdl_op_t *op)
+{
+    return rdl__op_refused_in_doubt(op) && (op->words_len == 0 || strstr(op->words, "script") == NULL);
+}
+
+rdl__step_t rdl__once_failed(const rdl_op_t *op, int rc)
+{
+    bool unknown = (op->req.resent && rc != RDL_ECLOSED) || is_foreign(op);
+
+    return (rdl__step_t){
+        .what = RDL__DO_FINISH, .rc = unknown ? RDL_EUNKNOWN : rc, .undo = unknown && op->verb->has_successor};
+}
+
+const char *rdl__goes_on(int code)
+{
+    switch (code) {
+    case RDL_EUNKNOWN:
+        return "the server did not answer in time: it goes on in the background";
+    case RDL_ECONN:
+        return "no connection to the server: it goes on in the background";
+    default:
+        return NULL;
+    }
+}
+
+const char *rdl__done_or_not(int code)
+{
+    return code == RDL_EUNKNOWN ? "the server did not answer in time: it was done or not" : NULL;
+}
+
+const char *rdl__nothing_done(int code)
+{
+    return code == RDL_EUNKNOWN ? "the server did not answer in time" : NULL;
+}
+
+/* ---- the count -------------------------------------------------------------------------------------------------- */
+
+void rdl__count_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    (void)eval;
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_arg(to, "GET", 3);
+    rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
+}
+
+void rdl__count_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    static const char odd[] = "ERR redlatch: what is stored under the name is no count";
+
+    op->answer = 0;
+    if (reply->type != RDL__REPLY_NIL && !rdl__reply_integer(reply, &op->answer))
+        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+}
+
+static rdl__step_t count_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+}
+
+const struct rdl__verb rdl__verb_count = {
+    .begin = rdl__begin_by_asking,
+    .encode = rdl__count_encode,
+    .decode = rdl__count_decode,
+    .answered = count_answered,
+    .texts = rdl__nothing_done,
+};
+
+/* ---- acquiring -------------------------------------------------------------------------------------------------- */
+
+rdl__step_t rdl__acquire_begin(rdl_op_t *op)
+{
+    static const rdl_retry_t no_retry = {.kind = RDL_RETRY_NONE};
+    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__take_event ev = {
+        .kind = RDL__EV_START,
+        .others_wait = name->settings.in_order && rdl__name_waited_for(name),
+    };
+
+    op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
+    rdl__take_init(&op->take, op->wait_ms == 0, &no_retry);
+    rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
+    if (ev.others_wait && op->wait_ms == 0)
+        return rdl__finish_with(RDL_ETIMEDOUT); /* it would pass them, if their place is not kept at the moment */
+    return rdl__take_on(&op->take, &ev, &op->rand);
+}

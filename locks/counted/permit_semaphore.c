@@ -1,0 +1,769 @@
+/* permit_semaphore.c - permits with ids and leases: a string, how many are free, and a sorted set, each taken one by
+ * the moment at which it expires (wire.md, Permit-expirable).
+ *
+ * The ids of a take are made from its number, so that its repeats and its undo name the same: no guard is wanted. They
+ * are unique as long as clients' random identities are.
+ *
+ * Where CLIENT KILL is refused that is not enough. A sending whose connection broke may come after its repeat was
+ * answered, and after the permits were given back, by whomever: it would take them again, for nobody. So the caller is
+ * told of ids only that were sent once. Each repeat names others, the next series of its number; if it turns out only
+ * then that the first cannot be killed, the repeat is followed by another. What takes goes behind the undo of the
+ * series before it, and these are undone for as long as something may come when the call has ended as well. The last
+ * EARLIER of them are: who waits for hours need not remember each connection that broke meanwhile.
+ */
+#include "core/base/err.h"
+#include "core/service/scripts.h"
+#include "locks/args.h"
+#include "locks/counted/permits.h"
+#include "locks/types.h"
+#include "scripts/scripts.h"
+
+#include <string.h>
+
+#define ID_BYTES 16
+#define SERIES_SHIFT 48 /* numbers are below */
+#define EARLIER 4U
+
+struct rdl_permit_semaphore {
+    rdl_lock_t handle; /* and nothing else: record.c makes it */
+};
+
+/* ---- ids -------------------------------------------------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* False: it is no id. */
+static bool id_bytes(const rdl_permit_t *permit, unsigned char to[ID_BYTES])
+{
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        int high = hex_value(permit->id[2 * i]), low = high < 0 ? -1 : hex_value(permit->id[2 * i + 1]);
+
+        if (low < 0)
+            return false;
+        to[i] = (unsigned char)(high << 4 | low);
+    }
+    return permit->id[32] == '\0';
+}
+
+static void id_text(const unsigned char id[ID_BYTES], rdl_permit_t *to)
+{
+    static const char hex[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        to->id[2 * i] = hex[id[i] >> 4];
+        to->id[2 * i + 1] = hex[id[i] & 0xf];
+    }
+    to->id[32] = '\0';
+}
+
+/* The id of permit `n` of this client: the client's random bytes, stirred by n; the stirring never makes two n alike.
+ */
+static void id_make(const rdl_client_t *client, uint64_t n, unsigned char to[ID_BYTES])
+{
+    unsigned char seed[ID_BYTES];
+    const char *at = client->uuid.text;
+    uint64_t half;
+
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        at += *at == '-';
+        seed[i] = (unsigned char)((unsigned)hex_value(at[0]) << 4 | (unsigned)hex_value(at[1]));
+        at += 2;
+    }
+    for (size_t i = 0; i < ID_BYTES; i += sizeof half) {
+        struct rdl__rand stir;
+
+        memcpy(&half, seed + i, sizeof half);
+        stir.state = half + n;
+        half = rdl__rand_next(&stir);
+        memcpy(to + i, &half, sizeof half);
+    }
+}
+
+static void put_id(struct rdl__buf *to, const rdl_permit_t *permit)
+{
+    unsigned char id[ID_BYTES];
+
+    (void)id_bytes(permit, id); /* it was checked when the call began */
+    rdl__cmd_arg(to, id, sizeof id);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------- */
+
+/* EVALSHA and the keys that all scripts of permits begin with. */
+static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, size_t more_keys, size_t args)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    rdl__script_begin(to, script, eval, 3 + more_keys, args);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_suffixed(to, name, "timeout");
+    rdl__put_channel(to, name);
+}
+
+/* A take, or what undoes it or a release: all but the ids, of which there are so many. */
+static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place,
+                          size_t ids)
+{
+    const struct rdl__name *name = rdl__op_name(op);
+
+    put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + ids);
+    if (name->settings.in_order)
+        rdl__put_queue(to, name);
+    if (op->lease_ms == RDL_LEASE_NEVER)
+        rdl__cmd_arg(to, "never", 5);
+    else
+        rdl__cmd_int(to, op->lease_ms);
+    rdl__put_publish(to, rdl__op_name(op));
+    rdl__put_turn(op, to, place);
+}
+
+/* The i-th id of a series. */
+static void take_id(const rdl_op_t *op, unsigned series, int64_t i, unsigned char to[ID_BYTES])
+{
+    id_make(rdl__op_client(op), (uint64_t)(op->n + i) + ((uint64_t)series << SERIES_SHIFT), to);
+}
+
+static void put_series(const rdl_op_t *op, struct rdl__buf *to, unsigned series)
+{
+    unsigned char id[ID_BYTES];
+
+    for (int64_t i = 0; i < op->count; i++) {
+        take_id(op, series, i, id);
+        rdl__cmd_arg(to, id, sizeof id);
+    }
+}
+
+/* How many series before the present one are undone. */
+static unsigned earlier(const rdl_op_t *op)
+{
+    return op->series < EARLIER ? op->series : EARLIER;
+}
+
+/* How many of them a command may name. */
+static unsigned most_series(const rdl_op_t *op)
+{
+    return (unsigned)(RDL_PERMIT_IDS_MAX / op->count);
+}
+
+static unsigned undos_of(const rdl_op_t *op, unsigned series)
+{
+    return (series + most_series(op) - 1) / most_series(op);
+}
+
+/* Undo `count` series before `end`, in so many commands. */
+static void put_undos(const rdl_op_t *op, struct rdl__buf *to, bool eval, enum rdl__turn place, unsigned end,
+                      unsigned count)
+{
+    while (count > 0) {
+        unsigned some = count < most_series(op) ? count : most_series(op);
+
+        put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)op->count);
+        for (unsigned i = 0; i < some; i++)
+            put_series(op, to, end - count + i);
+        count -= some;
+    }
+}
+
+/* ---- acquiring -------------------------------------------------------------------------------------------------- */
+
+static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    op->n = rdl__client_numbers(rdl__op_client(op), op->count);
+    return rdl__acquire_begin(op);
+}
+
+/* May a sending of this series come beside, or after, the one that is answered? */
+static bool comes_twice(const rdl_op_t *op)
+{
+    return op->in_doubt && rdl__op_unkilled(op);
+}
+
+static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    op->in_doubt |= op->unanswered && op->req.resent;
+    if (comes_twice(op)) {
+        op->series++;
+        op->in_doubt = false;
+    }
+    op->unanswered = true;
+    if (!op->req.asking) { /* which is said of one command */
+        put_undos(op, to, true, RDL__TURN_LET_BE, op->series, earlier(op));
+        op->req.owed += (unsigned char)undos_of(op, earlier(op));
+    }
+    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)op->count);
+    put_series(op, to, op->series);
+}
+
+/* What the caller is told of is not undone. */
+static unsigned undo_end(const rdl_op_t *op)
+{
+    return op->series + (op->told ? 0U : 1U);
+}
+
+static unsigned undo_count(const rdl_op_t *op)
+{
+    unsigned count = earlier(op) + (op->told ? 0U : 1U);
+
+    return op->req.asking && count > most_series(op) ? most_series(op) : count; /* ASKING is said of one command */
+}
+
+static void take_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_undos(op, to, eval, RDL__TURN_LEFT, undo_end(op), undo_count(op));
+}
+
+static unsigned take_undo_more(const rdl_op_t *op)
+{
+    return undos_of(op, undo_count(op)) - 1;
+}
+
+/* One command, of the last series if it cannot name all. */
+static void take_put_replay(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    unsigned count = undo_count(op);
+
+    put_undos(op, to, eval, RDL__TURN_LET_BE, undo_end(op), count < most_series(op) ? count : most_series(op));
+}
+
+static void take_undone(const rdl_op_t *op, int64_t now)
+{
+    rdl__once_note(op, RDL__SCRIPT_PERMIT_UNDO, take_put_replay, false, now);
+}
+
+/* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. Answers of undos before it do
+ * not stay. */
+static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
+
+    op->hint_ms = -1;
+    rdl__decode_number(op, free != NULL ? free : reply);
+    if (free == NULL || op->refused_words)
+        return;
+    op->answer = -1 - op->answer;
+    if (ms == NULL || !rdl__reply_integer(ms, &op->hint_ms))
+        op->hint_ms = -1;
+}
+
+/* When what is granted by the request that was answered is over. */
+static int64_t grant_ends(const rdl_op_t *op)
+{
+    return op->lease_ms == RDL_LEASE_NEVER
+               ? RDL__NEVER
+               : rdl__watchdog_validity(rdl__op_client(op)->watchdog, op->req.sent_at, op->lease_ms);
+}
+
+static bool take_lost(const rdl_op_t *op, int64_t now)
+{
+    return now >= op->told_until;
+}
+
+static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
+{
+    int64_t until = grant_ends(op);
+    bool valid = now < until;
+    unsigned char id[ID_BYTES];
+    rdl__step_t step;
+
+    if (op->req.rc == RDL_OK)
+        op->unanswered = false;
+    op->told = rdl__answer_failed(op) == RDL_OK && op->answer >= 0 && valid;
+    if (op->told && comes_twice(op)) {
+        op->told = false;
+        return rdl__send_it();
+    }
+    for (int64_t i = 0; op->told && i < op->count; i++) {
+        take_id(op, op->series, i, id);
+        id_text(id, &op->permits[i]);
+    }
+    op->told_until = until;
+    step = rdl__permits_answered(op, valid, op->hint_ms);
+    step.undo |= op->told && op->series > 0;
+    return step;
+}
+
+static const struct rdl__verb take_verb = {
+    .acquires = true,
+    .has_successor = true,
+    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
+    .begin = take_begin,
+    .encode = take_encode,
+    .decode = take_decode,
+    .answered = take_answered,
+    .put_undo = take_put_undo,
+    .undo_more = take_undo_more,
+    .undone = take_undone,
+    .lost = take_lost,
+};
+
+/* ---- giving back ------------------------------------------------------------------------------------------------ */
+
+static void put_ids(const rdl_op_t *op, struct rdl__buf *to)
+{
+    for (int64_t i = 0; i < op->count; i++)
+        put_id(to, &op->permits[i]);
+}
+
+static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)op->count);
+    rdl__put_publish(to, rdl__op_name(op));
+    put_ids(op, to);
+}
+
+/* What goes on when the caller has left without an answer gives back whatever is still taken: nobody is there to be
+ * told that a permit had expired, and to give back the others. */
+static void release_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)op->count);
+    put_ids(op, to);
+}
+
+static void released(const rdl_op_t *op, int64_t now)
+{
+    rdl__once_note(op, RDL__SCRIPT_PERMIT_UNDO, release_put_undo, false, now);
+}
+
+/* It may stand in for the release itself, which gives back all or none. */
+static bool release_short(const struct rdl__reply *reply)
+{
+    int64_t answer;
+
+    return rdl__reply_integer(reply, &answer) && answer == RDL__NO_HOLD;
+}
+
+/* A repeat that finds none of them finds its own work done; one that finds some, that a permit had expired. */
+static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
+{
+    int rc = rdl__answer_failed(op);
+
+    if (rc < 0)
+        return rdl__once_failed(op, rc);
+    if (op->answer == RDL__NO_HOLD || (op->answer == 0 && !op->req.resent))
+        return rdl__finish_with(RDL_ELOST);
+    released(op, now);
+    return rdl__answer_is(op, RDL_OK);
+}
+
+static const char *release_texts(int code)
+{
+    return code == RDL_ELOST ? "a permit has expired or is not taken: none was released" : rdl__goes_on(code);
+}
+
+static const struct rdl__verb release_verb = {
+    .copies_permits = true,
+    .has_successor = true,
+    .successor_mode = RDL__SUCCESSOR_REPLACES,
+    .begin = rdl__begin_by_asking,
+    .encode = release_encode,
+    .decode = rdl__decode_number,
+    .answered = release_answered,
+    .put_undo = release_put_undo,
+    .undone = released,
+    .undo_short = release_short,
+    .texts = release_texts,
+};
+
+/* ---- one permit ------------------------------------------------------------------------------------------------- */
+
+static void extend_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
+    rdl__put_publish(to, rdl__op_name(op));
+    rdl__cmd_int(to, op->lease_ms);
+    put_id(to, op->permits);
+}
+
+static rdl__step_t remaining_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    return op->answer == RDL__NO_HOLD && rdl__answer_failed(op) == RDL_OK ? rdl__finish_with(RDL_ELOST)
+                                                                          : rdl__answer_is(op, op->answer);
+}
+
+static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
+{
+    rdl__step_t step = remaining_answered(op, now);
+
+    op->answer = RDL_OK;
+    return step;
+}
+
+static const char *permit_texts(int code)
+{
+    return code == RDL_ELOST ? "the permit has expired or is not taken" : rdl__done_or_not(code);
+}
+
+static const struct rdl__verb extend_verb = {
+    .copies_permits = true,
+    .begin = rdl__begin_by_asking,
+    .encode = extend_encode,
+    .decode = rdl__decode_number,
+    .answered = extend_answered,
+    .texts = permit_texts,
+};
+
+static const struct rdl__verb remaining_verb = {
+    .copies_permits = true,
+    .begin = rdl__begin_by_asking,
+    .encode = extend_encode,
+    .decode = rdl__decode_number,
+    .answered = remaining_answered,
+    .texts = permit_texts,
+};
+
+/* ---- how many --------------------------------------------------------------------------------------------------- */
+
+static void look_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_LOOK, 0, 1);
+    rdl__put_publish(to, rdl__op_name(op));
+}
+
+/* Element i of what the script answers. */
+static void decode_look(rdl_op_t *op, const struct rdl__reply *reply, size_t i)
+{
+    const struct rdl__reply *number = rdl__reply_at(reply, i);
+
+    rdl__decode_number(op, number != NULL ? number : reply);
+}
+
+static void decode_free(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    decode_look(op, reply, 0);
+}
+
+static void decode_taken(rdl_op_t *op, const struct rdl__reply *reply)
+{
+    decode_look(op, reply, 1);
+}
+
+static rdl__step_t look_answered(rdl_op_t *op, int64_t now)
+{
+    (void)now;
+    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+}
+
+static const struct rdl__verb available_verb = {
+    .begin = rdl__begin_by_asking,
+    .encode = look_encode,
+    .decode = decode_free,
+    .answered = look_answered,
+    .texts = rdl__nothing_done,
+};
+
+static const struct rdl__verb acquired_verb = {
+    .begin = rdl__begin_by_asking,
+    .encode = look_encode,
+    .decode = decode_taken,
+    .answered = look_answered,
+    .texts = rdl__nothing_done,
+};
+
+static void set_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+{
+    put_head(op, to, eval, RDL__SCRIPT_PERMIT_SET, rdl__guard_keys(op), 3);
+    rdl__put_guards(op, to);
+    rdl__put_publish(to, rdl__op_name(op));
+    rdl__cmd_int(to, op->count);
+    rdl__cmd_int(to, rdl__guard_ms(rdl__op_client(op)));
+}
+
+static const struct rdl__verb set_verb = {
+    .begin = rdl__once_begin,
+    .encode = set_encode,
+    .decode = rdl__decode_number,
+    .answered = rdl__once_answered,
+    .ended = rdl__once_ended,
+    .texts = rdl__done_or_not,
+};
+
+/* ---- the public face -------------------------------------------------------------------------------------------- */
+
+int rdl_permit_semaphore(rdl_client_t *client, const char *name, const rdl_semaphore_options_t *options,
+                         rdl_permit_semaphore_t **ret_semaphore, rdl_err_t *err)
+{
+    rdl_lock_t *handle;
+    int rc;
+
+    if (ret_semaphore == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "ret_semaphore is NULL");
+    if ((rc = rdl__semaphore_make(client, &rdl__permit_semaphore_ops, name, options, &handle, err)) == RDL_OK)
+        *ret_semaphore = rdl__container(handle, rdl_permit_semaphore_t, handle);
+    return rc;
+}
+
+rdl_permit_semaphore_t *rdl_permit_semaphore_free(rdl_permit_semaphore_t *semaphore)
+{
+    if (semaphore != NULL)
+        (void)rdl_lock_free(&semaphore->handle);
+    return NULL;
+}
+
+const char *rdl_permit_semaphore_name(const rdl_permit_semaphore_t *semaphore, size_t *ret_len)
+{
+    return semaphore == NULL ? NULL : rdl_lock_name(&semaphore->handle, ret_len);
+}
+
+static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
+{
+    ((rdl_permit_semaphore_fn)op->fn)(rdl__container(op->lock, rdl_permit_semaphore_t, handle), result, err, op->arg);
+}
+
+static rdl_lock_t *handle_of(rdl_permit_semaphore_t *semaphore)
+{
+    return semaphore == NULL ? NULL : &semaphore->handle;
+}
+
+static int check_take(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+
+    if (rc < 0)
+        return rc;
+    if (order->permits == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "ret_permits is NULL");
+    return order->lease_ms == RDL_LEASE_NEVER ? RDL_OK : rdl__check_lease(order->lease_ms, err);
+}
+
+static int check_ids(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+    unsigned char id[ID_BYTES];
+
+    if (rc == RDL_OK && order->permits == NULL)
+        rc = rdl__err_set(err, RDL_EINVAL, "permits is NULL");
+    for (int64_t i = 0; rc == RDL_OK && i < order->count; i++)
+        if (!id_bytes(&order->permits[i], id))
+            rc = rdl__err_set(err, RDL_EINVAL, "permit %lld is no id: 32 lower-case hex digits are wanted",
+                              (long long)i);
+    return rc;
+}
+
+static int check_one(const struct rdl__order *order, rdl_err_t *err)
+{
+    int rc = check_ids(order, err);
+
+    return rc < 0 || order->verb == &remaining_verb ? rc : rdl__check_lease(order->lease_ms, err);
+}
+
+static int check_number(const struct rdl__order *order, rdl_err_t *err)
+{
+    return rdl__check_permits(order->count, 0, RDL_PERMITS_MAX, err);
+}
+
+/* The list is copied by the call, and not written to. */
+static rdl_permit_t *list_of(const rdl_permit_t *permits)
+{
+    return (rdl_permit_t *)(uintptr_t)permits;
+}
+
+/* Each order is written once, for the blocking verb and for its twin. */
+static struct rdl__order take_order(int64_t count, int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits)
+{
+    return (struct rdl__order){
+        .verb = &take_verb, .count = count, .wait_ms = wait_ms, .lease_ms = lease_ms, .permits = ret_permits};
+}
+
+static struct rdl__order release_order(int64_t count, const rdl_permit_t *permits)
+{
+    return (struct rdl__order){.verb = &release_verb, .count = count, .permits = list_of(permits)};
+}
+
+static struct rdl__order one_order(const struct rdl__verb *verb, const rdl_permit_t *permit, int64_t lease_ms)
+{
+    return (struct rdl__order){.verb = verb, .count = 1, .lease_ms = lease_ms, .permits = list_of(permit)};
+}
+
+static struct rdl__order number_order(const struct rdl__verb *verb, int64_t permits)
+{
+    return (struct rdl__order){.verb = verb, .count = permits};
+}
+
+int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms,
+                                     int64_t lease_ms, rdl_permit_t *ret_permits, rdl_err_t *err)
+{
+    struct rdl__order order = take_order(count, wait_ms, lease_ms, ret_permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_take(&order, err), err);
+}
+
+int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t lease_ms,
+                                 rdl_permit_t *ret_permits, rdl_err_t *err)
+{
+    return rdl_permit_semaphore_try_acquire(semaphore, count, RDL_WAIT_FOREVER, lease_ms, ret_permits, err);
+}
+
+int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
+                                 rdl_err_t *err)
+{
+    struct rdl__order order = release_order(count, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_ids(&order, err), err);
+}
+
+int rdl_permit_semaphore_extend(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, int64_t lease_ms,
+                                rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&extend_verb, permit, lease_ms);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_one(&order, err), err);
+}
+
+int64_t rdl_permit_semaphore_remaining_ms(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&remaining_verb, permit, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), check_one(&order, err), err);
+}
+
+int64_t rdl_permit_semaphore_available(rdl_permit_semaphore_t *semaphore, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&available_verb, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), RDL_OK, err);
+}
+
+int64_t rdl_permit_semaphore_acquired(rdl_permit_semaphore_t *semaphore, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&acquired_verb, 0);
+
+    return rdl__semaphore_do(&order, handle_of(semaphore), RDL_OK, err);
+}
+
+int rdl_permit_semaphore_try_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_try_set_permits, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_number(&order, err), err);
+}
+
+int rdl_permit_semaphore_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&set_verb, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_number(&order, err), err);
+}
+
+int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_add_permits, permits);
+
+    return (int)rdl__semaphore_do(&order, handle_of(semaphore), rdl__check_more(permits, err), err);
+}
+
+/* What the asynchronous twins add. */
+struct later {
+    rdl_owner_t *owner;
+    rdl_permit_semaphore_fn fn;
+    void *arg;
+};
+
+static int start(struct rdl__order *order, rdl_permit_semaphore_t *semaphore, const struct later *later, int rc,
+                 rdl_op_t **ret_op, rdl_err_t *err)
+{
+    order->owner = later->owner;
+    order->fn = (rdl__callback_fn *)later->fn;
+    order->arg = later->arg;
+    return rdl__semaphore_start(order, handle_of(semaphore), rc, ret_op, err);
+}
+
+int rdl_permit_semaphore_try_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                           int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = take_order(count, wait_ms, lease_ms, ret_permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_take(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_acquire_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                       int64_t lease_ms, rdl_permit_t *ret_permits, rdl_permit_semaphore_fn fn,
+                                       void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    return rdl_permit_semaphore_try_acquire_async(semaphore, owner, count, RDL_WAIT_FOREVER, lease_ms, ret_permits, fn,
+                                                  arg, ret_op, err);
+}
+
+int rdl_permit_semaphore_release_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t count,
+                                       const rdl_permit_t *permits, rdl_permit_semaphore_fn fn, void *arg,
+                                       rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = release_order(count, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_ids(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_extend_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, const rdl_permit_t *permit,
+                                      int64_t lease_ms, rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op,
+                                      rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&extend_verb, permit, lease_ms);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_one(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_remaining_ms_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                            const rdl_permit_t *permit, rdl_permit_semaphore_fn fn, void *arg,
+                                            rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = one_order(&remaining_verb, permit, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_one(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_available_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                         rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&available_verb, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, RDL_OK, ret_op, err);
+}
+
+int rdl_permit_semaphore_acquired_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner,
+                                        rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&acquired_verb, 0);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, RDL_OK, ret_op, err);
+}
+
+int rdl_permit_semaphore_try_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                               rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_try_set_permits, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_number(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_set_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&set_verb, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, check_number(&order, err), ret_op, err);
+}
+
+int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
+                                           rdl_permit_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order order = number_order(&rdl__verb_add_permits, permits);
+
+    return start(&order, semaphore, &(struct later){owner, fn, arg}, rdl__check_more(permits, err), ret_op, err);
+}
+
+const struct rdl__lock_ops rdl__permit_semaphore_ops = {
+    .name = "permit semaphore",
+    .thing = "semaphore",
+    .busy = "too few permits are free",
+    .unused = rdl__guards_sweep,
+    .channel = "redisson_sc",
+    .news = RDL__NEWS_SOME,
+    .call_back = call_back,
+};
