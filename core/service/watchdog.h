@@ -20,7 +20,6 @@
 #define RDL__BATCH 100 /* a script that renews more holds the server up for longer than a millisecond */
 
 struct rdl__hold;
-struct rdl__batch;
 
 /* How many replicas must have confirmed it before a renewal counts. */
 struct rdl__acks {
@@ -58,13 +57,12 @@ struct rdl__hold {
     const struct rdl__hold_ops *ops;
     struct rdl__heap_node node; /* by when something is due */
     struct rdl__link due;       /* on the watchdog's list of holds to renew */
-    struct rdl__batch *batch;   /* the renewal under way that it is part of */
+    struct rdl__hold **place;   /* in the batch that renews it; NULL: none does */
     int64_t deadline;           /* valid until then */
     int64_t ends_at;     /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
     int64_t renew_at;    /* RDL__NEVER: not renewed, or under way */
     int64_t lease_ms;    /* of one renewal */
     uint16_t hash_slot;  /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
-    unsigned char slot;  /* in the batch */
     unsigned char state; /* rdl_hold_state_t */
     bool renewed : 1;
     bool acked : 1;     /* replicas are to confirm it */

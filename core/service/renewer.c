@@ -1,0 +1,239 @@
+/* renewer.c - renewals in batches, by server.
+ *
+ * A renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most
+ * IN_FLIGHT at a time so that other commands slip in between. So a server that does not answer delays its own renewals,
+ * never those of others nor the report of a loss.
+ *
+ * Where there are several servers, the hold's slot says which renewer it is due at; it is looked up anew each time, so
+ * a hold need not be moved when its slot is. A script cannot have keys of several slots, so then a batch has one slot.
+ * As most have one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot
+ * no further than LOOK_AHEAD.
+ *
+ * Where replicas must confirm (protocol.md, 8) a WAIT follows, on another lane, and an answer counts when that was
+ * enough for its hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that
+ * was written before it on the connection, so such a batch has a script for each of its slots and types, and one WAIT
+ * behind them, for the most replicas that any of its holds wants. All are one request: a WAIT that was repeated alone,
+ * on another connection, would confirm what that has never carried. One such batch is under way at a time, so a hold
+ * that is due may wait for the batches of all others. Replicas that are dead take all the time that they are given: for
+ * all those batches together less than a third of the lease (bound_wait).
+ */
+#include "core/service/renewer.h"
+
+#include "core/base/err.h"
+
+#include <limits.h>
+
+#define IN_FLIGHT 2
+#define IN_FLIGHT_SPREAD 32
+#define LOOK_AHEAD 64
+#define WAIT_SHARE 4 /* the part of a lease that the WAITs of all its batches may take together: a quarter */
+
+/* ---- what is due ------------------------------------------------------------------------------------------------ */
+
+struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struct rdl__hold *hold)
+{
+    const struct rdl__routes *routes = wd->config.routes;
+
+    return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->hash_slot);
+}
+
+/* Where it waits for a batch.  @locks mu */
+static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
+{
+    return rdl__hold_acks(hold).replicas > 0 ? &at->due_acked : &at->due;
+}
+
+void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
+{
+    hold->renew_at = RDL__NEVER;
+    rdl__list_push_back(due_list(at, hold), &hold->due);
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------------------- */
+
+/* May it go with those that are in the batch already, by a script of its own if need be?  @locks mu */
+static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
+{
+    struct rdl__acks acks = rdl__hold_acks(hold);
+
+    rdl__assert_locked(&batch->wd->mu);
+    return batch->count == 0 || (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able &&
+                                 acks.lane == batch->acks.lane);
+}
+
+/* @locks mu */
+static bool shares_script(const struct rdl__hold *first, const struct rdl__hold *hold)
+{
+    return hold->hash_slot == first->hash_slot && hold->ops->script(hold) == first->ops->script(first);
+}
+
+/* @locks mu */
+static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
+{
+    struct rdl__acks acks = rdl__hold_acks(hold);
+
+    rdl__assert_locked(&batch->wd->mu);
+    if (batch->count > 0 && acks.replicas < batch->acks.replicas)
+        acks.replicas = batch->acks.replicas;
+    if (batch->count > 0 && acks.timeout_ms < batch->acks.timeout_ms)
+        acks.timeout_ms = batch->acks.timeout_ms;
+    batch->acks = acks;
+    rdl__list_remove(&hold->due);
+    hold->place = &batch->hold[batch->count];
+    batch->part[batch->count] = (unsigned char)batch->scripts;
+    batch->hold[batch->count++] = hold;
+}
+
+/* Add a script: for the first that is due there and may go, and what may share it. False: none may.  @locks mu */
+static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
+{
+    unsigned left = batch->wd->config.routes == NULL ? UINT_MAX : LOOK_AHEAD;
+    const struct rdl__hold *first = NULL;
+    struct rdl__link *next;
+
+    rdl__assert_locked(&batch->wd->mu);
+    for (struct rdl__link *l = due->next; l != due && batch->count < RDL__BATCH && left-- > 0; l = next) {
+        struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
+
+        next = l->next;
+        if ((first != NULL && !shares_script(first, hold)) || !fits(batch, hold))
+            continue;
+        if (first == NULL)
+            first = hold;
+        take_along(batch, hold);
+    }
+    batch->scripts += first != NULL ? 1 : 0;
+    return first != NULL;
+}
+
+/* Replicas may take as long as the holds allow, but those that are dead must not put off the other batches for long. A
+ * hold that is due waits for the one under way, full ones of the others, its own, and one that could not be filled.
+ * @locks mu */
+static void bound_wait(struct rdl__batch *batch)
+{
+    int64_t most = INT64_MAX;
+
+    rdl__assert_locked(&batch->wd->mu);
+    for (unsigned i = 0; i < batch->count; i++)
+        if (batch->hold[i]->lease_ms < most)
+            most = batch->hold[i]->lease_ms;
+    most /= (int64_t)WAIT_SHARE * (3 + batch->wd->acked_holds / RDL__BATCH);
+    if (most < batch->acks.timeout_ms)
+        batch->acks.timeout_ms = most < 1 ? 1 : (uint32_t)most;
+}
+
+/* With the first that is due there, and what may go along.  @locks mu */
+static void fill(struct rdl__batch *batch, const struct rdl__link *due)
+{
+    rdl__assert_locked(&batch->wd->mu);
+    batch->count = batch->scripts = 0;
+    while (add_script(batch, due) && batch->acks.replicas > 0)
+        ;
+    if (batch->acks.replicas > 0)
+        bound_wait(batch);
+    batch->at->acks_under_way |= batch->acks.replicas > 0;
+}
+
+/* What may go now; NULL: nothing. One batch at a time waits for replicas, so the others are never without one.  @locks
+ * mu */
+static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
+{
+    if (!rdl__list_empty(&at->due_acked) && !at->acks_under_way)
+        return &at->due_acked;
+    return rdl__list_empty(&at->due) ? NULL : &at->due;
+}
+
+void rdl__renewer_pump(struct rdl__watchdog *wd, struct rdl__renewer *at)
+{
+    rdl__assert_on_loop(wd->loop);
+    for (;;) {
+        struct rdl__batch *batch = NULL;
+        const struct rdl__link *due;
+
+        rdl__mutex_lock(&wd->mu);
+        due = next_due_list(at);
+        if (due != NULL && !rdl__list_empty(&at->free) && !wd->closed) {
+            batch = rdl__container(rdl__list_pop(&at->free), struct rdl__batch, free);
+            fill(batch, due);
+        }
+        rdl__mutex_unlock(&wd->mu);
+        if (batch == NULL)
+            return;
+        rdl__renewal_send(batch);
+    }
+}
+
+void rdl__renewers_pump(struct rdl__watchdog *wd)
+{
+    for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next)
+        rdl__renewer_pump(wd, rdl__container(l, struct rdl__renewer, link));
+}
+
+/* ---- watchdog.h: renewers --------------------------------------------------------------------------------------- */
+
+struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane)
+{
+    unsigned count = wd->config.routes == NULL ? IN_FLIGHT : IN_FLIGHT_SPREAD;
+    struct rdl__renewer *at = rdl__zalloc(wd->mem, sizeof *at + count * sizeof at->batches[0]);
+
+    if (at == NULL)
+        return NULL;
+    at->lane = lane;
+    at->count = count;
+    rdl__list_init(&at->due);
+    rdl__list_init(&at->due_acked);
+    rdl__list_init(&at->free);
+    for (unsigned i = 0; i < count; i++) {
+        at->batches[i].wd = wd;
+        at->batches[i].at = at;
+        rdl__list_push_back(&at->free, &at->batches[i].free);
+    }
+    rdl__list_push_back(&wd->renewers, &at->link);
+    return at;
+}
+
+/* Holds of a batch that is under way are asked about when that is repeated. */
+void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
+{
+    rdl__assert_on_loop(wd->loop);
+    rdl__mutex_lock(&wd->mu);
+    for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
+        struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
+
+        if (!rdl__hold_under_way(hold) && rdl__renewer_of(wd, hold) == at)
+            rdl__renewer_due(at, hold);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    rdl__renewer_pump(wd, at);
+}
+
+/* Move on what is due at one whose it is no more.  @locks mu */
+static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, const struct rdl__link *due)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&wd->mu);
+    for (struct rdl__link *l = due->next; l != due; l = next) {
+        struct rdl__hold *hold = rdl__container(l, struct rdl__hold, due);
+
+        next = l->next;
+        if (rdl__renewer_of(wd, hold) == at)
+            continue;
+        rdl__list_remove(l);
+        rdl__list_push_back(due_list(rdl__renewer_of(wd, hold), hold), l);
+    }
+}
+
+void rdl__watchdog_reroute(struct rdl__watchdog *wd)
+{
+    rdl__assert_on_loop(wd->loop);
+    rdl__mutex_lock(&wd->mu);
+    for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next) {
+        const struct rdl__renewer *at = rdl__container(l, struct rdl__renewer, link);
+
+        reroute(wd, at, &at->due);
+        reroute(wd, at, &at->due_acked);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    rdl__renewers_pump(wd);
+}

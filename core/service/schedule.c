@@ -1,0 +1,263 @@
+/* schedule.c - when something is due for a hold, and what becomes of it.
+ *
+ * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end.
+ * While a renewal is under way the heap still knows when the hold would be at risk or lost.
+ *
+ * Renewal every third of the lease, the first one somewhat earlier by chance, so that holds taken together are not
+ * renewed together for ever. AT_RISK when less than a third of the lease is left: two renewals in a row went
+ * unanswered.
+ *
+ * Every change of a hold is here: it enters, is raised, is confirmed or not by a renewal, is lost, leaves. A loss is
+ * decided under the mutex, by which the hold is pinned in memory, and reported after it.
+ */
+#include "core/service/schedule.h"
+
+#define DETOUR_MS 20 /* until a renewal that was sent elsewhere is sent again */
+
+/* ---- time ------------------------------------------------------------------------------------------------------- */
+
+int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, int64_t lease_ms)
+{
+    int64_t drift =
+        lease_ms * wd->config.drift_ppm + wd->config.drift_ms * RDL__MS; /* a ppm of a ms is a ns; 2^59 fit */
+
+    return rdl__after_ms(sent_at, lease_ms) - drift;
+}
+
+/* What was taken off for the clocks is added here. */
+int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at, int64_t lease_ms)
+{
+    int64_t end = rdl__after_ms(granted_at, lease_ms);
+
+    return end + (end - rdl__watchdog_validity(wd, granted_at, lease_ms));
+}
+
+void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    int64_t at = rdl__hold_next_due(hold);
+
+    rdl__assert_locked(&wd->mu);
+    rdl__heap_move(&wd->heap, &hold->node, at);
+    if (at < wd->armed && !wd->closed) {
+        wd->armed = at;
+        rdl__loop_post(wd->loop, &wd->look);
+    }
+}
+
+/* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks
+ * mu */
+static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now)
+{
+    int64_t third = hold->lease_ms * RDL__MS / 3;
+
+    rdl__assert_locked(&wd->mu);
+    return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
+}
+
+/* It was confirmed to its end, and now has a later one that nothing is on its way to confirm.  @locks mu */
+static bool rests(const struct rdl__hold *hold)
+{
+    return hold->renewed && hold->renew_at == RDL__NEVER && !rdl__hold_under_way(hold) &&
+           hold->deadline < hold->ends_at;
+}
+
+/* ---- leaving ---------------------------------------------------------------------------------------------------- */
+
+/* Take the hold out of everything.  @locks mu */
+static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__assert_locked(&wd->mu);
+    if (rdl__heap_has(&hold->node) && hold->acked)
+        wd->acked_holds--;
+    rdl__heap_remove(&wd->heap, &hold->node);
+    rdl__list_remove(&hold->due);
+    if (hold->place != NULL)
+        *hold->place = NULL;
+    hold->place = NULL;
+}
+
+struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__assert_locked(&wd->mu);
+    detach(wd, hold);
+    hold->state = RDL_LOST;
+    return hold->ops->pin(hold);
+}
+
+void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                          rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
+{
+    rdl__metric(wd->sinks, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
+    hold->ops->changed(hold, id, state, reason, now);
+}
+
+/* ---- what a renewal says ---------------------------------------------------------------------------------------- */
+
+/* What is noted after the deadline revives nothing, whenever it came: whoever has asked meanwhile was told that the
+ * hold is lost. So the clock is read under the mutex. */
+int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool gone, int64_t sent_at,
+                          struct rdl__hold_id *ret_id)
+{
+    int64_t deadline, now = rdl__now();
+
+    rdl__assert_locked(&wd->mu);
+    hold->place = NULL;
+    hold->alone = false;
+    if (hold->deadline <= now || gone) {
+        int reason = gone ? RDL_LOSS_GONE : RDL_LOSS_LEASE;
+
+        *ret_id = rdl__schedule_lose(wd, hold);
+        return reason;
+    }
+    if (hold->brief)
+        hold->lease_ms = rdl__hold_trust_ms(hold, wd->config.lease_ms);
+    hold->brief = false;
+    deadline = rdl__watchdog_validity(wd, sent_at, hold->lease_ms);
+    if (deadline > hold->ends_at)
+        deadline = hold->ends_at;
+    if (deadline > hold->deadline)
+        hold->deadline = deadline;
+    if (rdl__hold_risk_at(hold) > now)
+        hold->state = RDL_HELD;
+    hold->renew_at = hold->deadline < hold->ends_at ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
+    rdl__schedule_move(wd, hold);
+    return 0;
+}
+
+void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool alone, int64_t now)
+{
+    int64_t pause = hold->lease_ms * RDL__MS / 20;
+
+    rdl__assert_locked(&wd->mu);
+    hold->place = NULL;
+    hold->alone = alone;
+    hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
+    rdl__schedule_move(wd, hold);
+}
+
+/* ---- watchdog.h: holds ------------------------------------------------------------------------------------------ */
+
+void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                       bool renewed)
+{
+    int64_t trusted_ms = rdl__hold_trust_ms(hold, lease_ms);
+
+    rdl__mutex_lock(&wd->mu);
+    hold->acked = rdl__hold_acks(hold).replicas > 0;
+    wd->acked_holds += hold->acked ? 1 : 0;
+    hold->node = (struct rdl__heap_node){0};
+    rdl__list_init(&hold->due);
+    hold->place = NULL;
+    hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
+    hold->ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
+    hold->lease_ms = trusted_ms;
+    hold->renewed = renewed || trusted_ms < lease_ms;
+    hold->state = RDL_HELD;
+    hold->told_risk = false;
+    hold->alone = false;
+    hold->brief = renewed && lease_ms < wd->config.lease_ms;
+    hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
+    rdl__schedule_move(wd, hold);
+    rdl__mutex_unlock(&wd->mu);
+}
+
+bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                         bool renewed)
+{
+    int64_t trusted_ms = rdl__hold_trust_ms(hold, lease_ms), deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
+    int64_t ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
+    bool alive, for_good;
+    int64_t now;
+
+    rdl__mutex_lock(&wd->mu);
+    now = rdl__now(); /* here, as in rdl__schedule_confirm */
+    alive = hold->state != RDL_LOST && hold->deadline > now;
+    if (alive) {
+        for_good =
+            renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
+        if (deadline > hold->deadline)
+            hold->deadline = deadline;
+        if (ends_at > hold->ends_at)
+            hold->ends_at = ends_at;
+        if (for_good || (trusted_ms < lease_ms && !hold->renewed)) {
+            hold->lease_ms = trusted_ms;
+            hold->renewed = true;
+            if (!rdl__hold_under_way(hold))
+                hold->renew_at = next_renewal(wd, hold, sent_at);
+        }
+        if (rests(hold))
+            hold->renew_at = next_renewal(wd, hold, sent_at);
+        if (hold->state == RDL_AT_RISK && rdl__hold_risk_at(hold) > now)
+            hold->state = RDL_HELD;
+        rdl__schedule_move(wd, hold);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    return alive;
+}
+
+rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
+{
+    struct rdl__hold_id id = {0};
+    rdl_hold_state_t state;
+    bool unnoticed;
+
+    rdl__mutex_lock(&wd->mu);
+    unnoticed = hold->state != RDL_LOST && hold->deadline <= now;
+    if (unnoticed)
+        id = rdl__schedule_lose(wd, hold);
+    else
+        detach(wd, hold);
+    state = (rdl_hold_state_t)hold->state;
+    rdl__mutex_unlock(&wd->mu);
+    if (unnoticed)
+        rdl__schedule_report(wd, hold, &id, RDL_LOST, RDL_LOSS_LEASE, now);
+    return state;
+}
+
+void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__mutex_lock(&wd->mu);
+    detach(wd, hold);
+    rdl__mutex_unlock(&wd->mu);
+}
+
+/* Not one that is being given back: who does that will tell. `n` 0: whichever it is. */
+static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, rdl_loss_reason_t reason)
+{
+    struct rdl__hold_id id = {0};
+    int64_t now = rdl__now();
+    bool looked_after;
+
+    rdl__mutex_lock(&wd->mu);
+    looked_after = rdl__heap_has(&hold->node) && (n == 0 || hold->ops->number(hold) == n);
+    if (looked_after)
+        id = rdl__schedule_lose(wd, hold);
+    rdl__mutex_unlock(&wd->mu);
+    if (looked_after)
+        rdl__schedule_report(wd, hold, &id, RDL_LOST, reason, now);
+}
+
+void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n)
+{
+    lose_now(wd, hold, n, RDL_LOSS_GONE);
+}
+
+void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    lose_now(wd, hold, 0, RDL_LOSS_THREAD_EXIT);
+}
+
+rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
+                                     int64_t *ret_left_ns)
+{
+    rdl_hold_state_t state;
+    int64_t left;
+
+    rdl__mutex_lock(&wd->mu);
+    left = hold->deadline - now;
+    state = left <= 0 ? RDL_LOST : (rdl_hold_state_t)hold->state;
+    rdl__mutex_unlock(&wd->mu);
+    if (ret_left_ns != NULL)
+        *ret_left_ns = state == RDL_LOST ? 0 : left;
+    return state;
+}

@@ -1,0 +1,87 @@
+/* schedule.h - inside the watchdog: its state, and the changes of a hold (schedule.c). */
+#ifndef REDLATCH_SERVICE_SCHEDULE_H
+#define REDLATCH_SERVICE_SCHEDULE_H
+
+#include "core/service/watchdog.h"
+
+struct rdl__watchdog {
+    /* immutable */
+    const struct rdl__mem *mem;
+    const struct rdl__sinks *sinks;
+    struct rdl__loop *loop;
+    struct rdl__watchdog_config config;
+    struct rdl__renewer *home;
+
+    /* loop thread only */
+    struct rdl__timer timer;
+    struct rdl__task look;     /* something may be due earlier than the timer */
+    struct rdl__link renewers; /* home among them */
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    struct rdl__heap heap;
+    int64_t armed;        /* when the timer will go off */
+    unsigned acked_holds; /* that want replicas' confirmation */
+    bool closed;
+    struct rdl__rand rand;
+};
+
+static inline int64_t rdl__hold_risk_at(const struct rdl__hold *hold)
+{
+    return hold->deadline - hold->lease_ms * RDL__MS / 3;
+}
+
+/* Is its end one that renewals should have put off?  @locks mu */
+static inline bool rdl__hold_may_be_at_risk(const struct rdl__hold *hold)
+{
+    return hold->renewed && hold->state == RDL_HELD && hold->deadline < hold->ends_at;
+}
+
+/* When is something due for this hold?  @locks mu */
+static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
+{
+    int64_t at = hold->deadline;
+
+    if (rdl__hold_may_be_at_risk(hold) && rdl__hold_risk_at(hold) < at)
+        at = rdl__hold_risk_at(hold);
+    if (hold->renew_at < at)
+        at = hold->renew_at;
+    return at;
+}
+
+/* Is it being renewed or examined, or about to be? Whatever comes of that sets renew_at.  @locks mu */
+static inline bool rdl__hold_under_way(const struct rdl__hold *hold)
+{
+    return hold->place != NULL || rdl__link_on(&hold->due);
+}
+
+static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
+{
+    return hold->ops->trust_ms == NULL ? lease_ms : hold->ops->trust_ms(hold, lease_ms);
+}
+
+static inline struct rdl__acks rdl__hold_acks(const struct rdl__hold *hold)
+{
+    return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
+}
+
+/* Put the hold where it belongs in the heap; wake the loop if that is first.  @locks mu */
+void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
+/* Decide a loss, of which hold; whoever calls reports it afterwards.  @locks mu */
+struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
+/* Tell whose hold it is: at risk, or lost.  @locks none */
+void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                          rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
+
+/* A renewal of `sent_at` has confirmed the hold, or, if `gone`, found it gone. RDL_LOSS_*: the hold *ret_id is lost,
+ * and the caller reports; 0: it goes on.  @locks mu */
+int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool gone, int64_t sent_at,
+                          struct rdl__hold_id *ret_id);
+
+/* A renewal came to nothing, and is to be repeated: soon, if it was only sent elsewhere; alone, if its slot's keys are
+ * on their way one by one, so that no server has those of all holds.  @locks mu */
+void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool alone, int64_t now);
+
+#endif
