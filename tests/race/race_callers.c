@@ -1,8 +1,8 @@
 /* race_callers.c - many threads share one connection, each on a lock of its own: nobody contends, so every call
  * succeeds.
  *
- * Here the reader's role goes round as fast as it can (core/io/lane.c). A thread that overlooks that it was made the
- * reader, or that sleeps on after it was answered, shows as calls that run into their deadline. */
+ * Here the reader's role goes round as fast as it can (core/io/lane_callers.c). A thread that overlooks that it was
+ * made the reader, or that sleeps on after it was answered, shows as calls that run into their deadline. */
 #include "tests/support/race.h"
 
 #include <stdio.h>

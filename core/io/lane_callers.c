@@ -1,0 +1,231 @@
+/* lane_callers.c - callers that block combine on a lane: one of them, the leader, writes for all and reads for all.
+ *
+ * The reader is a calling thread (CALLER: the leader), the loop (LOOP), or nobody (NONE: nothing is awaited). Only the
+ * reader receives, parses, and declares a connection broken.
+ *
+ *   NONE -> CALLER   a caller with a request finds nobody reading
+ *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
+ *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
+ *   CALLER -> NONE   nothing is left
+ *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
+ *
+ * One thread may be the leader of several lanes, with a request on each (lane_fan.c).
+ *
+ * A caller may be made leader in the instant in which it times out or is answered. So nobody leaves as leader: whoever
+ * has the role passes it on first.
+ */
+#include "core/io/lane_inner.h"
+
+/* ---- the reader's role ------------------------------------------------------------------------------------------ */
+
+/* @locks mu */
+static void give_to_loop(struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    if (lane->role != RDL__ROLE_LOOP)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    lane->role = RDL__ROLE_LOOP;
+    lane->leader = NULL;
+}
+
+void rdl__lane_pass_role(struct rdl__lane *lane)
+{
+    struct rdl__link *first = rdl__list_first(rdl__list_empty(&lane->sent) ? &lane->queued : &lane->sent);
+
+    rdl__assert_locked(&lane->mu);
+    if (lane->line == NULL || lane->closed || lane->loop_owed > 0) {
+        give_to_loop(lane);
+    } else if (first != NULL) {
+        lane->role = RDL__ROLE_CALLER;
+        lane->leader = rdl__container(first, struct rdl__req, link);
+        rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
+    } else if (lane->tail_skip == 0 && !rdl__lane_out_pending(lane)) {
+        lane->role = RDL__ROLE_NONE;
+        lane->leader = NULL;
+    } else {
+        give_to_loop(lane);
+    }
+}
+
+/* ---- busy polling ----------------------------------------------------------------------------------------------- */
+
+bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *self)
+{
+    rdl__assert_locked(&lane->mu);
+    return lane->node->config.poll_ns > 0 && atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 &&
+           lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
+}
+
+ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rdl__busypoll *account, int64_t now,
+                       int64_t deadline)
+{
+    struct rdl__node *node = lane->node;
+    int64_t most = node->config.poll_ns, began = now, idle = 0;
+    ssize_t n;
+
+    if (most > deadline - now)
+        most = deadline - now;
+    if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+        return 0;
+    n = rdl__conn_recv(&line->conn, lane->recv, RDL__CONN_RECV, now, now);
+    if (n != 0) { /* it was there already, perhaps because the server ran on this core: polling gained nothing */
+        atomic_store_explicit(&node->polling, false, memory_order_release);
+        return n;
+    }
+    n = rdl__conn_poll(&line->conn, lane->recv, RDL__CONN_RECV, &now, most, &idle);
+    if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
+        rdl__busypoll_wasted(account, now - began);
+    else
+        rdl__busypoll_found(account, now - began);
+    if (idle > 0)
+        rdl__busypoll_kept(account, idle);
+    atomic_store_explicit(&node->polling, false, memory_order_release);
+    return n;
+}
+
+/* A lone caller has slept for its answer: what polling saves is measured by that.  @thread the reader  @locks none */
+static void note_sleep(struct rdl__lane *lane, int64_t took)
+{
+    struct rdl__node *node = lane->node;
+
+    if (!rdl__busypoll_notes(&node->caller_poll) ||
+        atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
+        return;
+    rdl__busypoll_slept(&node->caller_poll, took);
+    atomic_store_explicit(&node->polling, false, memory_order_release);
+}
+
+/* ---- leading ---------------------------------------------------------------------------------------------------- */
+
+static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)
+{
+    return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
+}
+
+void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
+                               struct rdl__link *wake)
+{
+    const char *wrong = NULL;
+
+    rdl__assert_locked(&lane->mu);
+    lane->reading = false;
+    if (n > 0)
+        wrong = rdl__lane_take_bytes(lane, (size_t)n, now, wake);
+    else if (n < 0)
+        wrong = rdl__conn_why(&lane->line->conn, n);
+    if (wrong != NULL)
+        rdl__lane_sever(lane, wrong);
+    else if (leader->state == RDL__REQ_SETTLED)
+        rdl__lane_pass_role(lane);
+}
+
+/* Write for all and read for all, until `self` is settled or has waited long enough. In the first case the role is
+ * passed on before the others are woken. In the second it is still this thread's on return, or the loop's if the
+ * connection broke. While others are woken the role may be taken away, and come back with another connection.
+ * @thread the leader  @locks mu, released while sending, receiving and waking */
+static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
+{
+    struct rdl__link wake;
+    int64_t now = 0;
+
+    rdl__assert_locked(&lane->mu);
+    rdl__list_init(&wake);
+    while (lane->leader == self && self->state != RDL__REQ_SETTLED &&
+           (now == 0 || !waited_enough(self, now, deadline))) {
+        struct rdl__line *line = lane->line;
+        bool full, lone, polls;
+        ssize_t n = 0;
+        int64_t began;
+
+        began = now = rdl__now();
+        rdl__lane_flush(lane, self, now);
+        if (self->state == RDL__REQ_SETTLED)
+            break;
+        full = rdl__lane_out_pending(lane) && !lane->writing;
+        lone = !full && rdl__lane_may_poll(lane, self);
+        polls = lone && rdl__busypoll_due(&lane->node->caller_poll);
+        lane->reading = true;
+        rdl__mutex_unlock(&lane->mu);
+        if (full)
+            rdl__sock_wait(&line->conn.sock, true, now, deadline);
+        else if (polls)
+            n = rdl__lane_poll(lane, line, &lane->node->caller_poll, now, deadline);
+        if (n == 0)
+            n = rdl__conn_recv(&line->conn, lane->recv, RDL__CONN_RECV, now, full ? now : deadline);
+        now = rdl__now();
+        if (lone && !polls && n > 0)
+            note_sleep(lane, now - began);
+        rdl__mutex_lock(&lane->mu);
+        rdl__lane_leader_received(lane, self, n, now, &wake);
+        if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: nobody else's answer came */
+            rdl__list_remove(&self->link);
+            rdl__parker_mark(&self->park, RDL__POST_SETTLED);
+        } else if (!rdl__list_empty(&wake)) {
+            rdl__mutex_unlock(&lane->mu);
+            rdl__lane_wake(&wake, self);
+            rdl__mutex_lock(&lane->mu);
+        }
+    }
+}
+
+/* ---- blocking --------------------------------------------------------------------------------------------------- */
+
+/* rdl__lane_call, but for counting the caller.  @thread any but the loop */
+static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
+                                       const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
+{
+    enum rdl__outcome outcome = RDL__ANSWERED;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->closed) {
+        rdl__mutex_unlock(&lane->mu);
+        req->state = RDL__REQ_SETTLED;
+        req->rc = RDL_ECLOSED;
+        return RDL__ANSWERED;
+    }
+    rdl__lane_enqueue(lane, req);
+    if (lane->line == NULL)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    while (outcome == RDL__ANSWERED && req->state != RDL__REQ_SETTLED) {
+        if (lane->role == RDL__ROLE_NONE || lane->leader == req) {
+            lane->role = RDL__ROLE_CALLER;
+            lane->leader = req;
+            lead(lane, req, deadline);
+        } else {
+            uint32_t bits;
+
+            /* The bit may be of a role that was taken away; during the flush the role may be given anew. */
+            rdl__parker_unmark(&req->park, RDL__POST_LEAD);
+            if (lane->role == RDL__ROLE_LOOP || lane->reading)
+                rdl__lane_flush(lane, req, rdl__now()); /* the reader is not about to write */
+            rdl__mutex_unlock(&lane->mu);
+            bits = rdl__park(&req->park, deadline);
+            if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)
+                return RDL__ANSWERED; /* not the leader: nothing to pass on */
+            rdl__mutex_lock(&lane->mu);
+        }
+        if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
+            outcome = rdl__lane_drop(lane, req, successor, mode);
+        if (lane->leader == req && (outcome != RDL__ANSWERED || req->state == RDL__REQ_SETTLED))
+            rdl__lane_pass_role(lane);
+    }
+    if (outcome != RDL__ANSWERED && lane->role == RDL__ROLE_LOOP)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    else if (outcome != RDL__ANSWERED && lane->reading)
+        rdl__lane_flush(lane, NULL, rdl__now()); /* the successor */
+    rdl__mutex_unlock(&lane->mu);
+    if (outcome == RDL__ANSWERED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
+        (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
+    return outcome;
+}
+
+enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
+                                 const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
+{
+    enum rdl__outcome outcome;
+
+    atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
+    outcome = send_and_wait(lane, req, deadline, successor, mode);
+    atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
+    return outcome;
+}

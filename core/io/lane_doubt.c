@@ -1,0 +1,187 @@
+/* lane_doubt.c - a connection that broke with requests unanswered: what it carried may run later.
+ *
+ * The server may still read what was sent on a broken connection. So each is kept, as a severed line, until the server
+ * has answered a CLIENT KILL for it; the KILLs go before everything else on the next connection, and what was in doubt
+ * is repeated behind them (protocol.md, 3). A KILL names a client by its id and address, which one run of a server
+ * never uses again. So a KILL that was in doubt itself may arrive late, and is simply made anew.
+ *
+ * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its
+ * descriptor. The loop waits for that writer, and begins no new connection before: until the writer has left, it might
+ * send what the KILLs of the new connection do not cover.
+ */
+#include "core/io/lane_inner.h"
+
+#include "core/base/err.h"
+
+#include <string.h>
+
+#define OTHER_RUNS 16 /* severed lines of other runs of the server than the present one, at most */
+
+static const struct rdl__req_ops kill_ops;
+
+void rdl__line_free(struct rdl__line *line)
+{
+    const struct rdl__mem *mem = line->lane->node->mem;
+
+    rdl__conn_done(&line->conn);
+    rdl__free(mem, line, sizeof *line);
+}
+
+/* Has the server said which run it is, and which client we are? */
+static bool can_be_killed(const struct rdl__line *line)
+{
+    return line->conn.id != 0 && line->conn.run_id[0] != '\0';
+}
+
+/* ---- CLIENT KILL ------------------------------------------------------------------------------------------------ */
+
+static void encode_kill(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
+
+    (void)eval;
+    rdl__cmd_begin(to, 6);
+    rdl__cmd_str(to, "CLIENT");
+    rdl__cmd_str(to, "KILL");
+    rdl__cmd_str(to, "ID");
+    rdl__cmd_int(to, line->conn.id);
+    rdl__cmd_str(to, "ADDR");
+    rdl__cmd_str(to, line->conn.addr);
+}
+
+static void decode_kill(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    const struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
+
+    (void)now;
+    if (reply->type == RDL__REPLY_ERROR)
+        atomic_store(&line->lane->node->kill_refused, true);
+}
+
+/* @locks mu */
+static void queue_kill(struct rdl__lane *lane, struct rdl__line *line)
+{
+    rdl__assert_locked(&lane->mu);
+    rdl__req_init(&line->kill, &kill_ops);
+    line->kill.state = RDL__REQ_QUEUED;
+    rdl__list_push_front(&lane->queued, &line->kill.link);
+    lane->loop_owed++;
+}
+
+/* Without memory it is sent again after a pause, still before anything else; or, made anew, on the next connection. */
+static void done_kill(struct rdl__req *req, int64_t now)
+{
+    struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
+    struct rdl__lane *lane = line->lane;
+    bool unsent = req->rc == RDL_ENOMEM;
+
+    rdl__mutex_lock(&lane->mu);
+    if (!unsent)
+        rdl__list_remove(&line->link);
+    else if (lane->line != NULL)
+        queue_kill(lane, line);
+    rdl__mutex_unlock(&lane->mu);
+    if (unsent)
+        rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + RDL__LANE_MEMORY_PAUSE);
+    else
+        rdl__line_free(line);
+}
+
+static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
+
+/* To another run of the server the ids mean other clients. But that may be another server, and the former master may
+ * come back: so lines of other runs stay, the last few of them. A server that does not say which run it is may be the
+ * same run. */
+void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh)
+{
+    struct rdl__link *before;
+    unsigned others = 0;
+
+    rdl__assert_locked(&lane->mu);
+    for (struct rdl__link *l = lane->severed.prev; l != &lane->severed; l = before) {
+        struct rdl__line *line = rdl__container(l, struct rdl__line, link);
+        bool same = strcmp(line->conn.run_id, fresh->conn.run_id) == 0;
+
+        before = l->prev;
+        if (same) {
+            queue_kill(lane, line);
+        } else if (++others > OTHER_RUNS) {
+            rdl__list_remove(l);
+            rdl__line_free(line);
+        }
+    }
+    if (others > 0 && fresh->conn.run_id[0] == '\0')
+        atomic_store(&lane->node->kill_refused, true);
+}
+
+void rdl__lane_drop_kills(struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    for (struct rdl__link *l = lane->severed.next; l != &lane->severed; l = l->next) {
+        struct rdl__req *kill = &rdl__container(l, struct rdl__line, link)->kill;
+
+        if (kill->state == RDL__REQ_QUEUED || kill->state == RDL__REQ_SENT) {
+            rdl__list_remove(&kill->link);
+            kill->state = RDL__REQ_IDLE;
+            lane->loop_owed--;
+        }
+    }
+}
+
+/* ---- broken connections ----------------------------------------------------------------------------------------- */
+
+void rdl__lane_sever(struct rdl__lane *lane, const char *why)
+{
+    struct rdl__line *line = lane->line;
+    char server[sizeof lane->node->place];
+
+    rdl__assert_locked(&lane->mu);
+    rdl__sock_shutdown(&line->conn.sock);
+    rdl__lane_drop_kills(lane);
+    line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
+    rdl__list_push_back(&lane->broken, &line->link);
+    lane->line = NULL;
+    for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        req->skip = 0;
+        req->resent = true;
+        req->state = RDL__REQ_QUEUED;
+    }
+    rdl__list_splice_front(&lane->queued, &lane->sent);
+    lane->tail_skip = 0;
+    if (!lane->writing)
+        rdl__lane_empty_out(lane);
+    lane->role = RDL__ROLE_LOOP;
+    lane->leader = NULL;
+    rdl__node_server(lane->node, server, sizeof server);
+    rdl__mutex_lock(&lane->node->mu);
+    (void)rdl__err_set(&lane->node->last_error, RDL_ECONN, "%s: connection lost: %s", server, why);
+    rdl__err_where(&lane->node->last_error, server, NULL, 0);
+    rdl__mutex_unlock(&lane->node->mu);
+    rdl__loop_post(lane->node->loop, &lane->attend);
+}
+
+void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__link *l;
+
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
+    if (lane->writing)
+        return; /* the writer posts `attend` when it has left */
+    while ((l = rdl__list_pop(&lane->broken)) != NULL) {
+        struct rdl__line *line = rdl__container(l, struct rdl__line, link);
+
+        rdl__conn_close(&line->conn);
+        if (!lane->closed)
+            rdl__node_broke(lane->node, line->conn.up_at, line->refused, now);
+        if (line->owed && can_be_killed(line)) {
+            rdl__list_push_back(&lane->severed, &line->link);
+            continue;
+        }
+        if (line->owed)
+            atomic_store(&lane->node->kill_refused, true);
+        rdl__line_free(line);
+    }
+}

@@ -1,0 +1,173 @@
+/* lane_inner.h - what the files of the lane share; nobody else includes it.
+ *
+ *   lane.c          the queue: requests, writing, reading, settling
+ *   lane_callers.c  the reader's role, and threads that block for their answers
+ *   lane_fan.c      one thread that blocks for answers on several lanes
+ *   lane_loop.c     what the loop does: connecting, keeping up, reading, watching
+ *   lane_doubt.c    what becomes of a broken connection, and CLIENT KILL
+ *
+ * A request is on one list at a time: `queued` (to be encoded) or `sent` (in the order in which replies will come),
+ * then `settled` until the loop has run its ops->done. A request that was given up leaves nothing on a list, but a
+ * count on the request behind it of replies to pass over.
+ */
+#ifndef REDLATCH_IO_LANE_INNER_H
+#define REDLATCH_IO_LANE_INNER_H
+
+#include "core/io/lane.h"
+
+#include "core/io/conn.h"
+
+#define RDL__LANE_MEMORY_PAUSE (50 * RDL__MS)
+
+/* Who reads, parses, and declares a connection broken (lane_callers.c). */
+enum rdl__lane_role {
+    RDL__ROLE_LOOP,   /* the loop: from the start, and again whenever no connection is up */
+    RDL__ROLE_NONE,   /* nobody: nothing is awaited */
+    RDL__ROLE_CALLER, /* the thread that blocks for `leader` */
+};
+
+/* A connection of a lane, kept after its end for as long as the server must be told to forget it. */
+struct rdl__line {
+    struct rdl__conn conn;
+    struct rdl__lane *lane;
+    struct rdl__link link; /* on the lane's broken or severed list */
+    struct rdl__req kill;
+    bool owed;    /* something sent on it was unanswered when it broke */
+    bool refused; /* the server is a replica */
+};
+
+struct rdl__lane {
+    /* immutable */
+    struct rdl__node *node;
+    bool kept_up;
+    void (*on_news)(void *arg, enum rdl__lane_news news, int64_t now);
+    void *on_news_arg;
+
+    /* any thread, under mu */
+    struct rdl__mutex mu;
+    bool closed;
+    bool on_demand; /* it connects when it is used, even if it is kept up otherwise */
+    bool wanted;    /* somebody would have used it, had it been connected */
+    bool writing;   /* somebody is in the writing loop */
+    bool reading;   /* the leader is in recv, or about to be */
+    enum rdl__lane_role role;
+    struct rdl__req *leader; /* whose thread reads; NULL unless the role is a caller's */
+    struct rdl__line *line;  /* NULL: down */
+    struct rdl__link queued;
+    struct rdl__link sent;
+    uint32_t tail_skip;  /* replies to pass over after the last of `sent` */
+    unsigned loop_owed;  /* requests on the lists that the loop answers for */
+    struct rdl__buf out; /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
+    size_t out_sent;
+    int64_t heard_at;         /* bytes came */
+    struct rdl__link settled; /* the loop's, waiting for ops->done */
+    struct rdl__link broken;  /* lines to be closed */
+    struct rdl__link severed; /* closed lines whose KILL is unanswered, the last ones last; each can be killed */
+
+    /* loop thread only */
+    struct rdl__line *making; /* being connected */
+    struct rdl__task attend;
+    struct rdl__task flush_later;
+    struct rdl__timer stall; /* the server has been silent too long */
+    struct rdl__timer memory_retry;
+    struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
+    struct rdl__req ping;
+    bool connected_once;
+    char run_id[sizeof((struct rdl__conn *)NULL)->run_id]; /* of the server, when it was last connected */
+    bool told_up;                                          /* the last news was RDL__LANE_UP */
+
+    char recv[RDL__CONN_RECV]; /* the reader's */
+};
+
+/* ---- lane.c ----------------------------------------------------------------------------------------------------- */
+
+/* Does a thread sleep for it? Otherwise it is the loop's. */
+static inline bool rdl__req_blocks(const struct rdl__req *req)
+{
+    return req->ops->done == NULL;
+}
+
+/* @locks mu */
+static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *req)
+{
+    rdl__assert_locked(&lane->mu);
+    req->state = RDL__REQ_QUEUED;
+    rdl__list_push_back(&lane->queued, &req->link);
+    if (!rdl__req_blocks(req))
+        lane->loop_owed++;
+}
+
+static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
+{
+    return lane->out_sent < lane->out.len;
+}
+
+/* Take a request off its list as settled. Those that block are collected in `wake`, for rdl__lane_wake.  @locks mu */
+void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct rdl__link *wake);
+
+/* Post RDL__POST_SETTLED to each of `wake`. `self`: the calling thread's own request, which needs no waking; or NULL.
+ * @thread any  @locks none */
+void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self);
+
+/* Encode and send everything there is, unless another thread is writing. `now`: no later than the present; 0: the clock
+ * is read when there is something to encode.  @locks mu, released around the system call and around waking */
+void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now);
+
+/* Nothing in `out` is to be sent any more.  @locks mu; nobody is writing, or the caller is */
+void rdl__lane_empty_out(struct rdl__lane *lane);
+
+/* Make room in `out` for a few requests, so that what was taken by way of one lane can be given back by way of another
+ * without further memory. False: no memory.  @locks mu; nobody is writing */
+bool rdl__lane_has_room(struct rdl__lane *lane);
+
+/* `len` bytes have come into `recv`: hand out every whole reply. NULL, or what is wrong with them.  @thread the reader
+ * @locks mu */
+const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake);
+
+/* rdl__lane_give_up, for those that hold the mutex.  @locks mu */
+enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
+                                 enum rdl__successor_mode mode);
+
+/* ---- lane_callers.c --------------------------------------------------------------------------------------------- */
+
+/* The reader has nothing more to do for itself: the loop becomes the reader if it has requests there, or if only
+ * replies to pass over are left; else the first caller that waits, or nobody.  @thread the reader  @locks mu */
+void rdl__lane_pass_role(struct rdl__lane *lane);
+
+/* The leader has received n bytes, or an error. It passes its role on if its own request is settled.  @thread the
+ * leader  @locks mu */
+void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
+                               struct rdl__link *wake);
+
+/* May the reader poll for the answer to `self`? Only if nobody else waits for anything here, and no other thread for
+ * anything of this node.  @locks mu */
+bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *self);
+
+/* Poll for the answer before sleeping. As rdl__conn_recv; 0: it has not come.  @thread the reader  @locks none */
+ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rdl__busypoll *account, int64_t now,
+                       int64_t deadline);
+
+/* ---- lane_loop.c ------------------------------------------------------------------------------------------------ */
+
+/* Set up the loop's tasks and timers of a new lane.  @thread any */
+void rdl__lane_init_loop(struct rdl__lane *lane);
+
+/* ---- lane_doubt.c ----------------------------------------------------------------------------------------------- */
+
+/* The connection is broken: what was sent is in doubt, and goes back to the front of `queued` to be repeated. The loop
+ * becomes the reader.  @thread the reader  @locks mu */
+void rdl__lane_sever(struct rdl__lane *lane, const char *why);
+
+/* Close the connections that broke, and keep those whose requests may still run.  @thread loop  @locks mu */
+void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now);
+
+/* Queue, before anything else, a KILL for every severed line that the server behind `fresh` may still serve.  @thread
+ * loop  @locks mu */
+void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh);
+
+/* Take every KILL off the lists; the next connection has them made anew.  @locks mu */
+void rdl__lane_drop_kills(struct rdl__lane *lane);
+
+void rdl__line_free(struct rdl__line *line);
+
+#endif

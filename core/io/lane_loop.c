@@ -1,0 +1,479 @@
+/* lane_loop.c - what the loop does for a lane: connect, keep up, read for itself, watch.
+ *
+ * Whatever changes, `attend` is run soon, and does all that has become due. Threads post it as a task; what the loop
+ * itself submits is attended to before it sleeps (`flush_later`).
+ *
+ * The loop reads when it waits for something itself, or when no connection is up (lane_callers.c). It connects at the
+ * first request, or at once where the lane is kept up, and after a connection broke with something to be killed. While
+ * it reads, a server that is silent with requests outstanding is given up after twice the command timeout (`stall`); a
+ * connection that carries nothing is tested with a PING (`silence`), whose answer `stall` judges.
+ */
+#include "core/io/lane_inner.h"
+
+#include <string.h>
+
+static const struct rdl__conn_ops conn_ops;
+
+/* ---- connecting ------------------------------------------------------------------------------------------------- */
+
+/* @locks mu */
+static bool may_start(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return !lane->closed && lane->making == NULL && rdl__list_empty(&lane->broken);
+}
+
+/* Where there are lines to be killed, at once rather than at the next request: what they carried may still run.  @locks
+ * mu */
+static bool wants_line(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return lane->wanted || !rdl__list_empty(&lane->queued) ||
+           (!lane->on_demand && (lane->kept_up || !rdl__list_empty(&lane->severed)));
+}
+
+/* @thread loop  @locks mu */
+static void start_line(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__line *line = rdl__lane_has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *line) : NULL;
+
+    if (line == NULL) {
+        rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + RDL__LANE_MEMORY_PAUSE);
+        return;
+    }
+    line->lane = lane;
+    rdl__conn_init(&line->conn, lane->node, &conn_ops);
+    rdl__list_init(&line->link);
+    lane->making = line;
+    rdl__conn_start(&line->conn, now);
+}
+
+/* @thread loop */
+static void stop_making(struct rdl__lane *lane)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    if (lane->making != NULL)
+        rdl__line_free(lane->making);
+    lane->making = NULL;
+}
+
+/* Tell the owner, once, that the connection is gone.  @thread loop  @locks none */
+static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
+{
+    rdl_err_t why;
+
+    rdl__assert_on_loop(lane->node->loop);
+    if (!lane->told_up)
+        return;
+    lane->told_up = false;
+    if (!wanted && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
+        rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "%s", why.message);
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
+}
+
+/* Is this another run of a server than the last one? One that does not tell is taken for another only where the node
+ * has a finder, which may have found another server.  @thread loop */
+static bool up_anew(struct rdl__lane *lane, const struct rdl__conn *conn)
+{
+    bool same = conn->run_id[0] == '\0' ? lane->node->finder == NULL : strcmp(conn->run_id, lane->run_id) == 0;
+
+    memcpy(lane->run_id, conn->run_id, sizeof lane->run_id);
+    return lane->connected_once && !same;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* Run ops->done of what is settled.  @thread loop  @locks none */
+static void run_settled(struct rdl__lane *lane, int64_t now)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    for (;;) {
+        struct rdl__link *l;
+        struct rdl__req *req;
+
+        rdl__mutex_lock(&lane->mu);
+        l = rdl__list_pop(&lane->settled);
+        rdl__mutex_unlock(&lane->mu);
+        if (l == NULL)
+            return;
+        req = rdl__container(l, struct rdl__req, link);
+        req->ops->done(req, now);
+    }
+}
+
+/* Watch the socket while the loop is the reader.  @thread loop  @locks mu */
+static void watch_line(struct rdl__lane *lane)
+{
+    int events = 0;
+
+    rdl__assert_locked(&lane->mu);
+    if (lane->line == NULL)
+        return;
+    if (lane->role == RDL__ROLE_LOOP)
+        events = RDL__READABLE | (rdl__lane_out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0);
+    rdl__conn_watch(&lane->line->conn, events);
+}
+
+/* When the server is given up if it says nothing, so that what is outstanding can be repeated elsewhere; RDL__NEVER:
+ * nothing is, or a caller reads.  @locks mu */
+static int64_t stalls_at(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    if (lane->role != RDL__ROLE_LOOP || lane->line == NULL || rdl__list_empty(&lane->sent))
+        return RDL__NEVER;
+    return rdl__after_ms(rdl__container(lane->sent.next, struct rdl__req, link)->sent_at,
+                         2 * lane->node->config.command_timeout_ms);
+}
+
+/* @thread loop  @locks mu */
+static void watch_stall(struct rdl__lane *lane)
+{
+    int64_t at = stalls_at(lane);
+
+    if (at != RDL__NEVER)
+        rdl__loop_timer(lane->node->loop, &lane->stall, at);
+    else
+        rdl__loop_timer_off(lane->node->loop, &lane->stall);
+}
+
+/* The loop is the reader no more, and does not want to hear of the connection.  @thread loop  @locks mu */
+static void sever(struct rdl__lane *lane, const char *why)
+{
+    rdl__conn_watch(&lane->line->conn, 0);
+    rdl__lane_sever(lane, why);
+}
+
+/* The loop has received n bytes, or an error; n is not 0.  @thread loop  @locks mu */
+static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
+{
+    const char *wrong = n > 0 ? rdl__lane_take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->line->conn, n);
+
+    rdl__assert_locked(&lane->mu);
+    if (wrong != NULL)
+        sever(lane, wrong);
+}
+
+/* One request is under way, and the loop is about to sleep until its answer comes: poll for it first, as callers do,
+ * unless there is a caller, who may want the core. A waiter that was woken has its lock sooner for it.  @thread loop
+ * @locks mu, released while polling */
+static void poll_on_loop(struct rdl__lane *lane)
+{
+    struct rdl__link *l = rdl__list_first(&lane->sent);
+    struct rdl__line *line = lane->line;
+    struct rdl__link wake;
+    ssize_t n;
+
+    rdl__assert_locked(&lane->mu);
+    if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
+        return;
+    if (lane->role != RDL__ROLE_LOOP || line == NULL || l == NULL ||
+        !rdl__lane_may_poll(lane, rdl__container(l, struct rdl__req, link)) || rdl__lane_out_pending(lane) ||
+        !rdl__busypoll_due(&lane->node->loop_poll))
+        return;
+    rdl__list_init(&wake);
+    rdl__mutex_unlock(&lane->mu);
+    n = rdl__lane_poll(lane, line, &lane->node->loop_poll, rdl__now(), RDL__NEVER);
+    rdl__mutex_lock(&lane->mu);
+    if (n != 0)
+        loop_received(lane, n, rdl__now(), &wake);
+    rdl__lane_flush(lane, NULL, 0); /* NOSCRIPT puts a request back into the queue */
+    if (rdl__list_empty(&wake))
+        return;
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
+    rdl__mutex_lock(&lane->mu);
+}
+
+/* ---- attending -------------------------------------------------------------------------------------------------- */
+
+/* Settle what is another server's by now, which need not wait for this one. Those that block are collected in
+ * `wake`.  @locks mu */
+static void shed(struct rdl__lane *lane, struct rdl__link *wake)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&lane->mu);
+    for (struct rdl__link *l = lane->queued.next; l != &lane->queued; l = next) {
+        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+
+        next = l->next;
+        if (req->ops->misrouted != NULL && req->ops->misrouted(req))
+            rdl__lane_settle(lane, req, RDL__MISROUTED, wake);
+    }
+}
+
+/* Do all that is due.  @thread loop  @locks none */
+static void attend(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__link wake;
+    bool down, closed, on_demand;
+
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    closed = lane->closed;
+    on_demand = lane->on_demand;
+    if (lane->role == RDL__ROLE_NONE && lane->loop_owed > 0)
+        lane->role = RDL__ROLE_LOOP;
+    if (lane->role == RDL__ROLE_LOOP && lane->line != NULL) {
+        if (closed)
+            rdl__lane_sever(lane, "the client is closed");
+        else
+            rdl__lane_flush(lane, NULL, now);
+        poll_on_loop(lane);
+        if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
+            rdl__lane_pass_role(lane);
+    } else if (lane->line != NULL && lane->reading) {
+        rdl__lane_flush(lane, NULL, now); /* the leader is in recv: what the loop has submitted goes out now */
+    }
+    down = lane->line == NULL;
+    if (down)
+        shed(lane, &wake);
+    rdl__lane_close_broken(lane, now);
+    watch_line(lane);
+    watch_stall(lane);
+    if (down && may_start(lane) && wants_line(lane))
+        start_line(lane, now);
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
+    if (down)
+        report_down(lane, closed || on_demand, now);
+    run_settled(lane, now);
+}
+
+static void on_attend(struct rdl__task *task, int64_t now)
+{
+    attend(rdl__container(task, struct rdl__lane, attend), now);
+}
+
+static void on_flush_later(struct rdl__task *task, int64_t now)
+{
+    attend(rdl__container(task, struct rdl__lane, flush_later), now);
+}
+
+static void on_memory_retry(struct rdl__timer *timer, int64_t now)
+{
+    attend(rdl__container(timer, struct rdl__lane, memory_retry), now);
+}
+
+static void on_stall(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, stall);
+
+    rdl__mutex_lock(&lane->mu);
+    if (now >= stalls_at(lane))
+        sever(lane, "the server does not answer");
+    rdl__mutex_unlock(&lane->mu);
+    attend(lane, now);
+}
+
+/* ---- pings ------------------------------------------------------------------------------------------------------ */
+
+static void encode_ping(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    (void)req;
+    (void)eval;
+    rdl__cmd_begin(to, 1);
+    rdl__cmd_str(to, "PING");
+}
+
+/* Any answer will do. */
+static void decode_ping(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    (void)req;
+    (void)reply;
+    (void)now;
+}
+
+static void done_ping(struct rdl__req *req, int64_t now)
+{
+    (void)now;
+    req->state = RDL__REQ_IDLE;
+}
+
+static const struct rdl__req_ops ping_ops = {.encode = encode_ping, .decode = decode_ping, .done = done_ping};
+
+/* A connection that died in silence should be found by a ping, not by the next lock call. */
+static void on_silence(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, silence);
+    int64_t due;
+    bool up;
+
+    rdl__mutex_lock(&lane->mu);
+    up = lane->line != NULL;
+    due = rdl__after_ms(lane->heard_at, lane->node->config.ping_interval_ms);
+    rdl__mutex_unlock(&lane->mu);
+    if (!up)
+        return;
+    if (due <= now) {
+        due = rdl__after_ms(now, lane->node->config.ping_interval_ms);
+        if (lane->ping.state == RDL__REQ_IDLE) {
+            rdl__req_init(&lane->ping, &ping_ops);
+            rdl__lane_submit(lane, &lane->ping);
+        }
+    }
+    rdl__loop_timer(lane->node->loop, &lane->silence, due);
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------ */
+
+static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
+{
+    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
+    struct rdl__lane *lane = line->lane;
+    struct rdl__link wake;
+
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    if (lane->line == line && lane->role == RDL__ROLE_LOOP && (events & RDL__READABLE)) {
+        ssize_t n = rdl__conn_recv(conn, lane->recv, RDL__CONN_RECV, now, now);
+
+        if (n != 0)
+            loop_received(lane, n, now, &wake);
+    }
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
+    run_settled(lane, now);
+    rdl__loop_later(lane->node->loop, &lane->flush_later);
+}
+
+static void on_conn_up(struct rdl__conn *conn, int64_t now)
+{
+    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
+    struct rdl__lane *lane = line->lane;
+    bool anew = up_anew(lane, conn);
+
+    lane->making = NULL;
+    if (lane->connected_once)
+        rdl__metric(lane->node->sinks, RDL_M_RECONNECTS, 1);
+    lane->connected_once = true;
+    rdl__mutex_lock(&lane->mu);
+    rdl__lane_queue_kills(lane, line);
+    lane->line = line;
+    lane->role = RDL__ROLE_LOOP;
+    lane->wanted = false;
+    lane->heard_at = now;
+    rdl__mutex_unlock(&lane->mu);
+    rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
+    lane->told_up = true;
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, anew ? RDL__LANE_UP_ANEW : RDL__LANE_UP, now);
+    attend(lane, now);
+}
+
+static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
+    struct rdl__lane *lane = line->lane;
+
+    rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "cannot connect: %s", why->message);
+    lane->making = NULL;
+    rdl__line_free(line);
+    rdl__mutex_lock(&lane->mu);
+    lane->wanted = false;
+    rdl__mutex_unlock(&lane->mu);
+    if (lane->on_news != NULL)
+        lane->on_news(lane->on_news_arg, RDL__LANE_FAILED, now);
+    attend(lane, now);
+}
+
+/* What is unanswered goes to the new place. A leader that sleeps in recv is woken, and finds the connection broken. */
+static void on_conn_moved(struct rdl__conn *conn, int64_t now)
+{
+    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
+    struct rdl__lane *lane = line->lane;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->line == line && lane->role == RDL__ROLE_CALLER) {
+        rdl__sock_shutdown(&conn->sock);
+    } else if (lane->line == line) {
+        sever(lane, "another server has taken over");
+    }
+    rdl__mutex_unlock(&lane->mu);
+    attend(lane, now);
+}
+
+static const struct rdl__conn_ops conn_ops = {
+    .up = on_conn_up, .failed = on_conn_failed, .ready = on_conn_ready, .moved = on_conn_moved};
+
+void rdl__lane_init_loop(struct rdl__lane *lane)
+{
+    rdl__task_init(&lane->attend, on_attend);
+    rdl__task_init(&lane->flush_later, on_flush_later);
+    rdl__timer_init(&lane->stall, on_stall);
+    rdl__timer_init(&lane->memory_retry, on_memory_retry);
+    rdl__timer_init(&lane->silence, on_silence);
+}
+
+/* ---- lane.h ----------------------------------------------------------------------------------------------------- */
+
+void rdl__lane_open(struct rdl__lane *lane, int64_t now)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    attend(lane, now);
+}
+
+void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    attend(lane, now);
+}
+
+/* @locks mu */
+static bool idle(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return rdl__list_empty(&lane->queued) && rdl__list_empty(&lane->sent) && lane->tail_skip == 0 &&
+           !rdl__lane_out_pending(lane);
+}
+
+void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)
+{
+    bool unused;
+
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__mutex_lock(&lane->mu);
+    lane->on_demand = on_demand;
+    unused = on_demand && idle(lane);
+    if (unused && lane->line != NULL && lane->role != RDL__ROLE_CALLER && !lane->writing)
+        sever(lane, "it was not used");
+    rdl__mutex_unlock(&lane->mu);
+    if (unused)
+        stop_making(lane);
+    attend(lane, now);
+}
+
+/* @locks mu */
+static void settle_all(struct rdl__lane *lane, struct rdl__link *list, struct rdl__link *wake)
+{
+    struct rdl__link *l;
+
+    while ((l = rdl__list_first(list)) != NULL)
+        rdl__lane_settle(lane, rdl__container(l, struct rdl__req, link), RDL_ECLOSED, wake);
+}
+
+void rdl__lane_close(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__link wake;
+
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    lane->closed = true;
+    if (lane->line != NULL) {
+        if (lane->role == RDL__ROLE_CALLER)
+            rdl__sock_shutdown(&lane->line->conn.sock); /* the leader returns from recv, and severs */
+        else
+            sever(lane, "the client is closed");
+    }
+    rdl__lane_drop_kills(lane);
+    settle_all(lane, &lane->sent, &wake);
+    settle_all(lane, &lane->queued, &wake);
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
+    rdl__loop_timer_off(lane->node->loop, &lane->silence);
+    stop_making(lane);
+    attend(lane, now);
+}
