@@ -576,17 +576,17 @@ static bool verb_needs_hold(enum verb verb)
     return verb == TAKE || verb == RELEASE || verb == EXTEND;
 }
 
+/* Looking at the record may wait for a thread that changes it. Whoever waits for the answer frees the deed, and so
+ * hears of it last. */
 static void answered(struct deed *d, int64_t result)
 {
     struct hold *h = &d->actor->holds[d->end];
 
-    d->answers++;
-    if (d->done) {
+    if (++d->answers > 1) {
         violated("each asynchronous call calls back once", "%s of %s called back %u times", verbs[d->verb],
                  d->actor->name, d->answers);
         return;
     }
-    d->done = true;
     d->result = result;
     d->actor->under_way[d->end]--;
     rdl__list_remove(&d->link);
@@ -601,6 +601,7 @@ static void answered(struct deed *d, int64_t result)
     if (verb_needs_hold(d->verb))
         h->doubt = h->granted > 0 && result < 0 && result != RDL_ETIMEDOUT;
     checks_answered(d);
+    d->done = true;
     if (d->waiter != NULL)
         fibre_wake(d->waiter, 0);
 }
