@@ -140,6 +140,7 @@ static rdl_op_t *op_make(const struct rdl__order *order, rdl_owner_t *owner)
     op->wait_ms = order->wait_ms;
     op->lease_ms = order->lease_ms;
     op->count = (int32_t)order->count;
+    op->n = order->n;
     op->once = order->once || order->wait_ms == 0;
     op->direct = order->direct;
     op->owed = order->owed;
@@ -684,11 +685,11 @@ static void explain(const rdl_op_t *op, rdl_err_t *err)
 
 /* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? Nobody works under it
  * then, and nothing is left to be undone but the count: whoever decided the loss has sent the release, and permits are
- * over at the server as well. Returns the order that takes the count back; its verb is NULL when all is well.  @locks
- * none */
+ * over at the server as well. Returns the order that takes the count back, of this hold: by its turn the owner may have
+ * a later one. Its verb is NULL when all is well.  @locks none */
 static struct rdl__order lost_meanwhile(rdl_op_t *op)
 {
-    struct rdl__order back = {.lock = op->lock, .owner = op->owner};
+    struct rdl__order back = {.lock = op->lock, .owner = op->owner, .n = op->n, .direct = true};
 
     if (op->result != RDL_OK || op->verb->lost == NULL || !op->verb->lost(op, rdl__now()))
         return back;
@@ -1573,6 +1574,17 @@ fail:
     return rdl__err_set(err, rc, NULL);
 }
 
+/* Give back the count of a lost hold, which asks no server: at once, or on the loop if the owner has another verb under
+ * way. The caller's deadline does not allow for that one. */
+static void take_back(const struct rdl__order *order)
+{
+    rdl_op_t *op = NULL;
+    int rc = prepare(order, false, &op, NULL);
+
+    if (rc >= 0)
+        unref_by(op, rc > 0 && drive_blocking(op, begin(op, op->started_at), op->started_at) ? 2 : 1);
+}
+
 int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 {
     rdl_client_t *client = order->lock->name->client;
@@ -1598,7 +1610,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
     if (rc == 0 || !drive_blocking(op, begin(op, op->started_at), op->started_at)) {
         (void)rdl__park_for(&op->done, POST_DONE, RDL__NEVER);
         if ((back = lost_meanwhile(op)).verb != NULL)
-            (void)rdl__call(&back, NULL);
+            take_back(&back);
     } else {
         refs = 2; /* the loop never had it, and the clock was read as it ended */
     }

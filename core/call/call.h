@@ -37,6 +37,7 @@ struct rdl__order {
     int64_t wait_ms;
     int64_t lease_ms;
     int64_t count;         /* of permits; its absolute value below 2^31 */
+    int64_t n;             /* a release: of this hold alone; 0: of whichever there is */
     rdl_permit_t *permits; /* as many; the caller's, or to be copied, as the verb says */
     rdl__callback_fn *fn;  /* asynchronous: the type's kind of callback; runs where callbacks run; may be NULL */
     void *arg;

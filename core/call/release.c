@@ -9,7 +9,7 @@ static rdl__step_t release_begin(rdl_op_t *op, int64_t now)
     rdl_hold_state_t state;
     int32_t left;
 
-    if (rec == NULL || rec->count == 0)
+    if (rec == NULL || rec->count == 0 || (op->n != 0 && op->n != rec->n))
         return rdl__finish_with(RDL_ENOTOWNER);
     left = rec->count - 1;
     op->n = rec->n;

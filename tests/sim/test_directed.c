@@ -866,6 +866,56 @@ Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120
     play_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
 }
 
+/* ---- a grant that is lost while its thread stands still ---------------------------------------------------------- */
+
+static void take_for_20_ms(void *arg)
+{
+    *(int64_t *)arg = act(a, N, TAKE, 0, 20);
+}
+
+/* Two threads are one owner. One is granted the lock and stands still for longer than the lease. Meanwhile the other
+ * has an extension under way that nobody answers, and has called for an unlock and the next take. */
+static void lost_beside_a_call_under_way(void)
+{
+    struct deed *others[4];
+    struct process still;
+    struct fibre *thread;
+    int64_t result = 1;
+
+    process_init(&still, "still", p->process.clock_base, 0); /* stops alone, and is of p otherwise */
+    a->blocking = a->crowd = true;
+    app_disturb(p, 200 * RDL__MS);
+    others[0] = begin(a, TAKE, 0, 1000);
+    others[1] = begin(a, RELEASE, 0, 0);
+    thread = fibre_start(&still, take_for_20_ms, &result); /* queued behind these, so the loop drives it */
+    fibre_sleep(RDL__US);
+    process_stop(&still);
+    others[2] = begin(a, EXTEND, 0, 1000);
+    fibre_sleep(5 * ONE_WAY + ONE_WAY / 2);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 40 * RDL__MS);
+    pass_ms(30);
+    must(others[1]->done && hold_state(a, N) == RDL_LOST, "it was granted, and is lost");
+    must_answer(end(others[1]), RDL_OK, "the unlock before it");
+    others[1] = begin(a, RELEASE, 0, 0);
+    others[3] = begin(a, TAKE, 0, 1000);
+    process_go(&still);
+    pass_ms(1);
+    must_answer(result, RDL_ELOST, "who was granted it");
+    must(!others[2]->done, "it does not wait for the extension");
+    must_answer(end(others[0]), RDL_OK, "the first take");
+    must_answer(end(others[2]), RDL_ELOST, "the extension");
+    must_answer(end(others[1]), RDL_ELOST, "the unlock");
+    must_answer(end(others[3]), RDL_OK, "the next take");
+    pass_ms(10);
+    must(hold_state(a, N) == RDL_HELD && !is_free(), "the next hold is not given back");
+    fibre_join(thread);
+}
+
+Test(directed, N15_a_grant_that_is_lost_waits_for_nobody_and_takes_back_no_later_hold)
+{
+    play_all(lost_beside_a_call_under_way, usual);
+}
+
 /* ---- a server that is not there --------------------------------------------------------------------------------- */
 
 static void in_time(int64_t wait_ms, int64_t bound_ms, int64_t expected, const char *what)
