@@ -1,8 +1,9 @@
 /* keyspace_impl.h - what the parts of the keyspace share.
  *
- *   keyspace.c           keys and values, time, images, running one command
- *   keyspace_commands.c  one function and one table row a command
- *   keyspace_lua.c       scripts
+ *   keyspace.c              keys and values, time, images, running one command
+ *   keyspace_commands.c     one function and one table row a command
+ *   keyspace_collections.c  the same for hashes, lists and sorted sets
+ *   keyspace_lua.c          scripts
  *
  * A command's function reads its words from struct call and says its answer with answer_*. It does not know whether the
  * answer becomes a reply or a value on a script's stack. It looks keys up by find_key, which knows of time, and must
@@ -146,6 +147,9 @@ struct command {
     void (*run)(struct call *c);
 };
 
+extern const struct command collection_commands[];
+extern const size_t collection_command_count;
+
 void commands_open(struct keyspace *ks);
 const struct command *command_find(const struct keyspace *ks, const char *name, size_t len);
 bool word_is(const struct call *c, size_t i, const char *lower); /* whatever its case */
@@ -153,6 +157,13 @@ bool word_is(const struct call *c, size_t i, const char *lower); /* whatever its
 bool parse_integer(const char *at, size_t len, int64_t *ret);
 /* Word i as such a number; says the error otherwise. */
 bool word_integer(struct call *c, size_t i, int64_t *ret);
+/* A key that word i names and that is of this type. False: it is of another, and the error has been said. No key: NULL.
+ */
+bool word_key(struct call *c, size_t i, enum key_type type, struct key **ret);
+void answer_arity(struct call *c, const char *command);
+/* Make a value the text of that number. */
+void set_integer(struct blob **at, int64_t n);
+#define SYNTAX_ERROR "ERR syntax error"
 
 /* ---- scripts ---------------------------------------------------------------------------------------------------- */
 

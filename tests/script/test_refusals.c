@@ -25,7 +25,7 @@
 #define WORDS_MAX 64
 #define STEPS_MAX 8
 
-/* As in test_scripts.c: keys before the comma, arguments after it. */
+/* As in call.h: keys before the comma, arguments after it. */
 struct shape {
     const char *what;
     const char *before[STEPS_MAX]; /* commands; one that begins with ! is a script's */
