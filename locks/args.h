@@ -2,7 +2,12 @@
 #ifndef REDLATCH_LOCKS_ARGS_H
 #define REDLATCH_LOCKS_ARGS_H
 
-#include "core/call/call.h"
+#include "core/call/handle.h"
+
+/* The caller's options, or the defaults if there are none. */
+int rdl__check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err);
+/* The policy with its defaults filled in, or what is wrong with it. `usual` is the type's. */
+int rdl__resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err);
 
 /* *len: the name's, 0: up to its NUL. `thing` is what the name is of, for the error text. */
 int rdl__check_name(const char *thing, const char *name, size_t *len, rdl_err_t *err);

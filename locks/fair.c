@@ -10,6 +10,7 @@
 #include "locks/types.h"
 
 const struct rdl__lock_ops rdl__fair_ops = {
+    .handle = &rdl__single_handle,
     .name = "fair",
     .nests = true,
     .channel = "redisson_lock__channel",

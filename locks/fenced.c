@@ -8,6 +8,7 @@
 #include "locks/types.h"
 
 const struct rdl__lock_ops rdl__fenced_ops = {
+    .handle = &rdl__single_handle,
     .name = "fenced",
     .nests = true,
     .counter = "redisson_lock_token",

@@ -3,7 +3,6 @@
 #include "core/call/call.h"
 #include "core/call/record.h"
 #include "locks/args.h"
-#include "locks/composite/composite.h"
 #include "locks/types.h"
 
 #include <redlatch/redlatch.h>
@@ -12,8 +11,7 @@
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
 
-/* The policy with its defaults filled in, or what is wrong with it. */
-static int resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
+int rdl__resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
 {
     if (retry->kind == RDL_RETRY_DEFAULT) {
         if (retry->min_ms != 0 || retry->max_ms != 0)
@@ -107,7 +105,7 @@ static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, r
     return RDL_OK;
 }
 
-static int check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
+int rdl__check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
 {
     *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
     if (o->version != RDL_LOCK_OPTIONS_VERSION)
@@ -204,8 +202,8 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
                             client == NULL ? "client"
                             : name == NULL ? "name"
                                            : "ret_lock");
-    if ((rc = rdl__client_check(client, err)) < 0 || (rc = check_options(options, &o, err)) < 0 ||
-        (rc = check_single(ops, &o, err)) < 0 || (rc = resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
+    if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(options, &o, err)) < 0 ||
+        (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
         (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_life(ops, &o, err)) < 0 ||
         (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 ||
         (rc = resolve_replicas(client, &o, err)) < 0 ||
@@ -275,77 +273,11 @@ int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_optio
     return make(client, &rdl__simple_ops, name, options, ret_lock, err);
 }
 
-/* What a composite has of its own among the options, with defaults. */
-static int resolve_composite(const struct rdl__plan_ops *ops, const rdl_client_t *client, const rdl_lock_options_t *o,
-                             struct rdl__composite_options *ret, rdl_err_t *err)
-{
-    if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0 ||
-        o->peer_watchdog_ms != 0 || o->prefer_writers || o->replicas != 0 || o->replicas_timeout_ms != 0 ||
-        o->replicas_if_able)
-        return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock",
-                            ops->type);
-    if (!ops->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))
-        return rdl__err_set(err, RDL_EINVAL, "lock options node_timeout_ms and min_uptime_ms are for red locks");
-    if (o->node_timeout_ms < 0 || o->node_timeout_ms > 3600000)
-        return rdl__err_set(err, RDL_EINVAL,
-                            "lock option node_timeout_ms is %lld: it must lie in 1 to 3600000, or be 0",
-                            (long long)o->node_timeout_ms);
-    if (o->min_uptime_ms < RDL_UPTIME_ANY || o->min_uptime_ms > RDL_LEASE_MAX_MS)
-        return rdl__err_set(err, RDL_EINVAL,
-                            "lock option min_uptime_ms is %lld: it must lie in 1 to 2^40, or be 0 or"
-                            " RDL_UPTIME_ANY",
-                            (long long)o->min_uptime_ms);
-    if (o->retry.kind == RDL_RETRY_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock has to back off",
-                            ops->type);
-    ret->retry = o->retry;
-    ret->member_timeout_ms = o->node_timeout_ms == 0 ? 50 : o->node_timeout_ms;
-    ret->min_uptime_ms = o->min_uptime_ms == 0 ? client->watchdog_lease_ms : o->min_uptime_ms;
-    return RDL_OK;
-}
-
-static int make_joint(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
-                      const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
-{
-    struct rdl__composite_options joint;
-    rdl_lock_options_t o;
-    int rc;
-
-    if (members == NULL || ret_lock == NULL)
-        return rdl__err_set(err, RDL_EINVAL, "%s is NULL", members == NULL ? "members" : "ret_lock");
-    if (n < 1 || n > RDL__COMPOSITE_MAX)
-        return rdl__err_set(err, RDL_EINVAL, "a %s lock of %zu: it must have 1 to %d members", ops->type, n,
-                            RDL__COMPOSITE_MAX);
-    for (size_t i = 0; i < n; i++)
-        if ((rc = check_handle(members[i], err)) < 0)
-            return rc;
-    if ((rc = check_options(options, &o, err)) < 0 ||
-        (rc = resolve_composite(ops, rdl__lock_client(members[0]), &o, &joint, err)) < 0 ||
-        (rc = resolve_retry(&ops->retry, &joint.retry, err)) < 0)
-        return rc;
-    return rdl__composite_make(ops, members, n, &joint, ret_lock, err);
-}
-
-int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                   rdl_err_t *err)
-{
-    return make_joint(&rdl__multi_ops, members, n, options, ret_lock, err);
-}
-
-int rdl_red_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                 rdl_err_t *err)
-{
-    return make_joint(&rdl__red_ops, members, n, options, ret_lock, err);
-}
-
 rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {
     if (lock == NULL || rdl__client_forked(rdl__lock_client(lock)))
         return NULL;
-    if (rdl__lock_composite(lock))
-        rdl__composite_drop(lock);
-    else
-        rdl__handle_drop(lock);
+    lock->ops->handle->drop(lock);
     return NULL;
 }
 
@@ -358,9 +290,7 @@ const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len)
 
 const char *rdl_lock_type(const rdl_lock_t *lock)
 {
-    if (lock == NULL)
-        return NULL;
-    return rdl__lock_composite(lock) ? rdl__composite_type(lock) : lock->ops->name;
+    return lock == NULL ? NULL : lock->ops->name;
 }
 
 /* ---- verbs that ask the server, blocking ------------------------------------------------------------------------ */
@@ -429,10 +359,8 @@ static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rd
         return rdl__err_set(err, rc, NULL);
     if (owner == NULL && (rc = rdl__owner_self(client, &owner)) < 0)
         (void)rdl__err_set(err, rc, NULL);
-    else if (rdl__lock_composite(lock))
-        *view = rdl__composite_view(lock, owner, rdl__now());
     else
-        *view = rdl__record_view(lock->name, owner, lock->ops, rdl__now());
+        *view = lock->ops->handle->view(lock, owner, rdl__now());
     rdl__client_call_ends(client);
     return rc;
 }
@@ -484,14 +412,6 @@ int rdl_hold_state(rdl_lock_t *lock, rdl_err_t *err)
     return hold_state(NULL, lock, err);
 }
 
-/* Why it has no tokens; NULL: it has. */
-static const char *tokenless(const rdl_lock_t *lock)
-{
-    if (rdl__lock_composite(lock))
-        return rdl__composite_tokenless(lock);
-    return lock->name->settings.fencing == RDL_FENCING_NONE ? "the lock was made without fencing" : NULL;
-}
-
 static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
     const char *why_none;
@@ -500,7 +420,7 @@ static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
-    if ((why_none = tokenless(lock)) != NULL)
+    if ((why_none = lock->ops->handle->tokenless(lock)) != NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s", why_none);
     if (view.state == RDL_NOT_HELD)
         return say(lock, RDL_ENOTOWNER, err);
@@ -516,8 +436,7 @@ int rdl__check_owner(const rdl_owner_t *owner, const rdl_lock_t *lock, rdl_err_t
 {
     if (owner == NULL)
         return rdl__err_set(err, RDL_EINVAL, "owner is NULL");
-    if (lock == NULL || owner->client == rdl__lock_client(lock) ||
-        (rdl__lock_composite(lock) && rdl__composite_knows(lock, owner)))
+    if (lock == NULL || lock->ops->handle->knows(lock, owner))
         return RDL_OK;
     return rdl__err_set(err, RDL_EINVAL, "owner and lock belong to different clients");
 }
@@ -547,12 +466,7 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
-    if (rdl__lock_composite(lock))
-        return rdl__composite_on_lost(lock, fn, arg);
-    rdl__mutex_lock(&lock->name->mu);
-    lock->fn = fn;
-    lock->arg = arg;
-    rdl__mutex_unlock(&lock->name->mu);
+    lock->ops->handle->on_lost(lock, fn, arg);
     return RDL_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "locks/types.h"
 
 const struct rdl__lock_ops rdl__nonreentrant_ops = {
+    .handle = &rdl__single_handle,
     .name = "nonreentrant",
     .nests = false,
     .take = RDL__SCRIPT_REENTRANT_TAKE,

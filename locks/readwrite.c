@@ -67,6 +67,7 @@ static bool decode_writer(const struct rdl__reply *reply, const char **ret_field
 }
 
 const struct rdl__lock_ops rdl__read_ops = {
+    .handle = &rdl__single_handle,
     .name = "read",
     .nests = true,
     .shares = true,
@@ -84,6 +85,7 @@ const struct rdl__lock_ops rdl__read_ops = {
 };
 
 const struct rdl__lock_ops rdl__write_ops = {
+    .handle = &rdl__single_handle,
     .name = "write",
     .nests = true,
     .partner = &rdl__read_ops,

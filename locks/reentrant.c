@@ -3,6 +3,7 @@
 #include "locks/types.h"
 
 const struct rdl__lock_ops rdl__reentrant_ops = {
+    .handle = &rdl__single_handle,
     .name = "reentrant",
     .nests = true,
     .take = RDL__SCRIPT_REENTRANT_TAKE,

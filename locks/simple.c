@@ -48,6 +48,7 @@ static bool decode_holder(const struct rdl__reply *reply, const char **ret_field
 }
 
 const struct rdl__lock_ops rdl__simple_ops = {
+    .handle = &rdl__single_handle,
     .name = "simple",
     .nests = false,
     .channel = "redlatch_simple_channel",

@@ -8,6 +8,7 @@
 #include "locks/types.h"
 
 const struct rdl__lock_ops rdl__spin_ops = {
+    .handle = &rdl__single_handle,
     .name = "spin",
     .nests = true,
     .polls = true,

@@ -7,6 +7,7 @@
 #ifndef REDLATCH_LOCKS_TYPES_H
 #define REDLATCH_LOCKS_TYPES_H
 
+#include "core/call/handle.h"
 #include "core/call/type.h"
 
 extern const struct rdl__lock_ops rdl__reentrant_ops;

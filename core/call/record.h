@@ -105,7 +105,7 @@ static inline bool rdl__marks(const struct rdl__name *name)
     return name->ops->marks != NULL && name->settings.life_ms > 0;
 }
 
-/* A handle. One without a name is a composite's, and the head of a struct rdl__composite (composite.h). */
+/* A handle (handle.h). Of a lock that is made of others it is the head of something larger, and has no name here. */
 struct rdl_lock {
     struct rdl__name *name;
     const struct rdl__lock_ops *ops;

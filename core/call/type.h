@@ -37,8 +37,10 @@ struct rdl__try {
 typedef void rdl__callback_fn(void);
 
 struct rdl__name;
+struct rdl__handle_ops;
 
 struct rdl__lock_ops {
+    const struct rdl__handle_ops *handle; /* what a handle of such a lock does (handle.h) */
     const char *name;
     const char *thing; /* what its users call it; NULL: a lock */
     const char *busy;  /* why an acquire has timed out; NULL: somebody else holds it */

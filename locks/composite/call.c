@@ -172,7 +172,7 @@ static void on_cancel_taken(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__member_call, taken)->call;
 
-    if (code == RDL_ECLOSED && !rdl__composite_op_of(call)->ops->majority)
+    if (code == RDL_ECLOSED && !rdl__composite_op_of(call)->plan->majority)
         on_cancel(&call->op.underway, code);
 }
 
@@ -534,7 +534,7 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
     (void)rdl__err_set(err, (int)call->op.result,
                        "%s lock of %u: %u granted it (%u of them do not count: up for less than a lease, or counted "
                        "already), %u refused, %u did not answer; %u are needed:%s",
-                       j->ops->type, j->n, taken, void_votes, refused, j->n - taken - refused, j->quorum, votes);
+                       j->handle.ops->name, j->n, taken, void_votes, refused, j->n - taken - refused, j->quorum, votes);
 }
 
 static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
@@ -545,12 +545,13 @@ static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
 
     if (err == NULL)
         return;
-    if (call->op.verb->acquires && j->ops->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
+    if (call->op.verb->acquires && j->plan->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
         explain_votes(call, err);
     else if (code == RDL_ELOST && call->lost_count > 0)
-        (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->ops->type, j->n, call->lost_count, call->lost);
+        (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->handle.ops->name, j->n, call->lost_count,
+                           call->lost);
     else
-        (void)rdl__err_set(err, code, "%s lock of %u: %s", j->ops->type, j->n,
+        (void)rdl__err_set(err, code, "%s lock of %u: %s", j->handle.ops->name, j->n,
                            why ? call->why.message : rdl_strerror(code));
     rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
 }

@@ -11,17 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-rdl_client_t *rdl__composite_home(const rdl_lock_t *lock)
-{
-    return rdl__composite_of(lock)->home;
-}
-
-const char *rdl__lock_name(const rdl_lock_t *lock, size_t *ret_len)
-{
-    *ret_len = lock->name != NULL ? lock->name->node.key_len : rdl__composite_of(lock)->name_len;
-    return lock->name != NULL ? lock->name->bytes : rdl__composite_of(lock)->name;
-}
-
 void rdl__composite_unref(struct rdl__composite *j)
 {
     rdl_client_t *home = j->home;
@@ -112,27 +101,27 @@ int rdl__composite_check_twins(struct rdl__composite *j, rdl_err_t *err)
 
 /* Twice the same lock would wait for itself or count twice; two votes of one server are no majority, nor are votes that
  * each server gives to many at a time. */
-static int check_members(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n, rdl_err_t *err)
+static int check_members(const struct rdl__plan_ops *plan, rdl_lock_t *const *members, size_t n, rdl_err_t *err)
 {
     struct rdl__site site[RDL__COMPOSITE_MAX];
     int rc;
 
     for (size_t i = 0; i < n; i++) {
-        if (rdl__lock_composite(members[i]))
-            return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock itself", i, rdl__composite_type(members[i]));
-        if (ops->majority && members[i]->ops->shares)
+        if (members[i]->ops->handle->has_members)
+            return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock itself", i, members[i]->ops->name);
+        if (plan->majority && members[i]->ops->shares)
             return rdl__err_set(err, RDL_EINVAL,
                                 "member %zu is a %s lock: a red lock wants members that exclude each other", i,
                                 members[i]->ops->name);
-        if (ops->majority && (rc = member_site(members[i], &site[i])) < 0)
+        if (plan->majority && (rc = member_site(members[i], &site[i])) < 0)
             return rdl__err_set(err, rc, NULL);
         for (size_t k = 0; k < i; k++) {
             if (members[k]->name == members[i]->name)
                 return rdl__err_set(err, RDL_EINVAL, "members %zu and %zu are the same lock", k, i);
-            if (!ops->majority && (rc = same_lock(members[k], members[i])) < 0)
+            if (!plan->majority && (rc = same_lock(members[k], members[i])) < 0)
                 return rdl__err_set(err, rc == RDL_EDEADLK ? RDL_EINVAL : rc,
                                     "members %zu and %zu are the same lock, at one server by two clients", k, i);
-            if (ops->majority && rdl__composite_one_server(site[k], site[i]))
+            if (plan->majority && rdl__composite_one_server(site[k], site[i]))
                 return rdl__err_set(err, RDL_EINVAL,
                                     "members %zu and %zu are of one server: a red lock wants servers that"
                                     " fail independently",
@@ -169,7 +158,7 @@ static void add_parts(struct rdl__composite *j, rdl_lock_t *const *members)
     rdl_lock_t *order[RDL__COMPOSITE_MAX];
 
     memcpy(order, members, j->n * sizeof order[0]);
-    if (!j->ops->majority)
+    if (!j->plan->majority)
         qsort(order, j->n, sizeof order[0], by_order);
     for (unsigned i = 0; i < j->n; i++) {
         struct rdl__member_handle *member = &j->member[i];
@@ -182,15 +171,15 @@ static void add_parts(struct rdl__composite *j, rdl_lock_t *const *members)
         rdl__handle_twin(order[i], &member->as.handle);
         if (order[i] == members[0])
             j->home_member = i;
-        j->twins |= !j->ops->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
+        j->twins |= !j->plan->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
     }
 }
 
-int rdl__composite_make(const struct rdl__plan_ops *ops, rdl_lock_t *const *members, size_t n,
+int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *const *members, size_t n,
                         const struct rdl__composite_options *options, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     rdl_client_t *home = rdl__lock_client(members[0]);
-    int rc = check_members(ops, members, n, err);
+    int rc = check_members(kind->plan, members, n, err);
     struct rdl__composite *j;
     size_t head, size;
 
@@ -205,11 +194,12 @@ int rdl__composite_make(const struct rdl__plan_ops *ops, rdl_lock_t *const *memb
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     }
     atomic_init(&j->handle.refs, 1);
-    j->ops = ops;
+    j->handle.ops = &kind->type;
+    j->plan = kind->plan;
     j->options = *options;
     j->home = rdl__client_ref(home);
     j->n = (unsigned)n;
-    j->quorum = ops->majority ? j->n / 2 + 1 : j->n;
+    j->quorum = j->plan->majority ? j->n / 2 + 1 : j->n;
     j->size = size;
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
@@ -219,50 +209,11 @@ int rdl__composite_make(const struct rdl__plan_ops *ops, rdl_lock_t *const *memb
     return RDL_OK;
 }
 
-void rdl__composite_drop(rdl_lock_t *lock)
-{
-    struct rdl__composite *j = rdl__composite_of(lock);
-
-    rdl__mutex_lock(&j->mu);
-    lock->fn = NULL;
-    rdl__composite_records_drop(j);
-    rdl__mutex_unlock(&j->mu);
-    for (unsigned i = 0; i < j->n; i++)
-        rdl__handle_drop(rdl__member_lock(j, i));
-    rdl__composite_unref(j);
-}
-
-const char *rdl__composite_type(const rdl_lock_t *lock)
-{
-    return rdl__composite_of(lock)->ops->type;
-}
-
-int rdl__composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
-{
-    struct rdl__composite *j = rdl__composite_of(lock);
-
-    rdl__mutex_lock(&j->mu);
-    lock->fn = fn;
-    lock->arg = arg;
-    rdl__mutex_unlock(&j->mu);
-    return RDL_OK;
-}
-
-bool rdl__composite_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
-{
-    const struct rdl__composite *j = rdl__composite_of(lock);
-
-    for (unsigned i = 0; i < j->n; i++)
-        if (rdl__composite_client(j, i) == owner->client)
-            return true;
-    return false;
-}
-
 const char *rdl__composite_tokenless(const rdl_lock_t *lock)
 {
     const struct rdl__composite *j = rdl__composite_of(lock);
 
-    if (!j->ops->majority)
+    if (!j->plan->majority)
         return "a multi-lock has no token of its own: each of its members may have one";
     for (unsigned i = 0; i < j->n; i++)
         if (rdl__member_lock(j, i)->name->settings.fencing != RDL_FENCING_TIME)

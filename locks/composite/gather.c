@@ -69,7 +69,7 @@ static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
     const struct rdl__composite *j = rdl__composite_op_of(call);
     struct tally t = tally(call);
 
-    if (call->answered < call->asked && !(j->ops->majority && (call->was_lost || t.held >= j->quorum)))
+    if (call->answered < call->asked && !(j->plan->majority && (call->was_lost || t.held >= j->quorum)))
         return false;
     if (call->was_lost || t.held + t.unknown < j->quorum)
         *ret = RDL_ELOST;

@@ -35,9 +35,9 @@ struct rdl__member_handle {
 };
 
 struct rdl__composite {
-    rdl_lock_t handle; /* name NULL; fn and arg under mu */
+    rdl_lock_t handle; /* no name; fn and arg under mu */
     /* immutable */
-    const struct rdl__plan_ops *ops;
+    const struct rdl__plan_ops *plan;
     struct rdl__composite_options options;
     rdl_client_t *home;
     unsigned home_member; /* one that is of that client */

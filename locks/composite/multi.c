@@ -139,8 +139,6 @@ static void multi_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
 }
 
 const struct rdl__plan_ops rdl__multi_ops = {
-    .type = "multi",
     .on = multi_on,
     .majority = false,
-    .retry = {.kind = RDL_RETRY_RANDOM, .min_ms = 250, .max_ms = 500},
 };

@@ -95,11 +95,9 @@ struct rdl__plan_event {
 };
 
 struct rdl__plan_ops {
-    const char *type; /* what rdl_lock_type says */
     void (*on)(struct rdl__plan *p, const struct rdl__plan_event *ev);
-    bool majority;     /* a minority may be missing, at taking and for as long as it is held */
-    bool wants_news;   /* from its first PAUSE on, what is heard of members is fed to it */
-    rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
+    bool majority;   /* a minority may be missing, at taking and for as long as it is held */
+    bool wants_news; /* from its first PAUSE on, what is heard of members is fed to it */
 };
 
 extern const struct rdl__plan_ops rdl__multi_ops;

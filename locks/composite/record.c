@@ -375,7 +375,7 @@ bool rdl__composite_give_back(struct rdl__composite_record *rec, unsigned i)
 
 void rdl__composite_settle(struct rdl__composite_record *rec)
 {
-    int64_t want = rec->lost && rec->joint->ops->majority ? 0 : rec->want;
+    int64_t want = rec->lost && rec->joint->plan->majority ? 0 : rec->want;
 
     for (unsigned i = 0; i < rec->joint->n; i++)
         settle_member(rec, i, want);

@@ -182,9 +182,7 @@ static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
 }
 
 const struct rdl__plan_ops rdl__red_ops = {
-    .type = "red",
     .on = red_on,
     .majority = true,
     .wants_news = true,
-    .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 400},
 };

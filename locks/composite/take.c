@@ -29,7 +29,7 @@ static bool young(const struct rdl__composite_op *call, unsigned i, int64_t now)
     int64_t born_at = atomic_load(&rdl__name_shard(rdl__member_lock(j, i)->name)->node.born_at);
     int64_t up_ms = born_at == INT64_MIN ? 0 : (now - born_at) / RDL__MS;
 
-    return j->ops->majority && j->options.min_uptime_ms >= 0 && up_ms < least_ms;
+    return j->plan->majority && j->options.min_uptime_ms >= 0 && up_ms < least_ms;
 }
 
 /* Is a member that counts at the same server? One server has one vote, by however many ways it is reached. */
@@ -38,7 +38,7 @@ static bool second_vote(const struct rdl__composite_op *call, unsigned i)
     const struct rdl__composite *j = rdl__composite_op_of(call);
     bool found = false;
 
-    for (unsigned k = 0; k < j->n && j->ops->majority; k++)
+    for (unsigned k = 0; k < j->n && j->plan->majority; k++)
         found |= k != i && call->rec->hold[k].mine > 0 && !call->rec->hold[k].uncounted &&
                  rdl__composite_one_server(call->rec->hold[i].site, call->rec->hold[k].site);
     return found;
@@ -171,9 +171,9 @@ void rdl__composite_feed(struct rdl__composite_op *call, const struct rdl__plan_
 {
     bool done = call->plan.phase == RDL__PLAN_DONE;
 
-    rdl__composite_op_of(call)->ops->on(&call->plan, ev);
+    rdl__composite_op_of(call)->plan->on(&call->plan, ev);
     obey_all(call);
-    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_op_of(call)->ops->wants_news && !call->listening)
+    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_op_of(call)->plan->wants_news && !call->listening)
         rdl__composite_listen(call);
     if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
         end_take(call);

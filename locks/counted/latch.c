@@ -218,6 +218,7 @@ int rdl_latch_await_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_t wait_m
 }
 
 const struct rdl__lock_ops rdl__latch_ops = {
+    .handle = &rdl__single_handle,
     .name = "latch",
     .thing = "latch",
     .busy = "it has not been counted down to 0",

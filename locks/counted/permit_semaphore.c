@@ -759,6 +759,7 @@ int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rd
 }
 
 const struct rdl__lock_ops rdl__permit_semaphore_ops = {
+    .handle = &rdl__single_handle,
     .name = "permit semaphore",
     .thing = "semaphore",
     .busy = "too few permits are free",

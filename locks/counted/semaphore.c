@@ -211,6 +211,7 @@ int rdl_semaphore_add_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *own
 }
 
 const struct rdl__lock_ops rdl__semaphore_ops = {
+    .handle = &rdl__single_handle,
     .name = "semaphore",
     .thing = "semaphore",
     .busy = "too few permits are free",

@@ -1,0 +1,47 @@
+/* handle.h - a lock's handle by the table of its kind, be it a single lock's or one that is made of several.
+ *
+ * A kind's table hangs on each of its types' (type.h). The functions' arguments are checked already. */
+#ifndef REDLATCH_CALL_HANDLE_H
+#define REDLATCH_CALL_HANDLE_H
+
+#include "core/call/call.h"
+#include "core/call/record.h"
+
+struct rdl__handle_ops {
+    bool has_members;                                /* so it cannot be a member itself */
+    rdl_client_t *(*client)(const rdl_lock_t *lock); /* where its callbacks run and its timers go off */
+    const char *(*name)(const rdl_lock_t *lock, size_t *ret_len);
+    void (*drop)(rdl_lock_t *lock);                                  /* the user's reference  @locks none */
+    int64_t (*call)(const struct rdl__order *order, rdl_err_t *err); /* this and the next: as in call.h */
+    int (*call_async)(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+    void (*on_lost)(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);    /* @locks none */
+    bool (*knows)(const rdl_lock_t *lock, const rdl_owner_t *owner); /* may the owner act in it? */
+    /* What the owner holds of it. token: 0 when it has none. The client is not closed yet (rdl__client_call_begins).
+     * @locks none */
+    struct rdl__view (*view)(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now);
+    const char *(*tokenless)(const rdl_lock_t *lock); /* why it has no tokens; NULL: it has */
+};
+
+extern const struct rdl__handle_ops rdl__single_handle; /* handle.c */
+
+static inline rdl_client_t *rdl__lock_client(const rdl_lock_t *lock)
+{
+    return lock->ops->handle->client(lock);
+}
+
+static inline const char *rdl__lock_name(const rdl_lock_t *lock, size_t *ret_len)
+{
+    return lock->ops->handle->name(lock, ret_len);
+}
+
+static inline int64_t rdl__lock_call(const struct rdl__order *order, rdl_err_t *err)
+{
+    return order->lock->ops->handle->call(order, err);
+}
+
+static inline int rdl__lock_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    return order->lock->ops->handle->call_async(order, ret_op, err);
+}
+
+#endif
