@@ -14,7 +14,9 @@
 #include "core/call/type.h"
 #include "core/service/client.h"
 #include "core/service/dispatch.h"
+#include "core/service/life.h"
 #include "core/service/owner.h"
+#include "core/service/routing.h"
 #include "core/service/watchdog.h"
 
 #include <redlatch/async.h>

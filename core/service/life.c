@@ -1,6 +1,16 @@
-/* life.c - how long a client's struct lives, and which calls keep its parts whole. */
+/* life.c - how long a client lives: references, the calls that keep its parts whole, and closing in order.
+ *
+ * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay
+ * what one of those owes or may owe yet (a composite lock's give-backs), get close_timeout_ms; then lanes and
+ * subscriber close, the last callers leave, the loop stops. Holds are left to their leases. What remains, a struct
+ * without a thread, goes with its last reference.
+ */
+#include "core/service/life.h"
+
 #include "core/base/err.h"
-#include "core/service/client.h"
+#include "core/service/routing.h"
+
+/* ---- who keeps it ----------------------------------------------------------------------------------------------- */
 
 rdl_client_t *rdl__client_ref(rdl_client_t *client)
 {
@@ -66,4 +76,136 @@ void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold)
     if (client->loop != NULL) /* else the loop has done with all holds */
         rdl__watchdog_forget(client->watchdog, hold);
     rdl__mutex_unlock(&client->close_mu);
+}
+
+/* ---- closing ---------------------------------------------------------------------------------------------------- */
+
+static bool shards_quiet(rdl_client_t *client)
+{
+    for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
+        if (!rdl__shard_quiet(rdl__routing_shard(client, i)))
+            return false;
+    return true;
+}
+
+/* No debt is taken on any more: now, or, unless `late`, if none is left, or may come. False: some are. What is owing
+ * begins during a call, so calls are looked at first.  @thread loop */
+static bool shut(rdl_client_t *client, bool late)
+{
+    bool shuts;
+
+    rdl__assert_on_loop(client->loop);
+    rdl__mutex_lock(&client->close_mu);
+    shuts = late || (atomic_load(&client->calls) == 0 && atomic_load(&client->owing) == 0);
+    client->lanes_closed = shuts;
+    rdl__mutex_unlock(&client->close_mu);
+    return shuts;
+}
+
+static void close_lanes(rdl_client_t *client, int64_t now)
+{
+    rdl__watchdog_close(client->watchdog);
+    rdl__mutex_lock(&client->names_mu);
+    client->acks_closed = true;
+    rdl__mutex_unlock(&client->names_mu);
+    rdl__waiters_close(&client->waiters);
+    for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
+        rdl__shard_close(rdl__routing_shard(client, i), now);
+    rdl__sentinels_close(client->sentinels);
+    rdl__cluster_close(client->cluster);
+}
+
+/* What is remembered keeps names, and these keep guards at a server: they go while it is connected, and are calls until
+ * then.
+ * @thread loop */
+static void forget_replay(rdl_client_t *client)
+{
+    for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
+        if (rdl__routing_shard(client, i)->replay != NULL && rdl__lane_up(rdl__routing_shard(client, i)->loop_lane))
+            rdl__replay_forget(rdl__routing_shard(client, i)->replay);
+}
+
+/* A step further, if it is time. Calls that are refused count for a moment: once it has been told, they keep nobody.
+ * @thread loop */
+static void close_further(rdl_client_t *client, int64_t now)
+{
+    if (client->close_told)
+        return;
+    rdl__assert_on_loop(client->loop);
+    if (!client->lanes_closed && atomic_load(&client->calls) == 0)
+        forget_replay(client);
+    if (!client->lanes_closed && shut(client, false))
+        close_lanes(client, now);
+    if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
+        rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
+        client->close_told = true;
+        rdl__parker_post(&client->parker, RDL__POST_CLOSED);
+    } else if (client->lanes_closed) { /* a caller is on its way out */
+        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
+    }
+}
+
+/* None is put off any more: it is `closing`.  @thread loop */
+static void pay_debts(rdl_client_t *client)
+{
+    struct rdl__link *l;
+
+    rdl__assert_on_loop(client->loop);
+    while ((l = rdl__list_pop(&client->debts)) != NULL) {
+        struct rdl__debt *debt = rdl__container(l, struct rdl__debt, link);
+
+        debt->pay(debt);
+    }
+}
+
+static void on_close(struct rdl__task *task, int64_t now)
+{
+    rdl_client_t *client = rdl__container(task, rdl_client_t, close_task);
+
+    if (!client->close_told) { /* a call that ended may have brought it here before */
+        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
+        pay_debts(client);
+    }
+    close_further(client, now);
+}
+
+static void on_idle(struct rdl__task *task, int64_t now)
+{
+    close_further(rdl__container(task, rdl_client_t, idle_task), now);
+}
+
+static void on_close_timer(struct rdl__timer *timer, int64_t now)
+{
+    rdl_client_t *client = rdl__container(timer, rdl_client_t, close_timer);
+
+    if (!client->lanes_closed && shut(client, true))
+        close_lanes(client, now);
+    close_further(client, now);
+}
+
+static void stop_loop(rdl_client_t *client)
+{
+    struct rdl__loop *loop;
+
+    rdl__mutex_lock(&client->close_mu);
+    loop = client->loop;
+    client->loop = NULL;
+    rdl__mutex_unlock(&client->close_mu);
+    (void)rdl__loop_stop(loop);
+}
+
+void rdl__life_init(rdl_client_t *client)
+{
+    atomic_init(&client->refs, 1);
+    rdl__list_init(&client->debts);
+    rdl__task_init(&client->close_task, on_close);
+    rdl__task_init(&client->idle_task, on_idle);
+    rdl__timer_init(&client->close_timer, on_close_timer);
+}
+
+void rdl__life_close(rdl_client_t *client)
+{
+    rdl__loop_post(client->loop, &client->close_task);
+    (void)rdl__park_for(&client->parker, RDL__POST_CLOSED, RDL__NEVER);
+    stop_loop(client);
 }

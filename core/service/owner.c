@@ -10,7 +10,7 @@
 #include "core/service/owner.h"
 
 #include "core/base/err.h"
-#include "core/service/client.h"
+#include "core/service/life.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "core/service/client.h"
+#include "core/service/shard.h"
 
 #include "core/service/scripts.h"
 
@@ -6,11 +6,11 @@
 
 #define UNUSED_MS 3000 /* a slot that is on its way may come back */
 
-int rdl__shard_init(struct rdl__shard *shard, rdl_client_t *client, const struct rdl__node_config *config,
-                    unsigned lane_count, struct rdl__uri *uri)
+int rdl__shard_init(struct rdl__shard *shard, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                    struct rdl__loop *loop, const struct rdl__node_config *config, unsigned lane_count,
+                    struct rdl__uri *uri)
 {
-    shard->client = client;
-    if (rdl__node_init(&shard->node, &client->mem, &client->sinks, client->loop, config, uri) < 0 ||
+    if (rdl__node_init(&shard->node, mem, sinks, loop, config, uri) < 0 ||
         (shard->loop_lane = rdl__lane_new(&shard->node, true)) == NULL)
         return RDL_ENOMEM;
     for (shard->lane_count = 0; shard->lane_count < lane_count; shard->lane_count++)

@@ -40,10 +40,11 @@ struct rdl__shard {
         wait_refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
 };
 
-/* A zeroed shard of `client` gets a node there, which takes over `uri`, and the lanes and the subscriber; the rest is
- * the client's to add. RDL_OK or RDL_ENOMEM; rdl__shard_done either way.  @thread any */
-int rdl__shard_init(struct rdl__shard *shard, rdl_client_t *client, const struct rdl__node_config *config,
-                    unsigned lane_count, struct rdl__uri *uri);
+/* A zeroed shard gets a node, which takes over `uri`, and the lanes and the subscriber; the rest is the client's to
+ * add. RDL_OK or RDL_ENOMEM; rdl__shard_done either way.  @thread any */
+int rdl__shard_init(struct rdl__shard *shard, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
+                    struct rdl__loop *loop, const struct rdl__node_config *config, unsigned lane_count,
+                    struct rdl__uri *uri);
 void rdl__shard_done(
     struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
 

@@ -13,6 +13,7 @@
 #include "core/base/sync.h"
 #include "core/io/lane.h"
 #include "core/io/loop.h"
+#include "core/service/acks.h"
 
 #include <redlatch/lock.h>
 #include <stdbool.h>
@@ -20,14 +21,6 @@
 #define RDL__BATCH 100 /* a script that renews more holds the server up for longer than a millisecond */
 
 struct rdl__hold;
-
-/* How many replicas must have confirmed it before a renewal counts. */
-struct rdl__acks {
-    uint32_t replicas; /* 0: none */
-    uint32_t timeout_ms;
-    bool if_able; /* or the server does not let us ask */
-    struct rdl__lane *lane;
-};
 
 /* Which hold news is about: by the time it is told, the struct may serve the owner's next one. */
 struct rdl__hold_id {

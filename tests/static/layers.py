@@ -2,7 +2,8 @@
 """layers - the arrows between the rooms, checked.
 
 A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
-headers as <redlatch/...>, other libraries by the names in LIBRARIES. Beyond includes: no lock type's name appears in core,
+headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those before
+it. Beyond includes: no lock type's name appears in core,
 and only core/base reads a clock. A file in no room is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its own,
@@ -50,6 +51,14 @@ ROOMS = {
     "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
 }
 
+# The files of a room, each of which uses only those before it. One that is not listed comes last.
+ORDER = {
+    "core/service": """scripts.h scripts.c dispatch.h dispatch.c acks.h acks.c replay.h replay.c
+                       watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters.h waiters.c
+                       shard.h shard.c client.h routing.h routing.c life.h life.c options.h options.c owner.h owner.c
+                       client.c""".split(),
+}
+
 # Headers that not every room may use; any other system header is the C library's and free.
 LIBRARIES = {
     "threads": r"pthread\.h|threads\.h|semaphore\.h",
@@ -80,7 +89,16 @@ def room_of(path):
     return folder or None
 
 
-def include_fault(room, kind, header):
+def comes_before(path, header):
+    """May the file use that header of its own room, by the room's order?"""
+    order = ORDER.get(os.path.dirname(path), [])
+    place = {name: i for i, name in enumerate(order)}
+    last = len(order)
+    return place.get(os.path.basename(header), last) <= place.get(os.path.basename(path), last)
+
+
+def include_fault(path, kind, header):
+    room = room_of(path)
     rules = ROOMS[room]
     if kind == '"':
         target = room_of(header)
@@ -88,6 +106,8 @@ def include_fault(room, kind, header):
             return 'includes "%s", which is no path from the top of the tree into a room' % header
         if not any(target == own or target.startswith(own + "/") for own in rules.own):
             return 'includes "%s": %s may not use %s' % (header, room, target)
+        if target == room and not comes_before(path, header):
+            return 'includes "%s", which comes after it in the order of %s' % (header, room)
     elif header.startswith("redlatch/"):
         if not rules.api:
             return "includes <%s>: %s may not use the public headers" % (header, room)
@@ -121,7 +141,7 @@ def faults_in(path, text):
     faults = []
     for number, line in enumerate(text.split("\n"), 1):
         match = INCLUDE.match(line)
-        fault = match and include_fault(room, *match.groups())
+        fault = match and include_fault(path, *match.groups())
         if fault:
             faults.append("%s:%d: %s" % (path, number, fault))
     for offset, fault in word_faults(room, text):
@@ -166,6 +186,9 @@ PLANTED = [
     ("core/service/a.c", "clock_gettime(CLOCK_REALTIME, &t);"),
     ("core/io/a.c", "long now = time (NULL);"),
     ("core/service/a.c", '#include "core/call/call.h"'),
+    ("core/service/client.h", '#include "core/service/owner.h"'),
+    ("core/service/shard.c", '#include "core/service/client.h"'),
+    ("core/service/owner.h", '#include "core/service/unlisted.h"'),
     ("core/call/a.c", '#include "locks/composite/composite.h"'),
     ("locks/a.c", "#include <pthread.h>"),
     ("locks/a.c", "#include <sys/socket.h>"),
@@ -184,6 +207,7 @@ INNOCENT = [
     ("core/wire/reply.h", "/* simple, bulk, verbatim: a fair share */"),
     ("core/io/a.c", "#include <hiredis/hiredis.h>\n#include <ev.h>\n#include <sys/socket.h>"),
     ("core/service/a.c", '#include "scripts/scripts.h"\n#include "core/io/loop.h"\nstruct time { int unfair; };'),
+    ("core/service/client.c", '#include "core/service/owner.h"\n#include "core/service/client.h"'),
     ("locks/simple.c", '#include "core/service/client.h"\nconst char *name = "simple";'),
     ("tests/live/a.c", "#include <redlatch/redlatch.h>\n#include <criterion/criterion.h>"),
 ]

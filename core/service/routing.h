@@ -1,0 +1,40 @@
+/* routing.h - which shard a client's request goes to (routing.c). */
+#ifndef REDLATCH_SERVICE_ROUTING_H
+#define REDLATCH_SERVICE_ROUTING_H
+
+#include "core/service/client.h"
+
+/* Where the keys of a slot are: the shard may be another one the next time.  @thread any */
+static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, unsigned hash_slot)
+{
+    return client->map == NULL
+               ? &client->home
+               : atomic_load_explicit(&client->shards[rdl__map_shard(client->map, hash_slot)], memory_order_acquire);
+}
+
+/* Do messages go by sharded channels? Known before any request is answered, and for good.  @thread any */
+static inline bool rdl__client_sharded(const rdl_client_t *client)
+{
+    return client->map != NULL && rdl__cluster_sharded(client->cluster);
+}
+
+/* Does the server's error send a request elsewhere? RDL__DETOUR_MOVED: the map knows it by now. RDL__DETOUR_ASK: to
+ * *ret_ask, this once.  @thread any  @locks any but the cluster's */
+enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask);
+
+/* There will be locks that want the confirmation of replicas: see that there is a lane for them. RDL_OK, RDL_ENOMEM
+ * or RDL_ECLOSED. */
+int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err);
+
+/* A shard of the client's, whose node the URI is for. RDL_OK or RDL_ENOMEM. */
+int rdl__routing_equip(rdl_client_t *client, struct rdl__shard *shard, const struct rdl__node_config *config,
+                       unsigned lane_count, struct rdl__uri *uri);
+
+/* What finds the shards of a cluster, the first being there, and frees those that were found. False: no memory. */
+bool rdl__routing_make(rdl_client_t *client, const struct rdl__node_config *config);
+void rdl__routing_spread(rdl_client_t *client); /* the waiters are there, too */
+void rdl__routing_free(rdl_client_t *client);
+
+struct rdl__shard *rdl__routing_shard(rdl_client_t *client, unsigned i); /* shard i; NULL: there are no more */
+
+#endif
