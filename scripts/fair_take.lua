@@ -1,4 +1,5 @@
--- Take the fair lock, or confirm and raise a hold that the caller has, or stand in the queue and give a sign of life there.
+-- Take the fair lock, or confirm and raise a hold that the caller has, or stand in the queue and give a sign of life
+-- there.
 --
 -- KEYS     as in fair_queue.inc
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
@@ -6,35 +7,43 @@
 -- ARGV[5]  life: a waiter is dead so long after its last sign of life, in ms, 3 to 2^40; '0': do not queue
 -- ARGV[6]  place `U:k` of the caller       ARGV[7]  number of this sending, among all of this take
 -- ARGV[8]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise refused, and the
--- ms after which to look again and so to give the next sign of life, at most a third of a life. Not queued: the holder's
--- time to live in ms, -1 when it has none or the head of the queue is about to take the lock.
--- A free lock that is another's by order of arrival is passed on to that one.
--- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
+-- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone; otherwise refused, and
+-- the ms after which to look again and so to give the next sign of life, at most a third of a life. Not queued: the
+-- holder's time to live in ms, -1 when it has none or the head of the queue is about to take the lock. A free lock that
+-- is another's by order of arrival is passed on to that one. With a token wanted, count 1 answers the server's time in
+-- microseconds in place of -10 and -11.
 --
--- May be repeated and may come late: count and time to live only grow, a place in the queue is kept, and only count 1 creates
--- or queues. An owner waits for one hold at a time: of two takes at one place the one with the greater n is the one that
--- counts, and begins to wait anew. What can be checked is checked before the first write; what is refused later is taken back.
--- Constant work for any number of waiters, but for those put back: a living waiter of ours that peers have dropped, by their
--- clock or by scores that they lowered, finds its score missing. They drop at the front only, so there it goes again, with
--- all others of ours in that plight, by arrival.
+-- May be repeated and may come late: count and time to live only grow, a place in the queue is kept, and only count 1
+-- creates or queues. An owner waits for one hold at a time: of two takes at one place the one with the greater n is the
+-- one that counts, and begins to wait anew. What can be checked is checked before the first write; what is refused
+-- later is taken back. Constant work for any number of waiters, but for those put back: a living waiter of ours that
+-- peers have dropped, by their clock or by scores that they lowered, finds its score missing. They drop at the front
+-- only, so there it goes again, with all others of ours in that plight, by arrival.
+
+-- include arguments.inc
+-- include holds.inc
+-- include fair_queue.inc
+
 local field, count, lease, life, place, sending = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
 local publish = ARGV[8] or 'publish'
 
--- include publishes.inc
+local wrong = bad_publish(publish)
+if wrong then
+    return wrong
+end
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
     return redis.error_reply('ERR redlatch: count must be a whole number from 1 to 2147483647')
 end
 if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
-if life ~= '0' and (not string.find(life, '^[1-9]%d*$') or tonumber(life) < 3 or tonumber(life) > 1099511627776) then
+if life ~= '0'
+    and (not string.find(life, '^[1-9]%d*$') or tonumber(life) < 3 or tonumber(life) > 1099511627776) then
     return redis.error_reply('ERR redlatch: life must be 0 or a whole number of ms from 3 to 1099511627776')
 end
 if not string.find(sending or '', '^%d+$') then
     return redis.error_reply('ERR redlatch: the sending must be a number')
 end
--- include fair_queue.inc
 
 local function granted(answer)
     if ARGV[4] == '1' and count == '1' then
@@ -48,8 +57,8 @@ local function last_moment()
     return now + life + 900000
 end
 
--- What makes a key is followed by its time to live. So once a command has been refused, no other is run, and what was made goes
--- again. Of commands that answer numbers.
+-- What makes a key is followed by its time to live. So once a command has been refused, no other is run, and what was
+-- made goes again. Of commands that answer numbers.
 local refused = false
 
 local function try(command, ...)
@@ -124,9 +133,9 @@ if held then
     call('pexpire', lock, ttl > tonumber(lease) and ttl or lease)
     return granted(-11)
 end
-if ttl ~= -2 then
-    local key = lock
-    -- include other_type.inc
+wrong = other_type(ttl ~= -2 and call('hget', lock, 'mode'))
+if wrong then
+    return wrong
 end
 if count ~= '1' then
     return -12
@@ -155,7 +164,7 @@ if ttl == -2 and (not head or head == place) then
     return hold(field, lease) or granted(-10)
 end
 if ttl == -2 then
-    local why = pass_on()
+    local why = pass_on(publish)
     if type(why) == 'table' then
         return why
     end

@@ -3,16 +3,20 @@
 -- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count
 -- KEYS[2]  the counter: the token of the last hold, without a time to live
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
--- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': the token is at least the server's time in microseconds; absent
---                                                   or '0': not
--- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count above 1
--- asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
+-- ARGV[3]  lease in ms, 1 to 2^40
+-- ARGV[4]  '1': the token is at least the server's time in microseconds; absent or '0': not
+-- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count
+-- above 1 asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has
+-- none.
 --
 -- May be repeated and may come late: count and time to live only grow, only count 1 creates, and the repeat answers the
--- token of the first, because the counter moves only when the lock changes hands. Everything that can fail comes before the
--- first write of the lock: a raised counter without a hold is a token that nobody has, and no harm. Tokens stay below 2^53,
--- so numbers carry them exactly: a counter that somebody has set to anything else, below 1 too, is an error. The free lock
--- costs four commands, a refusal three.
+-- token of the first, because the counter moves only when the lock changes hands. Everything that can fail comes before
+-- the first write of the lock: a raised counter without a hold is a token that nobody has, and no harm. Tokens stay
+-- below 2^53, so numbers carry them exactly: a counter that somebody has set to anything else, below 1 too, is an
+-- error. The free lock costs four commands, a refusal three.
+
+-- include holds.inc
+
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
@@ -53,13 +57,11 @@ if ttl == -2 then
         return token
     end
     call('hset', key, field, '1')
-    -- include lasts.inc
-    return token
+    return last(key, lease) or token
 end
 local held = call('hget', key, field)
 if not held then
-    -- include other_type.inc
-    return count == '1' and ttl or -12
+    return other_type(call('hget', key, 'mode')) or count == '1' and ttl or -12
 end
 local token = count == '1' and said(tonumber(call('get', KEYS[2])) or next_token()) or -11
 if type(token) == 'table' then

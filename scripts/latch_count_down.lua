@@ -6,26 +6,27 @@
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- Returns the count left, 0 or more; `0` was published when this one has opened it.
 --
--- May be repeated and may come late: the guard keeps the answer. It goes if the count cannot be lowered; a latch is opened
--- even without it, since that can be done twice. The message comes before all: where it is refused nothing is done.
-local publish, channel = ARGV[3] or 'publish', KEYS[2]
+-- May be repeated and may come late: the guard keeps the answer. It goes if the count cannot be lowered; a latch is
+-- opened even without it, since that can be done twice. The message comes before all: where it is refused nothing is
+-- done.
 
--- include publishes.inc
--- include once.inc
--- include guard.inc
-if done then
-    return tonumber(done)
+-- include arguments.inc
+-- include counts.inc
+
+local call, publish, key = redis.call, ARGV[3] or 'publish', KEYS[1]
+local guard, keep, done_with = KEYS[3], ARGV[2], #KEYS % 2 == 0 and KEYS[#KEYS]
+
+local wrong, count, done = begin(bad_publish(publish), guard, keep, done_with)
+if wrong or done then
+    return wrong or tonumber(done)
 end
 local left = math.max(0, count - 1)
 if left > 0 then
-    call('set', guard, string.format('%.0f', left), 'px', keep)
-    local by = 'decr'
-    local free = redis.pcall(by, key)
-    -- include counted.inc
-    return left
+    local said = change(guard, string.format('%.0f', left), keep, 'decr', key)
+    return type(said) == 'table' and said or left
 end
 if count == 1 then
-    call(publish, channel, '0')
+    call(publish, KEYS[2], '0')
 end
 call('del', key) -- a full server lets a script begin with it, and go on
 redis.pcall('set', guard, '0', 'px', keep)

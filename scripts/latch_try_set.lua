@@ -7,11 +7,10 @@
 -- Returns 1 set, and `1` published; 0 it was set already.
 --
 -- May be repeated and may come late: the guard keeps the answer.
-local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
--- include publishes.inc
--- include wanted.inc
--- include once.inc
--- include guard.inc
-local message = 1
--- include try_set.inc
+-- include arguments.inc
+-- include counts.inc
+
+local publish = ARGV[3] or 'publish'
+
+return try_set(bad_publish(publish) or bad_wanted(ARGV[1]), publish, 1)

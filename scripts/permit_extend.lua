@@ -6,18 +6,25 @@
 -- Returns the ms that are left then; 9223372036854775807 as text: it does not expire; -14 it is not taken.
 --
 -- May be repeated and may come late: a permit's end only moves away.
-local publish, channel, lease, from = ARGV[1], KEYS[3], ARGV[2], 3
 
--- include publishes.inc
-if not string.find(lease, '^%d+$') or tonumber(lease) > 1099511627776 then
-    return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 0 to 1099511627776')
+-- include arguments.inc
+-- include counts.inc
+-- include permits.inc
+
+local call, publish, lease, id = redis.call, ARGV[1], ARGV[2], ARGV[3]
+
+local bad = bad_publish(publish)
+if not bad and (not string.find(lease, '^%d+$') or tonumber(lease) > 1099511627776) then
+    bad = redis.error_reply('ERR redlatch: lease must be a whole number of ms from 0 to 1099511627776')
 end
--- include ids.inc
--- include returned.inc
+local wrong, free, returned, now_ms = return_expired(begin(bad or bad_ids(3)))
+if wrong then
+    return wrong
+end
 if returned > 0 then
-    -- include publish_free.inc
+    tell_total(call, publish, KEYS[3], free)
 end
-local ends = call('zscore', taken, ids[1])
+local ends = call('zscore', taken, id)
 if not ends then
     return -14
 end
@@ -27,6 +34,6 @@ if ends >= 922337203685477 then
 end
 if ends < now_ms + lease then
     ends = now_ms + lease
-    call('zadd', taken, 'xx', string.format('%.0f', ends), ids[1])
+    call('zadd', taken, 'xx', string.format('%.0f', ends), id)
 end
 return ends - now_ms

@@ -4,16 +4,23 @@
 -- KEYS[3]  the semaphore's channel
 -- ARGV[1]  'publish' or 'spublish'         ARGV[2..]  the ids, none twice
 -- An error where there would be more than 2^31-1 free ones then, which is what Java can read.
--- Returns 1 given back, and the total published; 0 none of them is taken: expired, given back, or never taken; -14 some are not.
+-- Returns 1 given back, and the total published; 0 none of them is taken: expired, given back, or never taken; -14 some
+-- are not.
 --
--- May be repeated and may come late: ids are never used again. A repeat that finds some of them knows that the first did nothing.
--- Where the count cannot be raised they stay taken.
-local publish, channel, from = ARGV[1], KEYS[3], 2
+-- May be repeated and may come late: ids are never used again. A repeat that finds some of them knows that the first
+-- did nothing. Where the count cannot be raised they stay taken.
 
--- include publishes.inc
--- include ids.inc
--- include returned.inc
-local all, some, seen, entries = true, false, {}, {}
+-- include arguments.inc
+-- include counts.inc
+-- include permits.inc
+
+local call, publish = redis.call, ARGV[1]
+
+local wrong, free, returned, _, room = return_expired(begin(bad_publish(publish) or bad_ids(2)))
+if wrong then
+    return wrong
+end
+local ids, all, some, seen, entries = {unpack(ARGV, 2)}, true, false, {}, {}
 
 for i = 1, #ids do
     local there = not seen[ids[i]] and call('zscore', taken, ids[i])
@@ -26,7 +33,7 @@ if all and fits then
     free = free + #ids
 end
 if all and fits or returned > 0 then -- first: who is told of an error has released nothing
-    -- include publish_free.inc
+    tell_total(call, publish, KEYS[3], free)
 end
 if all and fits then
     call('zrem', taken, unpack(ids))

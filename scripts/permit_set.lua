@@ -3,26 +3,28 @@
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires
 -- KEYS[3]  the semaphore's channel
 -- KEYS[4]  the guard of this request       KEYS[5]  a guard that is done with, or absent
--- ARGV[1]  'publish' or 'spublish'         ARGV[2]  permits, 0 to 2^31-1         ARGV[3]  how long the guard is kept, in ms
+-- ARGV[1]  'publish' or 'spublish'         ARGV[2]  permits, 0 to 2^31-1
+-- ARGV[3]  how long the guard is kept, in ms
 -- Returns 0, and has published how many are free if that is above 0.
 --
--- May be repeated and may come late: the guard tells that it was carried out, and what others have set since then stays.
-local publish, channel, guard, done_with, keep = ARGV[1], KEYS[3], KEYS[4], KEYS[5], ARGV[3]
+-- May be repeated and may come late: the guard tells that it was carried out, and what others have set since then
+-- stays.
 
--- include publishes.inc
-if not string.find(ARGV[2], '^%d+$') or tonumber(ARGV[2]) > 2147483647 then
-    return redis.error_reply('ERR redlatch: permits must be a whole number from 0 to 2147483647')
+-- include arguments.inc
+-- include counts.inc
+-- include permits.inc
+
+local publish, permits, keep = ARGV[1], ARGV[2], ARGV[3]
+
+local wrong, count, done = begin(bad_publish(publish) or bad_permits(permits), KEYS[4], keep, KEYS[5])
+if wrong or done then
+    return wrong or 0
 end
--- include guard.inc
-if done then
-    return 0
+local refused, free = return_expired(nil, count)
+if refused then
+    return refused
 end
--- include returned.inc
-local more = tonumber(ARGV[2]) - call('zcard', taken) - free
-free = free + more
--- include publish_free.inc
-call('set', guard, '1', 'px', keep)
-local by = 'incrby'
-free = redis.pcall(by, key, string.format('%.0f', more))
--- include counted.inc
-return 0
+local more = tonumber(permits) - redis.call('zcard', taken) - free
+tell_total(redis.call, publish, KEYS[3], free + more)
+local said = change(KEYS[4], '1', keep, 'incrby', key, string.format('%.0f', more))
+return type(said) == 'table' and said or 0

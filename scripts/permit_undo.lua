@@ -1,5 +1,5 @@
--- Give back whichever of these permits are taken: of a take in doubt, of an earlier sending of one, of a release that goes on
--- without its caller.
+-- Give back whichever of these permits are taken: of a take in doubt, of an earlier sending of one, of a release that
+-- goes on without its caller.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires
 -- KEYS[3]  the semaphore's channel         KEYS[4], KEYS[5]  of a fair one: queue and signs of life
@@ -9,15 +9,19 @@
 -- Returns how many were given back.
 --
 -- May be repeated and may come late: ids are never used again.
-local publish, channel, from = ARGV[2], KEYS[3], 5
 
--- include publishes.inc
--- include ids.inc
--- include returned.inc
-local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
-local place, queues, life = ARGV[3], true, 0
-local leaves = ARGV[4] == '1'
-local entries, seen = {}, {}
+-- include arguments.inc
+-- include counts.inc
+-- include permits.inc
+-- include turns.inc
+
+local call, publish, place, leaves = redis.call, ARGV[2], ARGV[3], ARGV[4] == '1'
+
+local wrong, free, returned, _, room = return_expired(begin(bad_publish(publish) or bad_ids(5)))
+if wrong then
+    return wrong
+end
+local ids, entries, seen = {unpack(ARGV, 5)}, {}, {}
 for i = 1, #ids do
     local ends = not seen[ids[i]] and call('zscore', taken, ids[i])
     seen[ids[i]] = true
@@ -25,13 +29,12 @@ for i = 1, #ids do
         entries[#entries + 1], entries[#entries + 2] = ends, ids[i]
     end
 end
--- include queue.inc
+local _, dropped = turn(place, true)
 local back = #entries / 2
 local more = math.min(back, room)
-free = free + more
-if leaves and leave_queue() or back > 0 or returned > 0 or dropped then
-    local call = redis.pcall -- nobody is told of an undo: where the message is refused it gives back all the same
-    -- include publish_free.inc
+if leaves and leave_queue(place) or back > 0 or returned > 0 or dropped then
+    -- nobody is told of an undo: where the message is refused it gives back all the same
+    tell_total(redis.pcall, publish, KEYS[3], free + more)
 end
 if back > 0 then
     call('zrem', taken, unpack(ids))

@@ -6,26 +6,28 @@
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 still held, by the caller or by others;
 -- -14 the caller has no hold here.
 --
--- While others read, the lock lives as long as the longest of their holds; readers that died are not counted, so the last one
--- alive frees the lock. It lives so long already, unless the caller's own hold was longer than that of everybody else: so in a
--- crowd one that is no shorter is looked for, which is the first where those who came first leave first; only if there is none,
--- the longest.
--- While the caller writes, the time to live is the writer's and stays.
--- May be repeated and may come late: the count only falls, and n is never used again. The caller's field goes last, or with the
--- lock, so that a repeat goes on where a first one was refused.
+-- While others read, the lock lives as long as the longest of their holds; readers that died are not counted, so the
+-- last one alive frees the lock. It lives so long already, unless the caller's own hold was longer than that of
+-- everybody else: so in a crowd one that is no shorter is looked for, which is the first where those who came first
+-- leave first; only if there is none, the longest. While the caller writes, the time to live is the writer's and stays.
+-- May be repeated and may come late: the count only falls, and n is never used again. The caller's field goes last, or
+-- with the lock, so that a repeat goes on where a first one was refused.
+
+-- include arguments.inc
+-- include readwrite.inc
+
 local call, key, field, left, publish = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
--- include publishes.inc
--- include left.inc
-
--- include longest.inc
-
--- include delete.inc
+local wrong = bad_publish(publish) or bad_left(left)
+if wrong then
+    return wrong
+end
 
 local held = call('hget', key, field)
-local prefix = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':'
+local prefix = beside(key)
 local timeout = prefix .. field .. ':rwlock_timeout:'
-local names = {} -- of the holds given back; one at least: of a take that was refused behind the writing of its first key
+-- Of the holds given back; one at least: of a take that was refused behind the writing of its first key
+local names = {}
 for i = left + 1, math.max(tonumber(held) or 0, left + 1) do
     names[#names + 1] = timeout .. string.format('%.0f', i)
 end
@@ -47,7 +49,7 @@ if not free and call('hget', key, 'mode') ~= 'write' then
             break
         end
     end
-    local most = not enough and longest()
+    local most = not enough and longest(key, field)
     free = most and most < 1
     if most and most > 0 then
         call('pexpire', key, string.format('%.0f', most))

@@ -5,17 +5,18 @@
 -- Returns {seconds, microseconds, r1 .. rk}: the server's time, and for each lock its time to live in ms as it was
 -- before (-1: it had none, now it has), or -14: the hold is gone.
 --
--- Each of the owner's holds has a key beside the lock that lives as long as the hold (read_take.lua): all of them, and the lock.
--- A full server refuses SET where a script begins to write with it, and PEXPIRE never.
--- May be repeated and may come late: a time to live only grows, and no hold is created.
--- include renew.inc
-local ask = 'hget'
-for i = 1, #KEYS do
-    local key, field, lease = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
-    local said = pcall(ask, key, field)
+-- Each of the owner's holds has a key beside the lock that lives as long as the hold (read_take.lua): all of them, and
+-- the lock. A full server refuses SET where a script begins to write with it, and PEXPIRE never. May be repeated and
+-- may come late: a time to live only grows, and no hold is created.
+
+-- include holds.inc
+-- include readwrite.inc
+
+return renew('hget', function(key, field, lease)
+    local call, said = redis.call, redis.pcall('hget', key, field)
     local held = type(said) == 'string'
     if held then
-        local timeout = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':' .. field .. ':rwlock_timeout:'
+        local timeout = beside(key) .. field .. ':rwlock_timeout:'
         for hold = 1, tonumber(said) or 0 do
             local name = timeout .. string.format('%.0f', hold)
             if call('pttl', name) <= tonumber(lease) and call('pexpire', name, lease) == 0 then
@@ -23,6 +24,5 @@ for i = 1, #KEYS do
             end
         end
     end
-    -- include renew_one.inc
-end
-return answer
+    return held, said
+end)

@@ -1,24 +1,32 @@
--- Free one end of a read-write lock, if the holder that was seen still has it, whoever asks; with it goes the whole lock.
+-- Free one end of a read-write lock, if the holder that was seen still has it, whoever asks; with it goes the whole
+-- lock.
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen: one that ends in `:write` is a writer's
 -- ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `1` and `0` (a writer), as write_release has them, or `0` (readers) published; 2 the same, and to
--- tell was refused; 0 that holder is gone, or the other end is held.
+-- Returns 1 freed, and `1` and `0` (a writer), as write_release has them, or `0` (readers) published; 2 the same, and
+-- to tell was refused; 0 that holder is gone, or the other end is held.
+
+-- include arguments.inc
+-- include holds.inc
+-- include readwrite.inc
+
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
 
--- include publishes.inc
--- include delete.inc
+local wrong = bad_publish(publish)
+if wrong then
+    return wrong
+end
 local mode = call('hget', key, 'mode')
--- include modes.inc
-if not mode and call('exists', key) == 1 then
-    return redis.error_reply('ERR redlatch: the name is held as a lock of another type')
+wrong = other_type(mode and mode ~= 'read' and mode ~= 'write' or not mode and call('exists', key) == 1)
+if wrong then
+    return wrong
 end
 if mode ~= (writes and 'write' or 'read') or call('hexists', key, ARGV[1]) == 0 then
     return 0
 end
-local prefix = (string.find(key, '{', 1, true) and key or '{' .. key .. '}') .. ':'
+local prefix = beside(key)
 local fields, names = call('hgetall', key), {key} -- the lock first: without it the others mean nothing
 for i = 1, #fields, 2 do
     for hold = 1, tonumber(fields[i + 1]) or 0 do

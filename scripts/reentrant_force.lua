@@ -3,11 +3,16 @@
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 that holder is gone.
-local publish = ARGV[2] or 'publish'
 
--- include publishes.inc
-local call, key = redis.call, KEYS[1]
--- include other_type.inc
+-- include arguments.inc
+-- include holds.inc
+
+local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
+
+local wrong = bad_publish(publish) or other_type(call('hget', key, 'mode'))
+if wrong then
+    return wrong
+end
 if call('hexists', key, ARGV[1]) == 0 then
     return 0
 end

@@ -3,14 +3,21 @@
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 still held; -14 the caller has no hold here.
+-- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 still held; -14 the caller has no hold
+-- here.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
 -- Freeing takes the field away, and the hash goes with its last one. Any other field is another's hold and stays.
 -- An unnested hold costs two commands.
+
+-- include arguments.inc
+
 local key, field, left, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
--- include publishes.inc
+local wrong = bad_publish(publish)
+if wrong then
+    return wrong
+end
 if left == '0' then
     if redis.call('hdel', key, field) == 0 then
         return -14

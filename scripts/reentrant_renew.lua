@@ -6,12 +6,10 @@
 -- before (-1: it had none, now it has), or -14: the hold is gone.
 --
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
--- include renew.inc
-local ask = 'hexists'
-for i = 1, #KEYS do
-    local key, lease = KEYS[i], ARGV[2 * i]
-    local said = pcall(ask, key, ARGV[2 * i - 1])
-    local held = said == 1
-    -- include renew_one.inc
-end
-return answer
+
+-- include holds.inc
+
+return renew('hexists', function(key, field)
+    local said = redis.pcall('hexists', key, field)
+    return said == 1, said
+end)

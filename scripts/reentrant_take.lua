@@ -7,11 +7,14 @@
 -- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
 -- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
 --
--- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes even where
--- nothing changes: the WAIT behind it, maybe on another connection, is for what that connection has written.
+-- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes
+-- even where nothing changes: the WAIT behind it, maybe on another connection, is for what that connection has written.
 -- Everything that can be checked is checked before the first write, and no lock is left without its time to live.
--- Numbers are plain digits, and are handed on as the text that they came in: exact, and nothing is formatted.
--- The free lock costs three commands, a refusal three.
+-- Numbers are plain digits, and are handed on as the text that they came in: exact, and nothing is formatted. The free
+-- lock costs three commands, a refusal three.
+
+-- include holds.inc
+
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 if count ~= '1' and (not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2147483647) then
@@ -28,13 +31,11 @@ if ttl == -2 then
         return -12
     end
     call('hset', key, field, '1')
-    -- include lasts.inc
-    answer = -10
+    answer = last(key, lease) or -10
 else
     local held = call('hget', key, field)
     if not held then
-        -- include other_type.inc
-        return count == '1' and ttl or -12
+        return other_type(call('hget', key, 'mode')) or count == '1' and ttl or -12
     end
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
@@ -42,7 +43,7 @@ else
     call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
     answer = -11
 end
-if ARGV[4] == '1' and count == '1' then
+if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')
     return now[1] * 1000000 + now[2]
 end

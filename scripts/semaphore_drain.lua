@@ -6,16 +6,20 @@
 -- Returns how many were taken, 0 or more.
 --
 -- May be repeated and may come late: the guard keeps the answer.
--- include once.inc
--- include guard.inc
-if done then
-    return tonumber(done)
+
+-- include counts.inc
+
+local guard, keep, done_with = KEYS[3], ARGV[2], #KEYS % 2 == 0 and KEYS[#KEYS]
+
+local wrong, count, done = begin(nil, guard, keep, done_with)
+if wrong or done then
+    return wrong or tonumber(done)
 end
 local taken = math.min(math.max(0, count), 2147483647) -- no more than can be given back at once
-call('set', guard, string.format('%.0f', taken), 'px', keep)
+local text = string.format('%.0f', taken)
 if taken > 0 then
-    local by = 'decrby'
-    local free = redis.pcall(by, key, string.format('%.0f', taken))
-    -- include counted.inc
+    local said = change(guard, text, keep, 'decrby', KEYS[1], text)
+    return type(said) == 'table' and said or taken
 end
+redis.call('set', guard, text, 'px', keep)
 return taken

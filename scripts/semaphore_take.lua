@@ -11,36 +11,28 @@
 --
 -- May be repeated and may come late: the guard tells that it was carried out, or undone, and then nothing is taken.
 -- Without a queue, taking costs four commands, a refusal two.
-local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
--- include publishes.inc
--- include wanted.inc
-if #KEYS >= 5 and (not string.find(ARGV[5], '^%d+$') or tonumber(ARGV[5]) > 3600000) then
-    return redis.error_reply('ERR redlatch: a place counts as alive for a whole number of ms from 0 to 3600000')
-end
--- include once.inc
--- include guard.inc
-local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
-local place, queues, life = ARGV[4], ARGV[5] ~= '0', tonumber(ARGV[5])
-local free = count
+-- include arguments.inc
+-- include counts.inc
+-- include turns.inc
 
-if done then
-    return math.max(0, free)
+local publish, wanted, place, life = ARGV[3] or 'publish', ARGV[1], ARGV[4], ARGV[5]
+local guard, keep, done_with = KEYS[3], ARGV[2], #KEYS % 2 == 0 and KEYS[#KEYS]
+
+local bad = bad_publish(publish) or bad_wanted(wanted) or bad_stay(life)
+local wrong, count, done = begin(bad, guard, keep, done_with)
+if wrong or done then
+    return wrong or math.max(0, count)
 end
--- include queue.inc
-if free < wanted or not my_turn then
-    local refused = keep_place()
+local my_turn, dropped = turn(place, life ~= '0')
+if count < tonumber(wanted) or not my_turn then
+    local refused = keep_place(place, life)
     if dropped and not my_turn then
-        -- include publish_free.inc
+        tell_total(redis.call, publish, KEYS[2], count)
     end
-    return refused or my_turn and -1 - math.max(0, free) or -1
+    return refused or my_turn and -1 - math.max(0, count) or -1
 end
-free = count - wanted
-if leave_queue() then -- what may be refused comes first: behind the count it would be refused of what is taken
-    -- include publish_free.inc
+if leave_queue(place) then -- what may be refused comes first: behind the count it would be refused of what is taken
+    tell_total(redis.call, publish, KEYS[2], count - wanted)
 end
-call('set', guard, ARGV[1], 'px', keep)
-local by = 'decrby'
-free = redis.pcall(by, key, ARGV[1])
--- include counted.inc
-return free
+return change(guard, wanted, keep, 'decrby', KEYS[1], wanted)

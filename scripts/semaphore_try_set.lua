@@ -7,13 +7,10 @@
 -- Returns 1 done, and the number published if that is above 0; 0 somebody has said it before.
 --
 -- May be repeated and may come late: the guard keeps the answer.
-local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
--- include publishes.inc
-if not string.find(ARGV[1], '^%d+$') or tonumber(ARGV[1]) > 2147483647 then
-    return redis.error_reply('ERR redlatch: permits must be a whole number from 0 to 2147483647')
-end
--- include once.inc
--- include guard.inc
-local message = tonumber(ARGV[1])
--- include try_set.inc
+-- include arguments.inc
+-- include counts.inc
+
+local publish = ARGV[3] or 'publish'
+
+return try_set(bad_publish(publish) or bad_permits(ARGV[1]), publish, tonumber(ARGV[1]))

@@ -8,21 +8,24 @@
 -- Returns how many were given back.
 --
 -- May be repeated and may come late: the guard says '0' afterwards.
-local publish, channel = ARGV[3] or 'publish', KEYS[2]
 
--- include publishes.inc
--- include once.inc
--- include guard.inc
-local queue, signs = #KEYS >= 5 and KEYS[4], KEYS[5]
-local place, queues, life = ARGV[4], true, 0
-local leaves = ARGV[5] == '1'
+-- include arguments.inc
+-- include counts.inc
+-- include turns.inc
+
+local call, publish, key = redis.call, ARGV[3] or 'publish', KEYS[1]
+local guard, keep, done_with = KEYS[3], ARGV[2], #KEYS % 2 == 0 and KEYS[#KEYS]
+local place, leaves = ARGV[4], ARGV[5] == '1'
+
+local wrong, count, done = begin(bad_publish(publish), guard, keep, done_with)
+if wrong then
+    return wrong
+end
 local back = math.min(tonumber(done or '0'), math.max(0, 2147483647 - count)) -- others may give back what was not taken
-local free = count + back
-
--- include queue.inc
-if leaves and leave_queue() or back > 0 or dropped then
-    local call = redis.pcall -- nobody is told of an undo: where the message is refused it gives back all the same
-    -- include publish_free.inc
+local _, dropped = turn(place, true)
+if leaves and leave_queue(place) or back > 0 or dropped then
+    -- nobody is told of an undo: where the message is refused it gives back all the same
+    tell_total(redis.pcall, publish, KEYS[2], count + back)
 end
 if back > 0 then
     call('del', guard) -- a full server lets a script go on that has begun to write, and DEL it lets begin

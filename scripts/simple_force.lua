@@ -3,9 +3,15 @@
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel
 -- ARGV[1]  the value that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 that holder is gone.
+
+-- include arguments.inc
+
 local publish = ARGV[2] or 'publish'
 
--- include publishes.inc
+local wrong = bad_publish(publish)
+if wrong then
+    return wrong
+end
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end

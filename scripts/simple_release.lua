@@ -6,9 +6,15 @@
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; -14 the caller has no hold here.
 --
 -- May be repeated and may come late: a value is never used again, so it cannot hurt a newer hold.
+
+-- include arguments.inc
+
 local publish = ARGV[3] or 'publish'
 
--- include publishes.inc
+local wrong = bad_publish(publish)
+if wrong then
+    return wrong
+end
 if ARGV[2] ~= '0' then
     return redis.error_reply('ERR redlatch: count left must be 0')
 end

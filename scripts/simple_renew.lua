@@ -6,12 +6,10 @@
 -- before (-1: it had none, now it has), or -14: the hold is gone.
 --
 -- May be repeated and may come late: a time to live only grows, and nothing is created.
--- include renew.inc
-local ask = 'get'
-for i = 1, #KEYS do
-    local key, lease = KEYS[i], ARGV[2 * i]
-    local said = pcall(ask, key)
-    local held = said == ARGV[2 * i - 1]
-    -- include renew_one.inc
-end
-return answer
+
+-- include holds.inc
+
+return renew('get', function(key, value)
+    local said = redis.pcall('get', key)
+    return said == value, said
+end)

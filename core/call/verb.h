@@ -249,7 +249,7 @@ void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_
 void rdl__note_release(const rdl_op_t *op, int64_t now);
 void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 
-/* The word by which scripts send messages (scripts/publishes.inc). Scripts for which it may be absent are told it as
+/* The word by which scripts send messages (scripts/arguments.inc). Scripts for which it may be absent are told it as
  * their last argument, only where it is not the usual one: so many arguments more. */
 void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name);

@@ -6,8 +6,11 @@
 
 scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the server
 keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused: long
-brackets, block comments, strings continued with a backslash. A line `-- include NAME.inc` stands for the lines of that file
-in the same folder, which includes nothing itself.
+brackets, block comments, strings continued with a backslash.
+
+A line `-- include NAME.inc` above a script's first line of code stands for that file in the same folder: local functions,
+and before them the locals that they share. Of the functions those are put in that the script calls, or that one of them
+calls. What is included includes nothing itself.
 """
 
 import hashlib
@@ -18,6 +21,8 @@ import sys
 
 ENTRY = re.compile(r'^\s*X\((RDL__SCRIPT_\w+), "(\w+)"\)')
 INCLUDE = re.compile(r"^-- include (\w+\.inc)$")
+FUNCTION = re.compile(r"local function (\w+)\(")
+WORD = re.compile(r"\w+")
 SPANNING = re.compile(r"\[=*\[|\\$")
 
 
@@ -51,21 +56,50 @@ def included(path):
         return [os.path.join(os.path.dirname(path), match[1]) for match in found if match]
 
 
-def strip(path, outermost=True):
-    lines = []
+def code(path):
+    """The (number, line) pairs of a file that are code, or an inclusion; indented as they are there."""
     with open(path, encoding="ascii") as f:
         for number, line in enumerate(f, 1):
-            line = line.strip()
-            if SPANNING.search(line) and not (line.startswith("--") and not line.startswith("--[")):
+            line = line.rstrip()
+            bare = line.strip()
+            if SPANNING.search(bare) and not (bare.startswith("--") and not bare.startswith("--[")):
                 raise Refused("%s:%d: spans lines, which the embedding does not understand" % (path, number))
-            include = INCLUDE.match(line)
-            if include and not outermost:
-                raise Refused("%s:%d: what is included includes nothing" % (path, number))
-            if include:
-                lines.append(strip(os.path.join(os.path.dirname(path), include[1]), False))
-            if line and not line.startswith("--"):
-                lines.append(line)
-    return "\n".join(lines)
+            if bare and not bare.startswith("--") or INCLUDE.match(bare):
+                yield number, line
+
+
+def parts(path):
+    """What an included file has, in its order: (None, the locals that its functions share), (name, a function) ..."""
+    found, inside = [(None, [])], False
+    for number, line in code(path):
+        name = FUNCTION.match(line)
+        if INCLUDE.match(line.strip()):
+            raise Refused("%s:%d: what is included includes nothing" % (path, number))
+        if name and not inside:
+            found.append((name[1], []))
+            inside = True
+        elif not inside and (len(found) > 1 or not line.startswith("local ")):
+            raise Refused("%s:%d: neither a local function nor a local before the first" % (path, number))
+        found[-1][1].append(line.strip())
+        inside = inside and line != "end"
+    return found
+
+
+def strip(path):
+    """A script as the server is told it."""
+    offered, own = [], []
+    for number, line in code(path):
+        include = INCLUDE.match(line.strip())
+        if include and own:
+            raise Refused("%s:%d: inclusions go before the script's code" % (path, number))
+        if include:
+            offered += parts(os.path.join(os.path.dirname(path), include[1]))
+        else:
+            own.append(line.strip())
+    for name, lines in reversed(offered):  # a function calls those before it
+        if name is None or name in WORD.findall("\n".join(own)):
+            own = lines + own
+    return "\n".join(own)
 
 
 def literal(text):

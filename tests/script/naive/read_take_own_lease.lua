@@ -1,5 +1,5 @@
--- Planted: each of a reader's counts lives as long as it was asked for, so that what is left when the longest is given back
--- ends before its owner thinks.
+-- Planted: each of a reader's counts lives as long as it was asked for, so that what is left when the longest is given
+-- back ends before its owner thinks.
 local field = ARGV[1]
 local held = redis.call('hget', KEYS[1], field)
 if redis.call('hget', KEYS[1], 'mode') == 'write' and not ARGV[5] then
