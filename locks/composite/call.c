@@ -556,34 +556,34 @@ static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
     rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
 }
 
-/* As call.c's: it was granted, and is lost by now that its caller hears of it. *ret_back takes it back, though the
- * client be closing: members of it may be held yet.  @locks mu */
-static bool lost_meanwhile(struct rdl__composite_op *call, struct rdl__order *ret_back)
+/* As call.c's: it was granted, and is lost by now that its caller hears of it. What members still hold for it goes back
+ * as after a take that failed, even if the client is closing; nobody waits for that.  @locks mu */
+static void see_lost_meanwhile(struct rdl__composite_op *call)
 {
+    struct rdl__composite_record *rec = call->rec;
+
     rdl__assert_locked(&rdl__composite_op_of(call)->mu);
-    if (call->op.result != RDL_OK || call->verb != &rdl__composite_take ||
-        rdl__composite_record_view(call->rec, rdl__now()).state != RDL_LOST)
-        return false;
+    if (call->op.result != RDL_OK || call->verb != &rdl__composite_take || call->serial != rec->serial ||
+        rdl__composite_record_view(rec, rdl__now()).state != RDL_LOST)
+        return;
     call->op.result = RDL_ELOST;
-    *ret_back =
-        (struct rdl__order){.verb = &rdl__verb_release, .lock = call->op.lock, .owner = call->rec->owner, .owed = true};
-    return true;
+    rec->count--;
+    rec->want--;
+    rec->lost = rec->want > 0;
+    rdl__composite_settle(rec);
 }
 
 static void run_callback(struct rdl__callback *callback)
 {
     struct rdl__composite_op *call = call_of(rdl__container(callback, rdl_op_t, callback));
     struct rdl__composite *j = rdl__composite_op_of(call);
-    struct rdl__order back;
     rdl_err_t err = {0};
-    bool lost = false;
 
     if (rdl__dispatch_waits(&j->home->dispatch) && rdl__client_call_begins(j->home) == RDL_OK) {
         rdl__mutex_lock(&j->mu);
-        lost = lost_meanwhile(call, &back);
+        see_lost_meanwhile(call);
+        rdl__composite_record_retire(call->rec);
         rdl__mutex_unlock(&j->mu);
-        if (lost)
-            (void)rdl__composite_call_async(&back, NULL, NULL);
         rdl__client_call_ends(j->home);
     }
     if (call->op.result < 0)
@@ -708,8 +708,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
     struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_op *call = NULL;
     struct rdl__fan fan = {0};
-    struct rdl__order back;
-    bool slept = false, lost;
+    bool slept = false;
     int64_t result;
     int rc;
 
@@ -735,14 +734,13 @@ int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
         slept = true;
         rdl__mutex_lock(&j->mu);
     }
+    if (slept)
+        see_lost_meanwhile(call);
     conclude(call);
-    lost = slept && lost_meanwhile(call, &back);
     result = call->op.result;
     if (result < 0)
         explain(call, err);
     rdl__mutex_unlock(&j->mu);
-    if (lost)
-        (void)rdl__composite_call(&back, NULL);
     rdl__composite_owing_ends_all(call);
     rdl__client_call_ends(j->home);
     call_unref(call);

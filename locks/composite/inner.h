@@ -84,6 +84,7 @@ struct rdl__composite_record {
     int64_t count; /* as the user counts */
     int64_t want;  /* count, or one more while an acquire is under way */
     int64_t token;
+    int64_t serial; /* of the hold: how many there have been */
     struct rdl__composite_op *active;
     bool beginning;                       /* somebody is at beginning what is pending */
     struct rdl__composite_op *straggling; /* an acquire that has ended with member calls still under way */
@@ -118,6 +119,7 @@ struct rdl__composite_op {
     bool ended;
     struct rdl__fan *fan;     /* while its own thread begins it: where that asks the members itself */
     bool was_lost;            /* before its release */
+    int64_t serial;           /* of the hold that it took */
     unsigned asked, answered; /* of verbs other than acquire, like the next */
     unsigned spared;          /* members that count and have what is wanted of them without being asked */
     int64_t end_by;      /* the home client closes: answers of other clients' members are waited for until then; or 0 */

@@ -154,8 +154,11 @@ static void end_take(struct rdl__composite_op *call)
         rc = RDL_ELOST;
         rec->count = before;
     }
-    if (rc == RDL_OK && before == 0)
+    if (rc == RDL_OK && before == 0) {
         rec->token = token_of(rec, rdl__now());
+        rec->serial++;
+    }
+    call->serial = rec->serial;
     if (rc < 0) {
         rec->want = rec->count;
         rec->lost = rec->lost && rec->count > 0;

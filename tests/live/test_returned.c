@@ -651,6 +651,55 @@ Test(returned, N15_hold_that_is_over_when_its_waiter_wakes_up_is_told_as_lost)
     drop_all();
 }
 
+/* One lock of a multi-lock is evicted while its waiter's thread stands still; the server then answers nothing, and so
+ * not the release of the other one. */
+Test(returned, N15_multi_that_is_lost_when_its_waiter_wakes_up_waits_for_no_server)
+{
+    rdl_lock_t *member[2], *multi = NULL, *rival;
+    struct actor *a = actor_new();
+    struct losses losses;
+    pthread_t thread;
+    char byte;
+
+    cr_assert_eq(pipe(stop_pipe) + pipe(go_pipe), 0);
+    cr_assert_neq(signal(SIGUSR1, stand_still), SIG_ERR);
+    open_proxied(OPTIONS(.watchdog_lease_ms = SHORT_MS, .command_timeout_ms = 4 * SOON_MS));
+    member[0] = reentrant(st.client, "first", NULL);
+    member[1] = reentrant(st.client, "second", NULL);
+    rival = reentrant(other, "first", NULL);
+    expect(RDL_OK, rdl_multi_lock(member, 2, NULL, &multi, &err));
+    losses_init(&losses);
+    expect(RDL_OK, rdl_on_lost(multi, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
+    actor_call(a, who_am_i, &thread);
+    expect_result(RDL_OK, a, SOON_MS);
+    actor_try_lock(a, multi, LEASE_MS, RDL_LEASE_AUTO);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    let_pass_ms(50);
+    cr_assert_eq(pthread_kill(thread, SIGUSR1), 0);
+    cr_assert_eq(read(stop_pipe[0], &byte, 1), 1);
+    expect(RDL_OK, rdl_unlock(rival, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS second") == 1, SOON_MS));
+    let_pass_ms(50);
+    expect(1, rdl_force_unlock(rival, &err));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SHORT_MS + SOON_MS));
+    proxy_freeze(st.proxy, PROXY_TO_SERVER);
+    cr_assert_eq(write(go_pipe[1], &byte, 1), 1);
+    expect_result(RDL_ELOST, a, SOON_MS);
+    proxy_thaw(st.proxy, PROXY_TO_SERVER);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS second") == 0, SOON_MS));
+    actor_try_lock(a, multi, SOON_MS, LEASE_MS);
+    expect_result(RDL_OK, a, 2 * SOON_MS);
+    actor_unlock(a, multi);
+    expect_result(RDL_OK, a, SOON_MS);
+    actor_free(a);
+    rdl_lock_free(multi);
+    rdl_lock_free(member[0]);
+    rdl_lock_free(member[1]);
+    rdl_lock_free(rival);
+    rdl_client_close(other);
+}
+
 static bool has_run(struct outcome *o)
 {
     return WAIT_UNTIL(rdl_client_dispatch(st.client) >= 0 && atomic_load(&o->calls) > 0, SOON_MS);
