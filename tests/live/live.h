@@ -20,8 +20,8 @@
 #define SLACK_MS 1500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
 
 static struct stage st;
-static rdl_err_t err;    /* main thread's */
-static bool left_behind; /* what is left is the test's subject or lives on its lease */
+__attribute__((unused)) static rdl_err_t err; /* main thread's */
+static bool left_behind;                      /* what is left is the test's subject or lives on its lease */
 
 static inline void live_fini(void)
 {

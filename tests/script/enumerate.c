@@ -1,116 +1,14 @@
-#include "tests/script/enumerate.h"
-#include "tests/script/images.h"
+/* enumerate.c - see enumerate.h: the world's steps, one request, reply, fault or tick each. */
+#include "tests/script/enumerate_impl.h"
 #include "tests/support/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FAULTS_MAX 2
-#define RENEWALS 0 /* the connection for renewals; there is one more after each fault */
-#define FIRST_CONN 1
-#define QUEUE_MAX 8      /* requests of an owner that were not run */
-#define RIVAL OWNERS_MAX /* the rival's place among the owners */
-#define RIVAL_LEASE 2
-#define RIVAL_NUMBER 1
-#define TRIES_AFTER_REFUSAL 1
-#define TICKS_MAX 9
-
-/* ---- states
- * ---------------------------------------------------------------------------------------------------------------- All
- * members are bytes, so that there is no padding, and what is unused is 0: states are compared as bytes. */
-
-enum request_kind {
-    REQUEST_NONE,
-    REQUEST_FIRST_TRY,
-    REQUEST_TAKE,
-    REQUEST_RELEASE,
-    REQUEST_RENEW,
-    REQUEST_KILL, /* of the connection `number` */
-    REQUEST_PEER_RENEW,
-    REQUEST_GIVE,
-    REQUEST_DRAIN,
-    REQUEST_SET,
-};
-
-struct request {
-    uint8_t kind;
-    uint8_t end;
-    uint8_t conn;    /* that it is sent on */
-    uint8_t number;  /* n */
-    uint8_t mate;    /* n of the owner's hold of the other end, which lets it in; 0: none */
-    uint8_t count;   /* wanted, or to be left */
-    uint8_t lease;   /* in ticks */
-    uint8_t sent;    /* at which tick */
-    uint8_t sending; /* of a take that may wait in a queue: which of its call */
-};
-
-enum {
-    IN_CALL = 1,    /* a lock() is under way: n is drawn */
-    IN_DOUBT = 2,   /* one of its tries was left on another connection */
-    REPLY_LOST = 4, /* to the request waited for */
-    DONE = 8,
-};
-
-/* Instead of a place in the program: undo a take that may have happened. */
-#define PC_UNDO 99
-
-struct end {
-    uint8_t number;
-    uint8_t count;    /* confirmed */
-    uint8_t deadline; /* the hold is valid until this tick by the owner's own clock; 0: no hold */
-};
-
-struct owner {
-    uint8_t pc;
-    uint8_t flags;
-    uint8_t conn;
-    uint8_t tries;  /* left after a refusal */
-    uint8_t killed; /* connections, a bit each */
-    uint8_t drawn;  /* the last n */
-    uint8_t end;    /* at which the last lock() is, or was */
-    struct end ends[LOCK_ENDS];
-    uint8_t sendings; /* of the call's takes, and the tick of the last */
-    uint8_t last_sent;
-    struct grant told; /* a message that was not read yet; only number and sending */
-    struct request wait;
-    uint8_t queued;
-    struct request queue[QUEUE_MAX]; /* by connection, and in the order of each */
-};
-
-struct state {
-    uint8_t image[4]; /* the keyspace's, see images.h */
-    uint8_t faults;
-    uint8_t rival_deadline; /* 0: the rival does not hold */
-    uint8_t rival_turns;
-    uint8_t unlike_model;            /* a command was not answered as the reference does */
-    struct owner owners[OWNERS_MAX]; /* as many as the scenario has */
-};
-
-struct world {
-    const struct scenario *scenario;
-    size_t owners;
-    struct images *images;
-};
-
-/* ---- reading and changing states -------------------------------------------------------------------------------- */
-
-static uint32_t image_of(const struct state *s)
-{
-    uint32_t image;
-
-    memcpy(&image, s->image, sizeof image);
-    return image;
-}
-
 static void set_image(struct state *s, uint32_t image)
 {
     memcpy(s->image, &image, sizeof image);
-}
-
-static unsigned now_of(const struct world *w, const struct state *s)
-{
-    return image_tick(w->images, image_of(s));
 }
 
 /* What the request does to the keyspace. */
@@ -139,16 +37,6 @@ static struct effect run_request(const struct world *w, struct state *s, size_t 
     if ((w->scenario->checks & CHECK_MODEL) != 0)
         s->unlike_model |= effect.unlike_reference;
     return effect;
-}
-
-static bool counts(const struct world *w)
-{
-    return w->scenario->type->holds == NULL;
-}
-
-static bool is_waiting(const struct owner *o)
-{
-    return o->wait.kind != REQUEST_NONE;
 }
 
 static bool is_take(const struct request *r)
@@ -759,135 +647,6 @@ static void expand(void *arg, const void *bytes, struct search *search)
     for (size_t i = 0; i < w->owners; i++)
         expand_owner(w, &s, i, search);
     expand_rival(w, &s, search);
-}
-
-/* ---- what must not be ------------------------------------------------------------------------------------------- */
-
-static bool believes(const struct end *end, unsigned now)
-{
-    return end->deadline > now && end->count > 0;
-}
-
-/* Who believes in what. */
-struct beliefs {
-    uint64_t holds;
-    unsigned owners; /* a bit for each that holds */
-    int count;
-    bool alone; /* one of them thinks that nobody else does */
-};
-
-static void believe(struct beliefs *b, unsigned owner, enum lock_end end, unsigned number)
-{
-    b->holds |= hold_bit(owner, end, number);
-    b->owners |= 1u << owner;
-    b->count++;
-    b->alone |= end == LOCK_ONE;
-}
-
-/* Of a lock that counts. */
-static int most(const struct world *w)
-{
-    return w->scenario->type->most > 0 ? w->scenario->type->most : w->scenario->type->stock;
-}
-
-static const char *unsafe(const struct world *w, const struct state *s)
-{
-    unsigned now = now_of(w, s);
-    struct beliefs b = {0};
-
-    if (s->rival_deadline > now)
-        believe(&b, RIVAL, w->scenario->rival_end, RIVAL_NUMBER);
-    for (unsigned i = 0; i < w->owners; i++)
-        for (unsigned end = 0; end < LOCK_ENDS; end++)
-            if (believes(&s->owners[i].ends[end], now))
-                believe(&b, i, (enum lock_end)end, s->owners[i].ends[end].number);
-    if ((b.holds & ~image_holds(w->images, image_of(s))) != 0)
-        return "GONE";
-    if (w->scenario->type->stock > 0)
-        return b.count > most(w) ? "OVER" : NULL;
-    return b.alone && (b.owners & (b.owners - 1)) != 0 ? "BOTH" : NULL;
-}
-
-/* How many the owner has of a lock that counts, less those that it is giving back. */
-static int owned(const struct owner *o)
-{
-    return o->ends[LOCK_ONE].count - (o->wait.kind == REQUEST_GIVE ? o->wait.count : 0);
-}
-
-static bool is_quiet(const struct owner *o)
-{
-    return o->queued == 0 && !is_waiting(o) && (o->flags & IN_CALL) == 0 && o->pc != PC_UNDO;
-}
-
-/* Of a lock that counts: what is left, and what the owners have, is what there is. */
-static const char *miscounted(const struct world *w, const struct state *s)
-{
-    unsigned checks = w->scenario->checks;
-    int sum = image_left(w->images, image_of(s));
-    bool quiet = true;
-
-    for (unsigned i = 0; i < w->owners; i++) {
-        sum += owned(&s->owners[i]);
-        quiet = quiet && is_quiet(&s->owners[i]);
-    }
-    if ((checks & CHECK_SAFETY) != 0 && sum > w->scenario->type->stock)
-        return "OVER";
-    if (w->scenario->type->bare && !image_has_number(w->images, image_of(s)))
-        quiet = false; /* nobody has said yet how many there are */
-    return (checks & CHECK_ZOMBIE) != 0 && quiet && sum != w->scenario->type->stock ? "LEAK" : NULL;
-}
-
-/* Will the owner still give back what it has, or may have, of the end? */
-static bool accounts_for(const struct owner *o, unsigned end)
-{
-    if ((o->flags & DONE) != 0)
-        return false;
-    return o->ends[end].count > 0 || (is_waiting(o) && o->wait.end == end) ||
-           (((o->flags & IN_CALL) != 0 || o->pc == PC_UNDO) && o->end == end);
-}
-
-static const char *zombie(const struct world *w, const struct state *s)
-{
-    uint64_t accounted = hold_bit(RIVAL, w->scenario->rival_end, RIVAL_NUMBER);
-    uint64_t known;
-
-    for (unsigned i = 0; i < w->owners; i++)
-        for (unsigned end = 0; end < LOCK_ENDS; end++)
-            if (accounts_for(&s->owners[i], end))
-                accounted |= hold_bit(i, (enum lock_end)end, s->owners[i].ends[end].number);
-    known = image_holds(w->images, image_of(s)) | (w->scenario->type->turns ? 0 : image_places(w->images, image_of(s)));
-    return (known & ~accounted) != 0 ? "ZOMBIE" : NULL;
-}
-
-/* A place that is its owner's, whatever the number. */
-static const char *stray_place(const struct world *w, const struct state *s)
-{
-    uint64_t places = image_places(w->images, image_of(s));
-
-    for (unsigned i = 0; i < w->owners; i++)
-        if ((places & hold_bit(i, LOCK_ONE, 1)) != 0 && is_quiet(&s->owners[i]))
-            return "ZOMBIE";
-    return NULL;
-}
-
-static const char *wrong(void *arg, const void *bytes)
-{
-    const struct world *w = arg;
-    const struct state *s = bytes;
-    unsigned checks = w->scenario->checks;
-    const char *verdict = NULL;
-
-    if (counts(w))
-        verdict = miscounted(w, s);
-    else if ((checks & CHECK_SAFETY) != 0)
-        verdict = unsafe(w, s);
-    if (verdict == NULL && !counts(w) && (checks & CHECK_ZOMBIE) != 0)
-        verdict = zombie(w, s);
-    if (verdict == NULL && w->scenario->type->turns && (checks & CHECK_ZOMBIE) != 0)
-        verdict = stray_place(w, s);
-    if (verdict == NULL && (checks & CHECK_MODEL) != 0 && s->unlike_model)
-        verdict = "MODEL";
-    return verdict;
 }
 
 /* ---- the world's life ------------------------------------------------------------------------------------------- */

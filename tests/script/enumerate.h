@@ -6,26 +6,29 @@
  * own machines are the simulator's business.
  *
  * The world:
- *   An owner runs its program, one verb at a time. Each verb is a request on the owner's connection; the server runs
- * the requests of one connection in order, those of different ones in any order. Renewals go on a connection of their
- * own and are waited for by nobody. A reply is read as soon as it is there, or a fault strikes. Faults are counted,
- * over all owners: the owner gives the connection up, whether or not its request has run, and on a new one repeats the
- * verb, or gives up a take by releasing it. What was sent on the old one may still run at any later time, unless a
- * CLIENT KILL came before it. Which connections the new one kills is a rule; with `gives_up_live`, the owner no longer
- * waits for a take, and releases it on the same connection. A message tells an owner that it was granted the lock: it
- * is read at any later time when the owner waits for no reply, or never. Other messages need not be: who waits may look
- * whenever it likes. Time passes in ticks, at any moment. A rival takes the lock and gives it back, at any moment,
- * without faults. One that reads may be another implementation's, whose watchdog speaks a planted script, and which
- * dies without giving back. At the end of its program, and when a verb finds its hold lost, an owner gives back all
- * that it still has.
+ *   - An owner runs its program, one verb at a time. Each verb is a request on the owner's connection; the server
+ *     runs the requests of one connection in order, those of different ones in any order. Renewals go on a
+ *     connection of their own and are waited for by nobody. A reply is read as soon as it is there, or a fault
+ *     strikes.
+ *   - Faults are counted, over all owners: the owner gives the connection up, whether or not its request has run,
+ *     and on a new one repeats the verb, or gives up a take by releasing it. What was sent on the old one may still
+ *     run at any later time, unless a CLIENT KILL came before it. Which connections the new one kills is a rule;
+ *     with `gives_up_live`, the owner no longer waits for a take, and releases it on the same connection.
+ *   - A message tells an owner that it was granted the lock: it is read at any later time when the owner waits for
+ *     no reply, or never. Other messages need not be: who waits may look whenever it likes.
+ *   - Time passes in ticks, at any moment. A rival takes the lock and gives it back, at any moment, without faults.
+ *     One that reads may be another implementation's, whose watchdog speaks a planted script, and which dies
+ *     without giving back.
+ *   - At the end of its program, and when a verb finds its hold lost, an owner gives back all that it still has.
  *
  * What must not be (one or more of these is asked for):
- *   GONE    an owner's own clock says that it holds, and the server does not know its hold
- *   BOTH    two owners hold, each by its own clock, and not both of them at the end that many may hold
- *   ZOMBIE  the server knows a hold, or a place in a queue, of an owner that has none and owes nothing (no request it
- * waits for, nothing to undo) OVER    of a lock that counts, owners have more, or are about to be given more, than
- * there are LEAK    of such a lock some are missing, or too many, when nothing is under way MODEL   a command was
- * answered otherwise than the reference does, or left another state
+ *   - GONE: an owner's own clock says that it holds, and the server does not know its hold
+ *   - BOTH: two owners hold, each by its own clock, and not both of them at the end that many may hold
+ *   - ZOMBIE: the server knows a hold, or a place in a queue, of an owner that has none and owes nothing (no request it
+ *     waits for, nothing to undo)
+ *   - OVER: of a lock that counts, owners have more, or are about to be given more, than there are
+ *   - LEAK: of such a lock some are missing, or too many, when nothing is under way
+ *   - MODEL: a command was answered otherwise than the reference does, or left another state
  */
 #ifndef TESTS_SCRIPT_ENUMERATE_H
 #define TESTS_SCRIPT_ENUMERATE_H

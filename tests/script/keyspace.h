@@ -59,12 +59,11 @@ const char *ks_called(const struct keyspace *ks, size_t nth);
  * that ends in its time to live in ms, or -1. The caller frees it. */
 char *ks_text(struct keyspace *ks);
 
-/* ---- the whole state, for searching
- * -------------------------------------------------------------------------------------- An image holds time and keys,
- * not the loaded scripts. Two states have equal images if no command can tell them apart: keys are in order of their
- * names, and what is over is left out. Fields of a hash are in order of arrival, since small hashes of Redis show that
- * order. */
+/* ---- the whole state, for searching ------------------------------------------------------------------------------ */
 
+/* An image holds time and keys, not the loaded scripts. Two states have equal images if no command can tell them apart:
+ * keys are in order of their names, and what is over is left out. Fields of a hash are in order of arrival, since small
+ * hashes of Redis show that order. */
 void ks_save(struct keyspace *ks, struct bytes *to); /* appends */
 void ks_restore(struct keyspace *ks, const char *image, size_t len);
 

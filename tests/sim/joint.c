@@ -20,6 +20,7 @@
  */
 #include "tests/sim/joint.h"
 
+#include "tests/sim/joint_impl.h"
 #include "tests/sim/kinds.h"
 #include "tests/sim/mishaps.h"
 #include "tests/sim/net.h"
@@ -32,66 +33,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_PARTIES 3
-#define MOST_ACTORS 3 /* of a party */
-#define MOST_NAMES 3
-#define MOST_LOCKS 3
-#define MOST_FAULTS 5
-#define SPAN_NS (300 * RDL__MS) /* when faults happen */
-#define LONGEST_LEASE_MS 3000
-#define LONGEST_PAUSE_MS 60
-#define UNASKED_PAUSE_MS 200000
-#define SPREAD_ROUNDS 16 /* locks/composite/red.c */
-#define NODE_MS 40
-#define CLOCK_BASE (1000 * RDL__SEC)
-
-/* A composite: of these names, in this order. */
-struct set {
-    unsigned count;
-    unsigned name[MOST_NAMES];
-};
-
-/* Name 1 is in all of them, so that an owner of its client may act in all. */
-static const struct set sets[MOST_LOCKS] = {{2, {1, 0}}, {2, {2, 1}}, {3, {2, 0, 1}}};
-static const char *const names[MOST_NAMES] = {"x", "y", "z"};
-
-struct party {
-    struct process process;
-    rdl_client_t *client[MOST_SERVERS];
-    rdl_lock_t *member[MOST_SERVERS];
-    rdl_lock_t *lock[MOST_LOCKS];
-    bool ending, dead;
-};
-
-struct actor {
-    char name[8];
-    struct party *party;
-    rdl_owner_t *owner; /* NULL: the thread, by blocking verbs */
-    size_t lock;        /* which it holds, or asks for */
-    int64_t count;      /* takes granted, less unlocks called */
-    bool waits;         /* a take is under way that may wait as long as it takes */
-
-    /* of the call under way */
-    struct fibre *waiter;
-    const struct fibre *starter; /* who has not returned from the call; NULL: it has */
-    bool answered;
-    unsigned answers;
-    int64_t result;
-};
-
-static struct {
-    rdl_client_options_t options;
-    bool red;
-    bool calm;    /* nothing goes wrong in this run, or any more */
-    bool unasked; /* nobody looks by itself within the run: what is released has to be heard of */
-    unsigned servers;
-    size_t lock_count, party_count, actor_count;
-    struct party parties[MOST_PARTIES];
-    struct actor actors[MOST_PARTIES * MOST_ACTORS];
-    int64_t free_since; /* no name is taken at any server; -1: one is, or nobody waits */
-    int64_t operations;
-} joint;
-
+struct joint_run joint;
 static const struct joint_threads *threads; /* of this run; NULL: none */
 static bool even_seed;                      /* so that nothing else is drawn for it */
 static struct counting_alloc memory;
@@ -104,118 +46,6 @@ static int64_t find_out_ns(void)
             joint.options.reconnect_max_ms) *
                RDL__MS +
            4 * net_connect_time() + 4 * net_round_trip();
-}
-
-/* ---- what must hold --------------------------------------------------------------------------------------------- */
-
-static unsigned names_of(const struct actor *actor)
-{
-    unsigned mask = 0;
-
-    if (joint.red)
-        return 1;
-    for (unsigned i = 0; i < sets[actor->lock].count; i++)
-        mask |= 1u << sets[actor->lock].name[i];
-    return mask;
-}
-
-static int64_t ask_state(const struct actor *actor)
-{
-    struct process *before = process_enter(&actor->party->process);
-    rdl_lock_t *lock = actor->party->lock[actor->lock];
-    int64_t state;
-
-    world_quiet(true);
-    state = actor->owner != NULL ? rdl_owner_hold_state(actor->owner, lock, NULL) : rdl_hold_state(lock, NULL);
-    world_quiet(false);
-    (void)process_enter(before);
-    return seam_blind() ? RDL_NOT_HELD : state; /* a thread is changing it */
-}
-
-static bool believes(const struct actor *actor)
-{
-    int64_t state;
-
-    if (actor->count <= 0 || actor->party->dead || actor->party->ending)
-        return false;
-    state = ask_state(actor);
-    return state == RDL_HELD || state == RDL_AT_RISK;
-}
-
-static void check_exclusion(void)
-{
-    for (size_t i = 0; i < joint.actor_count; i++) {
-        const struct actor *a = &joint.actors[i];
-
-        if (a->count <= 0)
-            continue;
-        for (size_t k = 0; k < i; k++) {
-            const struct actor *b = &joint.actors[k];
-
-            if (b->count > 0 && (names_of(a) & names_of(b)) != 0 && believes(a) && believes(b))
-                violated("one holder", "%s and %s both believe to hold what they have in common", a->name, b->name);
-        }
-    }
-}
-
-/* How many names the server has as taken. */
-static unsigned taken_at(unsigned server)
-{
-    const struct kind *kind = kind_named("reentrant");
-    unsigned before = server_select(server), taken = 0;
-    const char *field;
-    size_t len;
-
-    for (size_t n = 0; n < MOST_NAMES; n++)
-        taken += kind->holders(server_keys(), names[n], &field, &len) > 0;
-    (void)server_select(before);
-    return taken;
-}
-
-static unsigned taken_at_all(void)
-{
-    unsigned taken = 0;
-
-    for (unsigned n = 0; n < joint.servers; n++)
-        taken += taken_at(n);
-    return taken;
-}
-
-static const struct actor *somebody_waits(void)
-{
-    for (size_t i = 0; i < joint.actor_count; i++)
-        if (joint.actors[i].waits && !joint.actors[i].party->dead && !joint.actors[i].party->ending)
-            return &joint.actors[i];
-    return NULL;
-}
-
-/* A pause, a round, and what else may be on its way. */
-static void check_progress(void)
-{
-    const struct actor *actor = joint.calm ? somebody_waits() : NULL;
-    int64_t pause_ns = joint.unasked ? SPREAD_ROUNDS * net_round_trip() : LONGEST_PAUSE_MS * RDL__MS;
-    int64_t bound = pause_ns + NODE_MS * RDL__MS + 8 * net_round_trip();
-
-    if (actor == NULL || taken_at_all() > 0)
-        joint.free_since = -1;
-    else if (joint.free_since < 0)
-        joint.free_since = world_now();
-    else if (world_now() - joint.free_since > bound)
-        violated("what is free is taken", "%s waits, and nothing has been taken for %.3f ms", actor->name,
-                 (double)(world_now() - joint.free_since) / (double)RDL__MS);
-}
-
-static void on_event(void)
-{
-    check_exclusion();
-    check_progress();
-}
-
-static void check_nothing_left(const char *when)
-{
-    for (unsigned n = 0; n < joint.servers; n++)
-        if (taken_at(n) > 0)
-            violated("nothing is left behind", "%s, server %u has %u names as taken", when, n, taken_at(n));
 }
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */
@@ -396,7 +226,7 @@ static void take(struct actor *actor)
 
 static void release(struct actor *actor)
 {
-    bool sure = joint.calm && believes(actor);
+    bool sure = joint.calm && joint_believes(actor);
     int64_t left_ms = 0, result;
 
     if (sure && actor->owner == NULL)
@@ -786,7 +616,7 @@ static void play(void *arg)
     draw_world();
     joint.calm = fault_count == 0 && threads == NULL;
     joint.unasked = joint.calm && joint.red && even_seed;
-    world_on_event(on_event);
+    world_on_event(joint_on_event);
     if (threads != NULL)
         play_threads();
     for (size_t i = 0; i < joint.party_count; i++)
@@ -801,10 +631,10 @@ static void play(void *arg)
             fibre_join(party_fibres[i]);
     fibre_sleep(joint.calm ? 100 * RDL__MS : find_out_ns());
     if (!some_died())
-        check_nothing_left("when all have gone");
+        joint_check_nothing_left("when all have gone");
     close_all(party_fibres);
     fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS * 102 / 100);
-    check_nothing_left("when all leases are over");
+    joint_check_nothing_left("when all leases are over");
     if (counting_alloc_blocks(&memory) != 0)
         violated("nothing is left behind", "closed clients keep %lld blocks of memory",
                  (long long)counting_alloc_blocks(&memory));

@@ -1,0 +1,225 @@
+/* scenes.h - for Criterion programs that play schedules, each exactly so.
+ *
+ * A scene is straight-line code in a fibre of no process: it lets actors of two processes begin verbs, lets time pass,
+ * and makes the fault happen at its moment. Round trips take 2 ms, leases of RDL_LEASE_AUTO 150 ms, and every checker
+ * of the random runs looks on. Names of tests begin with the id of their schedule.
+ */
+#ifndef TESTS_SIM_SCENES_H
+#define TESTS_SIM_SCENES_H
+
+#include "tests/sim/cast.h"
+#include "tests/sim/checks.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ONE_WAY RDL__MS
+#define N 0 /* the one name */
+
+/* Connections of a process in the order in which they are made: the loop's own, then the subscriber's. */
+enum { LOOP_LANE, SUBSCRIBER };
+
+struct scene {
+    const char *kind;
+    void (*play)(void);
+    struct server_traits traits;
+    bool unfenced;             /* else with tokens */
+    int64_t offset;            /* for scenes that are played again and again, each time somewhat later */
+    int64_t watchdog_lease_ms; /* 0: the usual */
+};
+
+static const struct scene *scene;
+static struct app *p, *q;
+static struct actor *a, *b, *c; /* a of p; b and c of q */
+
+/* ---- what scenes are made of ------------------------------------------------------------------------------------ */
+
+static inline void pass_ms(int64_t ms)
+{
+    fibre_sleep(ms * RDL__MS);
+}
+
+static inline struct deed *begin(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct process *before = process_enter(&actor->app->process);
+    struct deed *d = begin_deed(actor, N, verb, wait_ms, lease_ms);
+
+    (void)process_enter(before);
+    return d;
+}
+
+static inline int64_t end(struct deed *d)
+{
+    int64_t result = end_deed(d);
+
+    return result;
+}
+
+static inline int64_t do_it(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    return end(begin(actor, verb, wait_ms, lease_ms));
+}
+
+static inline void must(bool holds, const char *claim)
+{
+    if (!holds)
+        violated("the scene goes as it should", "%s", claim);
+}
+
+static inline void must_answer(int64_t result, int64_t expected, const char *what)
+{
+    if (result != expected)
+        violated("the scene goes as it should", "%s answers %lld", what, (long long)result);
+}
+
+static inline bool is_free(void)
+{
+    const char *field;
+    size_t len;
+
+    return !shown(&cast.names[N], &field, &len);
+}
+
+static inline int64_t ask(struct reply *reply)
+{
+    int64_t answer = reply->kind == REPLY_INTEGER  ? reply->integer
+                     : reply->kind == REPLY_STRING ? reply->text[0] - '0'
+                                                   : -1;
+
+    reply_free(reply);
+    return answer;
+}
+
+static inline void on_cut(const struct process *owner)
+{
+    app_disturb(owner == &p->process ? p : q, 100 * RDL__MS);
+}
+
+static inline void open_it(void *arg)
+{
+    app_open(arg);
+}
+
+static inline void close_it(void *arg)
+{
+    app_close(arg);
+}
+
+static int64_t scripts_ran;
+
+static inline void count_script(const struct ran *ran)
+{
+    scripts_ran += ran->script != NULL;
+}
+
+static const struct check check_count = {.ran = count_script};
+
+/* Those of the random runs, and the count. */
+static inline const struct check *const *all_checks(void)
+{
+    static const struct check *all[16];
+    size_t n = 0;
+
+    while (lock_checks[n] != NULL) {
+        all[n] = lock_checks[n];
+        n++;
+    }
+    all[n] = &check_count;
+    return all;
+}
+
+static inline void set_up(void)
+{
+    const struct net_config net = {
+        .delay_ns = ONE_WAY, .late_of_16 = 16, .late_ns = 300 * RDL__MS, .room = 1 << 20, .on_cut = on_cut};
+
+    server_begin(&scene->traits, 0);
+    net_begin(&net);
+    cast_begin();
+    if (scene->watchdog_lease_ms != 0)
+        cast.options.watchdog_lease_ms = scene->watchdog_lease_ms;
+    (void)cast_name("N", kind_named(scene->kind), !scene->unfenced);
+    p = cast_app(0);
+    q = cast_app(0);
+    checks_begin(all_checks());
+    fibre_join(fibre_start(&p->process, open_it, p));
+    fibre_join(fibre_start(&q->process, open_it, q));
+    a = actor_join(p, false);
+    b = actor_join(q, false);
+    c = actor_join(q, false);
+}
+
+static inline void tear_down(void)
+{
+    struct actor *const all[] = {a, b, c};
+
+    pass_ms(500);
+    fibre_sleep(cast_linger_ns());
+    checks_at_rest();
+    for (size_t i = 0; i < 3; i++) {
+        while (all[i]->holds[N].granted > 0)
+            (void)do_it(all[i], RELEASE, 0, 0);
+        (void)process_enter(&all[i]->app->process);
+        actor_leave(all[i]);
+        (void)process_enter(NULL);
+    }
+    fibre_join(fibre_start(&p->process, close_it, p));
+    fibre_join(fibre_start(&q->process, close_it, q));
+    pass_ms(2000);
+    checks_at_end();
+}
+
+static inline void whole_scene(void *arg)
+{
+    (void)arg;
+    set_up();
+    scene->play();
+    tear_down();
+}
+
+static inline void play(const struct scene *what)
+{
+    bool over;
+    char broken[512] = "";
+    size_t len;
+    const char *story;
+
+    scene = what;
+    world_trace(TRACE_KEPT);
+    world_begin(1);
+    world_limit(100 * 3600 * RDL__SEC);
+    over = world_play(whole_scene, NULL);
+    if (world_violation() != NULL)
+        (void)snprintf(broken, sizeof broken, "%s", world_violation());
+    story = world_story(&len);
+    cr_assert(over && broken[0] == '\0', "%s (offset %lld us)\n%.*s", broken, (long long)(what->offset / RDL__US),
+              (int)len, story);
+    cast_end();
+    server_end();
+    net_end();
+    world_end();
+}
+
+/* The same for each type. */
+static inline void play_all(void (*fn)(void), struct server_traits traits)
+{
+    for (size_t i = 0; i < kind_count; i++)
+        play(&(struct scene){.kind = kinds[i].name, .play = fn, .traits = traits});
+}
+
+/* The same at many moments, a twentieth of a way apart. */
+static inline void play_at_each(void (*fn)(void), int64_t from, int64_t to)
+{
+    for (int64_t offset = from; offset <= to; offset += ONE_WAY / 20)
+        for (size_t i = 0; i < kind_count; i++)
+            play(&(struct scene){.kind = kinds[i].name, .play = fn, .offset = offset});
+}
+
+static const struct server_traits usual = {.old = false};
+static const struct server_traits no_kill = {.kill_refused = true};
+
+#endif

@@ -1,0 +1,205 @@
+/* test_directed_wakes.c - schedules that are known to lose wake-ups (protocol.md, 5). */
+#include "tests/sim/scenes.h"
+
+/* ---- wake-ups --------------------------------------------------------------------------------------------------- */
+
+/* a's release meets b's first try, its subscription and its second try at every moment. */
+static void release_meets_subscribe(void)
+{
+    struct deed *rival;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(rival), RDL_OK, "the rival");
+}
+
+Test(directed, P1_an_unlock_between_the_first_try_and_the_subscription_wakes, .timeout = 120)
+{
+    play_at_each(release_meets_subscribe, 0, 14 * ONE_WAY);
+}
+
+static void subscriber_cut(void)
+{
+    struct deed *rival;
+
+    if (cast.names[N].kind->polls)
+        return; /* it has no subscription to lose */
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(30);
+    net_cut(net_nth(&q->process, SUBSCRIBER));
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    pass_ms(30);
+    must(rival->done, "the rival is woken soon");
+    must_answer(end(rival), RDL_OK, "the rival");
+}
+
+Test(directed, P4_a_subscription_lost_while_the_lock_is_freed_loses_no_wake_up, .timeout = 120)
+{
+    play_at_each(subscriber_cut, 0, 12 * ONE_WAY);
+}
+
+/* b is woken in the moment in which its time is over: c must get the wake-up. */
+static void woken_at_the_deadline(void)
+{
+    struct deed *first, *second;
+
+    if (cast.names[N].kind->polls)
+        return; /* nobody wakes it */
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
+    pass_ms(10);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(26);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(30);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .timeout = 120)
+{
+    play_at_each(woken_at_the_deadline, 0, 5 * ONE_WAY);
+}
+
+/* The same when it is canceled in that moment. */
+static void woken_and_canceled(void)
+{
+    struct deed *first, *second, *release;
+    struct process *before;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(30);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(10);
+    release = begin(a, RELEASE, 0, 0);
+    fibre_sleep(2 * ONE_WAY + scene->offset);
+    before = process_enter(&q->process);
+    cancel_deed(first);
+    (void)process_enter(before);
+    must_answer(end(release), RDL_OK, "the release");
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(30);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeout = 120)
+{
+    for (int64_t offset = -100 * RDL__US; offset <= 100 * RDL__US; offset += 2 * RDL__US)
+        play(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
+}
+
+/* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being
+ * made. So b leaves without having tried, nothing is undone at the server, and no other message will come: c depends on
+ * b. */
+static struct deed *woken_without_a_lane(int64_t wait_ms, struct deed **ret_second)
+{
+    struct deed *first;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, wait_ms, RDL_LEASE_AUTO);
+    pass_ms(10);
+    *ret_second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(20);
+    app_disturb(q, 0);
+    must(!first->done && !(*ret_second)->done, "both wait");
+    net_cut(net_nth(&q->process, LOOP_LANE));
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    return first;
+}
+
+static void second_is_woken(struct deed *second)
+{
+    pass_ms(60);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+static void canceled_before_it_could_try(void)
+{
+    struct deed *second, *first = woken_without_a_lane(3000, &second);
+    struct process *before;
+
+    fibre_sleep(scene->offset);
+    before = process_enter(&q->process);
+    cancel_deed(first);
+    (void)process_enter(before);
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_is_canceled_before_it_could_try_hands_the_wake_up_on, .timeout = 120)
+{
+    play_at_each(canceled_before_it_could_try, 0, 5 * ONE_WAY);
+}
+
+static void out_of_time_before_it_could_try(void)
+{
+    struct deed *second, *first = woken_without_a_lane(33, &second);
+
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_is_out_of_time_before_it_could_try_hands_the_wake_up_on)
+{
+    play_all(out_of_time_before_it_could_try, usual);
+}
+
+/* b's grant is read when its lease is over at the server, too: giving it back frees nothing, and announces nothing.
+ * Types that poll are woken by nothing. */
+static void grant_given_back(void)
+{
+    struct deed *first, *second;
+
+    if (cast.names[N].kind->polls)
+        return;
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 3000, 10);
+    pass_ms(10);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(20);
+    app_disturb(q, 0);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 30 * RDL__MS);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(first), RDL_ELOST, "the first");
+    second_is_woken(second);
+}
+
+Test(directed, Q6_who_gives_a_grant_back_hands_the_wake_up_on)
+{
+    play_all(grant_given_back, usual);
+}
+
+/* The refusal of the second try is read after the message that makes it void. */
+static void message_overtakes_refusal(void)
+{
+    struct deed *rival;
+    int64_t began = world_now();
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(3); /* the first refusal is there */
+    app_disturb(q, 0);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 15 * RDL__MS);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(rival), RDL_OK, "the rival");
+    must(world_now() - began < 40 * RDL__MS, "the rival does not sleep beside it");
+}
+
+Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120)
+{
+    play_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
+}
