@@ -47,8 +47,8 @@ struct rdl__order {
     bool owed;   /* not an acquire: closing the client neither refuses nor ends it, but waits for it as for an undo */
     struct rdl__fan
         *fan; /* the calling thread is to send it, if it can, and goes on with rdl__call_fan; NULL: the loop sends it */
-    struct rdl__reserve
-        *reserve; /* the call's memory if there is none to be had; blocks of rdl_op_t, the client's. May be NULL */
+    struct rdl__reserve *reserve; /* the call's memory if there is none to be had; blocks of struct rdl__call, the
+                                     client's. May be NULL */
 };
 
 /* Do it and wait. Returns the verb's result. */

@@ -10,39 +10,39 @@
 
 enum { FORCE_LOOK, FORCE_EVICT };
 
-static void force_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void force_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__name *name = rdl__call_name(call);
 
-    if (op->stage == FORCE_LOOK) {
-        op->ops->encode_holder(to, name->bytes, name->node.key_len);
+    if (call->force.stage == FORCE_LOOK) {
+        call->ops->encode_holder(to, name->bytes, name->node.key_len);
         return;
     }
-    rdl__script_begin(to, op->ops->force, eval, rdl__key_count(name), 1 + rdl__publish_args(name));
+    rdl__script_begin(to, call->ops->force, eval, rdl__key_count(name), 1 + rdl__publish_args(name));
     rdl__put_keys(to, name);
-    rdl__cmd_arg(to, op->words, op->words_len);
+    rdl__cmd_arg(to, call->words, call->words_len);
     rdl__put_publish_last(to, name);
 }
 
-static void force_decode(rdl_op_t *op, const struct rdl__reply *reply)
+static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const char *field;
     size_t len;
 
-    if (op->stage == FORCE_EVICT) {
-        rdl__decode_number(op, reply);
+    if (call->force.stage == FORCE_EVICT) {
+        rdl__decode_number(call, reply);
         return;
     }
-    op->answer = op->ops->decode_holder(reply, &field, &len) ? 1 : 0;
-    if (op->answer == 1)
-        rdl__op_keep_words(op, field, len, false);
+    call->answer = call->ops->decode_holder(reply, &field, &len) ? 1 : 0;
+    if (call->answer == 1)
+        rdl__call_keep_words(call, field, len, false);
 }
 
 /* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole: with the holder
  * that was named go those who had it before that was asked for. Who came meanwhile may have it since; its renewal will
  * tell.
  * @locks the name's */
-static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
+static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
     size_t len = rdl__hold_field(field, rec->name, rec->ops, rec->n);
@@ -50,22 +50,22 @@ static bool evicted(const rdl_op_t *op, const struct rdl__record *rec)
     rdl__assert_locked(&rec->name->mu);
     if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
-    if (len == op->words_len && memcmp(field, op->words, len) == 0)
+    if (len == call->words_len && memcmp(field, call->words, len) == 0)
         return true;
-    return op->ops->partner != NULL && !op->req.resent && rec->held_since < op->req.sent_at;
+    return call->ops->partner != NULL && !call->req.resent && rec->held_since < call->req.sent_at;
 }
 
 /* One such record, with a reference, and which hold it has; NULL: there is none. */
-static struct rdl__record *next_evicted(const rdl_op_t *op, int64_t *ret_n)
+static struct rdl__record *next_evicted(const struct rdl__call *call, int64_t *ret_n)
 {
-    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *found = NULL;
 
     rdl__mutex_lock(&name->mu);
     for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (evicted(op, rec)) {
+        if (evicted(call, rec)) {
             found = rec;
             *ret_n = rec->n;
             atomic_fetch_add(&rec->refs, 1);
@@ -76,30 +76,30 @@ static struct rdl__record *next_evicted(const rdl_op_t *op, int64_t *ret_n)
 }
 
 /* What was evicted may be held by this client: then its owners need not wait to find out. */
-static void force_notice(const rdl_op_t *op)
+static void force_notice(const struct rdl__call *call)
 {
     struct rdl__record *rec;
     int64_t n;
 
-    while ((rec = next_evicted(op, &n)) != NULL) {
+    while ((rec = next_evicted(call, &n)) != NULL) {
         rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold, n);
         rdl__record_unref(rec);
     }
 }
 
-static rdl__step_t force_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t force_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    if (op->stage == FORCE_EVICT && op->answer > 0 && rdl__answer_failed(op) == RDL_OK) {
-        rdl__op_freed(op);
-        op->answer = 1;
-        force_notice(op);
+    if (call->force.stage == FORCE_EVICT && call->answer > 0 && rdl__answer_failed(call) == RDL_OK) {
+        rdl__call_freed(call);
+        call->answer = 1;
+        force_notice(call);
     }
-    if (op->stage == FORCE_EVICT || op->answer == 0 || rdl__answer_failed(op) < 0)
-        return rdl__answer_is(op, op->answer);
-    if (op->words_len == 0)
+    if (call->force.stage == FORCE_EVICT || call->answer == 0 || rdl__answer_failed(call) < 0)
+        return rdl__answer_is(call, call->answer);
+    if (call->words_len == 0)
         return rdl__finish_with(RDL_ENOMEM);
-    op->stage = FORCE_EVICT;
+    call->force.stage = FORCE_EVICT;
     return rdl__send_it();
 }
 

@@ -11,18 +11,18 @@ static rdl__step_t sleep_on(void)
     return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = -1};
 }
 
-static rdl__step_t listen_begin(rdl_op_t *op, int64_t now)
+static rdl__step_t listen_begin(struct rdl__call *call, int64_t now)
 {
-    (void)op;
+    (void)call;
     (void)now;
     return sleep_on();
 }
 
-static rdl__step_t listen_woken(rdl_op_t *op, int64_t now)
+static rdl__step_t listen_woken(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    rdl__waiter_sent(&op->waiter); /* what is heard from now on is news again */
-    ((rdl_done_fn)op->fn)(op->lock, RDL__HEARD, NULL, op->arg);
+    rdl__waiter_sent(&call->waiter); /* what is heard from now on is news again */
+    ((rdl_done_fn)call->op.fn)(call->op.lock, RDL__HEARD, NULL, call->op.arg);
     return sleep_on();
 }
 

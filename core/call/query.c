@@ -1,52 +1,52 @@
 /* query.c - what the server, or the owner's own hold, says of the lock. */
 #include "core/call/verb.h"
 
-static void encode_query(rdl_op_t *op, struct rdl__buf *to, const char *command)
+static void encode_query(struct rdl__call *call, struct rdl__buf *to, const char *command)
 {
     rdl__cmd_begin(to, 2);
     rdl__cmd_str(to, command);
-    rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
+    rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
 /* Of a lock with two ends it matters who holds it: its owner may have both, whatever the mode says. */
-static void is_locked_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    if (op->ops->partner == NULL)
-        encode_query(op, to, "EXISTS");
+    if (call->ops->partner == NULL)
+        encode_query(call, to, "EXISTS");
     else
-        op->ops->encode_holder(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
+        call->ops->encode_holder(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
-static void is_locked_decode(rdl_op_t *op, const struct rdl__reply *reply)
+static void is_locked_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const char *field;
     size_t len;
 
-    if (op->ops->partner == NULL)
-        rdl__decode_number(op, reply);
+    if (call->ops->partner == NULL)
+        rdl__decode_number(call, reply);
     else
-        op->answer = op->ops->decode_holder(reply, &field, &len);
+        call->answer = call->ops->decode_holder(reply, &field, &len);
 }
 
-static void remaining_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    encode_query(op, to, "PTTL");
+    encode_query(call, to, "PTTL");
 }
 
-static rdl__step_t is_locked_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t is_locked_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    return rdl__answer_is(op, op->answer != 0);
+    return rdl__answer_is(call, call->answer != 0);
 }
 
-static rdl__step_t remaining_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    if (op->answer == -1)
-        return rdl__answer_is(op, INT64_MAX); /* somebody took the end off it */
-    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+    if (call->answer == -1)
+        return rdl__answer_is(call, INT64_MAX); /* somebody took the end off it */
+    return rdl__answer_is(call, call->answer < 0 ? 0 : call->answer);
 }
 
 const struct rdl__verb rdl__verb_is_locked = {
@@ -57,18 +57,18 @@ const struct rdl__verb rdl__verb_is_locked = {
 };
 
 /* What the owner holds needs no server. */
-static rdl__step_t remaining_begin(rdl_op_t *op, int64_t now)
+static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 {
-    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__call_name(call);
     rdl_hold_state_t state = RDL_NOT_HELD;
     const struct rdl__record *rec;
     int64_t left = 0;
 
     rdl__mutex_lock(&name->mu);
-    if ((rec = rdl__record_find(name, op->owner, op->ops)) != NULL && rec->count > 0)
+    if ((rec = rdl__record_find(name, call->op.owner, call->ops)) != NULL && rec->count > 0)
         state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &left);
     rdl__mutex_unlock(&name->mu);
-    op->answer = rdl__ms_until(left, 0);
+    call->answer = rdl__ms_until(left, 0);
     if (state == RDL_NOT_HELD)
         return rdl__send_it();
     return rdl__finish_with(state == RDL_LOST ? RDL_ELOST : RDL_OK);

@@ -22,6 +22,7 @@
 #include <redlatch/async.h>
 #include <redlatch/lock.h>
 
+struct rdl__call;
 struct rdl__record;
 
 /* Numbers of requests whose guards at the server are done with. */
@@ -143,7 +144,7 @@ struct rdl__record {
 
     /* under the name's mu */
     struct rdl__link link;
-    rdl_op_t *active; /* the verb in flight */
+    struct rdl__call *active; /* the verb in flight */
     struct rdl__link pending;
     int64_t n;
     int64_t token;

@@ -7,57 +7,58 @@
 
 #include <string.h>
 
-void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error)
+void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len, bool error)
 {
     size_t size = len + 1;
 
-    op->refused_words = error;
-    op->words_len = 0;
-    if (op->words_size < size) {
-        rdl__free(&rdl__op_client(op)->mem, op->words, op->words_size);
-        op->words = size > UINT32_MAX ? NULL : rdl__alloc(&rdl__op_client(op)->mem, size);
-        op->words_size = op->words == NULL ? 0 : (uint32_t)size;
+    call->refused_words = error;
+    call->words_len = 0;
+    if (call->words_size < size) {
+        rdl__free(&rdl__call_client(call)->mem, call->words, call->words_size);
+        call->words = size > UINT32_MAX ? NULL : rdl__alloc(&rdl__call_client(call)->mem, size);
+        call->words_size = call->words == NULL ? 0 : (uint32_t)size;
     }
-    if (op->words == NULL)
+    if (call->words == NULL)
         return;
-    memcpy(op->words, bytes, len);
-    op->words[len] = '\0';
-    op->words_len = (uint32_t)len;
+    memcpy(call->words, bytes, len);
+    call->words[len] = '\0';
+    call->words_len = (uint32_t)len;
 }
 
-void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply)
+void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply)
 {
     static const char odd[] = "an answer that is not understood";
 
-    if (!rdl__reply_integer(reply, &op->answer))
-        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+    if (!rdl__reply_integer(reply, &call->answer))
+        rdl__call_keep_words(call, odd, sizeof odd - 1, true);
 }
 
-enum rdl__asking rdl__op_asks_replicas(const rdl_op_t *op)
+enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call)
 {
-    if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__op_name(op))))
+    if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__call_name(call))))
         return RDL__ASKS_REPLICAS;
-    return rdl__op_name(op)->settings.replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+    return rdl__call_name(call)->settings.replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
 }
 
-bool rdl__op_acked(const rdl_op_t *op)
+bool rdl__call_acked(const struct rdl__call *call)
 {
-    return op->req.ops->more == 0 || op->acks >= (int32_t)rdl__op_name(op)->settings.replicas;
+    return call->req.ops->more == 0 || call->acks >= (int32_t)rdl__call_name(call)->settings.replicas;
 }
 
-bool rdl__op_refused_in_doubt(const rdl_op_t *op)
+bool rdl__call_refused_in_doubt(const struct rdl__call *call)
 {
-    struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = op->words, .len = op->words_len};
+    struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = call->words, .len = call->words_len};
 
-    return op->req.rc == RDL_OK && op->refused_words && (op->words_len == 0 || !rdl__reply_wrote_nothing(&refusal));
+    return call->req.rc == RDL_OK && call->refused_words &&
+           (call->words_len == 0 || !rdl__reply_wrote_nothing(&refusal));
 }
 
-void rdl__op_freed(const rdl_op_t *op)
+void rdl__call_freed(const struct rdl__call *call)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__name *name = rdl__call_name(call);
     char text[128];
 
-    if (op->answer != RDL__UNTOLD || name->client->sinks.log == NULL)
+    if (call->answer != RDL__UNTOLD || name->client->sinks.log == NULL)
         return;
     (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
     rdl__log(&name->client->sinks, RDL_LOG_WARN,
@@ -65,25 +66,25 @@ void rdl__op_freed(const rdl_op_t *op)
              rdl__client_label(name->client));
 }
 
-int rdl__answer_failed(const rdl_op_t *op)
+int rdl__answer_failed(const struct rdl__call *call)
 {
-    if (op->req.rc != RDL_OK)
-        return op->req.rc;
-    return op->refused_words ? RDL_ESERVER : RDL_OK;
+    if (call->req.rc != RDL_OK)
+        return call->req.rc;
+    return call->refused_words ? RDL_ESERVER : RDL_OK;
 }
 
-rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now)
+rdl__step_t rdl__begin_by_asking(struct rdl__call *call, int64_t now)
 {
-    (void)op;
+    (void)call;
     (void)now;
     return rdl__send_it();
 }
 
-rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value)
+rdl__step_t rdl__answer_is(struct rdl__call *call, int64_t value)
 {
-    int rc = rdl__answer_failed(op);
+    int rc = rdl__answer_failed(call);
 
-    op->answer = value;
+    call->answer = value;
     return rc < 0 ? rdl__finish_with(rc) : (rdl__step_t){.what = RDL__DO_FINISH, .rc = RDL_OK};
 }
 
@@ -172,23 +173,23 @@ void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
         rdl__put_prefixed(to, name->ops->marks, name);
 }
 
-void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op)
+void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call)
 {
     char field[RDL__FIELD_MAX];
 
-    rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__op_name(op), op->ops, op->n));
+    rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__call_name(call), call->ops, call->n));
 }
 
-size_t rdl__place(char *to, const rdl_op_t *op)
+size_t rdl__place(char *to, const struct rdl__call *call)
 {
-    return rdl__field(to, &rdl__op_client(op)->uuid, op->owner->index);
+    return rdl__field(to, &rdl__call_client(call)->uuid, call->op.owner->index);
 }
 
-void rdl__put_place(struct rdl__buf *to, const rdl_op_t *op)
+void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call)
 {
     char place[RDL__FIELD_MAX];
 
-    rdl__cmd_arg(to, place, rdl__place(place, op));
+    rdl__cmd_arg(to, place, rdl__place(place, call));
 }
 
 /* As rdl__put_release, of whatever hold. */
@@ -209,21 +210,22 @@ static void put_release_of(struct rdl__buf *to, const struct rdl__replay_entry *
 }
 
 /* The hold that the call is about, as a entry is told. */
-static struct rdl__replay_entry hold_of(const rdl_op_t *op)
+static struct rdl__replay_entry hold_of(const struct rdl__call *call)
 {
-    return (struct rdl__replay_entry){.of = rdl__op_name(op), .as = op->ops, .n = op->n, .k = op->owner->index};
+    return (struct rdl__replay_entry){
+        .of = rdl__call_name(call), .as = call->ops, .n = call->n, .k = call->op.owner->index};
 }
 
-void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left)
+void rdl__put_release(struct rdl__buf *to, const struct rdl__call *call, bool eval, int64_t left)
 {
-    const struct rdl__replay_entry hold = hold_of(op);
+    const struct rdl__replay_entry hold = hold_of(call);
 
     put_release_of(to, &hold, eval, left);
 }
 
-void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__put_release(to, op, eval, op->undo_count);
+    rdl__put_release(to, call, eval, call->hold.undo_count);
 }
 
 /* ---- releases that another server may not have seen ------------------------------------------------------------- */
@@ -246,15 +248,15 @@ static void drop_replay(const struct rdl__replay_entry *entry)
 static const struct rdl__replay_ops replay_release = {
     .encode = encode_replay, .keep = keep_replay, .drop = drop_replay};
 
-void rdl__note_release(const rdl_op_t *op, int64_t now)
+void rdl__note_release(const struct rdl__call *call, int64_t now)
 {
-    struct rdl__replay *replay = op->shard->replay;
-    int64_t lease_ms = rdl__op_lease_ms(op);
+    struct rdl__replay *replay = call->shard->replay;
+    int64_t lease_ms = rdl__call_lease_ms(call);
     struct rdl__replay_entry entry;
 
     if (replay == NULL)
         return;
-    entry = hold_of(op);
+    entry = hold_of(call);
     entry.ops = &replay_release;
     entry.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
     rdl__replay_note(replay, &entry, now);

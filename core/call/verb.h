@@ -5,7 +5,7 @@
 #ifndef REDLATCH_CALL_VERB_H
 #define REDLATCH_CALL_VERB_H
 
-#include "core/call/call.h"
+#include "core/call/op.h"
 #include "core/call/record.h"
 #include "core/call/take.h"
 
@@ -28,28 +28,26 @@ struct rdl__verb {
     bool listens;   /* among the waiters, but takes nobody's turn */
     enum rdl__successor_mode successor_mode;
     bool has_successor;
-    rdl__step_t (*begin)(rdl_op_t *op, int64_t now);
-    void (*encode)(rdl_op_t *op, struct rdl__buf *to, bool eval);
-    void (*decode)(rdl_op_t *op, const struct rdl__reply *reply);
-    rdl__step_t (*answered)(rdl_op_t *op, int64_t now);
-    rdl__step_t (*woken)(rdl_op_t *op,
+    rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
+    void (*encode)(struct rdl__call *call, struct rdl__buf *to, bool eval);
+    void (*decode)(struct rdl__call *call, const struct rdl__reply *reply);
+    rdl__step_t (*answered)(struct rdl__call *call, int64_t now);
+    rdl__step_t (*woken)(struct rdl__call *call,
                          int64_t now); /* while it waits, by whatever it may have heard. NULL: it tries again */
-    void (*put_undo)(const rdl_op_t *op, struct rdl__buf *to,
+    void (*put_undo)(const struct rdl__call *call, struct rdl__buf *to,
                      bool eval); /* wanted where there is a successor, or step.undo */
-    void (*undone)(const rdl_op_t *op,
+    void (*undone)(const struct rdl__call *call,
                    int64_t now); /* the undo was answered, and nothing of the call may come any more; may be NULL */
-    void (*ended)(const rdl_op_t *op, int rc);          /* and its undo may be about to begin; may be NULL */
-    unsigned (*undo_more)(const rdl_op_t *op);          /* commands that put_undo writes behind the first; NULL: none */
+    void (*ended)(const struct rdl__call *call, int rc); /* and its undo may be about to begin; may be NULL */
+    unsigned (*undo_more)(
+        const struct rdl__call *call);                  /* commands that put_undo writes behind the first; NULL: none */
     bool (*undo_short)(const struct rdl__reply *reply); /* is something left to be done after an undo? NULL: never */
-    bool (*lost)(const rdl_op_t *op,
+    bool (*lost)(const struct rdl__call *call,
                  int64_t now);      /* what was granted is over by now, as its caller is told of it. NULL: never */
     const char *(*texts)(int code); /* what a code means here; NULL, or answering NULL: the usual */
     int script;                     /* of those whose encode takes it from here */
     bool copies_permits;            /* the order's list of permits is the caller's only until the call has begun */
-
-    /* A call that is not driven by call.c (composite/call.c): its last reference is given back. All the rest is NULL.
-     */
-    void (*gone)(rdl_op_t *op);
+    bool undo_releases;             /* the undo of an outermost hold is its release */
 };
 
 /* How far a call has come when the loop takes it over. */
@@ -57,57 +55,67 @@ enum rdl__handed {
     RDL__HANDED_AS_IT_IS, /* to begin, to wait, or to be sent after a pause */
     RDL__HANDED_TO_SEND,
     RDL__HANDED_SENT,  /* as a request of the loop's on the lane of callers */
-    RDL__HANDED_ENDED, /* op->result says how */
+    RDL__HANDED_ENDED, /* call->op.result says how */
 };
 
 /* On which connection a request goes: the loop's; a lane of callers; that of what replicas confirm. None: it is an undo
  * that was answered, and goes on by the loop's without anybody behind it. */
 enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED };
 
-/* A call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say otherwise. */
-struct rdl_op {
+/* What a verb keeps of its own. */
+struct rdl__hold_part { /* take and release of a lock */
+    int64_t partner_n;  /* of the owner's hold of the other end; 0: it has none */
+    uint32_t sendings;  /* of takes of this n, if the type has a queue */
+    int32_t undo_count; /* to be left by the undo */
+    bool first_form;    /* the try was sent as ops->encode_first */
+};
+
+struct rdl__permit_part { /* permits with ids (permit_semaphore.c) */
+    rdl_permit_t *list;
+    int64_t hint_ms;    /* of a refusal that has other words as well */
+    int64_t told_until; /* for so long: kept here, because `req` may be the undo's as soon as it is told */
+    uint16_t series;    /* of takes: which ids of this n they name */
+    bool unanswered;    /* a sending of this series has not been answered, */
+    bool in_doubt;      /* and another one followed: it may come yet, unless it was killed */
+    bool told;          /* the series is the caller's, until told_until */
+};
+
+struct rdl__guard_part { /* what guards make repeatable (once.c) */
+    int64_t settled_n;   /* of an earlier call whose guard this one takes away; 0: none, or it has */
+};
+
+struct rdl__force_part {
+    unsigned char stage;
+};
+
+/* A single lock's call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say
+ * otherwise. */
+struct rdl__call {
+    rdl_op_t op;
+
     /* immutable once made */
     const struct rdl__verb *verb;
-    rdl_lock_t *lock;
-    const struct rdl__lock_ops *ops; /* which end of it */
-    rdl_owner_t *owner;
-    rdl__callback_fn *fn;
-    void *arg;
-    int64_t started_at;
-    int64_t wait_ms;
-    int64_t lease_ms;
-    bool once;   /* an acquire that asks once, however long it may wait for the answer */
-    bool direct; /* fn runs on the loop as the call ends, whatever the client's dispatch */
-    bool owed;   /* the client's closing waits for it */
-    bool blocking;
+    const struct rdl__lock_ops *ops; /* which end of the lock */
+    bool once;                       /* an acquire that asks once, however long it may wait for the answer */
 
     /* the verb's */
-    unsigned char stage;     /* of verbs with several requests */
     bool was_queued;         /* behind another verb of its record */
-    bool first_form;         /* the try was sent as ops->encode_first */
     bool refused_words;      /* `words` are an error */
     int32_t acks;            /* replicas that have it, or RDL__ACKS_... */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     struct rdl__take take;
+    int32_t count; /* wanted, or to be left; of permits */
     struct rdl__rand rand;
     int64_t n;
-    int64_t partner_n;  /* of the owner's hold of the other end; 0: it has none */
-    int64_t settled_n;  /* of an earlier call whose guard this one takes away (once.c); 0: none, or it has */
-    int32_t count;      /* wanted, or to be left; of permits */
-    int32_t undo_count; /* to be left by the undo */
-    rdl_permit_t *permits;
-    int64_t hint_ms; /* of a refusal that has other words as well */
-    int64_t answer;  /* the server's, as a number */
-    int64_t result;
-    char *words; /* the server's error, or a field that it named */
+    int64_t answer; /* the server's, as a number */
+    char *words;    /* the server's error, or a field that it named */
     uint32_t words_size, words_len;
-    uint32_t sendings; /* of takes of this n, if the type has a queue */
-    uint16_t series;   /* of takes of permits: which ids of this n they name (permit_semaphore.c) */
-    bool unanswered;   /* a sending of this series has not been answered, */
-    bool in_doubt;     /* and another one followed: it may come yet, unless it was killed */
-    bool told;         /* the series is the caller's, */
-
-    int64_t told_until; /* for so long: kept here, because `req` may be the undo's as soon as it is told */
+    union {
+        struct rdl__hold_part hold;
+        struct rdl__permit_part permit;
+        struct rdl__guard_part guard;
+        struct rdl__force_part force;
+    };
 
     /* driving */
     int64_t deadline;           /* of the whole call */
@@ -125,7 +133,6 @@ struct rdl_op {
     unsigned detours;          /* in a row */
     int64_t detours_until;     /* no longer than that */
     struct rdl__shard *ask;    /* RDL__DETOUR_ASK: there, this once */
-    struct rdl__parker done;   /* a blocked caller, while the loop drives */
     bool undoing;              /* an undo is under way, or about to be */
     bool all_answered;         /* when the undo began, nothing that the call had sent could come any more */
     unsigned char handed;      /* enum rdl__handed: what the loop finds when `task` runs */
@@ -136,39 +143,31 @@ struct rdl_op {
     bool waiting;     /* counted in the name's `waiting` */
     bool undo_failed; /* the undo was answered with an error, or fell short */
     unsigned undo_tries;
-    int64_t undo_until; /* repeat it no longer than that; 0: it has not been answered yet */
-    union {             /* it has left the waiters when its end is told */
-        struct rdl__waiter waiter;
-        struct rdl__callback callback; /* of any thread */
-    };
-
-    /* any thread */
-    _Atomic unsigned refs;
-    _Atomic int cancel_code; /* RDL_OK: nobody asked */
-    _Atomic int undo_gate;   /* call concluded, undo settled: whoever comes second ends both */
+    _Atomic int undo_gate; /* any thread. Call concluded, undo settled: whoever comes second ends both */
+    int64_t undo_until;    /* repeat it no longer than that; 0: it has not been answered yet */
+    struct rdl__waiter waiter;
 
     /* What is on no list between two calls, and so ready for the next: made once (rdl__owner_take_spare). */
-    struct rdl__timer timer;       /* loop thread only; of the call, then of its undo */
-    struct rdl__underway underway; /* under the owner's mu */
-    struct rdl__link pending;      /* on the record's queue, under the name's mu */
-    struct rdl__debt debt;         /* loop thread only; the undo, until `timer` repeats it */
-    struct rdl__task task;         /* posted by any thread, run by the loop: of the call, then of its undo */
+    struct rdl__timer timer;  /* loop thread only; of the call, then of its undo */
+    struct rdl__link pending; /* on the record's queue, under the name's mu */
+    struct rdl__debt debt;    /* loop thread only; the undo, until `timer` repeats it */
+    struct rdl__task task;    /* posted by any thread, run by the loop: of the call, then of its undo */
     struct rdl__task cancel_task;
 };
 
-static inline struct rdl__name *rdl__op_name(const rdl_op_t *op)
+static inline struct rdl__name *rdl__call_name(const struct rdl__call *call)
 {
-    return op->lock->name;
+    return call->op.lock->name;
 }
 
-static inline rdl_client_t *rdl__op_client(const rdl_op_t *op)
+static inline rdl_client_t *rdl__call_client(const struct rdl__call *call)
 {
-    return op->lock->name->client;
+    return call->op.lock->name->client;
 }
 
-static inline int64_t rdl__op_lease_ms(const rdl_op_t *op)
+static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)
 {
-    return op->lease_ms == RDL_LEASE_AUTO ? rdl__op_client(op)->watchdog_lease_ms : op->lease_ms;
+    return call->op.lease_ms == RDL_LEASE_AUTO ? rdl__call_client(call)->watchdog_lease_ms : call->op.lease_ms;
 }
 
 static inline rdl__step_t rdl__finish_with(int rc)
@@ -184,49 +183,50 @@ static inline rdl__step_t rdl__send_it(void)
 /* ---- verb.c: what verbs have in common -------------------------------------------------------------------------- */
 
 /* May what the call has sent on a connection that broke still come? Where CLIENT KILL is refused (protocol.md, 3). */
-static inline bool rdl__op_unkilled(const rdl_op_t *op)
+static inline bool rdl__call_unkilled(const struct rdl__call *call)
 {
-    return op->may_come || atomic_load(&op->shard->node.kill_refused);
+    return call->may_come || atomic_load(&call->shard->node.kill_refused);
 }
 
 /* May an earlier sending of the request still come, after its answer? */
-static inline bool rdl__op_may_come(const rdl_op_t *op)
+static inline bool rdl__call_may_come(const struct rdl__call *call)
 {
-    return (op->req.resent || op->resent_once) && rdl__op_unkilled(op);
+    return (call->req.resent || call->resent_once) && rdl__call_unkilled(call);
 }
 
 /* Keep bytes of the server's; nothing is kept when memory is short. `error`: they are its refusal.  @locks the lane's
  */
-void rdl__op_keep_words(rdl_op_t *op, const char *bytes, size_t len, bool error);
+void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len, bool error);
 
-/* Into op->answer; words of refusal when the reply is no number. */
-void rdl__decode_number(rdl_op_t *op, const struct rdl__reply *reply);
+/* Into call->answer; words of refusal when the reply is no number. */
+void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* Is it to be confirmed by replicas? In vain: it is, and the server is known not to let them be asked. */
 enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
-enum rdl__asking rdl__op_asks_replicas(const rdl_op_t *op);
-static inline enum rdl__asking rdl__op_asks(const rdl_op_t *op)
+enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call);
+static inline enum rdl__asking rdl__call_asks(const struct rdl__call *call)
 {
-    return rdl__op_name(op)->settings.replicas == 0 || !op->verb->acked ? RDL__ASKS_NOBODY : rdl__op_asks_replicas(op);
+    return rdl__call_name(call)->settings.replicas == 0 || !call->verb->acked ? RDL__ASKS_NOBODY
+                                                                              : rdl__call_asks_replicas(call);
 }
 
 /* Have as many confirmed it as the lock wants? */
-bool rdl__op_acked(const rdl_op_t *op);
+bool rdl__call_acked(const struct rdl__call *call);
 
 /* Has the server refused the request with words that do not prove that nothing was written? Then it is undone as if
  * there had been no answer. */
-bool rdl__op_refused_in_doubt(const rdl_op_t *op);
+bool rdl__call_refused_in_doubt(const struct rdl__call *call);
 
 /* A lock was freed; if nobody could be told, say so to whoever cares for the rights. Waiters look again by themselves.
  */
-void rdl__op_freed(const rdl_op_t *op);
+void rdl__call_freed(const struct rdl__call *call);
 
 /* What every verb makes of an answer that is none. RDL_OK: it is one. */
-int rdl__answer_failed(const rdl_op_t *op);
+int rdl__answer_failed(const struct rdl__call *call);
 
 /* Begin without asking oneself anything; finish with `value` as the result, unless the answer failed. */
-rdl__step_t rdl__begin_by_asking(rdl_op_t *op, int64_t now);
-rdl__step_t rdl__answer_is(rdl_op_t *op, int64_t value);
+rdl__step_t rdl__begin_by_asking(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__answer_is(struct rdl__call *call, int64_t value);
 
 /* prefix(p, N), as a word of a command. */
 void rdl__put_prefixed(struct rdl__buf *to, const char *prefix, const struct rdl__name *name);
@@ -239,15 +239,15 @@ void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
 /* What a script needs to free the lock or to hand it on: name, channel, and the queue or the marks if there are any. */
 size_t rdl__key_count(const struct rdl__name *name);
 void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
-void rdl__put_field(struct rdl__buf *to, const rdl_op_t *op); /* of op->n */
+void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call); /* of call->n */
 /* Where the owner stands in a queue: `U:k`, the same for all its waits; `to` has room for RDL__FIELD_MAX. */
-size_t rdl__place(char *to, const rdl_op_t *op);
-void rdl__put_place(struct rdl__buf *to, const rdl_op_t *op);
-void rdl__put_release(struct rdl__buf *to, const rdl_op_t *op, bool eval, int64_t left);
+size_t rdl__place(char *to, const struct rdl__call *call);
+void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call);
+void rdl__put_release(struct rdl__buf *to, const struct rdl__call *call, bool eval, int64_t left);
 
 /* The server has confirmed that the hold is given up for good: another server that takes over may not know. */
-void rdl__note_release(const rdl_op_t *op, int64_t now);
-void rdl__put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval); /* of a lock's take or release */
+void rdl__note_release(const struct rdl__call *call, int64_t now);
+void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 
 /* The word by which scripts send messages (scripts/arguments.inc). Scripts for which it may be absent are told it as
  * their last argument, only where it is not the usual one: so many arguments more. */

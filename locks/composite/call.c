@@ -39,31 +39,28 @@ size_t rdl__composite_op_size(const struct rdl__composite *j)
 
 static void call_ref(struct rdl__composite_op *call)
 {
-    atomic_fetch_add_explicit(&call->op.refs, 1, memory_order_relaxed);
+    rdl__op_ref(&call->op);
 }
 
-static void call_free(struct rdl__composite_op *call)
+/* Nobody has a reference to it.  @locks none */
+static void call_free(rdl_op_t *op)
 {
+    struct rdl__composite_op *call = call_of(op);
     struct rdl__composite *j = rdl__composite_op_of(call);
 
     rdl__mutex_lock(&j->mu);
     rdl__composite_record_unref(call->rec);
     rdl__mutex_unlock(&j->mu);
-    rdl__owner_unref(call->op.owner);
+    rdl__owner_unref(op->owner);
     rdl__free(&j->home->mem, call, rdl__composite_op_size(j));
     rdl__composite_unref(j);
-}
-
-void rdl__composite_op_gone(rdl_op_t *op)
-{
-    call_free(call_of(op));
 }
 
 /* @locks none, or mu when it is not the last */
 static void call_unref(struct rdl__composite_op *call)
 {
-    if (atomic_fetch_sub_explicit(&call->op.refs, 1, memory_order_acq_rel) == 1)
-        call_free(call);
+    if (rdl__op_unref(&call->op, 1))
+        call_free(&call->op);
 }
 
 static const struct rdl__composite_verb *const verbs[] = {
@@ -89,27 +86,6 @@ static void on_cancel(struct rdl__underway *underway, int code);
 static void on_cancel_named(struct rdl__underway *underway, int code);
 static void on_cancel_taken(struct rdl__underway *underway, int code);
 
-static void init_op(rdl_op_t *op, const struct rdl__order *order, struct rdl__composite *j, rdl_owner_t *home_owner)
-{
-    op->lock = &rdl__composite_ref(j)->handle;
-    op->owner = rdl__owner_ref(home_owner); /* whose cancellation, and whose client's closing, ends it */
-    op->fn = order->fn;
-    op->arg = order->arg;
-    op->wait_ms = order->wait_ms;
-    op->lease_ms = order->lease_ms;
-    op->owed = order->owed;
-    op->started_at = rdl__now();
-    op->underway.cancel = on_cancel;
-    atomic_init(&op->refs, 2); /* the caller's, and until it has ended */
-    rdl__list_init(&op->underway.link);
-    rdl__list_init(&op->pending);
-    rdl__task_init(&op->task, on_task);
-    rdl__timer_init(&op->timer, on_timer);
-    rdl__parker_init(&op->done);
-    rdl__list_init(&op->callback.link);
-    op->callback.run = run_callback;
-}
-
 static struct rdl__composite_op *call_make(const struct rdl__order *order, struct rdl__composite *j,
                                            struct rdl__composite_record *rec, bool blocking)
 {
@@ -120,10 +96,19 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, struc
     if (call == NULL)
         return NULL;
     rdl__clear(call, rdl__composite_op_size(j));
-    init_op(&call->op, order, j, rec->hold[j->home_member].owner);
-    call->verb = verb_of(order->verb);
-    call->op.verb = &call->verb->as_op;
+    rdl__op_memory(&call->op);
+    call->op.unused = call_free;
+    call->op.underway.cancel = on_cancel;
+    call->op.callback.run = run_callback;
+    /* The caller's reference, and until it has ended. Whose cancellation, and whose client's closing, ends it. */
+    rdl__op_init(&call->op, order, rdl__owner_ref(rec->hold[j->home_member].owner), 2);
+    (void)rdl__composite_ref(j);
+    call->op.started_at = rdl__now();
     call->op.blocking = blocking;
+    rdl__list_init(&call->pending);
+    rdl__task_init(&call->task, on_task);
+    rdl__timer_init(&call->timer, on_timer);
+    call->verb = verb_of(order->verb);
     call->rec = rec;
     rec->refs++;
     call->named.cancel = on_cancel_named;
@@ -142,20 +127,17 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, struc
 void rdl__composite_nudge(struct rdl__composite_op *call)
 {
     if (call->op.blocking)
-        rdl__parker_post(&call->op.done, POST_NEWS);
+        rdl__parker_post(&call->op.parker, POST_NEWS);
     else
-        rdl__loop_post(rdl__client_loop(call->op.owner->client), &call->op.task);
+        rdl__loop_post(rdl__client_loop(call->op.owner->client), &call->task);
 }
 
 static void on_cancel(struct rdl__underway *underway, int code)
 {
-    struct rdl__composite_op *call = call_of(rdl__container(underway, rdl_op_t, underway));
-    int none = RDL_OK;
+    struct rdl__composite_op *call = rdl__container(underway, struct rdl__composite_op, op.underway);
 
-    if (call->op.owed || (!call->op.verb->acquires && code == RDL_ECANCELED) ||
-        !atomic_compare_exchange_strong(&call->op.cancel_code, &none, code))
-        return;
-    rdl__composite_nudge(call);
+    if (rdl__op_cancels(&call->op, call->verb->acquires, code))
+        rdl__composite_nudge(call);
 }
 
 /* The closing of a client that is not the home ends only what is asked of its own members. */
@@ -248,7 +230,8 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
     bool takes = verb == &rdl__verb_take;
     int rc;
 
-    if (takes && !rdl__reserve_fill(&hold->reserve, &hold->owner->client->mem, sizeof(rdl_op_t), hold->mine + 1))
+    if (takes &&
+        !rdl__reserve_fill(&hold->reserve, &hold->owner->client->mem, sizeof(struct rdl__call), hold->mine + 1))
         return rdl__err_set(&call->why, RDL_ENOMEM, NULL);
     if ((rc = rdl__call_async(&order, &q->op, &call->why)) < 0)
         return rc;
@@ -320,11 +303,11 @@ static struct rdl__composite_op *next_call(struct rdl__composite_record *rec)
         return NULL;
     if (rec->straggling != NULL) {
         rdl__composite_cancel_takes(rec->straggling);
-        if (call_of(rdl__container(l, rdl_op_t, pending))->verb != &rdl__composite_release)
+        if (rdl__container(l, struct rdl__composite_op, pending)->verb != &rdl__composite_release)
             return NULL;
     }
     rdl__list_remove(l);
-    return call_of(rdl__container(l, rdl_op_t, pending));
+    return rdl__container(l, struct rdl__composite_op, pending);
 }
 
 /* One may end as it begins, and come back here: the next one is then begun by whoever began it. */
@@ -359,7 +342,7 @@ void rdl__composite_end(struct rdl__composite_op *call, int64_t result)
     call->ended = true;
     call->op.result = result;
     end_listening(call);
-    if (call->op.verb->acquires && asking(call)) {
+    if (call->verb->acquires && asking(call)) {
         rec->straggling = call;
         call_ref(call);
     }
@@ -448,22 +431,22 @@ static bool look(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan_event timer = {.kind = RDL__PLAN_TIMER, .now = now};
 
     rdl__assert_locked(&rdl__composite_op_of(call)->mu);
-    if (call->queued && call->op.verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
+    if (call->queued && call->verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
     if (call->ended)
         return true;
     if (call->queued && code != RDL_OK) {
         call->queued = false;
-        rdl__list_remove(&call->op.pending);
+        rdl__list_remove(&call->pending);
         rdl__composite_end(call, code);
-    } else if (call->begun && call->op.verb->acquires && code != RDL_OK) {
+    } else if (call->begun && call->verb->acquires && code != RDL_OK) {
         rdl__composite_feed(call, &stop);
     } else if (call->begun && code != RDL_OK) {
         if (call->end_by == 0)
             call->end_by = rdl__after_ms(now, call->op.owner->client->close_timeout_ms);
         if (now >= call->end_by)
             rdl__composite_end(call, code);
-    } else if (call->begun && call->op.verb->acquires && now >= call->plan.wake_at) {
+    } else if (call->begun && call->verb->acquires && now >= call->plan.wake_at) {
         rdl__composite_feed(call, &timer);
     }
     return call->ended;
@@ -473,9 +456,9 @@ static bool look(struct rdl__composite_op *call, int64_t now)
 static int64_t next_look(const struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_op_of(call)->mu);
-    if (call->queued && call->op.verb->acquires && call->op.wait_ms > 0)
+    if (call->queued && call->verb->acquires && call->op.wait_ms > 0)
         return turn_by(call);
-    if (call->begun && call->op.verb->acquires)
+    if (call->begun && call->verb->acquires)
         return call->plan.wake_at;
     return call->end_by != 0 ? call->end_by : RDL__NEVER;
 }
@@ -488,8 +471,8 @@ static void conclude(struct rdl__composite_op *call)
     if (!call->op.blocking) {
         rdl_client_t *home = call->op.owner->client;
 
-        rdl__loop_unpost(rdl__client_loop(home), &call->op.task);
-        rdl__loop_timer_off(rdl__client_loop(home), &call->op.timer);
+        rdl__loop_unpost(rdl__client_loop(home), &call->task);
+        rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
         call_ref(call);
         rdl__dispatch_push(&home->dispatch, &call->op.callback);
     }
@@ -545,7 +528,7 @@ static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
 
     if (err == NULL)
         return;
-    if (call->op.verb->acquires && j->plan->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
+    if (call->verb->acquires && j->plan->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
         explain_votes(call, err);
     else if (code == RDL_ELOST && call->lost_count > 0)
         (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->handle.ops->name, j->n, call->lost_count,
@@ -575,7 +558,7 @@ static void see_lost_meanwhile(struct rdl__composite_op *call)
 
 static void run_callback(struct rdl__callback *callback)
 {
-    struct rdl__composite_op *call = call_of(rdl__container(callback, rdl_op_t, callback));
+    struct rdl__composite_op *call = rdl__container(callback, struct rdl__composite_op, op.callback);
     struct rdl__composite *j = rdl__composite_op_of(call);
     rdl_err_t err = {0};
 
@@ -605,9 +588,9 @@ static void drive(struct rdl__composite_op *call, int64_t now)
     rdl__mutex_lock(&j->mu);
     ended = look(call, now);
     if (!ended && next_look(call) != RDL__NEVER)
-        rdl__loop_timer(rdl__client_loop(home), &call->op.timer, next_look(call));
+        rdl__loop_timer(rdl__client_loop(home), &call->timer, next_look(call));
     else if (!ended)
-        rdl__loop_timer_off(rdl__client_loop(home), &call->op.timer);
+        rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
     else
         conclude(call);
     rdl__mutex_unlock(&j->mu);
@@ -620,12 +603,12 @@ static void drive(struct rdl__composite_op *call, int64_t now)
 
 static void on_task(struct rdl__task *task, int64_t now)
 {
-    drive(call_of(rdl__container(task, rdl_op_t, task)), now);
+    drive(rdl__container(task, struct rdl__composite_op, task), now);
 }
 
 static void on_timer(struct rdl__timer *timer, int64_t now)
 {
-    drive(call_of(rdl__container(timer, rdl_op_t, timer)), now);
+    drive(rdl__container(timer, struct rdl__composite_op, timer), now);
 }
 
 /* ---- composite.h ------------------------------------------------------------------------------------------------ */
@@ -654,9 +637,9 @@ static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct 
     enlist(call);
     *ret_call = call;
     call->fan = fan;
-    if (call->op.verb->on_record) {
+    if (call->verb->on_record) {
         call->queued = true;
-        rdl__list_push_back(&rec->pending, &call->op.pending);
+        rdl__list_push_back(&rec->pending, &call->pending);
         begin_next(rec);
     } else {
         begin(call, call->op.started_at);
@@ -725,12 +708,12 @@ int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
     for (;;) {
         int64_t until;
 
-        rdl__parker_unmark(&call->op.done, POST_NEWS);
+        rdl__parker_unmark(&call->op.parker, POST_NEWS);
         if (look(call, rdl__now()))
             break;
         until = next_look(call);
         rdl__mutex_unlock(&j->mu);
-        (void)rdl__park(&call->op.done, until);
+        (void)rdl__park(&call->op.parker, until);
         slept = true;
         rdl__mutex_lock(&j->mu);
     }

@@ -259,7 +259,7 @@ static void begin_by_asking(struct rdl__composite_op *call, int64_t now)
 }
 
 const struct rdl__composite_verb rdl__composite_release = {
-    .as_op = {.on_record = true, .gone = rdl__composite_op_gone},
+    .on_record = true,
     .member = &rdl__verb_release,
     .begin = begin_release,
     .answered = sum_answered,
@@ -268,7 +268,7 @@ const struct rdl__composite_verb rdl__composite_release = {
 };
 
 const struct rdl__composite_verb rdl__composite_extend = {
-    .as_op = {.on_record = true, .gone = rdl__composite_op_gone},
+    .on_record = true,
     .member = &rdl__verb_extend,
     .begin = begin_extend,
     .answered = sum_answered,
@@ -277,7 +277,6 @@ const struct rdl__composite_verb rdl__composite_extend = {
 };
 
 const struct rdl__composite_verb rdl__composite_force = {
-    .as_op = {.gone = rdl__composite_op_gone},
     .member = &rdl__verb_force,
     .begin = begin_by_asking,
     .answered = sum_answered,
@@ -286,7 +285,6 @@ const struct rdl__composite_verb rdl__composite_force = {
 };
 
 const struct rdl__composite_verb rdl__composite_is_locked = {
-    .as_op = {.gone = rdl__composite_op_gone},
     .member = &rdl__verb_is_locked,
     .begin = begin_by_asking,
     .answered = sum_answered,
@@ -295,7 +293,6 @@ const struct rdl__composite_verb rdl__composite_is_locked = {
 };
 
 const struct rdl__composite_verb rdl__composite_remaining = {
-    .as_op = {.gone = rdl__composite_op_gone},
     .member = &rdl__verb_remaining,
     .begin = begin_remaining,
     .answered = sum_answered,

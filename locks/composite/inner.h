@@ -107,13 +107,16 @@ struct rdl__member_call {
     struct rdl__underway taken; /* and its closing ends a take that cannot do without */
 };
 
-/* A call: an rdl_op_t of which only the user's side is used (composite/call.c, init_op), and what it asks the members.
- * Under mu; what explains the outcome does not change once it has ended, so that its callback may read it. */
+/* A composite's call, and what it asks the members. Under mu; what explains the outcome does not change once it has
+ * ended, so that its callback may read it. */
 struct rdl__composite_op {
-    rdl_op_t op; /* must be first */
+    rdl_op_t op;
     const struct rdl__composite_verb *verb;
     struct rdl__composite_record *rec;
     struct rdl__underway named; /* at the record's owner, when another one acts for it in the home client */
+    struct rdl__link pending;   /* on the record's queue */
+    struct rdl__task task;      /* of the home client's loop, like the next: to look at an asynchronous call */
+    struct rdl__timer timer;
     bool queued;
     bool begun;
     bool ended;
@@ -134,7 +137,7 @@ struct rdl__composite_op {
 
 /* A verb of composites. All of it runs under mu. */
 struct rdl__composite_verb {
-    struct rdl__verb as_op; /* acquires, on_record: as theirs; gone */
+    bool acquires, on_record; /* as its member's */
     const struct rdl__verb *member;
     void (*begin)(struct rdl__composite_op *call, int64_t now);
     /* A member call was answered; it is no longer under way. */
@@ -214,9 +217,6 @@ int64_t rdl__composite_kth_longest(int64_t *left, unsigned n, unsigned k);
 /* ---- composite/call.c: under mu --------------------------------------------------------------------------------- */
 
 size_t rdl__composite_op_size(const struct rdl__composite *j);
-
-/* For tables. */
-void rdl__composite_op_gone(rdl_op_t *op);
 
 /* Begin a member's verb. RDL_OK: `answered` will run. once: an acquire that does not wait for the lock. */
 int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct rdl__verb *verb, int64_t wait_ms,

@@ -38,7 +38,7 @@ static void leave_members(struct rdl__composite_record *rec)
 
         if (owner == NULL)
             continue;
-        rdl__reserve_done(&rec->hold[i].reserve, &owner->client->mem, sizeof(rdl_op_t));
+        rdl__reserve_done(&rec->hold[i].reserve, &owner->client->mem, sizeof(struct rdl__call));
         if (rec->hold[i].stands_in)
             (void)rdl_owner_free(owner);
         else

@@ -241,7 +241,8 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
 }
 
 const struct rdl__composite_verb rdl__composite_take = {
-    .as_op = {.acquires = true, .on_record = true, .gone = rdl__composite_op_gone},
+    .acquires = true,
+    .on_record = true,
     .member = &rdl__verb_take,
     .begin = begin_take,
     .answered = take_answered,

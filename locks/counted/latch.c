@@ -16,26 +16,26 @@ struct rdl_latch {
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
-static rdl__step_t await_begin(rdl_op_t *op, int64_t now)
+static rdl__step_t await_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    return rdl__acquire_begin(op);
+    return rdl__acquire_begin(call);
 }
 
-static rdl__step_t await_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t await_answered(struct rdl__call *call, int64_t now)
 {
-    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = rdl__answer_failed(op)};
+    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = rdl__answer_failed(call)};
 
     (void)now;
-    if (ev.code == RDL_OK && op->answer <= 0) {
+    if (ev.code == RDL_OK && call->answer <= 0) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = true;
-        op->answer = 0;
+        call->answer = 0;
     } else if (ev.code == RDL_OK) {
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = -1;
     }
-    return rdl__take_on(&op->take, &ev, &op->rand);
+    return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
 static const struct rdl__verb await_verb = {
@@ -58,19 +58,19 @@ static const struct rdl__verb try_set_verb = {
 };
 
 /* It is counted, here; the guard tells a successor whether it was counted there. */
-static void counted(const rdl_op_t *op, int64_t now)
+static void counted(const struct rdl__call *call, int64_t now)
 {
-    rdl__once_note(op, op->verb->script, rdl__once_put_again, true, now);
+    rdl__once_note(call, call->verb->script, rdl__once_put_again, true, now);
 }
 
-static rdl__step_t count_down_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t count_down_answered(struct rdl__call *call, int64_t now)
 {
-    rdl__step_t step = rdl__answer_is(op, op->answer);
+    rdl__step_t step = rdl__answer_is(call, call->answer);
 
     if (step.rc < 0)
-        return rdl__once_failed(op, step.rc);
-    op->settled_n = 0;
-    counted(op, now);
+        return rdl__once_failed(call, step.rc);
+    call->guard.settled_n = 0;
+    counted(call, now);
     return step;
 }
 

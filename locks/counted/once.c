@@ -15,16 +15,16 @@ int64_t rdl__guard_ms(const rdl_client_t *client)
 
 /* ---- guards that may go ----------------------------------------------------------------------------------------- */
 
-void rdl__once_number(rdl_op_t *op)
+void rdl__once_number(struct rdl__call *call)
 {
-    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__call_name(call);
 
-    op->n = rdl__client_number(name->client);
+    call->n = rdl__client_number(name->client);
     rdl__mutex_lock(&name->mu);
     if (name->settled == NULL)
         name->settled = rdl__zalloc(&name->client->mem, sizeof *name->settled); /* without it guards go by themselves */
     if (name->settled != NULL && name->settled->count > 0)
-        op->settled_n = name->settled->n[--name->settled->count];
+        call->guard.settled_n = name->settled->n[--name->settled->count];
     rdl__mutex_unlock(&name->mu);
 }
 
@@ -48,19 +48,19 @@ static void settle(struct rdl__name *name, int64_t n)
     sweep(name, &full);
 }
 
-void rdl__once_settled(const rdl_op_t *op, int64_t now)
+void rdl__once_settled(const struct rdl__call *call, int64_t now)
 {
     (void)now;
-    if (!rdl__op_may_come(op))
-        settle(rdl__op_name(op), op->n);
+    if (!rdl__call_may_come(call))
+        settle(rdl__call_name(call), call->n);
 }
 
-void rdl__once_ended(const rdl_op_t *op, int rc)
+void rdl__once_ended(const struct rdl__call *call, int rc)
 {
-    if (op->settled_n != 0)
-        settle(rdl__op_name(op), op->settled_n);
-    if (rc == RDL_EUNKNOWN && !op->verb->has_successor)
-        rdl__once_settled(op, 0);
+    if (call->guard.settled_n != 0)
+        settle(rdl__call_name(call), call->guard.settled_n);
+    if (rc == RDL_EUNKNOWN && !call->verb->has_successor)
+        rdl__once_settled(call, 0);
 }
 
 /* ---- what another server may not have seen ---------------------------------------------------------------------- */
@@ -106,11 +106,11 @@ static void drop_replay(const struct rdl__replay_entry *entry)
 static const struct rdl__replay_ops replay_ops = {.encode = encode_replay, .keep = keep_replay, .drop = drop_replay};
 
 /* NULL: no memory. */
-static struct replay_request *replay_make(struct rdl__name *name, const struct rdl__buf *call, int script,
+static struct replay_request *replay_make(struct rdl__name *name, const struct rdl__buf *command, int script,
                                           int64_t guard)
 {
     struct replay_request *replay =
-        rdl__buf_failed(call) ? NULL : rdl__alloc(&name->client->mem, sizeof *replay + call->len);
+        rdl__buf_failed(command) ? NULL : rdl__alloc(&name->client->mem, sizeof *replay + command->len);
 
     if (replay == NULL)
         return NULL;
@@ -119,28 +119,29 @@ static struct replay_request *replay_make(struct rdl__name *name, const struct r
     atomic_init(&replay->refs, 1);
     replay->script = script;
     replay->guard = guard;
-    replay->len = call->len;
-    memcpy(replay->bytes, call->data, call->len);
+    replay->len = command->len;
+    memcpy(replay->bytes, command->data, command->len);
     return replay;
 }
 
-void rdl__once_note(const rdl_op_t *op, int script, void (*put)(const rdl_op_t *op, struct rdl__buf *to, bool eval),
-                    bool guard, int64_t now)
+void rdl__once_note(const struct rdl__call *call, int script,
+                    void (*put)(const struct rdl__call *call, struct rdl__buf *to, bool eval), bool guard, int64_t now)
 {
-    const rdl_client_t *client = rdl__op_client(op);
-    struct rdl__replay *replay = op->shard->replay;
+    const rdl_client_t *client = rdl__call_client(call);
+    struct rdl__replay *replay = call->shard->replay;
     struct rdl__replay_entry entry = {.ops = &replay_ops, .until = rdl__after_ms(now, client->outage_timeout_ms)};
-    struct rdl__buf call;
+    struct rdl__buf command;
 
     if (replay != NULL) {
-        rdl__buf_init(&call, &client->mem);
-        put(op, &call, false);
-        entry.of = replay_make(rdl__op_name(op), &call, script, guard && !rdl__op_may_come(op) ? op->n : 0);
-        rdl__buf_done(&call);
+        rdl__buf_init(&command, &client->mem);
+        put(call, &command, false);
+        entry.of =
+            replay_make(rdl__call_name(call), &command, script, guard && !rdl__call_may_come(call) ? call->n : 0);
+        rdl__buf_done(&command);
     }
     if (entry.of == NULL) {
         if (guard)
-            rdl__once_settled(op, now);
+            rdl__once_settled(call, now);
         return;
     }
     rdl__replay_note(replay, &entry, now);
@@ -156,45 +157,45 @@ static void put_guard(struct rdl__buf *to, const struct rdl__name *name, int64_t
     rdl__put_tailed(to, "redlatch_guard", name, field, rdl__field(field, &name->client->uuid, n));
 }
 
-size_t rdl__guard_keys(const rdl_op_t *op)
+size_t rdl__guard_keys(const struct rdl__call *call)
 {
-    return op->settled_n != 0 ? 2 : 1;
+    return call->guard.settled_n != 0 ? 2 : 1;
 }
 
-void rdl__put_guards(const rdl_op_t *op, struct rdl__buf *to)
+void rdl__put_guards(const struct rdl__call *call, struct rdl__buf *to)
 {
-    put_guard(to, rdl__op_name(op), op->n);
-    if (op->settled_n != 0)
-        put_guard(to, rdl__op_name(op), op->settled_n);
+    put_guard(to, rdl__call_name(call), call->n);
+    if (call->guard.settled_n != 0)
+        put_guard(to, rdl__call_name(call), call->guard.settled_n);
 }
 
-void rdl__once_put(const rdl_op_t *op, struct rdl__buf *to, bool eval, const struct rdl__once_form *form)
+void rdl__once_put(const struct rdl__call *call, struct rdl__buf *to, bool eval, const struct rdl__once_form *form)
 {
-    const struct rdl__name *name = rdl__op_name(op);
-    bool queue = form->queue && name->settings.in_order, forgets = form->forgets && op->settled_n != 0;
+    const struct rdl__name *name = rdl__call_name(call);
+    bool queue = form->queue && name->settings.in_order, forgets = form->forgets && call->guard.settled_n != 0;
 
     rdl__script_begin(to, form->script, eval, 3 + (queue ? 2U : 0U) + (forgets ? 1U : 0U),
                       queue ? 5 : 2 + rdl__publish_args(name));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     rdl__put_channel(to, name);
-    put_guard(to, name, op->n);
+    put_guard(to, name, call->n);
     if (queue)
         rdl__put_queue(to, name);
     if (forgets)
-        put_guard(to, name, op->settled_n);
-    rdl__cmd_int(to, op->count);
+        put_guard(to, name, call->guard.settled_n);
+    rdl__cmd_int(to, call->count);
     rdl__cmd_int(to, rdl__guard_ms(name->client));
     if (!queue) {
         rdl__put_publish_last(to, name);
         return;
     }
     rdl__put_publish(to, name);
-    rdl__put_turn(op, to, form->place);
+    rdl__put_turn(call, to, form->place);
 }
 
-void rdl__put_turn(const rdl_op_t *op, struct rdl__buf *to, enum rdl__turn what)
+void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__turn what)
 {
-    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__call_name(call);
 
     rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
     if (what ==
@@ -207,9 +208,9 @@ void rdl__put_turn(const rdl_op_t *op, struct rdl__buf *to, enum rdl__turn what)
         rdl__cmd_int(to, 0);
         return;
     }
-    if (op->wait_ms > 0)
+    if (call->op.wait_ms > 0)
         (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
-    rdl__cmd_int(to, op->wait_ms > 0 ? name->settings.life_ms : 0);
+    rdl__cmd_int(to, call->op.wait_ms > 0 ? name->settings.life_ms : 0);
 }
 
 void rdl__put_queue(struct rdl__buf *to, const struct rdl__name *name)
@@ -298,23 +299,23 @@ static struct sweep *sweep_make(const struct rdl__name *name, const struct rdl__
 {
     rdl_client_t *client = name->client;
     struct sweep *sweep = NULL;
-    struct rdl__buf call;
+    struct rdl__buf command;
 
-    rdl__buf_init(&call, &client->mem);
-    rdl__cmd_begin(&call, 1 + settled->count);
-    rdl__cmd_arg(&call, "DEL", 3);
+    rdl__buf_init(&command, &client->mem);
+    rdl__cmd_begin(&command, 1 + settled->count);
+    rdl__cmd_arg(&command, "DEL", 3);
     for (unsigned i = 0; i < settled->count; i++)
-        put_guard(&call, name, settled->n[i]);
-    if (!rdl__buf_failed(&call) && (sweep = rdl__alloc(&client->mem, sizeof *sweep + call.len)) != NULL) {
+        put_guard(&command, name, settled->n[i]);
+    if (!rdl__buf_failed(&command) && (sweep = rdl__alloc(&client->mem, sizeof *sweep + command.len)) != NULL) {
         rdl__req_init(&sweep->req, &sweep_ops);
         rdl__task_init(&sweep->task, on_sweep_task);
         sweep->client = rdl__client_ref(client);
         sweep->held_up = true;
         sweep->shard = rdl__name_shard(name);
-        sweep->len = call.len;
-        memcpy(sweep->bytes, call.data, call.len);
+        sweep->len = command.len;
+        memcpy(sweep->bytes, command.data, command.len);
     }
-    rdl__buf_done(&call);
+    rdl__buf_done(&command);
     return sweep;
 }
 
@@ -340,55 +341,55 @@ void rdl__guards_sweep(struct rdl__name *name)
 
 /* ---- whole verbs ------------------------------------------------------------------------------------------------ */
 
-rdl__step_t rdl__once_begin(rdl_op_t *op, int64_t now)
+rdl__step_t rdl__once_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    op->lease_ms = rdl__op_client(op)->outage_timeout_ms; /* for as long an undo may be repeated */
-    rdl__once_number(op);
+    call->op.lease_ms = rdl__call_client(call)->outage_timeout_ms; /* for as long an undo may be repeated */
+    rdl__once_number(call);
     return rdl__send_it();
 }
 
-void rdl__once_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+void rdl__once_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__once_put(op, to, eval, &(struct rdl__once_form){.script = op->verb->script, .forgets = true});
+    rdl__once_put(call, to, eval, &(struct rdl__once_form){.script = call->verb->script, .forgets = true});
 }
 
-void rdl__once_put_again(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+void rdl__once_put_again(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__once_put(op, to, eval, &(struct rdl__once_form){.script = op->verb->script});
+    rdl__once_put(call, to, eval, &(struct rdl__once_form){.script = call->verb->script});
 }
 
-void rdl__once_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+void rdl__once_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     rdl__once_put(
-        op, to, eval,
+        call, to, eval,
         &(struct rdl__once_form){.script = RDL__SCRIPT_SEMAPHORE_UNDO, .queue = true, .place = RDL__TURN_LEFT});
 }
 
-rdl__step_t rdl__once_answered(rdl_op_t *op, int64_t now)
+rdl__step_t rdl__once_answered(struct rdl__call *call, int64_t now)
 {
-    rdl__step_t step = rdl__answer_is(op, op->answer);
+    rdl__step_t step = rdl__answer_is(call, call->answer);
 
     if (step.rc < 0)
-        return rdl__once_failed(op, step.rc);
-    op->settled_n = 0;
-    rdl__once_settled(op, now);
+        return rdl__once_failed(call, step.rc);
+    call->guard.settled_n = 0;
+    rdl__once_settled(call, now);
     return step;
 }
 
 /* Our scripts put back what they have done when a command of theirs is refused. Other words, of something that stands
  * between, say nothing of what was done. */
-static bool is_foreign(const rdl_op_t *op)
+static bool is_foreign(const struct rdl__call *call)
 {
-    return rdl__op_refused_in_doubt(op) && (op->words_len == 0 || strstr(op->words, "script") == NULL);
+    return rdl__call_refused_in_doubt(call) && (call->words_len == 0 || strstr(call->words, "script") == NULL);
 }
 
-rdl__step_t rdl__once_failed(const rdl_op_t *op, int rc)
+rdl__step_t rdl__once_failed(const struct rdl__call *call, int rc)
 {
-    bool unknown = (op->req.resent && rc != RDL_ECLOSED) || is_foreign(op);
+    bool unknown = (call->req.resent && rc != RDL_ECLOSED) || is_foreign(call);
 
     return (rdl__step_t){
-        .what = RDL__DO_FINISH, .rc = unknown ? RDL_EUNKNOWN : rc, .undo = unknown && op->verb->has_successor};
+        .what = RDL__DO_FINISH, .rc = unknown ? RDL_EUNKNOWN : rc, .undo = unknown && call->verb->has_successor};
 }
 
 const char *rdl__goes_on(int code)
@@ -415,27 +416,27 @@ const char *rdl__nothing_done(int code)
 
 /* ---- the count -------------------------------------------------------------------------------------------------- */
 
-void rdl__count_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+void rdl__count_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
     rdl__cmd_begin(to, 2);
     rdl__cmd_arg(to, "GET", 3);
-    rdl__cmd_arg(to, rdl__op_name(op)->bytes, rdl__op_name(op)->node.key_len);
+    rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
-void rdl__count_decode(rdl_op_t *op, const struct rdl__reply *reply)
+void rdl__count_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     static const char odd[] = "ERR redlatch: what is stored under the name is no count";
 
-    op->answer = 0;
-    if (reply->type != RDL__REPLY_NIL && !rdl__reply_integer(reply, &op->answer))
-        rdl__op_keep_words(op, odd, sizeof odd - 1, true);
+    call->answer = 0;
+    if (reply->type != RDL__REPLY_NIL && !rdl__reply_integer(reply, &call->answer))
+        rdl__call_keep_words(call, odd, sizeof odd - 1, true);
 }
 
-static rdl__step_t count_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t count_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+    return rdl__answer_is(call, call->answer < 0 ? 0 : call->answer);
 }
 
 const struct rdl__verb rdl__verb_count = {
@@ -448,19 +449,19 @@ const struct rdl__verb rdl__verb_count = {
 
 /* ---- acquiring -------------------------------------------------------------------------------------------------- */
 
-rdl__step_t rdl__acquire_begin(rdl_op_t *op)
+rdl__step_t rdl__acquire_begin(struct rdl__call *call)
 {
     static const rdl_retry_t no_retry = {.kind = RDL_RETRY_NONE};
-    struct rdl__name *name = rdl__op_name(op);
+    struct rdl__name *name = rdl__call_name(call);
     struct rdl__take_event ev = {
         .kind = RDL__EV_START,
         .others_wait = name->settings.in_order && rdl__name_waited_for(name),
     };
 
-    op->rand.state = name->client->serial ^ (uint64_t)op->started_at;
-    rdl__take_init(&op->take, op->wait_ms == 0, &no_retry);
+    call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
+    rdl__take_init(&call->take, call->op.wait_ms == 0, &no_retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
-    if (ev.others_wait && op->wait_ms == 0)
+    if (ev.others_wait && call->op.wait_ms == 0)
         return rdl__finish_with(RDL_ETIMEDOUT); /* it would pass them, if their place is not kept at the moment */
-    return rdl__take_on(&op->take, &ev, &op->rand);
+    return rdl__take_on(&call->take, &ev, &call->rand);
 }

@@ -95,9 +95,10 @@ static void put_id(struct rdl__buf *to, const rdl_permit_t *permit)
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
 /* EVALSHA and the keys that all scripts of permits begin with. */
-static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, size_t more_keys, size_t args)
+static void put_head(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, size_t more_keys,
+                     size_t args)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__name *name = rdl__call_name(call);
 
     rdl__script_begin(to, script, eval, 3 + more_keys, args);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
@@ -106,185 +107,186 @@ static void put_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int scr
 }
 
 /* A take, or what undoes it or a release: all but the ids, of which there are so many. */
-static void put_take_head(const rdl_op_t *op, struct rdl__buf *to, bool eval, int script, enum rdl__turn place,
-                          size_t ids)
+static void put_take_head(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script,
+                          enum rdl__turn place, size_t ids)
 {
-    const struct rdl__name *name = rdl__op_name(op);
+    const struct rdl__name *name = rdl__call_name(call);
 
-    put_head(op, to, eval, script, name->settings.in_order ? 2 : 0, 4 + ids);
+    put_head(call, to, eval, script, name->settings.in_order ? 2 : 0, 4 + ids);
     if (name->settings.in_order)
         rdl__put_queue(to, name);
-    if (op->lease_ms == RDL_LEASE_NEVER)
+    if (call->op.lease_ms == RDL_LEASE_NEVER)
         rdl__cmd_arg(to, "never", 5);
     else
-        rdl__cmd_int(to, op->lease_ms);
-    rdl__put_publish(to, rdl__op_name(op));
-    rdl__put_turn(op, to, place);
+        rdl__cmd_int(to, call->op.lease_ms);
+    rdl__put_publish(to, rdl__call_name(call));
+    rdl__put_turn(call, to, place);
 }
 
 /* The i-th id of a series. */
-static void take_id(const rdl_op_t *op, unsigned series, int64_t i, unsigned char to[ID_BYTES])
+static void take_id(const struct rdl__call *call, unsigned series, int64_t i, unsigned char to[ID_BYTES])
 {
-    id_make(rdl__op_client(op), (uint64_t)(op->n + i) + ((uint64_t)series << SERIES_SHIFT), to);
+    id_make(rdl__call_client(call), (uint64_t)(call->n + i) + ((uint64_t)series << SERIES_SHIFT), to);
 }
 
-static void put_series(const rdl_op_t *op, struct rdl__buf *to, unsigned series)
+static void put_series(const struct rdl__call *call, struct rdl__buf *to, unsigned series)
 {
     unsigned char id[ID_BYTES];
 
-    for (int64_t i = 0; i < op->count; i++) {
-        take_id(op, series, i, id);
+    for (int64_t i = 0; i < call->count; i++) {
+        take_id(call, series, i, id);
         rdl__cmd_arg(to, id, sizeof id);
     }
 }
 
 /* How many series before the present one are undone. */
-static unsigned earlier(const rdl_op_t *op)
+static unsigned earlier(const struct rdl__call *call)
 {
-    return op->series < EARLIER ? op->series : EARLIER;
+    return call->permit.series < EARLIER ? call->permit.series : EARLIER;
 }
 
 /* How many of them a command may name. */
-static unsigned most_series(const rdl_op_t *op)
+static unsigned most_series(const struct rdl__call *call)
 {
-    return (unsigned)(RDL_PERMIT_IDS_MAX / op->count);
+    return (unsigned)(RDL_PERMIT_IDS_MAX / call->count);
 }
 
-static unsigned undos_of(const rdl_op_t *op, unsigned series)
+static unsigned undos_of(const struct rdl__call *call, unsigned series)
 {
-    return (series + most_series(op) - 1) / most_series(op);
+    return (series + most_series(call) - 1) / most_series(call);
 }
 
 /* Undo `count` series before `end`, in so many commands. */
-static void put_undos(const rdl_op_t *op, struct rdl__buf *to, bool eval, enum rdl__turn place, unsigned end,
+static void put_undos(const struct rdl__call *call, struct rdl__buf *to, bool eval, enum rdl__turn place, unsigned end,
                       unsigned count)
 {
     while (count > 0) {
-        unsigned some = count < most_series(op) ? count : most_series(op);
+        unsigned some = count < most_series(call) ? count : most_series(call);
 
-        put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)op->count);
+        put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)call->count);
         for (unsigned i = 0; i < some; i++)
-            put_series(op, to, end - count + i);
+            put_series(call, to, end - count + i);
         count -= some;
     }
 }
 
 /* ---- acquiring -------------------------------------------------------------------------------------------------- */
 
-static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
+static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    op->n = rdl__client_numbers(rdl__op_client(op), op->count);
-    return rdl__acquire_begin(op);
+    call->n = rdl__client_numbers(rdl__call_client(call), call->count);
+    return rdl__acquire_begin(call);
 }
 
 /* May a sending of this series come beside, or after, the one that is answered? */
-static bool comes_twice(const rdl_op_t *op)
+static bool comes_twice(const struct rdl__call *call)
 {
-    return op->in_doubt && rdl__op_unkilled(op);
+    return call->permit.in_doubt && rdl__call_unkilled(call);
 }
 
-static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    op->in_doubt |= op->unanswered && op->req.resent;
-    if (comes_twice(op)) {
-        op->series++;
-        op->in_doubt = false;
+    call->permit.in_doubt |= call->permit.unanswered && call->req.resent;
+    if (comes_twice(call)) {
+        call->permit.series++;
+        call->permit.in_doubt = false;
     }
-    op->unanswered = true;
-    if (!op->req.asking) { /* which is said of one command */
-        put_undos(op, to, true, RDL__TURN_LET_BE, op->series, earlier(op));
-        op->req.owed += (unsigned char)undos_of(op, earlier(op));
+    call->permit.unanswered = true;
+    if (!call->req.asking) { /* which is said of one command */
+        put_undos(call, to, true, RDL__TURN_LET_BE, call->permit.series, earlier(call));
+        call->req.owed += (unsigned char)undos_of(call, earlier(call));
     }
-    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)op->count);
-    put_series(op, to, op->series);
+    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)call->count);
+    put_series(call, to, call->permit.series);
 }
 
 /* What the caller is told of is not undone. */
-static unsigned undo_end(const rdl_op_t *op)
+static unsigned undo_end(const struct rdl__call *call)
 {
-    return op->series + (op->told ? 0U : 1U);
+    return call->permit.series + (call->permit.told ? 0U : 1U);
 }
 
-static unsigned undo_count(const rdl_op_t *op)
+static unsigned undo_count(const struct rdl__call *call)
 {
-    unsigned count = earlier(op) + (op->told ? 0U : 1U);
+    unsigned count = earlier(call) + (call->permit.told ? 0U : 1U);
 
-    return op->req.asking && count > most_series(op) ? most_series(op) : count; /* ASKING is said of one command */
+    return call->req.asking && count > most_series(call) ? most_series(call)
+                                                         : count; /* ASKING is said of one command */
 }
 
-static void take_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void take_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_undos(op, to, eval, RDL__TURN_LEFT, undo_end(op), undo_count(op));
+    put_undos(call, to, eval, RDL__TURN_LEFT, undo_end(call), undo_count(call));
 }
 
-static unsigned take_undo_more(const rdl_op_t *op)
+static unsigned take_undo_more(const struct rdl__call *call)
 {
-    return undos_of(op, undo_count(op)) - 1;
+    return undos_of(call, undo_count(call)) - 1;
 }
 
 /* One command, of the last series if it cannot name all. */
-static void take_put_replay(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void take_put_replay(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    unsigned count = undo_count(op);
+    unsigned count = undo_count(call);
 
-    put_undos(op, to, eval, RDL__TURN_LET_BE, undo_end(op), count < most_series(op) ? count : most_series(op));
+    put_undos(call, to, eval, RDL__TURN_LET_BE, undo_end(call), count < most_series(call) ? count : most_series(call));
 }
 
-static void take_undone(const rdl_op_t *op, int64_t now)
+static void take_undone(const struct rdl__call *call, int64_t now)
 {
-    rdl__once_note(op, RDL__SCRIPT_PERMIT_UNDO, take_put_replay, false, now);
+    rdl__once_note(call, RDL__SCRIPT_PERMIT_UNDO, take_put_replay, false, now);
 }
 
-/* How many are left, or {free, ms}: -1 - free goes to op->answer, and ms to op->hint_ms. Answers of undos before it do
- * not stay. */
-static void take_decode(rdl_op_t *op, const struct rdl__reply *reply)
+/* How many are left, or {free, ms}: -1 - free goes to call->answer, and ms to call->permit.hint_ms. Answers of undos
+ * before it do not stay. */
+static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
 
-    op->hint_ms = -1;
-    rdl__decode_number(op, free != NULL ? free : reply);
-    if (free == NULL || op->refused_words)
+    call->permit.hint_ms = -1;
+    rdl__decode_number(call, free != NULL ? free : reply);
+    if (free == NULL || call->refused_words)
         return;
-    op->answer = -1 - op->answer;
-    if (ms == NULL || !rdl__reply_integer(ms, &op->hint_ms))
-        op->hint_ms = -1;
+    call->answer = -1 - call->answer;
+    if (ms == NULL || !rdl__reply_integer(ms, &call->permit.hint_ms))
+        call->permit.hint_ms = -1;
 }
 
 /* When what is granted by the request that was answered is over. */
-static int64_t grant_ends(const rdl_op_t *op)
+static int64_t grant_ends(const struct rdl__call *call)
 {
-    return op->lease_ms == RDL_LEASE_NEVER
+    return call->op.lease_ms == RDL_LEASE_NEVER
                ? RDL__NEVER
-               : rdl__watchdog_validity(rdl__op_client(op)->watchdog, op->req.sent_at, op->lease_ms);
+               : rdl__watchdog_validity(rdl__call_client(call)->watchdog, call->req.sent_at, call->op.lease_ms);
 }
 
-static bool take_lost(const rdl_op_t *op, int64_t now)
+static bool take_lost(const struct rdl__call *call, int64_t now)
 {
-    return now >= op->told_until;
+    return now >= call->permit.told_until;
 }
 
-static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
 {
-    int64_t until = grant_ends(op);
+    int64_t until = grant_ends(call);
     bool valid = now < until;
     unsigned char id[ID_BYTES];
     rdl__step_t step;
 
-    if (op->req.rc == RDL_OK)
-        op->unanswered = false;
-    op->told = rdl__answer_failed(op) == RDL_OK && op->answer >= 0 && valid;
-    if (op->told && comes_twice(op)) {
-        op->told = false;
+    if (call->req.rc == RDL_OK)
+        call->permit.unanswered = false;
+    call->permit.told = rdl__answer_failed(call) == RDL_OK && call->answer >= 0 && valid;
+    if (call->permit.told && comes_twice(call)) {
+        call->permit.told = false;
         return rdl__send_it();
     }
-    for (int64_t i = 0; op->told && i < op->count; i++) {
-        take_id(op, op->series, i, id);
-        id_text(id, &op->permits[i]);
+    for (int64_t i = 0; call->permit.told && i < call->count; i++) {
+        take_id(call, call->permit.series, i, id);
+        id_text(id, &call->permit.list[i]);
     }
-    op->told_until = until;
-    step = rdl__permits_answered(op, valid, op->hint_ms);
-    step.undo |= op->told && op->series > 0;
+    call->permit.told_until = until;
+    step = rdl__permits_answered(call, valid, call->permit.hint_ms);
+    step.undo |= call->permit.told && call->permit.series > 0;
     return step;
 }
 
@@ -304,30 +306,30 @@ static const struct rdl__verb take_verb = {
 
 /* ---- giving back ------------------------------------------------------------------------------------------------ */
 
-static void put_ids(const rdl_op_t *op, struct rdl__buf *to)
+static void put_ids(const struct rdl__call *call, struct rdl__buf *to)
 {
-    for (int64_t i = 0; i < op->count; i++)
-        put_id(to, &op->permits[i]);
+    for (int64_t i = 0; i < call->count; i++)
+        put_id(to, &call->permit.list[i]);
 }
 
-static void release_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)op->count);
-    rdl__put_publish(to, rdl__op_name(op));
-    put_ids(op, to);
+    put_head(call, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)call->count);
+    rdl__put_publish(to, rdl__call_name(call));
+    put_ids(call, to);
 }
 
 /* What goes on when the caller has left without an answer gives back whatever is still taken: nobody is there to be
  * told that a permit had expired, and to give back the others. */
-static void release_put_undo(const rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void release_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_take_head(op, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)op->count);
-    put_ids(op, to);
+    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)call->count);
+    put_ids(call, to);
 }
 
-static void released(const rdl_op_t *op, int64_t now)
+static void released(const struct rdl__call *call, int64_t now)
 {
-    rdl__once_note(op, RDL__SCRIPT_PERMIT_UNDO, release_put_undo, false, now);
+    rdl__once_note(call, RDL__SCRIPT_PERMIT_UNDO, release_put_undo, false, now);
 }
 
 /* It may stand in for the release itself, which gives back all or none. */
@@ -339,16 +341,16 @@ static bool release_short(const struct rdl__reply *reply)
 }
 
 /* A repeat that finds none of them finds its own work done; one that finds some, that a permit had expired. */
-static rdl__step_t release_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 {
-    int rc = rdl__answer_failed(op);
+    int rc = rdl__answer_failed(call);
 
     if (rc < 0)
-        return rdl__once_failed(op, rc);
-    if (op->answer == RDL__NO_HOLD || (op->answer == 0 && !op->req.resent))
+        return rdl__once_failed(call, rc);
+    if (call->answer == RDL__NO_HOLD || (call->answer == 0 && !call->req.resent))
         return rdl__finish_with(RDL_ELOST);
-    released(op, now);
-    return rdl__answer_is(op, RDL_OK);
+    released(call, now);
+    return rdl__answer_is(call, RDL_OK);
 }
 
 static const char *release_texts(int code)
@@ -372,26 +374,26 @@ static const struct rdl__verb release_verb = {
 
 /* ---- one permit ------------------------------------------------------------------------------------------------- */
 
-static void extend_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
-    rdl__put_publish(to, rdl__op_name(op));
-    rdl__cmd_int(to, op->lease_ms);
-    put_id(to, op->permits);
+    put_head(call, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
+    rdl__put_publish(to, rdl__call_name(call));
+    rdl__cmd_int(to, call->op.lease_ms);
+    put_id(to, call->permit.list);
 }
 
-static rdl__step_t remaining_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    return op->answer == RDL__NO_HOLD && rdl__answer_failed(op) == RDL_OK ? rdl__finish_with(RDL_ELOST)
-                                                                          : rdl__answer_is(op, op->answer);
+    return call->answer == RDL__NO_HOLD && rdl__answer_failed(call) == RDL_OK ? rdl__finish_with(RDL_ELOST)
+                                                                              : rdl__answer_is(call, call->answer);
 }
 
-static rdl__step_t extend_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
 {
-    rdl__step_t step = remaining_answered(op, now);
+    rdl__step_t step = remaining_answered(call, now);
 
-    op->answer = RDL_OK;
+    call->answer = RDL_OK;
     return step;
 }
 
@@ -420,34 +422,34 @@ static const struct rdl__verb remaining_verb = {
 
 /* ---- how many --------------------------------------------------------------------------------------------------- */
 
-static void look_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void look_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_LOOK, 0, 1);
-    rdl__put_publish(to, rdl__op_name(op));
+    put_head(call, to, eval, RDL__SCRIPT_PERMIT_LOOK, 0, 1);
+    rdl__put_publish(to, rdl__call_name(call));
 }
 
 /* Element i of what the script answers. */
-static void decode_look(rdl_op_t *op, const struct rdl__reply *reply, size_t i)
+static void decode_look(struct rdl__call *call, const struct rdl__reply *reply, size_t i)
 {
     const struct rdl__reply *number = rdl__reply_at(reply, i);
 
-    rdl__decode_number(op, number != NULL ? number : reply);
+    rdl__decode_number(call, number != NULL ? number : reply);
 }
 
-static void decode_free(rdl_op_t *op, const struct rdl__reply *reply)
+static void decode_free(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    decode_look(op, reply, 0);
+    decode_look(call, reply, 0);
 }
 
-static void decode_taken(rdl_op_t *op, const struct rdl__reply *reply)
+static void decode_taken(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    decode_look(op, reply, 1);
+    decode_look(call, reply, 1);
 }
 
-static rdl__step_t look_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t look_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    return rdl__answer_is(op, op->answer < 0 ? 0 : op->answer);
+    return rdl__answer_is(call, call->answer < 0 ? 0 : call->answer);
 }
 
 static const struct rdl__verb available_verb = {
@@ -466,13 +468,13 @@ static const struct rdl__verb acquired_verb = {
     .texts = rdl__nothing_done,
 };
 
-static void set_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void set_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_head(op, to, eval, RDL__SCRIPT_PERMIT_SET, rdl__guard_keys(op), 3);
-    rdl__put_guards(op, to);
-    rdl__put_publish(to, rdl__op_name(op));
-    rdl__cmd_int(to, op->count);
-    rdl__cmd_int(to, rdl__guard_ms(rdl__op_client(op)));
+    put_head(call, to, eval, RDL__SCRIPT_PERMIT_SET, rdl__guard_keys(call), 3);
+    rdl__put_guards(call, to);
+    rdl__put_publish(to, rdl__call_name(call));
+    rdl__cmd_int(to, call->count);
+    rdl__cmd_int(to, rdl__guard_ms(rdl__call_client(call)));
 }
 
 static const struct rdl__verb set_verb = {

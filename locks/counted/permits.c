@@ -69,26 +69,26 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
-rdl__step_t rdl__permits_answered(rdl_op_t *op, bool valid, int64_t hint_ms)
+rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hint_ms)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED,
-                                 .code = rdl__answer_failed(op),
-                                 .unsure = op->req.resent || rdl__op_refused_in_doubt(op)};
-    int64_t life_ms = rdl__op_name(op)->settings.life_ms;
+                                 .code = rdl__answer_failed(call),
+                                 .unsure = call->req.resent || rdl__call_refused_in_doubt(call)};
+    int64_t life_ms = rdl__call_name(call)->settings.life_ms;
 
-    if (ev.code == RDL_OK && op->answer >= 0) {
-        rdl__waiter_told(&op->waiter, op->answer);
+    if (ev.code == RDL_OK && call->answer >= 0) {
+        rdl__waiter_told(&call->waiter, call->answer);
         ev.kind = RDL__EV_TAKEN;
         ev.valid = valid;
-        op->answer = 0;
+        call->answer = 0;
     } else if (ev.code == RDL_OK) {
-        rdl__waiter_told(&op->waiter, -1 - op->answer);
+        rdl__waiter_told(&call->waiter, -1 - call->answer);
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = hint_ms;
         if (life_ms > 0 && (hint_ms < 0 || hint_ms > life_ms / 3)) /* its place wants a sign of life by then */
             ev.ttl_ms = life_ms / 3;
     }
-    return rdl__take_on(&op->take, &ev, &op->rand);
+    return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
 const struct rdl__verb rdl__verb_add_permits = {

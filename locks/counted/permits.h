@@ -19,7 +19,7 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
 
 /* An answer that says how many are left: 0 or more, taken; below, refused, -1 - free. hint_ms: look again then; below
  * 0: no opinion. `valid`: what was taken is good still. */
-rdl__step_t rdl__permits_answered(rdl_op_t *op, bool valid, int64_t hint_ms);
+rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hint_ms);
 
 extern const struct rdl__verb rdl__verb_add_permits;     /* count, below 0 fewer; or given back */
 extern const struct rdl__verb rdl__verb_try_set_permits; /* count */

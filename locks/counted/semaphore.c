@@ -10,27 +10,27 @@ struct rdl_semaphore {
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
-static rdl__step_t take_begin(rdl_op_t *op, int64_t now)
+static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    op->lease_ms = rdl__op_client(op)->outage_timeout_ms;
-    rdl__once_number(op);
-    return rdl__acquire_begin(op);
+    call->op.lease_ms = rdl__call_client(call)->outage_timeout_ms;
+    rdl__once_number(call);
+    return rdl__acquire_begin(call);
 }
 
-static void take_encode(rdl_op_t *op, struct rdl__buf *to, bool eval)
+static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__once_put(op, to, eval,
+    rdl__once_put(call, to, eval,
                   &(struct rdl__once_form){.script = RDL__SCRIPT_SEMAPHORE_TAKE, .queue = true, .forgets = true});
 }
 
-static rdl__step_t take_answered(rdl_op_t *op, int64_t now)
+static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
 {
-    if (rdl__answer_failed(op) == RDL_OK)
-        op->settled_n = 0;
-    if (rdl__answer_failed(op) == RDL_OK && op->answer >= 0)
-        rdl__once_settled(op, now);
-    return rdl__permits_answered(op, true, -1);
+    if (rdl__answer_failed(call) == RDL_OK)
+        call->guard.settled_n = 0;
+    if (rdl__answer_failed(call) == RDL_OK && call->answer >= 0)
+        rdl__once_settled(call, now);
+    return rdl__permits_answered(call, true, -1);
 }
 
 static const struct rdl__verb take_verb = {
