@@ -13,11 +13,10 @@
  *
  *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --look--> conclude
  */
-#include "locks/composite/inner.h"
+#include "locks/composite/call.h"
 
 #include "core/base/err.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,9 +31,9 @@ static struct rdl__composite_op *call_of(rdl_op_t *op)
     return rdl__container(op, struct rdl__composite_op, op);
 }
 
-size_t rdl__composite_op_size(const struct rdl__composite *j)
+size_t rdl__composite_call_size(unsigned n)
 {
-    return sizeof(struct rdl__composite_op) + j->n * (sizeof(struct rdl__member_call) + sizeof(struct rdl__member));
+    return sizeof(struct rdl__composite_op) + n * (sizeof(struct rdl__member_call) + sizeof(struct rdl__member));
 }
 
 static void call_ref(struct rdl__composite_op *call)
@@ -46,13 +45,13 @@ static void call_ref(struct rdl__composite_op *call)
 static void call_free(rdl_op_t *op)
 {
     struct rdl__composite_op *call = call_of(op);
-    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__composite *j = rdl__composite_of_call(call);
 
     rdl__mutex_lock(&j->mu);
     rdl__composite_record_unref(call->rec);
     rdl__mutex_unlock(&j->mu);
     rdl__owner_unref(op->owner);
-    rdl__free(&j->home->mem, call, rdl__composite_op_size(j));
+    rdl__free(&j->home->mem, call, j->call_size);
     rdl__composite_unref(j);
 }
 
@@ -63,22 +62,6 @@ static void call_unref(struct rdl__composite_op *call)
         call_free(&call->op);
 }
 
-static const struct rdl__composite_verb *const verbs[] = {
-    &rdl__composite_take,  &rdl__composite_release,   &rdl__composite_extend,
-    &rdl__composite_force, &rdl__composite_is_locked, &rdl__composite_remaining,
-};
-
-static const struct rdl__composite_verb *verb_of(const struct rdl__verb *member)
-{
-    size_t i = 0;
-
-    while (verbs[i]->member != member) {
-        i++;
-        assert(i < sizeof verbs / sizeof *verbs);
-    }
-    return verbs[i];
-}
-
 static void on_task(struct rdl__task *task, int64_t now);
 static void on_timer(struct rdl__timer *timer, int64_t now);
 static void run_callback(struct rdl__callback *callback);
@@ -86,16 +69,16 @@ static void on_cancel(struct rdl__underway *underway, int code);
 static void on_cancel_named(struct rdl__underway *underway, int code);
 static void on_cancel_taken(struct rdl__underway *underway, int code);
 
-static struct rdl__composite_op *call_make(const struct rdl__order *order, struct rdl__composite *j,
-                                           struct rdl__composite_record *rec, bool blocking)
+static struct rdl__composite_op *call_make(const struct rdl__order *order, const struct rdl__composite_verb *verb,
+                                           struct rdl__composite *j, struct rdl__composite_record *rec, bool blocking)
 {
-    struct rdl__composite_op *call = rdl__alloc(&j->home->mem, rdl__composite_op_size(j));
+    struct rdl__composite_op *call = rdl__alloc(&j->home->mem, j->call_size);
 
-    if (call == NULL && order->verb == &rdl__verb_release)
+    if (call == NULL && verb->gives_back)
         call = rdl__reserve_take(&rec->reserve);
     if (call == NULL)
         return NULL;
-    rdl__clear(call, rdl__composite_op_size(j));
+    rdl__clear(call, j->call_size);
     rdl__op_memory(&call->op);
     call->op.unused = call_free;
     call->op.underway.cancel = on_cancel;
@@ -108,7 +91,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, struc
     rdl__list_init(&call->pending);
     rdl__task_init(&call->task, on_task);
     rdl__timer_init(&call->timer, on_timer);
-    call->verb = verb_of(order->verb);
+    call->verb = verb;
     call->rec = rec;
     rec->refs++;
     call->named.cancel = on_cancel_named;
@@ -154,7 +137,7 @@ static void on_cancel_taken(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__member_call, taken)->call;
 
-    if (code == RDL_ECLOSED && !rdl__composite_op_of(call)->plan->majority)
+    if (code == RDL_ECLOSED && !rdl__composite_of_call(call)->plan->majority)
         on_cancel(&call->op.underway, code);
 }
 
@@ -200,7 +183,7 @@ void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
 
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         rdl__composite_owing_ends(call, i);
 }
 
@@ -215,7 +198,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
     struct rdl__member_hold *hold = &call->rec->hold[i];
     struct rdl__order order = {
         .verb = verb,
-        .lock = rdl__member_lock(rdl__composite_op_of(call), i),
+        .lock = rdl__member_lock(rdl__composite_of_call(call), i),
         .owner = hold->owner,
         .wait_ms = wait_ms,
         .lease_ms = call->op.lease_ms,
@@ -223,11 +206,11 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
         .arg = q,
         .once = once,
         .direct = true,
-        .owed = verb == &rdl__verb_release,
+        .owed = call->verb->gives_back,
         .fan = call->fan,
-        .reserve = verb == &rdl__verb_release ? &hold->reserve : NULL,
+        .reserve = call->verb->gives_back ? &hold->reserve : NULL,
     };
-    bool takes = verb == &rdl__verb_take;
+    bool takes = verb->acquires;
     int rc;
 
     if (takes &&
@@ -243,7 +226,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
 
 void rdl__composite_cancel_takes(struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         if (call->call_at[i].under_way && call->call_at[i].takes)
             rdl_op_cancel(call->call_at[i].op);
 }
@@ -252,7 +235,7 @@ static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, vo
 
 static void listen_to(struct rdl__composite_op *call, unsigned i)
 {
-    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__composite *j = rdl__composite_of_call(call);
     struct rdl__member_call *q = &call->call_at[i];
     struct rdl__order order = {
         .verb = &rdl__verb_listen,
@@ -272,8 +255,8 @@ static void listen_to(struct rdl__composite_op *call, unsigned i)
 void rdl__composite_listen(struct rdl__composite_op *call)
 {
     call->listening = true;
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++) {
-        const struct rdl__lock_ops *ops = rdl__member_lock(rdl__composite_op_of(call), i)->ops;
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
+        const struct rdl__lock_ops *ops = rdl__member_lock(rdl__composite_of_call(call), i)->ops;
 
         if (!rdl__queues(ops) && !ops->polls)
             listen_to(call, i);
@@ -282,7 +265,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
 
 static void end_listening(struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         rdl_op_cancel(call->call_at[i].listener);
 }
 
@@ -303,7 +286,7 @@ static struct rdl__composite_op *next_call(struct rdl__composite_record *rec)
         return NULL;
     if (rec->straggling != NULL) {
         rdl__composite_cancel_takes(rec->straggling);
-        if (rdl__container(l, struct rdl__composite_op, pending)->verb != &rdl__composite_release)
+        if (!rdl__container(l, struct rdl__composite_op, pending)->verb->gives_back)
             return NULL;
     }
     rdl__list_remove(l);
@@ -328,7 +311,7 @@ static void begin_next(struct rdl__composite_record *rec)
 
 static bool asking(const struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         if (call->call_at[i].under_way)
             return true;
     return false;
@@ -370,7 +353,7 @@ static void on_answer(rdl_lock_t *member, int64_t result, const rdl_err_t *err, 
 {
     struct rdl__member_call *q = arg;
     struct rdl__composite_op *call = q->call;
-    struct rdl__composite *j = rdl__composite_ref(rdl__composite_op_of(call));
+    struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
     rdl_op_t *op;
 
     (void)member;
@@ -391,7 +374,7 @@ static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, vo
 {
     struct rdl__member_call *q = arg;
     struct rdl__composite_op *call = q->call;
-    struct rdl__composite *j = rdl__composite_ref(rdl__composite_op_of(call));
+    struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
     struct rdl__plan_event news = {.kind = RDL__PLAN_NEWS, .member = q->index, .now = rdl__now()};
     rdl_op_t *ended = NULL;
 
@@ -402,7 +385,7 @@ static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, vo
         ended = q->listener;
         q->listener = NULL;
     } else if (!call->ended) {
-        rdl__composite_feed(call, &news);
+        call->verb->feed(call, &news);
     }
     rdl__mutex_unlock(&j->mu);
     if (ended != NULL) {
@@ -414,12 +397,28 @@ static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, vo
 
 /* ---- what is due ------------------------------------------------------------------------------------------------ */
 
+/* By what a handle keeps of its client: no call is under way there, so that it may be closed meanwhile, with its
+ * shards. */
+int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
+{
+    int64_t most = 0;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        rdl_client_t *client = rdl__member_client(j, i);
+        int64_t ns = rdl__call_patience(client, &client->home);
+
+        if (ns > most)
+            most = ns;
+    }
+    return most / RDL__MS;
+}
+
 /* How long an acquire waits for its turn.  @locks mu */
 static int64_t turn_by(const struct rdl__composite_op *call)
 {
-    int64_t patience_ms = rdl__composite_patience_ms(rdl__composite_op_of(call));
+    int64_t patience_ms = rdl__composite_patience_ms(rdl__composite_of_call(call));
 
-    rdl__assert_locked(&rdl__composite_op_of(call)->mu);
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     return rdl__after_ms(call->op.started_at, call->op.wait_ms > patience_ms ? call->op.wait_ms : patience_ms);
 }
 
@@ -430,7 +429,7 @@ static bool look(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
     struct rdl__plan_event timer = {.kind = RDL__PLAN_TIMER, .now = now};
 
-    rdl__assert_locked(&rdl__composite_op_of(call)->mu);
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->queued && call->verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
     if (call->ended)
@@ -440,14 +439,14 @@ static bool look(struct rdl__composite_op *call, int64_t now)
         rdl__list_remove(&call->pending);
         rdl__composite_end(call, code);
     } else if (call->begun && call->verb->acquires && code != RDL_OK) {
-        rdl__composite_feed(call, &stop);
+        call->verb->feed(call, &stop);
     } else if (call->begun && code != RDL_OK) {
         if (call->end_by == 0)
             call->end_by = rdl__after_ms(now, call->op.owner->client->close_timeout_ms);
         if (now >= call->end_by)
             rdl__composite_end(call, code);
     } else if (call->begun && call->verb->acquires && now >= call->plan.wake_at) {
-        rdl__composite_feed(call, &timer);
+        call->verb->feed(call, &timer);
     }
     return call->ended;
 }
@@ -455,7 +454,7 @@ static bool look(struct rdl__composite_op *call, int64_t now)
 /* When to look next, if nothing happens.  @locks mu */
 static int64_t next_look(const struct rdl__composite_op *call)
 {
-    rdl__assert_locked(&rdl__composite_op_of(call)->mu);
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->queued && call->verb->acquires && call->op.wait_ms > 0)
         return turn_by(call);
     if (call->begun && call->verb->acquires)
@@ -466,7 +465,7 @@ static int64_t next_look(const struct rdl__composite_op *call)
 /* Last thing but for the callback.  @locks mu */
 static void conclude(struct rdl__composite_op *call)
 {
-    rdl__assert_locked(&rdl__composite_op_of(call)->mu);
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     delist(call);
     if (!call->op.blocking) {
         rdl_client_t *home = call->op.owner->client;
@@ -501,7 +500,7 @@ static const char *vote_of(const struct rdl__member *member)
 /* Why there was no majority; at the end what each server said, as far as there is room. */
 static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
     char votes[sizeof err->message] = "";
     unsigned taken = 0, refused = 0, void_votes = 0;
     size_t len = 0;
@@ -512,7 +511,7 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
         refused += call->member[i].code == RDL_ETIMEDOUT;
         if (len < sizeof votes)
             len += (size_t)snprintf(votes + len, sizeof votes - len, "%s %s %s", i > 0 ? "," : "",
-                                    rdl__client_label(rdl__composite_client(j, i)), vote_of(&call->member[i]));
+                                    rdl__client_label(rdl__member_client(j, i)), vote_of(&call->member[i]));
     }
     (void)rdl__err_set(err, (int)call->op.result,
                        "%s lock of %u: %u granted it (%u of them do not count: up for less than a lease, or counted "
@@ -522,7 +521,7 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
 
 static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
     int code = (int)call->op.result;
     bool why = call->why.code == code;
 
@@ -545,8 +544,8 @@ static void see_lost_meanwhile(struct rdl__composite_op *call)
 {
     struct rdl__composite_record *rec = call->rec;
 
-    rdl__assert_locked(&rdl__composite_op_of(call)->mu);
-    if (call->op.result != RDL_OK || call->verb != &rdl__composite_take || call->serial != rec->serial ||
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
+    if (call->op.result != RDL_OK || !call->verb->acquires || call->serial != rec->serial ||
         rdl__composite_record_view(rec, rdl__now()).state != RDL_LOST)
         return;
     call->op.result = RDL_ELOST;
@@ -559,7 +558,7 @@ static void see_lost_meanwhile(struct rdl__composite_op *call)
 static void run_callback(struct rdl__callback *callback)
 {
     struct rdl__composite_op *call = rdl__container(callback, struct rdl__composite_op, op.callback);
-    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__composite *j = rdl__composite_of_call(call);
     rdl_err_t err = {0};
 
     if (rdl__dispatch_waits(&j->home->dispatch) && rdl__client_call_begins(j->home) == RDL_OK) {
@@ -581,7 +580,7 @@ static void run_callback(struct rdl__callback *callback)
 /* @thread the home client's loop */
 static void drive(struct rdl__composite_op *call, int64_t now)
 {
-    struct rdl__composite *j = rdl__composite_ref(rdl__composite_op_of(call));
+    struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
     rdl_client_t *home = j->home;
     bool ended;
 
@@ -611,11 +610,12 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     drive(rdl__container(timer, struct rdl__composite_op, timer), now);
 }
 
-/* ---- composite.h ------------------------------------------------------------------------------------------------ */
+/* ---- call.h ----------------------------------------------------------------------------------------------------- */
 
 /* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two
  * references. */
-static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct rdl__composite_op **ret_call)
+static int prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
+                   struct rdl__composite_op **ret_call)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
     rdl_owner_t *owner = order->owner;
@@ -629,7 +629,7 @@ static int prepare(const struct rdl__order *order, struct rdl__fan *fan, struct 
     if ((rc = rdl__composite_record_of(j, owner, order->owner != NULL, &rec)) < 0)
         goto out;
     rc = RDL_ENOMEM;
-    if ((call = call_make(order, j, rec, fan != NULL)) == NULL) {
+    if ((call = call_make(order, verb, j, rec, fan != NULL)) == NULL) {
         rdl__composite_record_retire(rec);
         goto out;
     }
@@ -656,7 +656,7 @@ out:
  * without, and whatever takes longer, are the loops'. */
 static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
 {
-    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__composite *j = rdl__composite_of_call(call);
     const int64_t most = rdl__after_ms(call->op.started_at, BY_HAND_MS);
     bool on = true;
 
@@ -678,15 +678,15 @@ static bool on_some_loop(const struct rdl__composite *j)
     bool here = false;
 
     for (unsigned i = 0; i < j->n && !here; i++) {
-        if (rdl__client_call_begins(rdl__composite_client(j, i)) < 0)
+        if (rdl__client_call_begins(rdl__member_client(j, i)) < 0)
             continue;
-        here = rdl__loop_here(rdl__client_loop(rdl__composite_client(j, i)));
-        rdl__client_call_ends(rdl__composite_client(j, i));
+        here = rdl__loop_here(rdl__client_loop(rdl__member_client(j, i)));
+        rdl__client_call_ends(rdl__member_client(j, i));
     }
     return here;
 }
 
-int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
+int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_err_t *err)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_op *call = NULL;
@@ -699,7 +699,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
     if ((rc = order->owed ? rdl__client_debt_begins(j->home) : rdl__client_call_begins(j->home)) < 0)
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, &fan, &call)) < 0) {
+    if ((rc = prepare(order, verb, &fan, &call)) < 0) {
         rdl__client_call_ends(j->home);
         return rdl__err_set(err, rc, NULL);
     }
@@ -731,7 +731,8 @@ int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err)
     return result;
 }
 
-int rdl__composite_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_op_t **ret_op,
+                              rdl_err_t *err)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_op *call = NULL;
@@ -739,7 +740,7 @@ int rdl__composite_call_async(const struct rdl__order *order, rdl_op_t **ret_op,
 
     if (rc < 0)
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, NULL, &call)) < 0) {
+    if ((rc = prepare(order, verb, NULL, &call)) < 0) {
         rdl__client_call_ends(j->home);
         return rdl__err_set(err, rc, NULL);
     }

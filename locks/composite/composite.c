@@ -1,10 +1,10 @@
-/* composite.c - several locks behind one handle: the handle.
+/* composite.c - several locks behind one handle: which they are.
  *
- * What a composite is, and which rooms it has, says composite/inner.h. Here its members are checked, put in the order
- * in which their locks are taken, and named; all of that is immutable afterwards. The home of a composite is the client
- * of the member that was given first: there its callbacks run and its timers go off.
+ * The members are checked, put in the order in which their locks are taken, and named; all of that is immutable
+ * afterwards. The home of a composite is the client of the member that was given first: there its callbacks run and its
+ * timers go off.
  */
-#include "locks/composite/inner.h"
+#include "locks/composite/composite.h"
 
 #include "core/base/err.h"
 
@@ -30,7 +30,7 @@ struct rdl__composite *rdl__composite_ref(struct rdl__composite *j)
 
 static void member_gone(rdl_lock_t *member)
 {
-    rdl__composite_unref(rdl__container(member, struct rdl__member_handle, as.handle)->joint);
+    rdl__composite_unref(rdl__container(member, struct rdl__member_handle, as.handle)->composite);
 }
 
 /* The order in which all multi-locks take what they have in common: by name, then by server. */
@@ -153,7 +153,7 @@ static void join_names(struct rdl__composite *j)
     j->name[j->name_len] = '\0';
 }
 
-static void add_parts(struct rdl__composite *j, rdl_lock_t *const *members)
+static void add_members(struct rdl__composite *j, const struct rdl__composite_kind *kind, rdl_lock_t *const *members)
 {
     rdl_lock_t *order[RDL__COMPOSITE_MAX];
 
@@ -163,11 +163,11 @@ static void add_parts(struct rdl__composite *j, rdl_lock_t *const *members)
     for (unsigned i = 0; i < j->n; i++) {
         struct rdl__member_handle *member = &j->member[i];
 
-        member->joint = rdl__composite_ref(j);
+        member->composite = rdl__composite_ref(j);
         member->index = i;
         member->as.let_go = member_gone;
         member->as.handle.embedded = true;
-        member->as.handle.fn = rdl__composite_member_lost;
+        member->as.handle.fn = kind->member_lost;
         rdl__handle_twin(order[i], &member->as.handle);
         if (order[i] == members[0])
             j->home_member = i;
@@ -201,9 +201,10 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
     j->n = (unsigned)n;
     j->quorum = j->plan->majority ? j->n / 2 + 1 : j->n;
     j->size = size;
+    j->call_size = kind->call_size(j->n);
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
-    add_parts(j, members);
+    add_members(j, kind, members);
     join_names(j);
     *ret_lock = &j->handle;
     return RDL_OK;

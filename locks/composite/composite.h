@@ -1,4 +1,29 @@
-/* composite.h - composite locks: several locks behind one handle (composite.c). */
+/* composite.h - composite locks: several locks behind one handle.
+ *
+ * The files, each of which uses only those above it:
+ *
+ *   plan.h               the machines that decide which member is asked for what: plan.c, multi.c, red.c
+ *   composite.h          which members a composite has, in which order, at which servers, and how it is named
+ *   record.h             what an owner has of a composite: its holds at the members, what they come to, what goes back
+ *   call.h               a call: its life, its turn on the record, whose thread drives it, how it ends
+ *   verbs.h, gather.c    the verbs that ask the members and add the answers up
+ *            take.c      acquiring: carries out what the machine orders
+ *   handle.c             the table by which a composite is a lock, and the constructors
+ *
+ * A composite's members are handles of its own, of names that it shares with the handles it was made from, which may be
+ * freed. Every member is taken, renewed, released and lost as any lock is: core/call sees to repeats, undo and
+ * deadlines, each member's own client to renewal. What is added here is when which member is asked for what, and what
+ * it all comes to.
+ *
+ * Locks: a composite's mutex is taken before any other lock of ours; nothing calls into these files with one held,
+ * except to cancel, and that only posts.
+ *
+ * References: the handle's count is the user's, one for each member's handle, each record, each call. A call's are the
+ * user's or caller's, one until it has ended, one for each member call under way, for each listener, and for its
+ * callback.
+ *
+ * To add a verb: a table in gather.c, a line in handle.c.
+ */
 #ifndef REDLATCH_COMPOSITE_H
 #define REDLATCH_COMPOSITE_H
 
@@ -17,20 +42,72 @@ struct rdl__composite_options {
 struct rdl__composite_kind {
     struct rdl__lock_ops type; /* handle, name, retry; the rest is of single locks */
     const struct rdl__plan_ops *plan;
+    rdl_lost_fn member_lost;         /* of the members' handles (record.h) */
+    size_t (*call_size)(unsigned n); /* of a call of n members (call.h) */
 };
 
-/* A composite of 1 to RDL__COMPOSITE_MAX members, which are neither NULL nor closed. Errors: RDL_EINVAL, RDL_ENOMEM. */
-int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *const *members, size_t n,
-                        const struct rdl__composite_options *options, rdl_lock_t **ret_lock, rdl_err_t *err);
+struct rdl__member_handle {
+    struct rdl__embedded as; /* must be first */
+    struct rdl__composite *composite;
+    unsigned index;
+};
 
-/* As their namesakes of call.h. */
-int64_t rdl__composite_call(const struct rdl__order *order, rdl_err_t *err);
-int rdl__composite_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
+struct rdl__composite {
+    rdl_lock_t handle; /* no name; fn and arg under mu */
+    /* immutable */
+    const struct rdl__plan_ops *plan;
+    struct rdl__composite_options options;
+    rdl_client_t *home;
+    unsigned home_member; /* one that is of that client */
+    unsigned n, quorum;
+    bool twins; /* two members would be one lock, were their clients' servers the same */
+    size_t size, call_size;
+    char *name; /* the members' with a `+` between them */
+    size_t name_len;
 
-/* What `owner` holds of it. token: 0 when it has none.  @locks none */
-struct rdl__view rdl__composite_view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now);
+    struct rdl__mutex mu;
+    struct rdl__link records; /* under mu, like the next */
+    bool dropped;             /* the user has freed the handle: nobody can ask for a record any more */
+    struct rdl__member_handle member[];
+};
+
+/* Which server it is, as far as is known: one says who it is when it is connected to. */
+struct rdl__site {
+    uint64_t run; /* 0: unknown */
+    uint64_t label;
+};
+
+static inline struct rdl__composite *rdl__composite_of(const rdl_lock_t *lock)
+{
+    return rdl__container(lock, struct rdl__composite, handle);
+}
+
+static inline rdl_lock_t *rdl__member_lock(const struct rdl__composite *j, unsigned i)
+{
+    return (rdl_lock_t *)&j->member[i].as.handle;
+}
+
+static inline rdl_client_t *rdl__member_client(const struct rdl__composite *j, unsigned i)
+{
+    return j->member[i].as.handle.name->client;
+}
+
+/* Where the name is. For those whom its client cannot close under: a call of that client, or its loop.  @locks any */
+struct rdl__site rdl__composite_site(const struct rdl__name *name);
+bool rdl__composite_one_server(struct rdl__site a, struct rdl__site b);
+
+/* A multi-lock that names one lock twice would wait for itself. It may be found out only when all servers are known, or
+ * moved. RDL_OK, or RDL_EDEADLK.  @locks any */
+int rdl__composite_check_twins(struct rdl__composite *j, rdl_err_t *err);
 
 /* Why it has no tokens; NULL: it has. */
 const char *rdl__composite_tokenless(const rdl_lock_t *lock);
+
+/* A composite of 1 to RDL__COMPOSITE_MAX members, which are neither NULL nor closed. Errors: RDL_EINVAL, RDL_ENOMEM,
+ * RDL_ECLOSED. */
+int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *const *members, size_t n,
+                        const struct rdl__composite_options *options, rdl_lock_t **ret_lock, rdl_err_t *err);
+struct rdl__composite *rdl__composite_ref(struct rdl__composite *j);
+void rdl__composite_unref(struct rdl__composite *j); /* @locks none */
 
 #endif

@@ -6,7 +6,7 @@
  *
  * Everything is under the composite's mutex.
  */
-#include "locks/composite/inner.h"
+#include "locks/composite/verbs.h"
 
 #include "core/base/err.h"
 
@@ -18,7 +18,7 @@ static unsigned count_of(const struct rdl__composite_op *call, int64_t result)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         count += call->call_at[i].answered && call->call_at[i].result == result;
     return count;
 }
@@ -27,7 +27,7 @@ static unsigned failures(const struct rdl__composite_op *call)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         count += call->call_at[i].answered && call->call_at[i].result < 0;
     return count;
 }
@@ -36,7 +36,7 @@ static unsigned failures(const struct rdl__composite_op *call)
  * explains it. */
 static int too_few(const struct rdl__composite_op *call)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
 
     return count_of(call, RDL_ELOST) > j->n - j->quorum ? RDL_ELOST : call->why.code;
 }
@@ -51,7 +51,7 @@ static struct tally tally(const struct rdl__composite_op *call)
 {
     struct tally t = {.held = call->spared};
 
-    for (unsigned i = 0; i < rdl__composite_op_of(call)->n; i++) {
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
         const struct rdl__member_call *q = &call->call_at[i];
 
         if (!q->answered || call->rec->hold[i].uncounted)
@@ -66,7 +66,7 @@ static struct tally tally(const struct rdl__composite_op *call)
  * few even with those of which nothing is known: what was not asked is not held. */
 static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
     struct tally t = tally(call);
 
     if (call->answered < call->asked && !(j->plan->majority && (call->was_lost || t.held >= j->quorum)))
@@ -81,7 +81,7 @@ static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
 /* Held are so many that nobody else can have it, or free so many that somebody can. */
 static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
 
     if (count_of(call, 1) > j->n - j->quorum)
         *ret = 1;
@@ -96,7 +96,7 @@ static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 
 static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
 
     if (call->answered < call->asked)
         return false;
@@ -110,7 +110,7 @@ static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
 /* When enough of them will be free. */
 static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
     int64_t left[RDL__COMPOSITE_MAX];
     unsigned n = 0;
 
@@ -132,7 +132,7 @@ static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 /* What is lost, by name. */
 static void note_lost(struct rdl__composite_op *call, unsigned i)
 {
-    const struct rdl__name *name = rdl__member_lock(rdl__composite_op_of(call), i)->name;
+    const struct rdl__name *name = rdl__member_lock(rdl__composite_of_call(call), i)->name;
     size_t used = strlen(call->lost);
 
     if (used + 16 > sizeof call->lost)
@@ -195,7 +195,7 @@ static bool spared(const struct rdl__composite_op *call, unsigned i, int64_t now
 
 static void ask_those(struct rdl__composite_op *call, int64_t now)
 {
-    unsigned n = rdl__composite_op_of(call)->n;
+    unsigned n = rdl__composite_of_call(call)->n;
     bool ask_it[RDL__COMPOSITE_MAX];
     int64_t result;
 
@@ -261,6 +261,7 @@ static void begin_by_asking(struct rdl__composite_op *call, int64_t now)
 const struct rdl__composite_verb rdl__composite_release = {
     .on_record = true,
     .member = &rdl__verb_release,
+    .gives_back = true,
     .begin = begin_release,
     .answered = sum_answered,
     .concerns = concerns_surplus,

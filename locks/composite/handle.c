@@ -1,7 +1,9 @@
 /* composite/handle.c - multi-locks and red locks as locks: their tables, their constructors, what a handle answers. */
 #include "core/base/err.h"
 #include "locks/args.h"
-#include "locks/composite/inner.h"
+#include "locks/composite/verbs.h"
+
+#include <assert.h>
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
@@ -45,9 +47,35 @@ static bool composite_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
     const struct rdl__composite *j = rdl__composite_of(lock);
 
     for (unsigned i = 0; i < j->n; i++)
-        if (rdl__composite_client(j, i) == owner->client)
+        if (rdl__member_client(j, i) == owner->client)
             return true;
     return false;
+}
+
+static const struct rdl__composite_verb *const verbs[] = {
+    &rdl__composite_take,  &rdl__composite_release,   &rdl__composite_extend,
+    &rdl__composite_force, &rdl__composite_is_locked, &rdl__composite_remaining,
+};
+
+static const struct rdl__composite_verb *verb_of(const struct rdl__order *order)
+{
+    size_t i = 0;
+
+    while (verbs[i]->member != order->verb) {
+        i++;
+        assert(i < sizeof verbs / sizeof *verbs);
+    }
+    return verbs[i];
+}
+
+static int64_t composite_call(const struct rdl__order *order, rdl_err_t *err)
+{
+    return rdl__composite_call(order, verb_of(order), err);
+}
+
+static int composite_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    return rdl__composite_call_async(order, verb_of(order), ret_op, err);
 }
 
 static const struct rdl__handle_ops composite_handle = {
@@ -55,8 +83,8 @@ static const struct rdl__handle_ops composite_handle = {
     .client = composite_client,
     .name = composite_name,
     .drop = composite_drop,
-    .call = rdl__composite_call,
-    .call_async = rdl__composite_call_async,
+    .call = composite_call,
+    .call_async = composite_call_async,
     .on_lost = composite_on_lost,
     .knows = composite_knows,
     .view = rdl__composite_view,
@@ -68,6 +96,8 @@ static const struct rdl__composite_kind multi_kind = {
              .name = "multi",
              .retry = {.kind = RDL_RETRY_RANDOM, .min_ms = 250, .max_ms = 500}},
     .plan = &rdl__multi_ops,
+    .member_lost = rdl__composite_member_lost,
+    .call_size = rdl__composite_call_size,
 };
 
 static const struct rdl__composite_kind red_kind = {
@@ -75,6 +105,8 @@ static const struct rdl__composite_kind red_kind = {
              .name = "red",
              .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 400}},
     .plan = &rdl__red_ops,
+    .member_lost = rdl__composite_member_lost,
+    .call_size = rdl__composite_call_size,
 };
 
 /* ---- constructors ----------------------------------------------------------------------------------------------- */

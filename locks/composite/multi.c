@@ -6,10 +6,13 @@
  * meanwhile and those behind it released. Then comes the next round.
  *
  *   ROUND --all granted--> DONE
- *     | ^                         While something is waited for, only members before it in the order are held. The
- * order is the v | granted                 same for all multi-locks that have the same members (composite.c sorts
- * them), so among them WAIT  --time, cancel--> DONE  nobody waits in a circle, and each round gets further than the one
- * before.
+ *    |  ^
+ *    v  | granted
+ *   WAIT --time, cancel--> DONE
+ *
+ * While something is waited for, only members before it in the order are held. The order is the same for all
+ * multi-locks that have the same members (composite.c sorts them), so among them nobody waits in a circle, and each
+ * round gets further than the one before.
  *
  * Others know no such order: Java, or code that takes one lock inside another. So what is held while waiting is held
  * for a bounded, random time only (retry; a third of the lease at most). Then it is released, and the wait goes on

@@ -10,7 +10,7 @@
  *                                REFUSED, FAILED      (and as good as FREE when the next round begins)
  *
  * A member that is ASKED stays so until its answer has come, whatever was decided meanwhile: CANCEL only asks it to
- * hurry. What it answers after the end, the driver sees to.
+ * hurry. Late answers are the driver's.
  */
 #ifndef REDLATCH_COMPOSITE_PLAN_H
 #define REDLATCH_COMPOSITE_PLAN_H

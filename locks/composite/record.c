@@ -1,23 +1,25 @@
 /* composite/record.c - what an owner has of a composite.
  *
  * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in
- * its home client (or whichever explicit owner was given), and a record has a hold at each member: the owner that acts
- * for it there. For a call without an explicit owner that is whoever the calling thread is in that client (itself, or
- * the owner that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
- * client one made to stand for it, which lives as long as the record. Seats are found when the record is made, at the
- * outermost acquire, and stay: whoever acts for the record's owner later acts for the same holds.
+ * its home client (or whichever explicit owner was given), and a record has a hold at each member, by an owner that
+ * acts for it there. For a call without an explicit owner that is whoever the calling thread is in that client (itself,
+ * or the owner that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
+ * client one made to stand in for it, which lives as long as the record. These owners are found when the record is
+ * made, at the outermost acquire, and stay: whoever acts for the record's owner later acts for the same holds.
  *
  * A hold counts the takes that are the composite's (`mine`), so that it gives back what it has taken and no more,
  * whatever the same owner holds of that lock besides. The rule at every moment: what a hold has above the record's
  * wanted count is released. That covers failing, giving up, stragglers and surplus alike.
  *
- * When the record's owner is gone, so are those who stand for it, and what they have ends with its lease. Another owner
- * that the thread was bound to may stay: what was taken under that one is given back.
+ * When the record's owner is gone, so are those who stand in for it, and what they have ends with its lease. Another
+ * owner that the thread was bound to may stay: what was taken under that one is given back.
  *
- * Everything here is under the composite's mutex, but for what other rooms of the library call: orphan, tell_orphaned,
+ * Everything here is under the composite's mutex, but for what others call: orphan, tell_orphaned,
  * rdl__composite_member_lost, rdl__composite_view.
  */
-#include "locks/composite/inner.h"
+#include "locks/composite/record.h"
+
+#include "core/call/verb.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ static size_t record_size(const struct rdl__composite *j)
 
 static void leave_members(struct rdl__composite_record *rec)
 {
-    struct rdl__composite *j = rec->joint;
+    struct rdl__composite *j = rec->composite;
 
     for (unsigned i = 0; i < j->n; i++) {
         rdl_owner_t *owner = rec->hold[i].owner;
@@ -48,12 +50,12 @@ static void leave_members(struct rdl__composite_record *rec)
 
 void rdl__composite_record_unref(struct rdl__composite_record *rec)
 {
-    struct rdl__composite *j = rec->joint;
+    struct rdl__composite *j = rec->composite;
 
     if (--rec->refs > 0)
         return;
     leave_members(rec);
-    rdl__reserve_done(&rec->reserve, &j->home->mem, rdl__composite_op_size(j));
+    rdl__reserve_done(&rec->reserve, &j->home->mem, j->call_size);
     rdl__owner_unref(rec->owner);
     rdl__free(&j->home->mem, rec, record_size(j));
     (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */
@@ -65,8 +67,8 @@ static void settle_member(struct rdl__composite_record *rec, unsigned i, int64_t
         ;
 }
 
-/* The record's owner is gone: is whoever acts at the hold still there? Not if it is itself, one that stands for it, or
- * the same thread's owner in another client. */
+/* The record's owner is gone: is whoever acts at member i still there? Not if it is itself, one that stands in for it,
+ * or the same thread's owner in another client. */
 static bool survives(const struct rdl__composite_record *rec, unsigned i)
 {
     const rdl_owner_t *owner = rec->hold[i].owner;
@@ -79,7 +81,7 @@ static bool survives(const struct rdl__composite_record *rec, unsigned i)
  * lives. */
 static void settle_survivors(struct rdl__composite_record *rec)
 {
-    for (unsigned i = 0; i < rec->joint->n; i++)
+    for (unsigned i = 0; i < rec->composite->n; i++)
         if (survives(rec, i))
             settle_member(rec, i, 0);
 }
@@ -87,7 +89,7 @@ static void settle_survivors(struct rdl__composite_record *rec)
 void rdl__composite_record_retire(struct rdl__composite_record *rec)
 {
     if (rec->active != NULL || rec->straggling != NULL || !rdl__list_empty(&rec->pending) ||
-        (rec->count > 0 && !rec->orphaned && !rec->joint->dropped) || !rdl__link_on(&rec->link))
+        (rec->count > 0 && !rec->orphaned && !rec->composite->dropped) || !rdl__link_on(&rec->link))
         return;
     if (rec->orphaned)
         settle_survivors(rec);
@@ -110,10 +112,10 @@ void rdl__composite_records_drop(struct rdl__composite *j)
     }
 }
 
-/* On the wire, the hold that the hold's takes are member of. */
-static size_t seat_field(char *to, const struct rdl__composite_record *rec, unsigned i)
+/* On the wire, the member's hold that the composite's takes are takes of. */
+static size_t hold_field(char *to, const struct rdl__composite_record *rec, unsigned i)
 {
-    const rdl_lock_t *member = rdl__member_lock(rec->joint, i);
+    const rdl_lock_t *member = rdl__member_lock(rec->composite, i);
 
     return rdl__hold_field(to, member->name, member->ops, rec->hold[i].n);
 }
@@ -121,14 +123,14 @@ static size_t seat_field(char *to, const struct rdl__composite_record *rec, unsi
 static void tell_orphaned(struct rdl__callback *callback)
 {
     struct rdl__composite_record *rec = rdl__container(callback, struct rdl__composite_record, event);
-    struct rdl__composite *j = rdl__composite_ref(rec->joint);
+    struct rdl__composite *j = rdl__composite_ref(rec->composite);
     char field[RDL__FIELD_MAX + 1];
     rdl_loss_t loss = {.state = RDL_LOST, .reason = RDL_LOSS_THREAD_EXIT, .owner = field};
     rdl_lost_fn fn;
     void *arg;
 
     rdl__mutex_lock(&j->mu);
-    field[seat_field(field, rec, 0)] = '\0';
+    field[hold_field(field, rec, 0)] = '\0';
     loss.token = rec->token;
     fn = j->handle.fn;
     arg = j->handle.arg;
@@ -143,7 +145,7 @@ static void tell_orphaned(struct rdl__callback *callback)
 static void orphan(struct rdl__owner_link *owner_link)
 {
     struct rdl__composite_record *rec = rdl__container(owner_link, struct rdl__composite_record, owner_link);
-    struct rdl__composite *j = rdl__composite_ref(rec->joint);
+    struct rdl__composite *j = rdl__composite_ref(rec->composite);
 
     rdl__mutex_lock(&j->mu);
     rec->linked = false;
@@ -162,7 +164,7 @@ static void orphan(struct rdl__owner_link *owner_link)
 
 static bool is_of(const struct rdl__composite_record *rec, const struct rdl__composite *j, const rdl_owner_t *owner)
 {
-    return rec->owner == owner && rec->joint == j && !rec->orphaned;
+    return rec->owner == owner && rec->composite == j && !rec->orphaned;
 }
 
 /* Of the composite's records and of the owner's by turns, until one of the lists ends: thousands may wait for one
@@ -209,14 +211,14 @@ static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
 /* Who acts at member i. */
 static int take_place(struct rdl__composite_record *rec, unsigned i)
 {
-    struct rdl__composite *j = rec->joint;
-    rdl_client_t *client = rdl__composite_client(j, i);
+    struct rdl__composite *j = rec->composite;
+    rdl_client_t *client = rdl__member_client(j, i);
     rdl_owner_t *owner = NULL;
 
     if (rec->given && rec->owner->client == client)
         owner = rec->owner;
     for (unsigned k = 0; k < i && owner == NULL; k++)
-        if (rdl__composite_client(j, k) == client)
+        if (rdl__member_client(j, k) == client)
             owner = rec->hold[k].owner;
     if (owner == NULL && rec->given) {
         rec->hold[i].stands_in = true;
@@ -235,7 +237,7 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
 
     if (rec == NULL)
         return RDL_ENOMEM;
-    rec->joint = rdl__composite_ref(j);
+    rec->composite = rdl__composite_ref(j);
     rec->owner = rdl__owner_ref(owner);
     rec->given = given;
     rec->refs = 1;
@@ -261,7 +263,7 @@ static int record_add(struct rdl__composite_record *rec)
         return RDL_ENOMEM;
     rec->linked = true;
     rec->refs++;
-    rdl__list_push_back(&rec->joint->records, &rec->link);
+    rdl__list_push_back(&rec->composite->records, &rec->link);
     return RDL_OK;
 }
 
@@ -290,14 +292,14 @@ int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool 
 struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, unsigned i, int64_t now)
 {
     const struct rdl__member_hold *hold = &rec->hold[i];
-    struct rdl__composite *j = rec->joint;
+    struct rdl__composite *j = rec->composite;
     struct rdl__view view = {.state = RDL_NOT_HELD};
 
-    if (hold->mine == 0 || (rdl__client_call_begins(rdl__composite_client(j, i)) < 0 &&
-                            rdl__client_debt_begins(rdl__composite_client(j, i)) < 0))
+    if (hold->mine == 0 || (rdl__client_call_begins(rdl__member_client(j, i)) < 0 &&
+                            rdl__client_debt_begins(rdl__member_client(j, i)) < 0))
         return view; /* a client that is closing has its holds until its connections go */
     view = rdl__record_view(rdl__member_lock(j, i)->name, hold->owner, rdl__member_lock(j, i)->ops, now);
-    rdl__client_call_ends(rdl__composite_client(j, i));
+    rdl__client_call_ends(rdl__member_client(j, i));
     if (view.n != hold->n || view.state == RDL_LOST)
         view.state = RDL_NOT_HELD;
     return view;
@@ -318,7 +320,7 @@ int64_t rdl__composite_kth_longest(int64_t *left, unsigned n, unsigned k)
 
 struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, int64_t now)
 {
-    struct rdl__composite *j = rec->joint;
+    struct rdl__composite *j = rec->composite;
     struct rdl__view view = {.state = RDL_NOT_HELD, .count = rec->count, .token = rec->token};
     int64_t left[RDL__COMPOSITE_MAX];
     unsigned held = 0, well = 0;
@@ -361,7 +363,7 @@ struct rdl__view rdl__composite_view(rdl_lock_t *lock, rdl_owner_t *owner, int64
 bool rdl__composite_give_back(struct rdl__composite_record *rec, unsigned i)
 {
     struct rdl__order order = {.verb = &rdl__verb_release,
-                               .lock = rdl__member_lock(rec->joint, i),
+                               .lock = rdl__member_lock(rec->composite, i),
                                .owner = rec->hold[i].owner,
                                .direct = true,
                                .owed = true,
@@ -375,9 +377,9 @@ bool rdl__composite_give_back(struct rdl__composite_record *rec, unsigned i)
 
 void rdl__composite_settle(struct rdl__composite_record *rec)
 {
-    int64_t want = rec->lost && rec->joint->plan->majority ? 0 : rec->want;
+    int64_t want = rec->lost && rec->composite->plan->majority ? 0 : rec->want;
 
-    for (unsigned i = 0; i < rec->joint->n; i++)
+    for (unsigned i = 0; i < rec->composite->n; i++)
         settle_member(rec, i, want);
 }
 
@@ -392,7 +394,7 @@ static struct rdl__composite_record *record_of_field(const struct rdl__composite
 
         if (rec->hold[i].mine == 0 || rec->count == 0) /* thousands that wait */
             continue;
-        text[seat_field(text, rec, i)] = '\0';
+        text[hold_field(text, rec, i)] = '\0';
         if (strcmp(text, field) == 0)
             return rec;
     }
@@ -402,7 +404,7 @@ static struct rdl__composite_record *record_of_field(const struct rdl__composite
 void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void *arg)
 {
     struct rdl__member_handle *handle = rdl__container(member, struct rdl__member_handle, as.handle);
-    struct rdl__composite *j = handle->joint; /* which the member's handle keeps */
+    struct rdl__composite *j = handle->composite; /* which the member's handle keeps */
     rdl_loss_t news = *loss;
     rdl_lost_fn fn = NULL;
     struct rdl__composite_record *rec;

@@ -50,7 +50,7 @@ static void begin_round(struct rdl__plan *p, int64_t now)
         round_lost(p, now);
 }
 
-static unsigned failed_with(const struct rdl__plan *p, int code, unsigned *ret_part)
+static unsigned failed_with(const struct rdl__plan *p, int code, unsigned *ret_member)
 {
     unsigned count = 0;
 
@@ -58,25 +58,25 @@ static unsigned failed_with(const struct rdl__plan *p, int code, unsigned *ret_p
         if ((p->member[i].state == RDL__MEMBER_FAILED || p->member[i].state == RDL__MEMBER_REFUSED) &&
             p->member[i].code == code) {
             count++;
-            *ret_part = i;
+            *ret_member = i;
         }
     return count;
 }
 
 /* Why the round was lost. True: another round would end like this one. */
-static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_part)
+static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_member)
 {
     static const int ours[] = {RDL_ECANCELED, RDL_EDEADLK, RDL_EINVAL, RDL_ENOMEM};
     static const int theirs[] = {RDL_ELOST, RDL_ECLOSED};
     unsigned spare = p->n - p->quorum;
 
     for (unsigned i = 0; i < sizeof ours / sizeof ours[0]; i++)
-        if (failed_with(p, *ret_code = ours[i], ret_part) > 0)
+        if (failed_with(p, *ret_code = ours[i], ret_member) > 0)
             return true;
     for (unsigned i = 0; i < sizeof theirs / sizeof theirs[0]; i++)
-        if (failed_with(p, *ret_code = theirs[i], ret_part) > spare)
+        if (failed_with(p, *ret_code = theirs[i], ret_member) > spare)
             return true;
-    *ret_code = failed_with(p, RDL_ETIMEDOUT, ret_part) > spare ? RDL_ETIMEDOUT : RDL_ENOQUORUM;
+    *ret_code = failed_with(p, RDL_ETIMEDOUT, ret_member) > spare ? RDL_ETIMEDOUT : RDL_ENOQUORUM;
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* composite/take.c - acquiring a composite: the driver of the machines of multi.c and red.c.
  *
- *   a member's answer, the timer, a cancellation  --event-->  ops->on  --an order for each member-->  a member's
- * acquire, extend, cancel, or give-back
+ *   a member's answer, the timer, a cancellation --event--> the machine
+ *   the machine --an order for each member--> a member's acquire, extend, cancel, or give-back
  *
  * Whatever a member grants is counted in its hold before the machine hears of it, wanted or not; what the machine does
  * not want, and whatever it has not ordered back itself when it ends, goes back by the record's rule
@@ -9,9 +9,11 @@
  *
  * Everything is under the composite's mutex.
  */
-#include "locks/composite/inner.h"
+#include "locks/composite/verbs.h"
 
 #include "core/base/clock.h"
+
+static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev);
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
@@ -23,8 +25,8 @@ static int64_t take_lease_ms(const struct rdl__composite_op *call, const rdl_cli
 /* May the server have forgotten a holder whose lease still runs? (protocol.md, 8) */
 static bool young(const struct rdl__composite_op *call, unsigned i, int64_t now)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
-    int64_t lease_ms = take_lease_ms(call, rdl__composite_client(j, i));
+    const struct rdl__composite *j = rdl__composite_of_call(call);
+    int64_t lease_ms = take_lease_ms(call, rdl__member_client(j, i));
     int64_t least_ms = j->options.min_uptime_ms > lease_ms ? j->options.min_uptime_ms : lease_ms;
     int64_t born_at = atomic_load(&rdl__name_shard(rdl__member_lock(j, i)->name)->node.born_at);
     int64_t up_ms = born_at == INT64_MIN ? 0 : (now - born_at) / RDL__MS;
@@ -35,7 +37,7 @@ static bool young(const struct rdl__composite_op *call, unsigned i, int64_t now)
 /* Is a member that counts at the same server? One server has one vote, by however many ways it is reached. */
 static bool second_vote(const struct rdl__composite_op *call, unsigned i)
 {
-    const struct rdl__composite *j = rdl__composite_op_of(call);
+    const struct rdl__composite *j = rdl__composite_of_call(call);
     bool found = false;
 
     for (unsigned k = 0; k < j->n && j->plan->majority; k++)
@@ -50,14 +52,14 @@ static void note_taken(struct rdl__composite_op *call, unsigned i, struct rdl__p
     struct rdl__member_hold *hold = &call->rec->hold[i];
     struct rdl__view view;
 
-    hold->site = rdl__composite_site(rdl__member_lock(rdl__composite_op_of(call), i)->name);
+    hold->site = rdl__composite_site(rdl__member_lock(rdl__composite_of_call(call), i)->name);
     ev->uncounted = young(call, i, ev->now) || second_vote(call, i);
     if (hold->mine++ == 0)
         hold->uncounted = ev->uncounted;
     if (!call->ended)
         rdl__composite_owing_begins(call, i);
-    view = rdl__record_view(rdl__member_lock(rdl__composite_op_of(call), i)->name, hold->owner,
-                            rdl__member_lock(rdl__composite_op_of(call), i)->ops, ev->now);
+    view = rdl__record_view(rdl__member_lock(rdl__composite_of_call(call), i)->name, hold->owner,
+                            rdl__member_lock(rdl__composite_of_call(call), i)->ops, ev->now);
     hold->n = view.n;
     ev->until = ev->now + view.left;
 }
@@ -73,7 +75,7 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
     else if (!call->ended && err != NULL && (call->why.code == 0 || result != RDL_ECANCELED))
         call->why = *err;
     if (!call->ended)
-        rdl__composite_feed(call, &ev);
+        feed(call, &ev);
     else
         rdl__composite_settle(call->rec);
 }
@@ -115,7 +117,7 @@ static void obey_all(struct rdl__composite_op *call)
         if (failed.code == RDL_OK)
             continue;
         failed.now = rdl__now();
-        rdl__composite_feed(call, &failed); /* which obeys anew, from the first member on */
+        feed(call, &failed); /* which obeys anew, from the first member on */
     }
 }
 
@@ -135,7 +137,7 @@ static int64_t token_of(const struct rdl__composite_record *rec, int64_t now)
 {
     int64_t token = 0;
 
-    for (unsigned i = 0; i < rec->joint->n && rdl__composite_tokenless(&rec->joint->handle) == NULL; i++) {
+    for (unsigned i = 0; i < rec->composite->n && rdl__composite_tokenless(&rec->composite->handle) == NULL; i++) {
         struct rdl__view view = rdl__member_hold_view(rec, i, now);
 
         if (view.state != RDL_NOT_HELD && view.token > token)
@@ -170,13 +172,13 @@ static void end_take(struct rdl__composite_op *call)
     rdl__composite_end(call, rc);
 }
 
-void rdl__composite_feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev)
+static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev)
 {
     bool done = call->plan.phase == RDL__PLAN_DONE;
 
-    rdl__composite_op_of(call)->plan->on(&call->plan, ev);
+    rdl__composite_of_call(call)->plan->on(&call->plan, ev);
     obey_all(call);
-    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_op_of(call)->plan->wants_news && !call->listening)
+    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_news && !call->listening)
         rdl__composite_listen(call);
     if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
         end_take(call);
@@ -184,25 +186,9 @@ void rdl__composite_feed(struct rdl__composite_op *call, const struct rdl__plan_
         rdl__composite_nudge(call); /* its timer */
 }
 
-/* By what a handle keeps of its client: no call is under way there, so that it may be closed meanwhile, with its
- * shards. */
-int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
-{
-    int64_t most = 0;
-
-    for (unsigned i = 0; i < j->n; i++) {
-        rdl_client_t *client = rdl__composite_client(j, i);
-        int64_t ns = rdl__call_patience(client, &client->home);
-
-        if (ns > most)
-            most = ns;
-    }
-    return most / RDL__MS;
-}
-
 static void begin_take(struct rdl__composite_op *call, int64_t now)
 {
-    struct rdl__composite *j = rdl__composite_op_of(call);
+    struct rdl__composite *j = rdl__composite_of_call(call);
     struct rdl__plan *p = &call->plan;
     struct rdl__composite_record *rec = call->rec;
     struct rdl__plan_event start = {.kind = RDL__PLAN_START, .now = now};
@@ -216,7 +202,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         rdl__composite_end(call, RDL_EDEADLK);
         return;
     }
-    if (!rdl__reserve_fill(&rec->reserve, &j->home->mem, rdl__composite_op_size(j), rec->count + 1)) {
+    if (!rdl__reserve_fill(&rec->reserve, &j->home->mem, j->call_size, rec->count + 1)) {
         rdl__composite_end(call, RDL_ENOMEM);
         return;
     }
@@ -237,7 +223,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         p->deadline =
             call->op.wait_ms == RDL_WAIT_FOREVER ? RDL__NEVER : rdl__after_ms(call->op.started_at, call->op.wait_ms);
     rec->want = rec->count + 1;
-    rdl__composite_feed(call, &start);
+    feed(call, &start);
 }
 
 const struct rdl__composite_verb rdl__composite_take = {
@@ -246,4 +232,5 @@ const struct rdl__composite_verb rdl__composite_take = {
     .member = &rdl__verb_take,
     .begin = begin_take,
     .answered = take_answered,
+    .feed = feed,
 };
