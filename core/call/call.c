@@ -79,8 +79,8 @@ static void ref(struct rdl__call *call)
 static void on_task(struct rdl__task *task, int64_t now);
 static void on_cancel(struct rdl__task *task, int64_t now);
 static void on_timer(struct rdl__timer *timer, int64_t now);
+static const struct rdl__op_ops op_ops;
 static void cancel(struct rdl__underway *underway, int code);
-static void run_callback(struct rdl__callback *callback);
 
 /* The list of permits that the verb is about, for as long as the call lasts. False: no memory. */
 static bool copy_permits(struct rdl__call *call, const struct rdl__order *order)
@@ -99,10 +99,7 @@ static bool copy_permits(struct rdl__call *call, const struct rdl__order *order)
 
 static void call_memory(struct rdl__call *call)
 {
-    rdl__op_memory(&call->op);
-    call->op.unused = call_unused;
-    call->op.underway.cancel = cancel;
-    call->op.callback.run = run_callback;
+    rdl__op_memory(&call->op, &op_ops, cancel);
     rdl__list_init(&call->pending);
     rdl__list_init(&call->debt.link);
     rdl__task_init(&call->task, on_task);
@@ -566,7 +563,7 @@ static void announce(struct rdl__call *call)
 {
     ref(call);
     if (call->op.direct)
-        run_callback(&call->op.callback);
+        rdl__op_tell(&call->op.callback);
     else
         rdl__dispatch_push(&rdl__call_client(call)->dispatch, &call->op.callback);
 }
@@ -648,8 +645,9 @@ static void explain_refusal(const struct rdl__call *call, const char *lock, cons
 }
 
 /* What happened, for a person. */
-static void explain(const struct rdl__call *call, rdl_err_t *err)
+static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
+    const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
     const struct rdl__name *name = rdl__call_name(call);
     const char *text = rdl_strerror((int)call->op.result), *thing = rdl__thing(name->ops);
     char lock[96], server[SERVER_TEXT];
@@ -697,36 +695,31 @@ static struct rdl__order lost_meanwhile(struct rdl__call *call)
     return back;
 }
 
-/* The callback of a lock's verb. */
-static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
+static void see_lost(rdl_op_t *op)
 {
-    ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
+    struct rdl__order back = lost_meanwhile(call_of(op));
+
+    if (back.verb != NULL)
+        (void)rdl__call_async(&back, NULL, NULL);
 }
 
-static void run_callback(struct rdl__callback *callback)
+static void tell(const rdl_op_t *op, const rdl_err_t *err)
 {
-    struct rdl__call *call = rdl__container(callback, struct rdl__call, op.callback);
-    void (*tell)(const rdl_op_t *op, int64_t result, const rdl_err_t *err) = rdl__call_name(call)->ops->call_back;
-    rdl_client_t *client = rdl__call_client(call);
-    struct rdl__order back;
-    rdl_err_t err = {0};
+    const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
 
-    if (!call->op.direct && rdl__dispatch_waits(&client->dispatch) && rdl__client_call_begins(client) == RDL_OK) {
-        if ((back = lost_meanwhile(call)).verb != NULL)
-            (void)rdl__call_async(&back, NULL, NULL);
-        rdl__client_call_ends(client);
-    }
-    if (call->op.result < 0)
-        explain(call, &err);
-    if (call->op.fn != NULL)
-        (tell != NULL ? tell : call_back)(&call->op, result_of(call), call->op.result < 0 ? &err : NULL);
-    unref(call);
+    if (rdl__call_name(call)->ops->call_back != NULL)
+        rdl__call_name(call)->ops->call_back(op, result_of(call), err);
+    else
+        ((rdl_done_fn)op->fn)(op->lock, result_of(call), err, op->arg);
 }
+
+static const struct rdl__op_ops op_ops = {
+    .unused = call_unused, .see_lost = see_lost, .explain = explain, .tell = tell};
 
 /* ---- sending: requests of either thread ------------------------------------------------------------------------- */
 
 /* Until when an answer may come. A short wait is to get what is free, as none at all does, although it takes some time
- * to say so: for the first try there is patience. What a composite asks of its parts has a bound of its own
+ * to say so: for the first try there is patience. What a composite asks of its members has a bound of its own
  * (rdl__call_patience). */
 static int64_t answer_by(const struct rdl__call *call)
 {
@@ -1551,15 +1544,12 @@ void rdl__call_tidy(struct rdl__record *rec, int64_t n)
 static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret_op, rdl_err_t *err)
 {
     rdl_client_t *client = order->lock->name->client;
-    rdl_owner_t *owner = order->owner;
     struct rdl__call *call;
+    rdl_owner_t *owner;
     int rc;
 
-    rc = order->owed ? rdl__client_debt_begins(client) : rdl__client_call_begins(client);
-    if (rc < 0)
+    if ((rc = rdl__op_begins(order, client, &owner)) < 0)
         return rdl__err_set(err, rc, NULL);
-    if (owner == NULL && (rc = rdl__owner_self(client, &owner)) < 0)
-        goto fail;
     rc = RDL_ENOMEM;
     if ((call = call_make(order, owner)) == NULL)
         goto fail;
@@ -1624,7 +1614,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
     }
     result = result_of(call);
     if (result < 0)
-        explain(call, err);
+        explain(op, err);
     rdl__client_call_ends(client);
     unref_by(call, refs);
     return result;

@@ -1,5 +1,30 @@
-/* op.c - what the user may do with a call of any kind. */
+/* op.c - what the user may do with a call of any kind, and how its end is told. */
 #include "core/call/op.h"
+
+/* Where callbacks run only when the program comes to it, what was granted may be over by then. */
+static void look_again(rdl_op_t *op)
+{
+    rdl_client_t *client = op->owner->client;
+
+    if (op->direct || !rdl__dispatch_waits(&client->dispatch) || rdl__client_call_begins(client) < 0)
+        return;
+    op->ops->see_lost(op);
+    rdl__client_call_ends(client);
+}
+
+void rdl__op_tell(struct rdl__callback *callback)
+{
+    rdl_op_t *op = rdl__container(callback, rdl_op_t, callback);
+    rdl_err_t err = {0};
+
+    look_again(op);
+    if (op->result < 0)
+        op->ops->explain(op, &err);
+    if (op->fn != NULL)
+        op->ops->tell(op, op->result < 0 ? &err : NULL);
+    if (rdl__op_unref(op, 1))
+        op->ops->unused(op);
+}
 
 void rdl_op_cancel(rdl_op_t *op)
 {
@@ -14,6 +39,6 @@ void rdl_op_cancel(rdl_op_t *op)
 rdl_op_t *rdl_op_free(rdl_op_t *op)
 {
     if (op != NULL && !rdl__client_forked(op->owner->client) && rdl__op_unref(op, 1))
-        op->unused(op);
+        op->ops->unused(op);
     return NULL;
 }

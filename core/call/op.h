@@ -1,18 +1,28 @@
 /* op.h - what the user has of a call: to cancel it, to wait for it, to be told of its end.
  *
- * A single lock's call (verb.h, struct rdl__call) and a composite's (locks/composite/inner.h) embed it. Each drives
- * itself; what is here is the same of both. It goes with its last reference, by `unused`.
+ * A single lock's call (verb.h, struct rdl__call) and one of several locks embed it. Each drives itself; what is here
+ * is the same of both. It goes with its last reference, by ops->unused.
  */
 #ifndef REDLATCH_CALL_OP_H
 #define REDLATCH_CALL_OP_H
 
 #include "core/call/call.h"
 
+/* What is different. */
+struct rdl__op_ops {
+    void (*unused)(rdl_op_t *op); /* nobody has a reference to it  @locks none */
+    /* Was it granted, and is it over by now that its caller is told? Then its result is RDL_ELOST, and what is left
+     * goes back; nobody waits for that.  @locks none */
+    void (*see_lost)(rdl_op_t *op);
+    void (*explain)(const rdl_op_t *op, rdl_err_t *err);    /* why it failed; err may be NULL  @locks none */
+    void (*tell)(const rdl_op_t *op, const rdl_err_t *err); /* op->fn is not NULL. err: NULL if it did not fail */
+};
+
 struct rdl_op {
     /* What is set once for the life of the memory, and on no list between two calls (rdl__op_memory). */
     struct rdl__underway underway; /* under the owner's mu */
     struct rdl__callback callback; /* of any thread: the end is to be told */
-    void (*unused)(rdl_op_t *op);  /* nobody has a reference to it */
+    const struct rdl__op_ops *ops;
 
     /* immutable once begun */
     rdl_lock_t *lock;
@@ -34,11 +44,31 @@ struct rdl_op {
     _Atomic int cancel_code; /* RDL_OK: nobody asked */
 };
 
-/* Once for the life of the memory; the functions are set by hand. */
-static inline void rdl__op_memory(rdl_op_t *op)
+void rdl__op_tell(struct rdl__callback *callback); /* the end of the call, with a reference that is given back */
+
+/* Once for the life of the memory. */
+static inline void rdl__op_memory(rdl_op_t *op, const struct rdl__op_ops *ops,
+                                  void (*cancel)(struct rdl__underway *underway, int code))
 {
     rdl__list_init(&op->underway.link);
     rdl__list_init(&op->callback.link);
+    op->ops = ops;
+    op->underway.cancel = cancel;
+    op->callback.run = rdl__op_tell;
+}
+
+/* Count the call in, so that its client stays whole until it has ended (rdl__client_call_ends), and find whose it is.
+ */
+static inline int rdl__op_begins(const struct rdl__order *order, rdl_client_t *client, rdl_owner_t **ret_owner)
+{
+    int rc = order->owed ? rdl__client_debt_begins(client) : rdl__client_call_begins(client);
+
+    *ret_owner = order->owner;
+    if (rc < 0 || order->owner != NULL)
+        return rc;
+    if ((rc = rdl__owner_self(client, ret_owner)) < 0)
+        rdl__client_call_ends(client);
+    return rc;
 }
 
 /* A new call; the rest is zero. Takes over a reference to the owner; that of the lock is the caller's to count. */

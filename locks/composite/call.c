@@ -64,7 +64,7 @@ static void call_unref(struct rdl__composite_op *call)
 
 static void on_task(struct rdl__task *task, int64_t now);
 static void on_timer(struct rdl__timer *timer, int64_t now);
-static void run_callback(struct rdl__callback *callback);
+static const struct rdl__op_ops op_ops;
 static void on_cancel(struct rdl__underway *underway, int code);
 static void on_cancel_named(struct rdl__underway *underway, int code);
 static void on_cancel_taken(struct rdl__underway *underway, int code);
@@ -79,10 +79,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     if (call == NULL)
         return NULL;
     rdl__clear(call, j->call_size);
-    rdl__op_memory(&call->op);
-    call->op.unused = call_free;
-    call->op.underway.cancel = on_cancel;
-    call->op.callback.run = run_callback;
+    rdl__op_memory(&call->op, &op_ops, on_cancel);
     /* The caller's reference, and until it has ended. Whose cancellation, and whose client's closing, ends it. */
     rdl__op_init(&call->op, order, rdl__owner_ref(rec->hold[j->home_member].owner), 2);
     (void)rdl__composite_ref(j);
@@ -519,8 +516,9 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
                        j->handle.ops->name, j->n, taken, void_votes, refused, j->n - taken - refused, j->quorum, votes);
 }
 
-static void explain(const struct rdl__composite_op *call, rdl_err_t *err)
+static void explain(const rdl_op_t *op, rdl_err_t *err)
 {
+    const struct rdl__composite_op *call = rdl__container(op, struct rdl__composite_op, op);
     const struct rdl__composite *j = rdl__composite_of_call(call);
     int code = (int)call->op.result;
     bool why = call->why.code == code;
@@ -555,25 +553,23 @@ static void see_lost_meanwhile(struct rdl__composite_op *call)
     rdl__composite_settle(rec);
 }
 
-static void run_callback(struct rdl__callback *callback)
+static void see_lost(rdl_op_t *op)
 {
-    struct rdl__composite_op *call = rdl__container(callback, struct rdl__composite_op, op.callback);
+    struct rdl__composite_op *call = call_of(op);
     struct rdl__composite *j = rdl__composite_of_call(call);
-    rdl_err_t err = {0};
 
-    if (rdl__dispatch_waits(&j->home->dispatch) && rdl__client_call_begins(j->home) == RDL_OK) {
-        rdl__mutex_lock(&j->mu);
-        see_lost_meanwhile(call);
-        rdl__composite_record_retire(call->rec);
-        rdl__mutex_unlock(&j->mu);
-        rdl__client_call_ends(j->home);
-    }
-    if (call->op.result < 0)
-        explain(call, &err);
-    if (call->op.fn != NULL)
-        ((rdl_done_fn)call->op.fn)(call->op.lock, call->op.result, call->op.result < 0 ? &err : NULL, call->op.arg);
-    call_unref(call);
+    rdl__mutex_lock(&j->mu);
+    see_lost_meanwhile(call);
+    rdl__composite_record_retire(call->rec);
+    rdl__mutex_unlock(&j->mu);
 }
+
+static void tell(const rdl_op_t *op, const rdl_err_t *err)
+{
+    ((rdl_done_fn)op->fn)(op->lock, op->result, err, op->arg);
+}
+
+static const struct rdl__op_ops op_ops = {.unused = call_free, .see_lost = see_lost, .explain = explain, .tell = tell};
 
 /* ---- an asynchronous call --------------------------------------------------------------------------------------- */
 
@@ -615,16 +611,16 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 /* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two
  * references. */
 static int prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
-                   struct rdl__composite_op **ret_call)
+                   struct rdl__composite_op **ret_call, rdl_err_t *err)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
-    rdl_owner_t *owner = order->owner;
     struct rdl__composite_record *rec;
-    struct rdl__composite_op *call = NULL;
+    struct rdl__composite_op *call;
+    rdl_owner_t *owner;
     int rc;
 
-    if (owner == NULL && (rc = rdl__owner_self(j->home, &owner)) < 0)
-        return rc;
+    if ((rc = rdl__op_begins(order, j->home, &owner)) < 0)
+        return rdl__err_set(err, rc, NULL);
     rdl__mutex_lock(&j->mu);
     if ((rc = rdl__composite_record_of(j, owner, order->owner != NULL, &rec)) < 0)
         goto out;
@@ -649,7 +645,10 @@ static int prepare(const struct rdl__order *order, const struct rdl__composite_v
         rdl__composite_nudge(call);
 out:
     rdl__mutex_unlock(&j->mu);
-    return rc;
+    if (rc == RDL_OK)
+        return rc;
+    rdl__client_call_ends(j->home);
+    return rdl__err_set(err, rc, NULL);
 }
 
 /* The calling thread reads the first answers itself, so no loop has to be woken for them. Those that the call can do
@@ -697,12 +696,8 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
 
     if (on_some_loop(j))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
-    if ((rc = order->owed ? rdl__client_debt_begins(j->home) : rdl__client_call_begins(j->home)) < 0)
-        return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, verb, &fan, &call)) < 0) {
-        rdl__client_call_ends(j->home);
-        return rdl__err_set(err, rc, NULL);
-    }
+    if ((rc = prepare(order, verb, &fan, &call, err)) < 0)
+        return rc;
     read_answers(call, &fan);
     rdl__mutex_lock(&j->mu);
     for (;;) {
@@ -722,7 +717,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
     conclude(call);
     result = call->op.result;
     if (result < 0)
-        explain(call, err);
+        explain(&call->op, err);
     rdl__mutex_unlock(&j->mu);
     rdl__composite_owing_ends_all(call);
     rdl__client_call_ends(j->home);
@@ -734,16 +729,11 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
 int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_op_t **ret_op,
                               rdl_err_t *err)
 {
-    struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_op *call = NULL;
-    int rc = order->owed ? rdl__client_debt_begins(j->home) : rdl__client_call_begins(j->home);
+    int rc = prepare(order, verb, NULL, &call, err);
 
     if (rc < 0)
-        return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, verb, NULL, &call)) < 0) {
-        rdl__client_call_ends(j->home);
-        return rdl__err_set(err, rc, NULL);
-    }
+        return rc;
     if (ret_op != NULL)
         *ret_op = &call->op;
     else
