@@ -16,7 +16,6 @@
 #define LEASE_MS 60000
 #define WATCHED_MS 1500 /* a lease that is renewed, and can be waited for */
 #define LONG_WATCHED_MS 9000
-#define WOKEN_MS 3000 /* whoever was not woken looks by himself after 5 s */
 #define PATIENT_MS 20000
 #define HEAL_MS 4000
 #define PASSING_MS 3000 /* servers are asked for the map several times */

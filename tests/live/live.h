@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define CLEAN_BOUND_MS 5000
+#define WOKEN_MS 3000 /* whoever was not woken looks by itself after 5 s */
 #define SLACK_MS 1500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
 
 static struct stage st;
@@ -86,5 +87,22 @@ static inline const char *code_name(int64_t code)
         cr_assert_str_eq((error)->lock, (want_lock));                                                                  \
         cr_assert_neq((error)->message[0], '\0');                                                                      \
     } while (0)
+
+/* The command has reached the server so many times since, and so many channels are subscribed to: those who wait are
+ * asleep by now. A waiter's first try is one, and the try after its subscription has been confirmed another. */
+static inline void expect_asleep_at(struct probe *p, bool sharded, const char *command, int64_t calls_before,
+                                    int64_t calls, int64_t channels)
+{
+    cr_assert(WAIT_UNTIL(probe_calls(p, command) >= calls_before + calls && probe_channels_of(p, sharded) >= channels,
+                         SOON_MS),
+              "%" PRId64 " times %s, expected %" PRId64 "; %" PRId64 " channels, expected %" PRId64,
+              probe_calls(p, command) - calls_before, command, calls, probe_channels_of(p, sharded), channels);
+    let_pass_ms(20); /* the answer to the last of them */
+}
+
+static inline void expect_asleep(int64_t scripts_before, int64_t scripts, int64_t channels)
+{
+    expect_asleep_at(st.probe, false, "evalsha", scripts_before, scripts, channels);
+}
 
 #endif

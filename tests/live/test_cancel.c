@@ -164,7 +164,7 @@ Test(cancel, blocked_call_of_a_bound_owner_is_ended_by_another_thread)
     actor_call(actor, lock_as_owner, args);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(1, rdl_owner_cancel(owner));
-    expect_result(RDL_ECANCELED, actor, 1000);
+    expect_result(RDL_ECANCELED, actor, WOKEN_MS);
     expect(0, rdl_owner_cancel(owner)); /* later calls are not affected */
     (void)foreign_release(st.probe, NAME);
     actor_call(actor, lock_as_owner, args);
@@ -194,7 +194,7 @@ Test(cancel, blocked_call_that_waits_for_an_answer_is_ended_and_undone)
     cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
     cr_assert_eq(probe_keys(st.probe), 1); /* it ran */
     expect(1, rdl_owner_cancel(owner));
-    expect_result(RDL_ECANCELED, actor, 1000);
+    expect_result(RDL_ECANCELED, actor, WOKEN_MS);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* and is undone, the reply still held back */
     proxy_let_go(st.proxy, reply);
     actor_free(actor);
@@ -227,7 +227,7 @@ Test(cancel, cancelled_waiter_hands_an_unused_wake_up_on)
             ;
         rdl_op_cancel(op);
         settle(&o[0], first, lock);
-        expect(RDL_OK, outcome_wait(&o[1], 1500));
+        expect(RDL_OK, outcome_wait(&o[1], WOKEN_MS));
         expect(RDL_OK, rdl_unlock_async(lock, second, outcome_note, &o[2], NULL, &err));
         expect(RDL_OK, outcome_wait(&o[2], SOON_MS));
         rdl_op_free(op);
@@ -281,7 +281,7 @@ Test(cancel, acquire_without_a_connection_is_ended)
     let_pass_ms(50);
     cr_assert_eq(atomic_load(&o.calls), 0);
     rdl_op_cancel(op);
-    expect(RDL_ECANCELED, outcome_wait(&o, 1000));
+    expect(RDL_ECANCELED, outcome_wait(&o, WOKEN_MS));
     proxy_refuse(st.proxy, false);
     rdl_op_free(op);
     rdl_owner_free(owner);

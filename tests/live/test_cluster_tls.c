@@ -6,7 +6,6 @@
 #include "tests/support/cluster.h"
 
 #define LEASE_MS 60000
-#define WOKEN_MS 3000 /* whoever was not woken looks by himself after 5 s */
 #define PATIENT_MS 20000
 #define SHARDS CLUSTER_MASTERS
 #define TLS(...) (&(rdl_tls_options_t){.version = RDL_TLS_OPTIONS_VERSION, __VA_ARGS__})

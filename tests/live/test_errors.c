@@ -255,7 +255,7 @@ Test(errors, held_key_that_became_another_type_is_a_loss_of_its_own)
     rdl_lock_t *locks[5];
 
     losses_init(&losses);
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1800));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 4500));
     for (int i = 0; i < 5; i++) {
         char *name = must_format("neighbour%d", i);
 
@@ -288,14 +288,14 @@ Test(errors, refused_renewals_put_a_hold_at_risk_only)
     rdl_lock_t *lock;
 
     losses_init(&losses);
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1800));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 4500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     stage_limit(&st, "-evalsha -eval");
-    cr_assert(losses_wait(&losses, RDL_AT_RISK, 1, 1800));
+    cr_assert(losses_wait(&losses, RDL_AT_RISK, 1, SOON_MS));
     stage_limit(&st, "+evalsha +eval +set");
-    cr_assert(WAIT_UNTIL(rdl_hold_state(lock, &err) == RDL_HELD, 1200));
+    cr_assert(WAIT_UNTIL(rdl_hold_state(lock, &err) == RDL_HELD, SOON_MS));
     let_pass_ms(1000);
     expect(1, rdl_is_held(lock, &err));
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);

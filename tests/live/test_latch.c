@@ -148,7 +148,7 @@ Test(latch, all_who_await_go_on_when_it_opens)
     cr_assert_eq(atomic_load(&o[0].calls), 0);
     expect(0, rdl_latch_count_down(latch, &err));
     for (size_t i = 0; i < WAITERS; i++)
-        cr_assert_eq(outcome_wait(&o[i], 1000), RDL_OK);
+        cr_assert_eq(outcome_wait(&o[i], WOKEN_MS), RDL_OK);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     rdl_latch_free(latch);
 }
@@ -164,7 +164,7 @@ Test(latch, foreign_delete_lets_all_go_on)
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     (void)probe_ask(st.probe, "DEL " NAME);
     (void)probe_ask(st.probe, "PUBLISH " CHANNEL " 1");
-    cr_assert_eq(outcome_wait(&o, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o, WOKEN_MS), RDL_OK);
     rdl_latch_free(latch);
 }
 

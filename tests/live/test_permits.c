@@ -270,7 +270,7 @@ Test(permits, release_wakes_as_many_as_fit)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
     for (size_t i = 0; i < 2; i++)
-        cr_assert_eq(outcome_wait(&o[i], 1000), RDL_OK);
+        cr_assert_eq(outcome_wait(&o[i], WOKEN_MS), RDL_OK);
     expect(RDL_OK, rdl_permit_semaphore_release(s, 2, q, &err));
     cr_assert(is_free(2));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
@@ -288,7 +288,7 @@ Test(permits, P5_waiter_for_two_is_woken_by_a_release_of_two)
     expect(RDL_OK, rdl_permit_semaphore_try_acquire_async(s, NULL, 2, 10000, LEASE_MS, q, note, &o, NULL, &err));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 2, p, &err));
-    cr_assert_eq(outcome_wait(&o, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o, WOKEN_MS), RDL_OK);
     expect(RDL_OK, rdl_permit_semaphore_release(s, 2, q, &err));
     cr_assert(is_free(2));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
@@ -309,10 +309,10 @@ Test(permits, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
     expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p, &err));
     expect(RDL_ETIMEDOUT, rdl_permit_semaphore_try_acquire(s, 1, 0, LEASE_MS, p, &err));
     expect(RDL_OK, rdl_permit_semaphore_release(s, 1, p + 1, &err));
-    cr_assert_eq(outcome_wait(&o[0], 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o[0], WOKEN_MS), RDL_OK);
     cr_assert_eq(atomic_load(&o[1].calls), 0);
     expect(RDL_OK, rdl_permit_semaphore_release(s, 1, big, &err));
-    cr_assert_eq(outcome_wait(&o[1], 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o[1], WOKEN_MS), RDL_OK);
     rdl_permit_semaphore_free(s);
 }
 

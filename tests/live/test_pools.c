@@ -20,7 +20,7 @@ LIVE_SUITE(pools, 120);
 
 struct gate {
     const char *type;
-    const char *ask; /* command of a try to pass */
+    const char *ask; /* command of a try to pass, in lower case */
     int64_t (*make)(rdl_client_t *client, void **ret_gate, rdl_err_t *e);
     int64_t (*set_up)(void *gate, rdl_err_t *e); /* once at a server: open */
     int64_t (*close)(void *gate, rdl_err_t *e);
@@ -166,7 +166,7 @@ static bool latch_is_open(void)
 static const struct gate gates[] = {
     {
         .type = "semaphore",
-        .ask = "EVALSHA",
+        .ask = "evalsha",
         .make = rdl_semaphore_make,
         .set_up = semaphore_set_up,
         .close = semaphore_take,
@@ -179,7 +179,7 @@ static const struct gate gates[] = {
     },
     {
         .type = "permit semaphore",
-        .ask = "EVALSHA",
+        .ask = "evalsha",
         .make = rdl_permit_semaphore_make,
         .set_up = permits_set_up,
         .close = permits_take,
@@ -192,7 +192,7 @@ static const struct gate gates[] = {
     },
     {
         .type = "latch",
-        .ask = "GET",
+        .ask = "get",
         .make = rdl_latch_make,
         .set_up = latch_set_up,
         .close = latch_close,
@@ -514,12 +514,13 @@ Test(pools, Q6_waiter_whose_subscription_is_cut_as_it_opens_passes)
     FOR_EACH_GATE(g)
     {
         struct outcome o = {0};
+        int64_t calls;
 
         begin(g);
         expect_done(g->close(near, &err));
+        calls = probe_calls(st.probe, g->ask);
         expect(RDL_OK, g->pass_async(far, 15000, &o, NULL, &err));
-        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
-        let_pass_ms(50); /* its try after the acknowledgement is over */
+        expect_asleep_at(st.probe, false, g->ask, calls, 2, 1);
         proxy_refuse(st.proxy, true);
         proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
@@ -603,11 +604,9 @@ Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take
         expect(RDL_OK, g->pass(far, 0, &err)); /* the server knows the scripts */
         expect_done(g->leave(far, &err));
         expect_done(g->close(near, &err));
-        calls = probe_calls(st.probe, "evalsha");
+        calls = probe_calls(st.probe, g->ask);
         actor_call(a, pass_as, &waits);
-        cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls + 2 && probe_channels(st.probe) == 1, SOON_MS),
-                  "%s", g->type);
-        let_pass_ms(20);
+        expect_asleep_at(st.probe, false, g->ask, calls, 2, 1);
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
         undo = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVAL", .contains = NAME);
         expect_done(g->open(near, &err));
@@ -651,14 +650,14 @@ Test(pools, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
     FOR_EACH_GATE(g)
     {
         struct pass waits = {g, RDL_WAIT_FOREVER};
-        int64_t killed_at;
+        int64_t calls, killed_at;
 
         open_stage(false, OPTIONS(.outage_timeout_ms = OUTAGE_MS));
         begin(g);
         expect_done(g->close(near, &err));
+        calls = probe_calls(st.probe, g->ask);
         actor_call(a, pass_as, &waits);
-        cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS), "%s", g->type);
-        let_pass_ms(50);
+        expect_asleep_at(st.probe, false, g->ask, calls, 2, 1);
         g->free(near);
         rdl_client_close(other);
         killed_at = now_us();

@@ -287,7 +287,6 @@ Test(red, waiter_gets_it_after_the_holder)
 #define UNASKED                                                                                                        \
     LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 1000, .retry = {RDL_RETRY_FIXED, 50000, 50000})
 #define CHANNEL "redisson_lock__channel:{" NAME "}"
-#define WOKEN_MS 3000 /* and a waiter for one lock looks by itself after 5 s */
 
 static bool listens_everywhere(void)
 {

@@ -38,8 +38,8 @@ Test(reentrant, is_a_hash_with_the_owners_field_and_a_time_to_live)
     field = holder();
     cr_assert(is_field_of(field, st.client), "%s", field);
     cr_assert_eq(probe_int(st.probe, "HGET " NAME " %s", field), 1);
-    expect_between(LEASE_MS - 500, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
-    expect_between(LEASE_MS - 1000, rdl_remaining_ms(lock, &err), LEASE_MS);
+    expect_between(LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
+    expect_between(LEASE_MS - SLACK_MS, rdl_remaining_ms(lock, &err), LEASE_MS);
     cr_assert_eq(probe_keys(st.probe), 1);
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
@@ -101,11 +101,11 @@ Test(reentrant, takes_the_longest_lease_of_nested_holds)
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, 5000, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, 1000, &err));
-    expect_between(4000, probe_int(st.probe, "PTTL " NAME), 5000);
-    expect_between(4000, rdl_remaining_ms(lock, &err), 5000);
+    expect_between(5000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
+    expect_between(5000 - SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
     expect(RDL_OK, rdl_try_lock(lock, 0, 20000, &err));
-    expect_between(19000, probe_int(st.probe, "PTTL " NAME), 20000);
-    expect_between(19000 - 200, rdl_remaining_ms(lock, &err), 20000);
+    expect_between(20000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 20000);
+    expect_between(20000 - SLACK_MS, rdl_remaining_ms(lock, &err), 20000);
     for (int i = 0; i < 3; i++)
         expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);

@@ -83,17 +83,6 @@ static int hold_next_undo(void)
     return hold_next_undo_of(AS_A_WORD);
 }
 
-/* So many requests that are scripts have reached the server since: whoever sends them is asleep by now. */
-static void expect_asleep(int64_t calls_before, int64_t scripts, int64_t channels)
-{
-    cr_assert(
-        WAIT_UNTIL(probe_calls(st.probe, "evalsha") >= calls_before + scripts && probe_channels(st.probe) >= channels,
-                   SOON_MS),
-        "%" PRId64 " scripts, expected %" PRId64 "; %" PRId64 " channels",
-        probe_calls(st.probe, "evalsha") - calls_before, scripts, probe_channels(st.probe));
-    let_pass_ms(20); /* the answer to the last of them */
-}
-
 /* ---- N10: a verb that has returned is over ---------------------------------------------------------------------- */
 
 /* Its next sign of life is further away than the end of its wait. */

@@ -62,7 +62,7 @@ Test(types, T2_a_lock_is_held_by_its_holder_alone)
         expect(RDL_NOT_HELD, rdl_hold_state(mirror, &err));
         expect(RDL_HELD, rdl_hold_state(lock, &err));
         expect(1, rdl_is_locked(mirror, &err));
-        expect_between(LEASE_MS - 1000, rdl_remaining_ms(mirror, &err), LEASE_MS);
+        expect_between(LEASE_MS - SLACK_MS, rdl_remaining_ms(mirror, &err), LEASE_MS);
         expect(RDL_OK, rdl_unlock(same, &err));
         expect(0, rdl_is_locked(mirror, &err));
         expect(0, rdl_remaining_ms(mirror, &err));
@@ -88,7 +88,7 @@ Test(types, T3_a_lease_of_a_quarter_second_ends_after_a_quarter_second)
         int64_t start = now_ms();
 
         expect(RDL_OK, rdl_try_lock(lock, 0, 250, &err));
-        expect_between(1, probe_int(st.probe, "PTTL " NAME), 250);
+        cr_assert_leq(probe_int(st.probe, "PTTL " NAME), 250);
         expect(RDL_OK, rdl_try_lock(far, SOON_MS, LEASE_MS, &err));
         /* from the local deadline on (2 ms and 1 % earlier), when the lost hold is released in case the server still
          * has it */
@@ -136,13 +136,13 @@ Test(types, T6_extend_reaches_at_least_what_was_asked_and_adds_nothing)
 
         expect(RDL_OK, rdl_try_lock(lock, 0, 2000, &err));
         expect(RDL_OK, rdl_extend(lock, 5000, &err));
-        expect_between(4500, probe_int(st.probe, "PTTL " NAME), 5000);
-        expect_between(4400, rdl_remaining_ms(lock, &err), 5000);
+        expect_between(5000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
+        expect_between(5000 - SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
         expect(RDL_OK, rdl_extend(lock, 1000, &err));
-        expect_between(4000, probe_int(st.probe, "PTTL " NAME), 5000);
-        expect_between(4000, rdl_remaining_ms(lock, &err), 5000);
-        expect(RDL_OK, rdl_extend(lock, 5000, &err));
-        expect_between(4500, probe_int(st.probe, "PTTL " NAME), 5000);
+        expect_between(5000 - 2 * SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
+        expect_between(5000 - 2 * SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
+        expect(RDL_OK, rdl_extend(lock, 9000, &err));
+        expect_between(9000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 9000);
         expect(1, rdl_hold_count(lock, &err));
         expect(RDL_OK, rdl_unlock(lock, &err));
         lock_over(st.probe, lock);
@@ -293,7 +293,7 @@ Test(types, Q5_numbers_out_of_range_are_refused_and_leave_no_key)
             expect(RDL_EINVAL, rdl_extend(lock, bad_leases[i], &err));
             expect(RDL_EINVAL, rdl_extend_async(lock, NULL, bad_leases[i], NULL, NULL, NULL, &err));
         }
-        expect_between(LEASE_MS - 1000, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
+        expect_between(LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
         expect(RDL_OK, rdl_unlock(lock, &err));
         lock_over(st.probe, lock);
     }
@@ -437,8 +437,8 @@ Test(types, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
 }
 
 /* Freed as the first of two gives up: whatever that one had, the second gets in. */
-static void free_as_it_leaves(struct actor *first, struct actor *second, rdl_lock_t *lock, rdl_lock_t *rival,
-                              int64_t at_us)
+static void check_freed_as_it_leaves(struct actor *first, struct actor *second, rdl_lock_t *lock, rdl_lock_t *rival,
+                                     int64_t at_us)
 {
     enum { WAIT_MS = 60 };
     int64_t leaves_us, rc;
@@ -474,7 +474,7 @@ Test(types, Q6_waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *rival = kind->rival(other, NAME, NULL);
 
         for (int round = 0; round < ROUNDS; round++)
-            free_as_it_leaves(first, second, lock, rival, -1000 + round * 2000 / ROUNDS);
+            check_freed_as_it_leaves(first, second, lock, rival, -1000 + round * 2000 / ROUNDS);
         rdl_lock_free(rival);
         lock_over(st.probe, lock);
     }
@@ -502,8 +502,8 @@ static void let_happen(enum fault fault)
 }
 
 /* `waiter` sleeps for `lock` at the far end of a slow line while `rival` is held, next to the server, and freed. */
-static void free_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind,
-                        enum fault fault)
+static void check_freed_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind,
+                               enum fault fault)
 {
     int64_t freed;
 
@@ -544,7 +544,7 @@ Test(types, free_lock_with_a_live_waiter_is_taken_within_five_round_trips_whatev
             rdl_lock_t *rival = rivals[i / FAULTS](other, NAME, NULL);
 
             proxy_delay(st.proxy, PROXY_BOTH_WAYS, ONE_WAY_MS);
-            free_beside(waiter, lock, rival, kind, (enum fault)(i % FAULTS));
+            check_freed_beside(waiter, lock, rival, kind, (enum fault)(i % FAULTS));
             rdl_lock_free(rival);
         }
         lock_over(st.probe, lock);

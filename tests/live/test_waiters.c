@@ -203,7 +203,7 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
             actor_unlock(first, lock);
         else /* unknown: its time was up with a try on the way, which is undone */
             cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s: %s", code_name(rc), actor_error(first)->message);
-        expect_result(RDL_OK, second, 1500);
+        expect_result(RDL_OK, second, WOKEN_MS);
         actor_unlock(second, lock);
         expect_result(RDL_OK, second, SOON_MS);
         (void)actor_result(first, SOON_MS);
@@ -232,7 +232,7 @@ Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
     (void)foreign_release(st.probe, NAME);
     cr_assert_lt(actor_result(first, SOON_MS), 0);
     proxy_refuse(st.proxy, false);
-    expect_result(RDL_OK, second, 1500);
+    expect_result(RDL_OK, second, WOKEN_MS);
     actor_unlock(second, lock);
     expect_result(RDL_OK, second, SOON_MS);
     actor_free(first);
