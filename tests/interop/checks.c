@@ -97,7 +97,8 @@ static void put_to_sleep(struct meeting *m, struct party *waiter, const char *na
     wait_asleep(m, mark, waiter, name, channel);
 }
 
-void hand_over(struct meeting *m, struct party *holder, struct party *waiter, const char *name, const char *channel)
+void check_hand_over(struct meeting *m, struct party *holder, struct party *waiter, const char *name,
+                     const char *channel)
 {
     size_t mark;
     int64_t released;
@@ -155,7 +156,7 @@ void check_release_wakes(const char *type, enum party_kind holder_kind, enum par
     meeting_open(&m, type, 0);
     holder = party_on(&m, holder_kind, NAME);
     waiter = party_on(&m, waiter_kind, NAME);
-    hand_over(&m, holder, waiter, NAME, CHANNEL);
+    check_hand_over(&m, holder, waiter, NAME, CHANNEL);
     assert_nothing_left(&m);
     meeting_close(&m);
 }

@@ -45,7 +45,8 @@ void check_mixed(const char *type, int64_t goal);
 
 /* A test's step: holder has `name`, waiter sleeps for it, the release hands it over; the waiter releases it as well.
  * The waiter must be subscribed to `channel`. */
-void hand_over(struct meeting *m, struct party *holder, struct party *waiter, const char *name, const char *channel);
+void check_hand_over(struct meeting *m, struct party *holder, struct party *waiter, const char *name,
+                     const char *channel);
 
 /* Wait until a waiter that was started after `mark` has subscribed and tried again: from here on only a message, the
  * hint or its deadline lets it try. */

@@ -44,7 +44,7 @@ Test(cluster, java_is_evicted_by_c)
     check_force_unlock(TYPE, PARTY_JAVA, PARTY_THREAD);
 }
 
-/* hand_over sees one message by `spublish`, and one try that it caused. */
+/* check_hand_over sees one message by `spublish`, and one try that it caused. */
 Test(cluster, waiters_of_both_sides_are_woken_by_sharded_messages_on_every_shard)
 {
     struct meeting m;
@@ -56,8 +56,8 @@ Test(cluster, waiters_of_both_sides_are_woken_by_sharded_messages_on_every_shard
         char *channel = must_format("redisson_lock__channel:{%s}", name.text);
 
         meeting_look_at(&m, m.cluster->node[i]);
-        hand_over(&m, c, java, name.text, channel);
-        hand_over(&m, java, c, name.text, channel);
+        check_hand_over(&m, c, java, name.text, channel);
+        check_hand_over(&m, java, c, name.text, channel);
         cr_assert_eq(probe_subscribers(m.probe, channel), 0);
         free(channel);
     }

@@ -43,7 +43,7 @@ static void wait_listening(struct meeting *m, size_t mark, const struct party *w
 
 /* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
-static void wakes(enum party_kind holder_kind, enum party_kind waiter_kind)
+static void check_wake_up(enum party_kind holder_kind, enum party_kind waiter_kind)
 {
     struct meeting m;
     struct party *holder, *waiter;
@@ -75,12 +75,12 @@ static void wakes(enum party_kind holder_kind, enum party_kind waiter_kind)
 
 Test(fair, java_waiter_is_woken_by_a_release_in_c, .timeout = 60)
 {
-    wakes(PARTY_THREAD, PARTY_JAVA);
+    check_wake_up(PARTY_THREAD, PARTY_JAVA);
 }
 
 Test(fair, c_waiter_is_woken_by_a_release_in_java, .timeout = 60)
 {
-    wakes(PARTY_JAVA, PARTY_THREAD);
+    check_wake_up(PARTY_JAVA, PARTY_THREAD);
 }
 
 /* ---- what all exclusive types have in common -------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static void expect_alone(struct party *const *ring, size_t count, size_t holder)
                   holder);
 }
 
-static void turns(const enum party_kind *kinds, size_t kind_count, size_t count, int rounds)
+static void check_order(const enum party_kind *kinds, size_t kind_count, size_t count, int rounds)
 {
     struct meeting m;
     struct party *ring[RING_MAX];
@@ -164,14 +164,14 @@ Test(fair, c_waiters_of_several_processes_are_served_in_order_a_thousand_times, 
 {
     static const enum party_kind kinds[] = {PARTY_THREAD, PARTY_PROCESS};
 
-    turns(kinds, 2, 8, 1000);
+    check_order(kinds, 2, 8, 1000);
 }
 
 Test(fair, c_and_java_waiters_are_served_in_one_order_a_thousand_times, .timeout = 200)
 {
     static const enum party_kind kinds[] = {PARTY_THREAD, PARTY_JAVA, PARTY_PROCESS, PARTY_JAVA, PARTY_JAVA};
 
-    turns(kinds, 5, 10, 1000);
+    check_order(kinds, 5, 10, 1000);
 }
 
 /* F9: the threads of this process, of two JVMs, and as many processes of one thread. */
@@ -179,13 +179,13 @@ Test(fair, long_queue_of_c_and_two_jvms_is_served_in_order, .timeout = 240)
 {
     static const enum party_kind kinds[] = {PARTY_JAVA, PARTY_THREAD, PARTY_JAVA_2, PARTY_PROCESS};
 
-    turns(kinds, 4, RING_MAX, 2 * RING_MAX);
+    check_order(kinds, 4, RING_MAX, 2 * RING_MAX);
 }
 
 /* ---- deaths ----------------------------------------------------------------------------------------------------- */
 
 /* The waiter has the lock as soon as the dead holder's lease has ended. */
-static void take_over(enum party_kind holds, enum party_kind waits)
+static void check_take_over(enum party_kind holds, enum party_kind waits)
 {
     struct meeting m;
     struct party *holder, *waiter;
@@ -206,12 +206,12 @@ static void take_over(enum party_kind holds, enum party_kind waits)
 
 Test(fair, java_takes_over_when_the_lease_of_a_dead_c_holder_ends, .timeout = 60)
 {
-    take_over(PARTY_PROCESS, PARTY_JAVA);
+    check_take_over(PARTY_PROCESS, PARTY_JAVA);
 }
 
 Test(fair, c_takes_over_when_the_lease_of_a_dead_java_holder_ends, .timeout = 60)
 {
-    take_over(PARTY_JAVA, PARTY_THREAD);
+    check_take_over(PARTY_JAVA, PARTY_THREAD);
 }
 
 /* Java would wait for the score of the dead. The waiter in C behind it sees to it that it need not. */

@@ -139,8 +139,8 @@ Test(reentrant, names_of_every_form_mean_the_same_lock_and_channel, .timeout = 1
         struct party *c = party_on(&m, PARTY_THREAD, names[i].name);
         struct party *java = party_on(&m, PARTY_JAVA, names[i].name);
 
-        hand_over(&m, c, java, names[i].name, names[i].channel);
-        hand_over(&m, java, c, names[i].name, names[i].channel);
+        check_hand_over(&m, c, java, names[i].name, names[i].channel);
+        check_hand_over(&m, java, c, names[i].name, names[i].channel);
     }
     meeting_close(&m);
 }

@@ -26,11 +26,11 @@ Test(sentinel, c_is_kept_out_by_java)
     check_exclusion(TYPE, PARTY_JAVA, PARTY_THREAD);
 }
 
-static void hand_over_both_ways(struct meeting *m, struct party *a, struct party *b, const char *name,
-                                const char *channel)
+static void check_hand_over_both_ways(struct meeting *m, struct party *a, struct party *b, const char *name,
+                                      const char *channel)
 {
-    hand_over(m, a, b, name, channel);
-    hand_over(m, b, a, name, channel);
+    check_hand_over(m, a, b, name, channel);
+    check_hand_over(m, b, a, name, channel);
 }
 
 Test(sentinel, waiters_of_both_sides_are_woken)
@@ -38,8 +38,8 @@ Test(sentinel, waiters_of_both_sides_are_woken)
     struct meeting m;
 
     meeting_open(&m, TYPE, 0);
-    hand_over_both_ways(&m, party_on(&m, PARTY_THREAD, "orders"), party_on(&m, PARTY_JAVA, "orders"), "orders",
-                        CHANNEL_OF("orders"));
+    check_hand_over_both_ways(&m, party_on(&m, PARTY_THREAD, "orders"), party_on(&m, PARTY_JAVA, "orders"), "orders",
+                              CHANNEL_OF("orders"));
     meeting_close(&m);
 }
 
@@ -73,7 +73,7 @@ static void check_after_failover(struct meeting *m, const struct claim *c)
     cr_assert_eq(party_result(c->waiter, PATIENT_MS), RDL_OK);
     cr_assert_eq(party_try(c->holder, 0, LONG_MS), RDL_ETIMEDOUT);
     cr_assert_eq(party_unlock(c->waiter), RDL_OK);
-    hand_over_both_ways(m, c->holder, c->waiter, c->name, c->channel);
+    check_hand_over_both_ways(m, c->holder, c->waiter, c->name, c->channel);
 }
 
 Test(sentinel, both_go_on_excluding_and_waking_each_other_at_the_new_master)

@@ -93,7 +93,7 @@ static void open_with_rights_of(const char *heading)
     waiter = actor_new();
 }
 
-static void close_with_rights_of(const char *heading)
+static void expect_all_rights_of(const char *heading)
 {
     const struct reply *log;
 
@@ -197,7 +197,7 @@ Test(acl, of_every_program_is_enough_and_no_more)
             st.client = rdl_client_close(st.client);
     }
     free(uri);
-    close_with_rights_of(EVERYBODY);
+    expect_all_rights_of(EVERYBODY);
 }
 
 static struct {
@@ -283,7 +283,7 @@ Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
     use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)));
     use_and_free(nonreentrant(st.client, NAME "n", NULL));
     use_and_free(spin(st.client, NAME "s", NULL));
-    close_with_rights_of("Reentrant, non-reentrant and spin lock");
+    expect_all_rights_of("Reentrant, non-reentrant and spin lock");
 }
 
 static bool is_confirmed(void)
@@ -304,7 +304,7 @@ Test(acl, of_the_option_replicas_is_enough_and_no_more)
     free(config);
     cr_assert(WAIT_UNTIL(is_confirmed(), 2 * SOON_MS));
     use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000)));
-    close_with_rights_of(REPLICAS);
+    expect_all_rights_of(REPLICAS);
     server_stop(replica);
 }
 
@@ -314,14 +314,14 @@ Test(acl, of_the_fenced_lock_is_enough_and_no_more)
     use_and_free(fenced(st.client, NAME, NULL));
     use_and_free(fenced(st.client, NAME "t", LOCK_OPTIONS(.fencing = RDL_FENCING_TIME)));
     for_repeats = "get"; /* answers the same token again */
-    close_with_rights_of("Fenced lock");
+    expect_all_rights_of("Fenced lock");
 }
 
 Test(acl, of_the_simple_lock_is_enough_and_no_more)
 {
     open_with_rights_of("Simple lock");
     use_and_free(simple(st.client, NAME, NULL));
-    close_with_rights_of("Simple lock");
+    expect_all_rights_of("Simple lock");
 }
 
 /* What peers may do to our waiters is done to one, too: it puts itself back. */
@@ -342,7 +342,7 @@ Test(acl, of_the_fair_lock_is_enough_and_no_more)
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     rdl_lock_free(lock);
-    close_with_rights_of("Fair lock");
+    expect_all_rights_of("Fair lock");
 }
 
 /* A writer downgrades, and another gives up beside the reader that it has become. */
@@ -366,14 +366,14 @@ Test(acl, of_the_read_write_lock_is_enough_and_no_more)
 {
     open_with_rights_of("Read-write lock");
     use_both_ends(NULL);
-    close_with_rights_of("Read-write lock");
+    expect_all_rights_of("Read-write lock");
 }
 
 Test(acl, of_the_read_write_lock_that_prefers_writers_is_enough_and_no_more)
 {
     open_with_rights_of("Read-write lock that prefers writers");
     use_both_ends(LOCK_OPTIONS(.prefer_writers = true));
-    close_with_rights_of("Read-write lock that prefers writers");
+    expect_all_rights_of("Read-write lock that prefers writers");
 }
 
 static int64_t wait_for_permit(void *pool, rdl_err_t *why)
@@ -403,7 +403,7 @@ Test(acl, of_the_semaphore_is_enough_and_no_more)
 {
     open_with_rights_of("Semaphore");
     use_semaphore(NULL);
-    close_with_rights_of("Semaphore");
+    expect_all_rights_of("Semaphore");
 }
 
 /* A process that has died stands at the head of the queue, and is dropped. */
@@ -412,7 +412,7 @@ Test(acl, of_the_fair_semaphore_is_enough_and_no_more)
     open_with_rights_of("Fair semaphore");
     (void)probe_int(st.probe, "ZADD redlatch_semaphore_queue:{" NAME "} 1 dead");
     use_semaphore(&(rdl_semaphore_options_t){.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = true});
-    close_with_rights_of("Fair semaphore");
+    expect_all_rights_of("Fair semaphore");
 }
 
 static int64_t wait_for_seat(void *seats, rdl_err_t *why)
@@ -445,7 +445,7 @@ Test(acl, of_the_permit_semaphore_is_enough_and_no_more)
     expect(3, rdl_permit_semaphore_available(seats, &err));
     expect(1, rdl_permit_semaphore_acquired(seats, &err));
     rdl_permit_semaphore_free(seats);
-    close_with_rights_of("Permit semaphore");
+    expect_all_rights_of("Permit semaphore");
 }
 
 static int64_t await(void *latch, rdl_err_t *why)
@@ -467,5 +467,5 @@ Test(acl, of_the_latch_is_enough_and_no_more)
     expect(0, rdl_latch_count_down(latch, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     rdl_latch_free(latch);
-    close_with_rights_of("Latch");
+    expect_all_rights_of("Latch");
 }

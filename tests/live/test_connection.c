@@ -11,7 +11,7 @@
 
 LIVE_SUITE(connection, 60);
 
-static void use(rdl_client_t *client)
+static void expect_usable(rdl_client_t *client)
 {
     rdl_lock_t *lock = reentrant(client, NAME, NULL);
     rdl_lock_t *other = simple(client, NAME "-simple", NULL);
@@ -42,7 +42,7 @@ static void expect_open_fails(int code, const char *uri, const rdl_client_option
 Test(connection, by_unix_socket)
 {
     stage_open(&st);
-    use(st.client);
+    expect_usable(st.client);
     cr_assert_gt(probe_clients(st.probe, "redlatch"), 0);
 }
 
@@ -52,10 +52,10 @@ Test(connection, by_tcp_by_address_and_by_name)
     char *uri;
 
     stage_open(&st, .server = {.tcp = true});
-    use(st.client);
+    expect_usable(st.client);
     uri = must_format("redis://localhost:%d", server_port(st.server));
     named = client_open(uri, OPTIONS(.client_name = "by-name"));
-    use(named);
+    expect_usable(named);
     cr_assert_gt(probe_clients(st.probe, "by-name"), 0);
     rdl_client_close(named);
     free(uri);
@@ -70,10 +70,10 @@ Test(connection, with_a_password_in_the_uri_or_in_the_options)
     st.probe = probe_open(st.server);
     uri = must_format("redis://:p%%40ss%%3Aw%%2Frd@127.0.0.1:%d", server_port(st.server));
     client = client_open(uri, NULL);
-    use(client);
+    expect_usable(client);
     rdl_client_close(client);
     client = client_open(server_uri(st.server), OPTIONS(.password = "p@ss:w/rd"));
-    use(client);
+    expect_usable(client);
     rdl_client_close(client);
     expect_open_fails(RDL_EAUTH, server_uri(st.server), NULL, "NOAUTH");
     expect_open_fails(RDL_EAUTH, server_uri(st.server), OPTIONS(.password = "wrong"), "WRONGPASS");
@@ -132,9 +132,9 @@ Test(connection, with_options_that_are_gone_after_the_open)
     free(password);
     free(name);
     free(options);
-    use(st.client);
+    expect_usable(st.client);
     (void)probe_int(st.probe, "CLIENT KILL TYPE normal SKIPME yes");
-    use(st.client);
+    expect_usable(st.client);
     cr_assert_gt(probe_clients(st.probe, "copied"), 0);
 }
 
@@ -151,7 +151,7 @@ Test(connection, by_tcp_over_ipv6)
     if (rc == RDL_ECONN)
         cr_skip_test("no IPv6 here: %s", err.message);
     expect(RDL_OK, rc);
-    use(client);
+    expect_usable(client);
     rdl_client_close(client);
 }
 
@@ -186,9 +186,9 @@ Test(connection, two_clients_of_a_process_do_not_meet)
     other = client_open(stage_uri(&st), NULL);
     cr_assert_str_neq(rdl_client_id(st.client), rdl_client_id(other));
     cr_assert_eq(strlen(rdl_client_id(other)), 36);
-    use(other);
+    expect_usable(other);
     rdl_client_close(other);
-    use(st.client);
+    expect_usable(st.client);
 }
 
 Test(connection, idle_client_sends_pings_and_nothing_else)
@@ -197,7 +197,7 @@ Test(connection, idle_client_sends_pings_and_nothing_else)
     size_t mark, all;
 
     stage_open(&st, .client = OPTIONS(.ping_interval_ms = 100));
-    use(st.client);
+    expect_usable(st.client);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
@@ -353,12 +353,12 @@ Test(connection, user_of_the_uri_may_have_no_password_or_that_of_the_options)
     st.probe = probe_open(st.server);
     uri = must_format("redis://lone@127.0.0.1:%d", server_port(st.server));
     st.client = client_open(uri, OPTIONS(.password = "pw"));
-    use(st.client);
+    expect_usable(st.client);
     st.client = rdl_client_close(st.client);
     free(uri);
     uri = must_format("redis://open:@127.0.0.1:%d", server_port(st.server));
     st.client = client_open(uri, NULL);
-    use(st.client);
+    expect_usable(st.client);
     free(uri);
 }
 
@@ -421,7 +421,7 @@ Test(connection, open_is_bounded_wherever_the_server_hangs)
 
         if (proxy_acted(st.proxy, rule) > 0) /* else this step is not part of the way */
             cr_assert_eq(rc, RDL_ECONN, "%s: %s", steps[i] != NULL ? steps[i] : "anything", code_name(rc));
-        cr_assert_lt(now_ms() - start, 300 + 1000);
+        cr_assert_lt(now_ms() - start, 300 + SLACK_MS);
         rdl_client_close(client);
         proxy_let_go(st.proxy, rule);
     }
@@ -438,6 +438,6 @@ Test(connection, open_at_a_stopped_server_is_bounded)
     server_pause(st.server);
     start = now_ms();
     expect(RDL_ECONN, rdl_client_open(stage_uri(&st), OPTIONS(.connect_timeout_ms = 250), &client, &err));
-    expect_between(250, now_ms() - start, 250 + 1000);
+    expect_between(250, now_ms() - start, 250 + SLACK_MS);
     server_resume(st.server);
 }

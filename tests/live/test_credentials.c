@@ -184,7 +184,7 @@ Test(credentials, of_the_default_user_need_no_name)
 {
     start("");
     know("", "default-Pa55");
-    st.client = client_open(server_uri(st.server), OPTIONS(ASK));
+    st.client = client_open(server_uri(st.server), OPTIONS(ASK)); /* asserts that it opens */
 }
 
 /* The client goes on asking: as soon as there are some it is connected. */

@@ -521,7 +521,7 @@ static void let_crowd_in(const struct sort *sort)
     disperse(&c);
 }
 
-static void for_each_sort(void (*end)(const struct sort *sort))
+static void check_each_sort(void (*end)(const struct sort *sort))
 {
     struct sort sort;
 
@@ -532,22 +532,22 @@ static void for_each_sort(void (*end)(const struct sort *sort))
 
 Test(crowd, N3_all_are_canceled_in_a_callback_and_the_work_grows_with_their_number)
 {
-    for_each_sort(cancel_crowd);
+    check_each_sort(cancel_crowd);
 }
 
 Test(crowd, N3_the_client_is_closed_while_others_release)
 {
-    for_each_sort(close_crowd);
+    check_each_sort(close_crowd);
 }
 
 Test(crowd, N3_the_time_of_all_is_up_at_once)
 {
-    for_each_sort(time_crowd_out);
+    check_each_sort(time_crowd_out);
 }
 
 Test(crowd, N3_all_are_let_in)
 {
-    for_each_sort(let_crowd_in);
+    check_each_sort(let_crowd_in);
 }
 
 /* They wait for one another, in their owner's queue, and each ends as it begins. */

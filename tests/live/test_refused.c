@@ -165,7 +165,7 @@ static void see(int64_t rc, const char *verb, const char *command)
 }
 
 /* Every verb, and what was taken is given back; a release that is refused has released nothing. */
-static void use_permits(const char *name, const char *command, bool fair)
+static void check_permits(const char *name, const char *command, bool fair)
 {
     const rdl_semaphore_options_t options = {.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = fair};
     rdl_semaphore_t *pool = NULL;
@@ -191,7 +191,7 @@ static void use_permits(const char *name, const char *command, bool fair)
     free(with);
 }
 
-static void use_leased(const char *name, const char *command, bool fair)
+static void check_leased(const char *name, const char *command, bool fair)
 {
     const rdl_semaphore_options_t options = {.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = fair};
     rdl_permit_semaphore_t *seats = NULL;
@@ -230,7 +230,7 @@ static int64_t stored(const char *name)
 }
 
 /* What is set is there, and what is refused is not. */
-static void use_settings(const char *name, const char *command)
+static void check_settings(const char *name, const char *command)
 {
     rdl_semaphore_t *pool = NULL;
     char *without = must_format("-%s", command), *with = must_format("+%s", command);
@@ -246,7 +246,7 @@ static void use_settings(const char *name, const char *command)
     free(with);
 }
 
-static void use_latch(const char *name, const char *command)
+static void check_latch(const char *name, const char *command)
 {
     rdl_latch_t *latch = NULL;
     char *without = must_format("-%s", command), *with = must_format("+%s", command);
@@ -285,12 +285,12 @@ Test(refused, N7_permits_are_neither_made_nor_lost_whichever_command_is_not_allo
         char *plain = must_format("plain:%s", commands[i]), *fair = must_format("fair:%s", commands[i]),
              *leased = must_format("leased:%s", commands[i]);
 
-        use_permits(plain, commands[i], false);
-        use_permits(fair, commands[i], true);
-        use_leased(leased, commands[i], false);
-        use_leased(seats, commands[i], true);
-        use_settings(set, commands[i]);
-        use_latch(latch, commands[i]);
+        check_permits(plain, commands[i], false);
+        check_permits(fair, commands[i], true);
+        check_leased(leased, commands[i], false);
+        check_leased(seats, commands[i], true);
+        check_settings(set, commands[i]);
+        check_latch(latch, commands[i]);
         free(set);
         free(latch);
         free(seats);

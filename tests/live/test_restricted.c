@@ -276,7 +276,7 @@ static void end_fleet(void)
 
 TestSuite(behind_sentinel, .fini = end_fleet, .timeout = 120);
 
-static void follow_a_failover(int ends_at)
+static void expect_failover_followed(int ends_at)
 {
     rdl_lock_t *lock = reentrant(led, NAME, NULL);
     struct actor *waiter = actor_new();
@@ -308,7 +308,7 @@ Test(behind_sentinel, no_administration_at_the_master)
     }
     uri = must_format("sentinel://app:pw@%s", strstr(fleet->uri, "//") + 2);
     led = client_open(uri, NULL);
-    follow_a_failover(1);
+    expect_failover_followed(1);
     free(uri);
 }
 
@@ -329,7 +329,7 @@ static void expect_follows_one_sentinel(const char *rights, bool hello_unknown)
                        .every = true);
     uri = must_format("sentinel://127.0.0.1:%d/" SENTINEL_MASTER, proxy_port(way));
     led = client_open(uri, OPTIONS(.sentinel_username = "finder", .sentinel_password = "pw"));
-    follow_a_failover(1);
+    expect_failover_followed(1);
     led = rdl_client_close(led);
     proxy_stop(way);
     free(uri);

@@ -238,7 +238,7 @@ static const struct place {
 #define PLACES (sizeof places / sizeof *places)
 
 /* A client of that server is opened, and uses it where it can. */
-static void live_with(struct echo *echo, const struct place *place, bool lazy)
+static void check_echo(struct echo *echo, const struct place *place, bool lazy)
 {
     struct scripted *server = scripted_start(answer_echo, echo);
     char *uri = must_format("%s%d%s", place->before, scripted_port(server), place->behind);
@@ -269,29 +269,29 @@ Test(secrets, N5_greetings_that_are_answered_with_themselves_tell_nothing)
 {
     for (size_t i = 0; i < sizeof echo_words / sizeof *echo_words; i++)
         for (size_t k = 0; k < PLACES; k++)
-            live_with(&(struct echo){.word = echo_words[i]}, &places[k], false);
+            check_echo(&(struct echo){.word = echo_words[i]}, &places[k], false);
     for (size_t k = 0; k < PLACES; k++)
-        live_with(&(struct echo){.raw = true}, &places[k], false);
+        check_echo(&(struct echo){.raw = true}, &places[k], false);
 }
 
 /* The subscriber's connection, say, or one that is made again. */
 Test(secrets, N5_later_connections_that_are_answered_with_themselves_tell_nothing)
 {
     for (int well = 1; well <= 2; well++)
-        live_with(&(struct echo){.word = "ERR ", .well = well}, &places[0], false);
-    live_with(&(struct echo){.word = "ERR "}, &places[0], true);
+        check_echo(&(struct echo){.word = "ERR ", .well = well}, &places[0], false);
+    check_echo(&(struct echo){.word = "ERR "}, &places[0], true);
 }
 
 /* An answer too many is one that nobody asked for, or taken for that to the next request. */
 Test(secrets, N5_greetings_that_are_answered_twice_tell_nothing)
 {
     for (size_t k = 1; k < PLACES; k++) /* those without a user's name, which is no secret */
-        live_with(&(struct echo){.word = "ERR ", .well = 100, .all = true, .twice = true}, &places[k], false);
+        check_echo(&(struct echo){.word = "ERR ", .well = 100, .all = true, .twice = true}, &places[k], false);
 }
 
 /* In answer to a lock's verb, say. */
 Test(secrets, N5_password_that_is_quoted_later_is_blotted_out)
 {
     for (size_t k = 1; k < PLACES; k++) /* those without a user's name, which is no secret */
-        live_with(&(struct echo){.word = "ERR ", .well = 100, .all = true}, &places[k], false);
+        check_echo(&(struct echo){.word = "ERR ", .well = 100, .all = true}, &places[k], false);
 }

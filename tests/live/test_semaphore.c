@@ -267,7 +267,7 @@ Test(semaphore, many_takes_in_vain_leave_few_guards)
         begin(s, 2, RDL_WAIT_FOREVER, &o, &op);
         cr_assert(sleeps(1));
         rdl_op_cancel(op);
-        cr_assert_eq(outcome_wait(&o, 1000), RDL_ECANCELED);
+        cr_assert_eq(outcome_wait(&o, WOKEN_MS), RDL_ECANCELED);
         rdl_op_free(op);
     }
     expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 5000, &err));
@@ -369,7 +369,7 @@ Test(semaphore, waiter_for_two_is_woken_by_a_release_of_two)
     begin(s, 2, 10000, &o, NULL);
     cr_assert(sleeps(1));
     expect(RDL_OK, rdl_semaphore_release(s, 2, &err));
-    cr_assert_eq(outcome_wait(&o, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o, WOKEN_MS), RDL_OK);
     cr_assert(is_free(0));
     cr_assert(sleeps(0));
     rdl_semaphore_free(s);
@@ -388,11 +388,11 @@ Test(semaphore, release_wakes_all_whose_wishes_fit_and_passes_over_who_wants_mor
     cr_assert(sleeps(1));
     expect(RDL_OK, rdl_semaphore_release(s, 3, &err));
     for (size_t i = 0; i < 3; i++)
-        cr_assert_eq(outcome_wait(&small[i], 1000), RDL_OK);
+        cr_assert_eq(outcome_wait(&small[i], WOKEN_MS), RDL_OK);
     cr_assert(is_free(0));
     cr_assert_eq(atomic_load(&big.calls), 0);
     rdl_op_cancel(op);
-    cr_assert_eq(outcome_wait(&big, 1000), RDL_ECANCELED);
+    cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_ECANCELED);
     rdl_op_free(op);
     cr_assert(sleeps(0));
     rdl_semaphore_free(s);
@@ -410,7 +410,7 @@ Test(semaphore, foreign_release_wakes_by_its_total)
     (void)probe_ask(st.probe, "PUBLISH " CHANNEL " 1");
     (void)probe_ask(st.probe, "INCRBY " NAME " 1");
     (void)probe_ask(st.probe, "PUBLISH " CHANNEL " 2");
-    cr_assert_eq(outcome_wait(&o, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&o, WOKEN_MS), RDL_OK);
     rdl_semaphore_free(s);
 }
 
@@ -424,7 +424,7 @@ Test(semaphore, who_joins_sleepers_with_a_smaller_wish_is_let_in_at_once)
     cr_assert(sleeps(1));
     expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 1000, &err));
     expect(RDL_OK, rdl_semaphore_release(s, 5, &err));
-    cr_assert_eq(outcome_wait(&big, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_OK);
     rdl_op_free(op);
     rdl_semaphore_free(s);
 }
@@ -445,10 +445,10 @@ Test(semaphore, fair_waiter_for_many_is_not_passed_by_waiters_for_one)
     }
     cr_assert_eq(atomic_load(&small.calls), 0);
     expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
-    cr_assert_eq(outcome_wait(&big, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_OK);
     cr_assert_eq(atomic_load(&small.calls), 0);
     expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
-    cr_assert_eq(outcome_wait(&small, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&small, WOKEN_MS), RDL_OK);
     cr_assert(is_free(0));
     rdl_semaphore_free(s);
 }
@@ -467,10 +467,10 @@ Test(semaphore, fair_processes_do_not_pass_each_other)
     expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
     expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(theirs, 1, 0, &err));
     expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
-    cr_assert_eq(outcome_wait(&big, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_OK);
     cr_assert_eq(atomic_load(&small.calls), 0);
     expect(RDL_OK, rdl_semaphore_release(s, 1, &err));
-    cr_assert_eq(outcome_wait(&small, 1000), RDL_OK);
+    cr_assert_eq(outcome_wait(&small, WOKEN_MS), RDL_OK);
     cr_assert_eq(probe_int(st.probe, "ZCARD redlatch_semaphore_queue:{" NAME "}"), 0);
     rdl_semaphore_free(theirs);
     rdl_client_close(other);
@@ -497,7 +497,7 @@ Test(semaphore, fair_process_of_which_nobody_waits_any_more_has_no_place_in_the_
     cr_assert(queue_has(1));
     for (size_t i = 0; i < 2; i++) {
         rdl_op_cancel(ops[i]);
-        cr_assert_eq(outcome_wait(&o[i], 1000), RDL_ECANCELED);
+        cr_assert_eq(outcome_wait(&o[i], WOKEN_MS), RDL_ECANCELED);
         rdl_op_free(ops[i]);
     }
     cr_assert(queue_has(0));
@@ -518,7 +518,7 @@ Test(semaphore, fair_waiter_that_gives_up_lets_the_next_process_in)
     begin(theirs, 1, 10000, &small, NULL);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD redlatch_semaphore_queue:{" NAME "}") == 2, SOON_MS));
     rdl_op_cancel(op);
-    cr_assert_eq(outcome_wait(&big, 1000), RDL_ECANCELED);
+    cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_ECANCELED);
     cr_assert_eq(outcome_wait(&small, 2000), RDL_OK);
     rdl_op_free(op);
     rdl_semaphore_free(theirs);
@@ -687,7 +687,7 @@ static int64_t visit(void *arg, rdl_err_t *e)
     return rc;
 }
 
-static void crowd(bool fair)
+static void check_crowd(bool fair)
 {
     enum { VISITORS = 8, CLIENTS = 2, PERMITS = 3 };
     rdl_semaphore_t *s = fair ? open_fair(PERMITS) : open_with(PERMITS), *handles[CLIENTS];
@@ -719,10 +719,10 @@ static void crowd(bool fair)
 
 Test(semaphore, crowd_never_has_more_permits_than_there_are)
 {
-    crowd(false);
+    check_crowd(false);
 }
 
 Test(semaphore, fair_crowd_gets_through)
 {
-    crowd(true);
+    check_crowd(true);
 }

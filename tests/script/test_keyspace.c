@@ -513,7 +513,7 @@ static void run_seed(uint64_t seed)
     pair_close(&p);
 }
 
-static void run_seeds(uint64_t first)
+static void check_seeds(uint64_t first)
 {
     for (uint64_t seed = first; seed < first + SEEDS_A_TEST; seed++)
         run_seed(seed);
@@ -521,17 +521,17 @@ static void run_seeds(uint64_t first)
 
 Test(keyspace, answers_random_commands_as_a_server_does, .timeout = 120)
 {
-    run_seeds(1);
+    check_seeds(1);
 }
 
 Test(keyspace, answers_other_random_commands_as_a_server_does, .timeout = 120)
 {
-    run_seeds(101);
+    check_seeds(101);
 }
 
 Test(keyspace, answers_more_random_commands_as_a_server_does, .timeout = 120)
 {
-    run_seeds(201);
+    check_seeds(201);
 }
 
 /* ---- scripts and replies ---------------------------------------------------------------------------------------- */

@@ -366,7 +366,7 @@ static void refuse_all(const struct shape *shapes, size_t count)
     cr_assert_eq(wrong, 0, "%d refusals leave something wrong", wrong);
 }
 
-#define REFUSE_ALL(...)                                                                                                \
+#define CHECK_REFUSALS(...)                                                                                            \
     do {                                                                                                               \
         static const struct shape shapes[] = {__VA_ARGS__};                                                            \
                                                                                                                        \
@@ -377,7 +377,7 @@ static void refuse_all(const struct shape *shapes, size_t count)
 
 Test(refusals, N7_of_the_reentrant_lock)
 {
-    REFUSE_ALL(
+    CHECK_REFUSALS(
         {"take of a free lock", {0}, "!reentrant_take N , U:1 1 60000", "!reentrant_release N C , U:1 0"},
         {"take with a token", {0}, "!reentrant_take N , U:1 1 60000 1", "!reentrant_release N C , U:1 0"},
         {"take of one that is taken", {"HSET N U:9 1", "PEXPIRE N 500"}, "!reentrant_take N , U:1 1 60000"},
@@ -394,7 +394,7 @@ Test(refusals, N7_of_the_reentrant_lock)
 
 Test(refusals, N7_of_the_fenced_lock)
 {
-    REFUSE_ALL(
+    CHECK_REFUSALS(
         {"take of a free lock", {0}, "!fenced_take N T , U:1 1 60000", "!reentrant_release N C , U:1 0"},
         {"take with a token of time", {0}, "!fenced_take N T , U:1 1 60000 1", "!reentrant_release N C , U:1 0"},
         {"take of one that is taken", {"HSET N U:9 1", "PEXPIRE N 500"}, "!fenced_take N T , U:1 1 60000"},
@@ -408,13 +408,13 @@ Test(refusals, N7_of_the_fenced_lock)
 
 Test(refusals, N7_of_the_simple_lock)
 {
-    REFUSE_ALL({"take of a free lock", {0}, "!simple_take N , V 1 60000", "!simple_release N C , V 0"},
-               {"take with a token", {0}, "!simple_take N , V 1 60000 1", "!simple_release N C , V 0"},
-               {"take of one that is taken", {"SET N W px 500"}, "!simple_take N , V 1 60000"},
-               {"repeat of a take", {"SET N V px 500"}, "!simple_take N , V 1 60000", "!simple_release N C , V 0"},
-               {"release", {"SET N V px 500"}, "!simple_release N C , V 0"},
-               {"renewal", {"SET N V px 500", "SET M W"}, "!simple_renew N M , V 60000 W 60000"},
-               {"force", {"SET N V px 500"}, "!simple_force N C , V"});
+    CHECK_REFUSALS({"take of a free lock", {0}, "!simple_take N , V 1 60000", "!simple_release N C , V 0"},
+                   {"take with a token", {0}, "!simple_take N , V 1 60000 1", "!simple_release N C , V 0"},
+                   {"take of one that is taken", {"SET N W px 500"}, "!simple_take N , V 1 60000"},
+                   {"repeat of a take", {"SET N V px 500"}, "!simple_take N , V 1 60000", "!simple_release N C , V 0"},
+                   {"release", {"SET N V px 500"}, "!simple_release N C , V 0"},
+                   {"renewal", {"SET N V px 500", "SET M W"}, "!simple_renew N M , V 60000 W 60000"},
+                   {"force", {"SET N V px 500"}, "!simple_force N C , V"});
 }
 
 #define QUEUE "N C Q S W"
@@ -424,7 +424,7 @@ Test(refusals, N7_of_the_simple_lock)
 
 Test(refusals, N7_of_the_fair_lock)
 {
-    REFUSE_ALL(
+    CHECK_REFUSALS(
         {"take of a free lock",
          {0},
          "!fair_take " QUEUE " , U:1 1 60000 0 15000 P:1 1",
@@ -504,7 +504,7 @@ Test(refusals, N7_of_the_fair_lock)
 
 Test(refusals, N7_of_the_read_write_lock)
 {
-    REFUSE_ALL(
+    CHECK_REFUSALS(
         {"read", {0}, "!read_take N , U:1 1 60000", "!read_release N C , U:1 0"},
         {"read with a token", {0}, "!read_take N , U:1 1 60000 1", "!read_release N C , U:1 0"},
         {"read beside a reader", {READER}, "!read_take N , U:1 1 60000", "!read_release N C , U:1 0"},
@@ -577,33 +577,33 @@ Test(refusals, N7_of_the_read_write_lock)
 
 Test(refusals, N7_of_the_semaphore)
 {
-    REFUSE_ALL({"take", {POOL}, "!semaphore_take N C G , 2 60000", "!semaphore_undo N C G , 2 60000"},
-               {"take behind another verb", {POOL, "SET O 1 px 500"}, "!semaphore_take N C G O , 2 60000"},
-               {"repeat of a take", {POOL, "!semaphore_take N C G , 2 60000"}, "!semaphore_take N C G , 2 60000"},
-               {"take of too many", {POOL}, "!semaphore_take N C G , 6 60000", "!semaphore_undo N C G , 6 60000"},
-               {"place in the queue",
-                {POOL},
-                "!semaphore_take N C G A B , 6 60000 publish P:1 15000",
-                "!semaphore_undo N C G A B , 6 60000 publish P:1 1"},
-               {"place behind another's",
-                {POOL, HEAD},
-                "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
-                "!semaphore_undo N C G A B , 1 60000 publish P:1 1"},
-               {"place behind a dead one",
-                {POOL, DEAD_HEAD},
-                "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
-                "!semaphore_undo N C G A B , 1 60000 publish P:1 1",
-                "hdel"}, /* of one that is dead, and ends with the queue */
-               {"take in turn",
-                {POOL, "!semaphore_take N C H A B , 6 60000 publish P:1 15000"},
-                "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
-                "!semaphore_undo N C G A B , 1 60000 publish P:1 1"},
-               {"undo", {POOL, "!semaphore_take N C G , 2 60000"}, "!semaphore_undo N C G , 2 60000"},
-               {"add", {POOL}, "!semaphore_add N C G , 3 60000"},
-               {"taking away", {POOL}, "!semaphore_add N C G , -3 60000"},
-               {"drain", {POOL}, "!semaphore_drain N C G , 0 60000", "!semaphore_undo N C G , 0 60000"},
-               {"setting", {0}, "!semaphore_try_set N C G , 3 60000"},
-               {"setting what is set", {POOL}, "!semaphore_try_set N C G , 3 60000"});
+    CHECK_REFUSALS({"take", {POOL}, "!semaphore_take N C G , 2 60000", "!semaphore_undo N C G , 2 60000"},
+                   {"take behind another verb", {POOL, "SET O 1 px 500"}, "!semaphore_take N C G O , 2 60000"},
+                   {"repeat of a take", {POOL, "!semaphore_take N C G , 2 60000"}, "!semaphore_take N C G , 2 60000"},
+                   {"take of too many", {POOL}, "!semaphore_take N C G , 6 60000", "!semaphore_undo N C G , 6 60000"},
+                   {"place in the queue",
+                    {POOL},
+                    "!semaphore_take N C G A B , 6 60000 publish P:1 15000",
+                    "!semaphore_undo N C G A B , 6 60000 publish P:1 1"},
+                   {"place behind another's",
+                    {POOL, HEAD},
+                    "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
+                    "!semaphore_undo N C G A B , 1 60000 publish P:1 1"},
+                   {"place behind a dead one",
+                    {POOL, DEAD_HEAD},
+                    "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
+                    "!semaphore_undo N C G A B , 1 60000 publish P:1 1",
+                    "hdel"}, /* of one that is dead, and ends with the queue */
+                   {"take in turn",
+                    {POOL, "!semaphore_take N C H A B , 6 60000 publish P:1 15000"},
+                    "!semaphore_take N C G A B , 1 60000 publish P:1 15000",
+                    "!semaphore_undo N C G A B , 1 60000 publish P:1 1"},
+                   {"undo", {POOL, "!semaphore_take N C G , 2 60000"}, "!semaphore_undo N C G , 2 60000"},
+                   {"add", {POOL}, "!semaphore_add N C G , 3 60000"},
+                   {"taking away", {POOL}, "!semaphore_add N C G , -3 60000"},
+                   {"drain", {POOL}, "!semaphore_drain N C G , 0 60000", "!semaphore_undo N C G , 0 60000"},
+                   {"setting", {0}, "!semaphore_try_set N C G , 3 60000"},
+                   {"setting what is set", {POOL}, "!semaphore_try_set N C G , 3 60000"});
 }
 
 #define ID_1 "0123456789abcdeA"
@@ -614,66 +614,66 @@ Test(refusals, N7_of_the_semaphore)
 
 Test(refusals, N7_of_the_permit_semaphore)
 {
-    REFUSE_ALL({"take", {POOL}, TWO_TAKEN, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"take of a semaphore that ends",
-                {POOL, "PEXPIRE N 600000"},
-                TWO_TAKEN,
-                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"take of what has expired, of a semaphore that ends",
-                {"SET N 0", EXPIRED, "PEXPIRE N 600000", "PEXPIRE Z 600000"},
-                TWO_TAKEN,
-                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"take in turn",
-                {POOL, "!permit_take N Z C A B , 60000 publish P:1 15000 " SIX_IDS},
-                "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
-                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-               {"release of a semaphore that ends",
-                {POOL, "PEXPIRE N 600000", TWO_TAKEN},
-                "!permit_release N Z C , publish " ID_1 " " ID_2},
-               {"undo of a semaphore that ends",
-                {POOL, "PEXPIRE N 600000", TWO_TAKEN},
-                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"repeat of a take", {POOL, "!permit_take N Z C , 30000 publish - 0 " ID_1 " " ID_2}, TWO_TAKEN},
-               {"take of what has expired",
-                {"SET N 0", EXPIRED},
-                TWO_TAKEN,
-                "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"take of too many",
-                {"SET N 1", EXPIRED, "ZADD Z 1800000000000 taken_of_16_byte"},
-                "!permit_take N Z C , 60000 publish - 0 " ID_1 " " ID_2 " 0123456789abcdeC 0123456789abcdeD"},
-               {"place in the queue",
-                {"SET N 1"},
-                "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
-                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-               {"release", {POOL, TWO_TAKEN}, "!permit_release N Z C , publish " ID_1 " " ID_2},
-               {"release of one that is taken and one that is not",
-                {POOL, TWO_TAKEN},
-                "!permit_release N Z C , publish " ID_1 " 0123456789abcdeC"},
-               {"undo", {POOL, TWO_TAKEN}, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
-               {"undo behind another's place",
-                {POOL, TWO_TAKEN, HEAD},
-                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
-               {"undo behind a dead one",
-                {POOL, TWO_TAKEN, DEAD_HEAD},
-                "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2,
-                NULL,
-                "hdel"}, /* of one that is dead, and ends with the queue */
-               {"extend", {POOL, TWO_TAKEN}, "!permit_extend N Z C , publish 90000 " ID_1},
-               {"look", {POOL, EXPIRED}, "!permit_look N Z C , publish"},
-               {"setting", {POOL, TWO_TAKEN}, "!permit_set N Z C G , publish 9 60000"});
+    CHECK_REFUSALS({"take", {POOL}, TWO_TAKEN, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"take of a semaphore that ends",
+                    {POOL, "PEXPIRE N 600000"},
+                    TWO_TAKEN,
+                    "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"take of what has expired, of a semaphore that ends",
+                    {"SET N 0", EXPIRED, "PEXPIRE N 600000", "PEXPIRE Z 600000"},
+                    TWO_TAKEN,
+                    "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"take in turn",
+                    {POOL, "!permit_take N Z C A B , 60000 publish P:1 15000 " SIX_IDS},
+                    "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
+                    "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+                   {"release of a semaphore that ends",
+                    {POOL, "PEXPIRE N 600000", TWO_TAKEN},
+                    "!permit_release N Z C , publish " ID_1 " " ID_2},
+                   {"undo of a semaphore that ends",
+                    {POOL, "PEXPIRE N 600000", TWO_TAKEN},
+                    "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"repeat of a take", {POOL, "!permit_take N Z C , 30000 publish - 0 " ID_1 " " ID_2}, TWO_TAKEN},
+                   {"take of what has expired",
+                    {"SET N 0", EXPIRED},
+                    TWO_TAKEN,
+                    "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"take of too many",
+                    {"SET N 1", EXPIRED, "ZADD Z 1800000000000 taken_of_16_byte"},
+                    "!permit_take N Z C , 60000 publish - 0 " ID_1 " " ID_2 " 0123456789abcdeC 0123456789abcdeD"},
+                   {"place in the queue",
+                    {"SET N 1"},
+                    "!permit_take N Z C A B , 60000 publish P:1 15000 " ID_1 " " ID_2,
+                    "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+                   {"release", {POOL, TWO_TAKEN}, "!permit_release N Z C , publish " ID_1 " " ID_2},
+                   {"release of one that is taken and one that is not",
+                    {POOL, TWO_TAKEN},
+                    "!permit_release N Z C , publish " ID_1 " 0123456789abcdeC"},
+                   {"undo", {POOL, TWO_TAKEN}, "!permit_undo N Z C , 0 publish - 0 " ID_1 " " ID_2},
+                   {"undo behind another's place",
+                    {POOL, TWO_TAKEN, HEAD},
+                    "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2},
+                   {"undo behind a dead one",
+                    {POOL, TWO_TAKEN, DEAD_HEAD},
+                    "!permit_undo N Z C A B , 0 publish P:1 1 " ID_1 " " ID_2,
+                    NULL,
+                    "hdel"}, /* of one that is dead, and ends with the queue */
+                   {"extend", {POOL, TWO_TAKEN}, "!permit_extend N Z C , publish 90000 " ID_1},
+                   {"look", {POOL, EXPIRED}, "!permit_look N Z C , publish"},
+                   {"setting", {POOL, TWO_TAKEN}, "!permit_set N Z C G , publish 9 60000"});
 }
 
 Test(refusals, N7_of_the_latch)
 {
-    REFUSE_ALL({"setting", {0}, "!latch_try_set N C G , 2 60000"},
-               {"setting what is set", {"SET N 2"}, "!latch_try_set N C G , 2 60000"},
-               {"counting down", {"SET N 2"}, "!latch_count_down N C G , 0 60000"},
-               {"opening",
-                {"SET N 1"},
-                "!latch_count_down N C G , 0 60000",
-                NULL,
-                "set"}, /* its guard: it can be done twice */
-               {"repeat", {"SET N 2", "!latch_count_down N C G , 0 60000"}, "!latch_count_down N C G , 0 60000"});
+    CHECK_REFUSALS({"setting", {0}, "!latch_try_set N C G , 2 60000"},
+                   {"setting what is set", {"SET N 2"}, "!latch_try_set N C G , 2 60000"},
+                   {"counting down", {"SET N 2"}, "!latch_count_down N C G , 0 60000"},
+                   {"opening",
+                    {"SET N 1"},
+                    "!latch_count_down N C G , 0 60000",
+                    NULL,
+                    "set"}, /* its guard: it can be done twice */
+                   {"repeat", {"SET N 2", "!latch_count_down N C G , 0 60000"}, "!latch_count_down N C G , 0 60000"});
 }
 
 /* The words say that nothing was written: nobody undoes what they are told. */

@@ -181,7 +181,7 @@ static inline void whole_scene(void *arg)
     tear_down();
 }
 
-static inline void play(const struct scene *what)
+static inline void check_scene(const struct scene *what)
 {
     bool over;
     char broken[512] = "";
@@ -205,18 +205,18 @@ static inline void play(const struct scene *what)
 }
 
 /* The same for each type. */
-static inline void play_all(void (*fn)(void), struct server_traits traits)
+static inline void check_each_kind(void (*fn)(void), struct server_traits traits)
 {
     for (size_t i = 0; i < kind_count; i++)
-        play(&(struct scene){.kind = kinds[i].name, .play = fn, .traits = traits});
+        check_scene(&(struct scene){.kind = kinds[i].name, .play = fn, .traits = traits});
 }
 
 /* The same at many moments, a twentieth of a way apart. */
-static inline void play_at_each(void (*fn)(void), int64_t from, int64_t to)
+static inline void check_at_each(void (*fn)(void), int64_t from, int64_t to)
 {
     for (int64_t offset = from; offset <= to; offset += ONE_WAY / 20)
         for (size_t i = 0; i < kind_count; i++)
-            play(&(struct scene){.kind = kinds[i].name, .play = fn, .offset = offset});
+            check_scene(&(struct scene){.kind = kinds[i].name, .play = fn, .offset = offset});
 }
 
 static const struct server_traits usual = {.old = false};

@@ -17,8 +17,8 @@ static void acquire_reply_lost(void)
 
 Test(directed, A1_an_acquire_repeated_after_its_reply_was_lost_counts_once)
 {
-    play_all(acquire_reply_lost, usual);
-    play_all(acquire_reply_lost, no_kill);
+    check_each_kind(acquire_reply_lost, usual);
+    check_each_kind(acquire_reply_lost, no_kill);
 }
 
 /* A call that waits would get over a repeat that is refused; a single try does not. Without tokens some types have a
@@ -34,7 +34,7 @@ static void single_try_reply_lost(void)
 Test(directed, A1_a_single_try_repeated_after_its_reply_was_lost_is_granted)
 {
     for (size_t i = 0; i < kind_count; i++)
-        play(&(struct scene){.kind = kinds[i].name, .play = single_try_reply_lost, .unfenced = true});
+        check_scene(&(struct scene){.kind = kinds[i].name, .play = single_try_reply_lost, .unfenced = true});
 }
 
 static void release_reply_lost(void)
@@ -49,8 +49,8 @@ static void release_reply_lost(void)
 
 Test(directed, A2_a_release_repeated_after_its_reply_was_lost_succeeds)
 {
-    play_all(release_reply_lost, usual);
-    play_all(release_reply_lost, no_kill);
+    check_each_kind(release_reply_lost, usual);
+    check_each_kind(release_reply_lost, no_kill);
 }
 
 static void outcome_unknown(void)
@@ -64,7 +64,7 @@ static void outcome_unknown(void)
 
 Test(directed, A3_an_acquire_of_unknown_outcome_is_undone_promptly)
 {
-    play_all(outcome_unknown, usual);
+    check_each_kind(outcome_unknown, usual);
 }
 
 static void late_release(void)
@@ -84,8 +84,8 @@ static void late_release(void)
 
 Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
 {
-    play_all(late_release, usual);
-    play_all(late_release, no_kill);
+    check_each_kind(late_release, usual);
+    check_each_kind(late_release, no_kill);
 }
 
 /* ---- acquires that come late ------------------------------------------------------------------------------------ */
@@ -136,8 +136,8 @@ static void late_acquire_given_up(void)
 
 Test(directed, Q1_an_acquire_that_comes_after_its_release_leaves_nothing)
 {
-    play_all(late_acquire, usual);
-    play_all(late_acquire_given_up, usual);
+    check_each_kind(late_acquire, usual);
+    check_each_kind(late_acquire_given_up, usual);
 }
 
 /* Its repeat is evicted before it could be given back, and the owner hears of that with its release, or from a renewal.
@@ -168,12 +168,12 @@ static void late_acquire_evicted_and_renewed(void)
 
 Test(directed, Q1_an_acquire_that_comes_after_its_eviction_leaves_nothing_where_kill_is_refused)
 {
-    play_all(late_acquire_evicted, no_kill);
+    check_each_kind(late_acquire_evicted, no_kill);
     for (size_t i = 0; i < kind_count; i++)
-        play(&(struct scene){.kind = kinds[i].name,
-                             .play = late_acquire_evicted_and_renewed,
-                             .traits = no_kill,
-                             .watchdog_lease_ms = 450});
+        check_scene(&(struct scene){.kind = kinds[i].name,
+                                    .play = late_acquire_evicted_and_renewed,
+                                    .traits = no_kill,
+                                    .watchdog_lease_ms = 450});
 }
 
 /* The KILL does not get through twice: the third connection must still name the first. */
@@ -196,7 +196,7 @@ static void late_acquire_and_kill_cut(void)
 
 Test(directed, Q2_the_same_when_the_connection_with_the_kill_is_cut)
 {
-    play_all(late_acquire_and_kill_cut, usual);
+    check_each_kind(late_acquire_and_kill_cut, usual);
 }
 
 /* ---- what is repeated ends -------------------------------------------------------------------------------------- */
@@ -304,13 +304,13 @@ static void permits_repeats_end(void)
 
 Test(directed, N8_a_wait_in_vain_is_undone_once_where_kill_is_refused)
 {
-    play(&(struct scene){.kind = "fair", .play = wait_in_vain, .traits = no_kill});
+    check_scene(&(struct scene){.kind = "fair", .play = wait_in_vain, .traits = no_kill});
 }
 
 Test(directed, N8_the_repeats_of_an_undo_end_whatever_the_lease, .timeout = 120)
 {
-    play_all(locks_repeats_end, no_kill);
-    play(&(struct scene){.kind = kinds[0].name, .play = permits_repeats_end, .traits = no_kill});
+    check_each_kind(locks_repeats_end, no_kill);
+    check_scene(&(struct scene){.kind = kinds[0].name, .play = permits_repeats_end, .traits = no_kill});
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------- */
@@ -338,7 +338,7 @@ static void renewal_overtaken(void)
 
 Test(directed, Q3_a_renewal_that_overtakes_an_extend_does_not_shorten_it)
 {
-    play_all(renewal_overtaken, usual);
+    check_each_kind(renewal_overtaken, usual);
 }
 
 static void late_grant(void)
@@ -353,7 +353,7 @@ static void late_grant(void)
 
 Test(directed, Q4_a_grant_that_is_read_after_its_validity_is_none)
 {
-    play_all(late_grant, usual);
+    check_each_kind(late_grant, usual);
 }
 
 static void flushed(void)
@@ -373,7 +373,7 @@ static void flushed(void)
 
 Test(directed, W3_keys_flushed_under_a_hold_are_noticed_within_a_renewal_period)
 {
-    play_all(flushed, usual);
+    check_each_kind(flushed, usual);
 }
 
 /* A rival that wants the lock all the time takes it exactly when nobody believes to hold it: the checkers see to that.
@@ -416,12 +416,12 @@ static void pause_long(void)
 
 Test(directed, W4_a_server_that_pauses_for_two_thirds_of_a_lease_loses_nothing)
 {
-    play_all(pause_short, usual);
+    check_each_kind(pause_short, usual);
 }
 
 Test(directed, W4_a_server_that_pauses_for_longer_than_a_lease_takes_the_hold_before_another_has_it)
 {
-    play_all(pause_long, usual);
+    check_each_kind(pause_long, usual);
 }
 
 static void stopped(void)
@@ -444,7 +444,7 @@ static void stopped(void)
 
 Test(directed, W7_a_process_that_was_stopped_knows_that_it_lost_its_hold)
 {
-    play_all(stopped, usual);
+    check_each_kind(stopped, usual);
 }
 
 /* ---- a grant that is lost while its thread stands still ---------------------------------------------------------- */
@@ -494,7 +494,7 @@ static void lost_beside_a_call_under_way(void)
 
 Test(directed, N15_a_grant_that_is_lost_waits_for_nobody_and_takes_back_no_later_hold)
 {
-    play_all(lost_beside_a_call_under_way, usual);
+    check_each_kind(lost_beside_a_call_under_way, usual);
 }
 
 /* ---- a server that is not there --------------------------------------------------------------------------------- */
@@ -526,5 +526,5 @@ static void server_down(void)
 
 Test(directed, X1_deadlines_hold_with_the_server_down_or_silent)
 {
-    play_all(server_down, usual);
+    check_each_kind(server_down, usual);
 }

@@ -17,7 +17,7 @@ static void release_meets_subscribe(void)
 
 Test(directed, P1_an_unlock_between_the_first_try_and_the_subscription_wakes, .timeout = 120)
 {
-    play_at_each(release_meets_subscribe, 0, 14 * ONE_WAY);
+    check_at_each(release_meets_subscribe, 0, 14 * ONE_WAY);
 }
 
 static void subscriber_cut(void)
@@ -39,7 +39,7 @@ static void subscriber_cut(void)
 
 Test(directed, P4_a_subscription_lost_while_the_lock_is_freed_loses_no_wake_up, .timeout = 120)
 {
-    play_at_each(subscriber_cut, 0, 12 * ONE_WAY);
+    check_at_each(subscriber_cut, 0, 12 * ONE_WAY);
 }
 
 /* b is woken in the moment in which its time is over: c must get the wake-up. */
@@ -65,7 +65,7 @@ static void woken_at_the_deadline(void)
 
 Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .timeout = 120)
 {
-    play_at_each(woken_at_the_deadline, 0, 5 * ONE_WAY);
+    check_at_each(woken_at_the_deadline, 0, 5 * ONE_WAY);
 }
 
 /* The same when it is canceled in that moment. */
@@ -95,7 +95,7 @@ static void woken_and_canceled(void)
 Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeout = 120)
 {
     for (int64_t offset = -100 * RDL__US; offset <= 100 * RDL__US; offset += 2 * RDL__US)
-        play(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
+        check_scene(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
 }
 
 /* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being
@@ -140,7 +140,7 @@ static void canceled_before_it_could_try(void)
 
 Test(directed, Q6_who_is_canceled_before_it_could_try_hands_the_wake_up_on, .timeout = 120)
 {
-    play_at_each(canceled_before_it_could_try, 0, 5 * ONE_WAY);
+    check_at_each(canceled_before_it_could_try, 0, 5 * ONE_WAY);
 }
 
 static void out_of_time_before_it_could_try(void)
@@ -154,7 +154,7 @@ static void out_of_time_before_it_could_try(void)
 
 Test(directed, Q6_who_is_out_of_time_before_it_could_try_hands_the_wake_up_on)
 {
-    play_all(out_of_time_before_it_could_try, usual);
+    check_each_kind(out_of_time_before_it_could_try, usual);
 }
 
 /* b's grant is read when its lease is over at the server, too: giving it back frees nothing, and announces nothing.
@@ -179,7 +179,7 @@ static void grant_given_back(void)
 
 Test(directed, Q6_who_gives_a_grant_back_hands_the_wake_up_on)
 {
-    play_all(grant_given_back, usual);
+    check_each_kind(grant_given_back, usual);
 }
 
 /* The refusal of the second try is read after the message that makes it void. */
@@ -201,5 +201,5 @@ static void message_overtakes_refusal(void)
 
 Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120)
 {
-    play_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
+    check_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
 }

@@ -66,4 +66,5 @@ Test(forkmark, done_takes_a_zeroed_mark)
     struct rdl__forkmark zeroed = {0};
 
     rdl__forkmark_done(&zeroed);
+    cr_assert_null(zeroed.page);
 }

@@ -511,7 +511,7 @@ static void let_it_come_to_rest(void)
     }
 }
 
-static void walk(uint64_t seed)
+static void check_walk(uint64_t seed)
 {
     world = (struct world){.rand.state = seed};
     for (unsigned i = 0; i < MOST; i++)
@@ -532,5 +532,5 @@ static void walk(uint64_t seed)
 Test(plan_red, never_sleeps_beside_a_free_majority)
 {
     for (uint64_t seed = 1; seed <= 20000; seed++)
-        walk(seed);
+        check_walk(seed);
 }

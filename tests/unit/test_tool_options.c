@@ -37,8 +37,8 @@ static int parse_list(const char *const *words)
 }
 
 #define PARSE(...) parse_list((const char *const[]){__VA_ARGS__, NULL})
-#define ACCEPT(...) cr_assert_eq(PARSE(__VA_ARGS__), 0, "refused: %s", why.text)
-#define REFUSE(words, ...)                                                                                             \
+#define EXPECT_ACCEPTED(...) cr_assert_eq(PARSE(__VA_ARGS__), 0, "refused: %s", why.text)
+#define EXPECT_REFUSED(words, ...)                                                                                     \
     do {                                                                                                               \
         cr_assert_eq(PARSE(__VA_ARGS__), -1, "accepted");                                                              \
         cr_assert(strstr(why.text, words) != NULL, "it says: %s", why.text);                                           \
@@ -65,7 +65,7 @@ static void assert_names(const char *first, const char *second)
 
 Test(tool_options, name_and_command_alone_give_the_documented_defaults)
 {
-    ACCEPT("name", "true");
+    EXPECT_ACCEPTED("name", "true");
     assert_names("name", NULL);
     assert_command("true", NULL);
     cr_assert_eq(options.wait_ms, RDL_WAIT_FOREVER);
@@ -82,8 +82,8 @@ Test(tool_options, name_and_command_alone_give_the_documented_defaults)
 
 Test(tool_options, every_option_reaches_its_field)
 {
-    ACCEPT("-w", "2.5", "-E", "7", "--lease", "10s", "--max-hold=1h", "--grace", "0", "--server", "unix:/s",
-           "--type=simple", "--verbose", "name", "true");
+    EXPECT_ACCEPTED("-w", "2.5", "-E", "7", "--lease", "10s", "--max-hold=1h", "--grace", "0", "--server", "unix:/s",
+                    "--type=simple", "--verbose", "name", "true");
     cr_assert_eq(options.wait_ms, 2500);
     cr_assert_eq(options.conflict_code, 7);
     cr_assert_eq(options.lease_ms, 10000);
@@ -96,32 +96,32 @@ Test(tool_options, every_option_reaches_its_field)
 
 Test(tool_options, the_spellings_of_flock_are_understood)
 {
-    ACCEPT("-n", "name", "true");
+    EXPECT_ACCEPTED("-n", "name", "true");
     cr_assert_eq(options.wait_ms, 0);
-    ACCEPT("--nb", "name", "true");
+    EXPECT_ACCEPTED("--nb", "name", "true");
     cr_assert_eq(options.wait_ms, 0);
-    ACCEPT("--nonblock", "name", "true");
+    EXPECT_ACCEPTED("--nonblock", "name", "true");
     cr_assert_eq(options.wait_ms, 0);
-    ACCEPT("--timeout", "3", "name", "true");
+    EXPECT_ACCEPTED("--timeout", "3", "name", "true");
     cr_assert_eq(options.wait_ms, 3000);
-    ACCEPT("-w3", "name", "true");
+    EXPECT_ACCEPTED("-w3", "name", "true");
     cr_assert_eq(options.wait_ms, 3000);
-    ACCEPT("-nE", "5", "name", "true");
+    EXPECT_ACCEPTED("-nE", "5", "name", "true");
     cr_assert_eq(options.wait_ms, 0);
     cr_assert_eq(options.conflict_code, 5);
-    ACCEPT("-w", "0", "name", "true");
+    EXPECT_ACCEPTED("-w", "0", "name", "true");
     cr_assert_eq(options.wait_ms, 0);
 }
 
 Test(tool_options, a_wait_of_less_than_a_millisecond_is_not_nonblock)
 {
-    ACCEPT("-w", "0.0001", "name", "true");
+    EXPECT_ACCEPTED("-w", "0.0001", "name", "true");
     cr_assert_eq(options.wait_ms, 1);
 }
 
 Test(tool_options, options_end_at_the_name)
 {
-    ACCEPT("name", "ls", "-n", "--verbose");
+    EXPECT_ACCEPTED("name", "ls", "-n", "--verbose");
     assert_command("ls", "-n");
     cr_assert_not(options.verbose);
     cr_assert_eq(options.wait_ms, RDL_WAIT_FOREVER);
@@ -129,46 +129,46 @@ Test(tool_options, options_end_at_the_name)
 
 Test(tool_options, a_separator_is_accepted_behind_the_name_and_before_it)
 {
-    ACCEPT("name", "--", "ls", "-n");
+    EXPECT_ACCEPTED("name", "--", "ls", "-n");
     assert_command("ls", "-n");
-    ACCEPT("--", "-name", "--", "-ls", "--");
+    EXPECT_ACCEPTED("--", "-name", "--", "-ls", "--");
     assert_names("-name", NULL);
     assert_command("-ls", "--");
-    ACCEPT("--", "-name", "ls");
+    EXPECT_ACCEPTED("--", "-name", "ls");
     assert_command("ls", NULL);
-    ACCEPT("name", "--", "-c", "x");
+    EXPECT_ACCEPTED("name", "--", "-c", "x");
     assert_command("-c", "x");
 }
 
 Test(tool_options, a_shell_line_is_accepted_before_and_behind_the_name)
 {
-    ACCEPT("-c", "a; b", "name");
+    EXPECT_ACCEPTED("-c", "a; b", "name");
     cr_assert_str_eq(options.shell, "a; b");
     cr_assert_null(options.command);
-    ACCEPT("name", "-c", "a; b");
+    EXPECT_ACCEPTED("name", "-c", "a; b");
     cr_assert_str_eq(options.shell, "a; b");
-    ACCEPT("name", "--command", "a; b");
+    EXPECT_ACCEPTED("name", "--command", "a; b");
     cr_assert_str_eq(options.shell, "a; b");
-    ACCEPT("-c", "a; b", "name", "--");
+    EXPECT_ACCEPTED("-c", "a; b", "name", "--");
     cr_assert_str_eq(options.shell, "a; b");
 }
 
 Test(tool_options, shell_lines_and_commands_do_not_mix)
 {
-    REFUSE("exclude", "-c", "x", "name", "true");
-    REFUSE("twice", "-c", "x", "name", "-c", "y");
-    REFUSE("one argument", "name", "-c", "echo", "hi");
-    REFUSE("wants a value", "name", "-c");
+    EXPECT_REFUSED("exclude", "-c", "x", "name", "true");
+    EXPECT_REFUSED("twice", "-c", "x", "name", "-c", "y");
+    EXPECT_REFUSED("one argument", "name", "-c", "echo", "hi");
+    EXPECT_REFUSED("wants a value", "name", "-c");
 }
 
 Test(tool_options, what_is_missing_is_named)
 {
-    REFUSE("NAME is missing", "-n");
-    REFUSE("NAME is missing", "--");
-    REFUSE("COMMAND is missing", "name");
-    REFUSE("COMMAND is missing", "name", "--");
-    REFUSE("--wait wants a value: TIME", "-w");
-    REFUSE("--server wants a value: URI", "--server");
+    EXPECT_REFUSED("NAME is missing", "-n");
+    EXPECT_REFUSED("NAME is missing", "--");
+    EXPECT_REFUSED("COMMAND is missing", "name");
+    EXPECT_REFUSED("COMMAND is missing", "name", "--");
+    EXPECT_REFUSED("--wait wants a value: TIME", "-w");
+    EXPECT_REFUSED("--server wants a value: URI", "--server");
 }
 
 Test(tool_options, names_are_not_empty_and_not_too_long)
@@ -176,45 +176,45 @@ Test(tool_options, names_are_not_empty_and_not_too_long)
     char *longest = calloc(1, NAMES_LEN_MAX + 2);
 
     memset(longest, 'x', NAMES_LEN_MAX);
-    ACCEPT(longest, "true");
-    REFUSE("longer than 131057", longest, "y", "--", "true");
+    EXPECT_ACCEPTED(longest, "true");
+    EXPECT_REFUSED("longer than 131057", longest, "y", "--", "true");
     longest[NAMES_LEN_MAX - 2] = '\0';
-    ACCEPT(longest, "y", "--", "true");
-    REFUSE("longer than 131057", longest, "yy", "--", "true");
+    EXPECT_ACCEPTED(longest, "y", "--", "true");
+    EXPECT_REFUSED("longer than 131057", longest, "yy", "--", "true");
     memset(longest, 'x', NAMES_LEN_MAX + 1);
-    REFUSE("longer than 131057", longest, "true");
-    REFUSE("NAME is empty", "", "true");
+    EXPECT_REFUSED("longer than 131057", longest, "true");
+    EXPECT_REFUSED("NAME is empty", "", "true");
     free(longest);
 }
 
 Test(tool_options, all_that_stands_before_a_separator_is_a_name)
 {
-    ACCEPT("a", "b", "--", "ls", "-n");
+    EXPECT_ACCEPTED("a", "b", "--", "ls", "-n");
     assert_names("a", "b");
     assert_command("ls", "-n");
-    ACCEPT("-n", "a", "b", "--", "ls", "--");
+    EXPECT_ACCEPTED("-n", "a", "b", "--", "ls", "--");
     assert_names("a", "b");
     assert_command("ls", "--");
-    ACCEPT("--", "-a", "-b", "--", "ls");
+    EXPECT_ACCEPTED("--", "-a", "-b", "--", "ls");
     assert_names("-a", "-b");
-    ACCEPT("-c", "x; y", "a", "b", "--");
+    EXPECT_ACCEPTED("-c", "x; y", "a", "b", "--");
     assert_names("a", "b");
     cr_assert_str_eq(options.shell, "x; y");
-    ACCEPT("a", "b", "c");
+    EXPECT_ACCEPTED("a", "b", "c");
     assert_names("a", NULL);
     assert_command("b", "c");
-    ACCEPT("a", "--", "git", "log", "--", "file");
+    EXPECT_ACCEPTED("a", "--", "git", "log", "--", "file");
     assert_names("a", NULL);
     assert_command("git", "log");
 }
 
 Test(tool_options, several_names_are_checked_one_by_one)
 {
-    REFUSE("NAME is empty", "a", "", "--", "true");
-    REFUSE("NAME 'a\\x1b' is given twice", "a\x1b", "b", "a\x1b", "--", "true");
-    REFUSE("'-n' behind NAME", "a", "-n", "--", "true");
-    REFUSE("COMMAND is missing", "a", "b", "--");
-    REFUSE("NAME is missing", "-n", "--", "--", "true");
+    EXPECT_REFUSED("NAME is empty", "a", "", "--", "true");
+    EXPECT_REFUSED("NAME 'a\\x1b' is given twice", "a\x1b", "b", "a\x1b", "--", "true");
+    EXPECT_REFUSED("'-n' behind NAME", "a", "-n", "--", "true");
+    EXPECT_REFUSED("COMMAND is missing", "a", "b", "--");
+    EXPECT_REFUSED("NAME is missing", "-n", "--", "--", "true");
 }
 
 /* Parse that many names and a command. */
@@ -246,135 +246,137 @@ Test(tool_options, every_type_is_found_by_its_name_and_the_ends_of_a_read_write_
     static const char *const types[] = {"reentrant", "nonreentrant", "fair", "fenced", "spin", "simple"};
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        ACCEPT("--type", types[i], "name", "true");
+        EXPECT_ACCEPTED("--type", types[i], "name", "true");
         cr_assert_str_eq(options.type->name, types[i]);
     }
-    ACCEPT("-s", "name", "true");
+    EXPECT_ACCEPTED("-s", "name", "true");
     cr_assert_str_eq(options.type->name, "read");
-    ACCEPT("--shared", "a", "b", "--", "true");
+    EXPECT_ACCEPTED("--shared", "a", "b", "--", "true");
     cr_assert_str_eq(options.type->name, "read");
-    ACCEPT("-nx", "name", "true");
+    EXPECT_ACCEPTED("-nx", "name", "true");
     cr_assert_str_eq(options.type->name, "write");
-    ACCEPT("--exclusive", "name", "true");
+    EXPECT_ACCEPTED("--exclusive", "name", "true");
     cr_assert_str_eq(options.type->name, "write");
-    REFUSE("no type 'read'", "--type", "read", "name", "true");
+    EXPECT_REFUSED("no type 'read'", "--type", "read", "name", "true");
 }
 
 Test(tool_options, permits_are_counted_from_one)
 {
-    ACCEPT("--permits", "1", "name", "true");
+    EXPECT_ACCEPTED("--permits", "1", "name", "true");
     cr_assert_eq(options.permits, 1);
-    ACCEPT("--permits=1000000", "name", "true");
+    EXPECT_ACCEPTED("--permits=1000000", "name", "true");
     cr_assert_eq(options.permits, 1000000);
-    REFUSE("--permits: '0'", "--permits", "0", "name", "true");
-    REFUSE("--permits: '1000001'", "--permits", "1000001", "name", "true");
-    REFUSE("--permits: 'all'", "--permits", "all", "name", "true");
+    EXPECT_REFUSED("--permits: '0'", "--permits", "0", "name", "true");
+    EXPECT_REFUSED("--permits: '1000001'", "--permits", "1000001", "name", "true");
+    EXPECT_REFUSED("--permits: 'all'", "--permits", "all", "name", "true");
 }
 
 Test(tool_options, a_red_lock_has_three_servers_or_more_and_no_two_the_same)
 {
-    ACCEPT("--redlock", "redis://a,redis://b,unix:/c", "name", "true");
+    EXPECT_ACCEPTED("--redlock", "redis://a,redis://b,unix:/c", "name", "true");
     cr_assert_str_eq(options.redlock, "redis://a,redis://b,unix:/c");
-    ACCEPT("--redlock", "a,ab,abc", "name", "true");
-    REFUSE("--redlock: 3 to 63 addresses with commas between them, not 1", "--redlock", "redis://a", "name", "true");
-    REFUSE("not 2", "--redlock", "redis://a,redis://b", "name", "true");
-    REFUSE("address 1 is empty", "--redlock", "", "name", "true");
-    REFUSE("address 2 is empty", "--redlock", "a,,b", "name", "true");
-    REFUSE("address 3 is empty", "--redlock", "a,b,", "name", "true");
-    REFUSE("address 3 is there before", "--redlock", "a,b,a", "name", "true");
+    EXPECT_ACCEPTED("--redlock", "a,ab,abc", "name", "true");
+    EXPECT_REFUSED("--redlock: 3 to 63 addresses with commas between them, not 1", "--redlock", "redis://a", "name",
+                   "true");
+    EXPECT_REFUSED("not 2", "--redlock", "redis://a,redis://b", "name", "true");
+    EXPECT_REFUSED("address 1 is empty", "--redlock", "", "name", "true");
+    EXPECT_REFUSED("address 2 is empty", "--redlock", "a,,b", "name", "true");
+    EXPECT_REFUSED("address 3 is empty", "--redlock", "a,b,", "name", "true");
+    EXPECT_REFUSED("address 3 is there before", "--redlock", "a,b,a", "name", "true");
 }
 
 Test(tool_options, files_for_tls_have_names_and_a_certificate_its_key)
 {
-    ACCEPT("--cacert", "/ca", "--cert=/crt", "--key", "/key", "name", "true");
+    EXPECT_ACCEPTED("--cacert", "/ca", "--cert=/crt", "--key", "/key", "name", "true");
     cr_assert_str_eq(options.ca_file, "/ca");
     cr_assert_str_eq(options.cert_file, "/crt");
     cr_assert_str_eq(options.key_file, "/key");
     cr_assert_not(options.insecure);
-    ACCEPT("--insecure", "name", "true");
+    EXPECT_ACCEPTED("--insecure", "name", "true");
     cr_assert(options.insecure);
-    REFUSE("--cacert: the name of the file is empty", "--cacert", "", "name", "true");
-    REFUSE("--cert: the name of the file is empty", "--cert=", "name", "true");
-    REFUSE("--key: the name of the file is empty", "--key=", "name", "true");
-    REFUSE("--cert and --key go together", "--cert", "/crt", "name", "true");
-    REFUSE("--cert and --key go together", "--key", "/key", "name", "true");
-    REFUSE("--insecure and --cacert exclude each other", "--cacert", "/ca", "--insecure", "name", "true");
+    EXPECT_REFUSED("--cacert: the name of the file is empty", "--cacert", "", "name", "true");
+    EXPECT_REFUSED("--cert: the name of the file is empty", "--cert=", "name", "true");
+    EXPECT_REFUSED("--key: the name of the file is empty", "--key=", "name", "true");
+    EXPECT_REFUSED("--cert and --key go together", "--cert", "/crt", "name", "true");
+    EXPECT_REFUSED("--cert and --key go together", "--key", "/key", "name", "true");
+    EXPECT_REFUSED("--insecure and --cacert exclude each other", "--cacert", "/ca", "--insecure", "name", "true");
 }
 
 Test(tool_options, what_makes_no_sense_together_is_named)
 {
-    REFUSE("-s and -x exclude each other", "-s", "-x", "name", "true");
-    REFUSE("-s and --type exclude each other: a read-write lock is a type of its own", "--type", "fair", "-s", "name",
-           "true");
-    REFUSE("-x and --type exclude each other", "-x", "--type", "fair", "name", "true");
-    REFUSE("--permits and -s exclude each other", "-s", "--permits", "2", "name", "true");
-    REFUSE("--permits and -x exclude each other", "-x", "--permits", "2", "name", "true");
-    REFUSE("--permits and --type exclude each other", "--permits", "2", "--type", "fair", "name", "true");
-    REFUSE("--permits and --redlock exclude each other", "--permits", "2", "--redlock", "a,b,c", "name", "true");
-    REFUSE("--permits and several NAMEs exclude each other", "--permits", "2", "a", "b", "--", "true");
-    REFUSE("--redlock and -s exclude each other", "--redlock", "a,b,c", "-s", "name", "true");
-    REFUSE("--redlock and -x exclude each other", "--redlock", "a,b,c", "-x", "name", "true");
-    REFUSE("--redlock and --server exclude each other", "--redlock", "a,b,c", "--server", "d", "name", "true");
-    REFUSE("--redlock and several NAMEs exclude each other", "--redlock", "a,b,c", "a", "b", "--", "true");
-    ACCEPT("--redlock", "a,b,c", "--type", "fair", "name", "true");
-    ACCEPT("--type", "fair", "a", "b", "--", "true");
-    ACCEPT("--permits", "2", "--server", "d", "-w", "1", "name", "true");
+    EXPECT_REFUSED("-s and -x exclude each other", "-s", "-x", "name", "true");
+    EXPECT_REFUSED("-s and --type exclude each other: a read-write lock is a type of its own", "--type", "fair", "-s",
+                   "name", "true");
+    EXPECT_REFUSED("-x and --type exclude each other", "-x", "--type", "fair", "name", "true");
+    EXPECT_REFUSED("--permits and -s exclude each other", "-s", "--permits", "2", "name", "true");
+    EXPECT_REFUSED("--permits and -x exclude each other", "-x", "--permits", "2", "name", "true");
+    EXPECT_REFUSED("--permits and --type exclude each other", "--permits", "2", "--type", "fair", "name", "true");
+    EXPECT_REFUSED("--permits and --redlock exclude each other", "--permits", "2", "--redlock", "a,b,c", "name",
+                   "true");
+    EXPECT_REFUSED("--permits and several NAMEs exclude each other", "--permits", "2", "a", "b", "--", "true");
+    EXPECT_REFUSED("--redlock and -s exclude each other", "--redlock", "a,b,c", "-s", "name", "true");
+    EXPECT_REFUSED("--redlock and -x exclude each other", "--redlock", "a,b,c", "-x", "name", "true");
+    EXPECT_REFUSED("--redlock and --server exclude each other", "--redlock", "a,b,c", "--server", "d", "name", "true");
+    EXPECT_REFUSED("--redlock and several NAMEs exclude each other", "--redlock", "a,b,c", "a", "b", "--", "true");
+    EXPECT_ACCEPTED("--redlock", "a,b,c", "--type", "fair", "name", "true");
+    EXPECT_ACCEPTED("--type", "fair", "a", "b", "--", "true");
+    EXPECT_ACCEPTED("--permits", "2", "--server", "d", "-w", "1", "name", "true");
 }
 
 Test(tool_options, an_option_behind_the_name_is_explained)
 {
-    REFUSE("options go before NAME", "name", "-n", "true");
-    REFUSE("options go before NAME", "name", "--verbose", "true");
+    EXPECT_REFUSED("options go before NAME", "name", "-n", "true");
+    EXPECT_REFUSED("options go before NAME", "name", "--verbose", "true");
 }
 
 Test(tool_options, unknown_options_are_named_and_cannot_drive_the_terminal)
 {
-    REFUSE("unknown option '-q'", "-nq", "name", "true");
-    REFUSE("unknown option '--frobnicate'", "--frobnicate=3", "name", "true");
-    REFUSE("unknown option '-\\x1b'", "-\x1b", "name", "true");
-    REFUSE("unknown option '-\\xff'", "-\xff", "name", "true");
-    REFUSE("unknown option '--\\x1b[2J'", "--\x1b[2J", "name", "true");
-    REFUSE("--verbose takes no value", "--verbose=yes", "name", "true");
+    EXPECT_REFUSED("unknown option '-q'", "-nq", "name", "true");
+    EXPECT_REFUSED("unknown option '--frobnicate'", "--frobnicate=3", "name", "true");
+    EXPECT_REFUSED("unknown option '-\\x1b'", "-\x1b", "name", "true");
+    EXPECT_REFUSED("unknown option '-\\xff'", "-\xff", "name", "true");
+    EXPECT_REFUSED("unknown option '--\\x1b[2J'", "--\x1b[2J", "name", "true");
+    EXPECT_REFUSED("--verbose takes no value", "--verbose=yes", "name", "true");
 }
 
 Test(tool_options, bad_values_are_named_with_their_option)
 {
-    REFUSE("--wait: '-1'", "-w", "-1", "name", "true");
-    REFUSE("--wait: 'nan'", "-w", "nan", "name", "true");
-    REFUSE("--wait: ''", "-w", "", "name", "true");
-    REFUSE("--wait: '99999999999h' is too long", "-w", "99999999999h", "name", "true");
-    REFUSE("--lease: '0' is too short", "--lease", "0", "name", "true");
-    REFUSE("--lease: '29ms' is too short, the least is 30 ms", "--lease", "29ms", "name", "true");
-    REFUSE("--max-hold: '0' is too short", "--max-hold", "0", "name", "true");
-    REFUSE("--grace: 'x'", "--grace", "x", "name", "true");
-    REFUSE("--conflict-exit-code: '256'", "-E", "256", "name", "true");
-    REFUSE("--conflict-exit-code: '-1'", "-E", "-1", "name", "true");
-    REFUSE("--conflict-exit-code: '4294967297'", "-E", "4294967297", "name", "true");
-    REFUSE("--conflict-exit-code: '1x'", "-E", "1x", "name", "true");
-    REFUSE("--conflict-exit-code: ''", "-E", "", "name", "true");
-    REFUSE("no type 'nosuch'", "--type", "nosuch", "name", "true");
-    REFUSE("the address is empty", "--server", "", "name", "true");
+    EXPECT_REFUSED("--wait: '-1'", "-w", "-1", "name", "true");
+    EXPECT_REFUSED("--wait: 'nan'", "-w", "nan", "name", "true");
+    EXPECT_REFUSED("--wait: ''", "-w", "", "name", "true");
+    EXPECT_REFUSED("--wait: '99999999999h' is too long", "-w", "99999999999h", "name", "true");
+    EXPECT_REFUSED("--lease: '0' is too short", "--lease", "0", "name", "true");
+    EXPECT_REFUSED("--lease: '29ms' is too short, the least is 30 ms", "--lease", "29ms", "name", "true");
+    EXPECT_REFUSED("--max-hold: '0' is too short", "--max-hold", "0", "name", "true");
+    EXPECT_REFUSED("--grace: 'x'", "--grace", "x", "name", "true");
+    EXPECT_REFUSED("--conflict-exit-code: '256'", "-E", "256", "name", "true");
+    EXPECT_REFUSED("--conflict-exit-code: '-1'", "-E", "-1", "name", "true");
+    EXPECT_REFUSED("--conflict-exit-code: '4294967297'", "-E", "4294967297", "name", "true");
+    EXPECT_REFUSED("--conflict-exit-code: '1x'", "-E", "1x", "name", "true");
+    EXPECT_REFUSED("--conflict-exit-code: ''", "-E", "", "name", "true");
+    EXPECT_REFUSED("no type 'nosuch'", "--type", "nosuch", "name", "true");
+    EXPECT_REFUSED("the address is empty", "--server", "", "name", "true");
 }
 
 Test(tool_options, the_whole_range_of_conflict_codes_is_accepted)
 {
-    ACCEPT("-E", "0", "name", "true");
+    EXPECT_ACCEPTED("-E", "0", "name", "true");
     cr_assert_eq(options.conflict_code, 0);
-    ACCEPT("-E", "255", "name", "true");
+    EXPECT_ACCEPTED("-E", "255", "name", "true");
     cr_assert_eq(options.conflict_code, 255);
 }
 
 Test(tool_options, nonblock_and_wait_exclude_each_other_in_any_order)
 {
-    REFUSE("-n and -w", "-n", "-w", "3", "name", "true");
-    REFUSE("-n and -w", "-w", "3", "--nb", "name", "true");
+    EXPECT_REFUSED("-n and -w", "-n", "-w", "3", "name", "true");
+    EXPECT_REFUSED("-n and -w", "-w", "3", "--nb", "name", "true");
 }
 
 Test(tool_options, help_needs_nothing_else)
 {
-    ACCEPT("--help");
+    EXPECT_ACCEPTED("--help");
     cr_assert(options.help);
-    ACCEPT("-h", "name");
+    EXPECT_ACCEPTED("-h", "name");
     cr_assert(options.help);
 }
 

@@ -320,6 +320,7 @@ Test(waiters, leaving_without_having_joined_is_nothing)
     rdl__waiter_sent(waiter('a'));
     go_away('a', false);
     go_away('a', true);
+    cr_assert_str_eq(trail, "");
 }
 
 Test(waiters, joining_without_memory_fails_and_leaves_nothing)

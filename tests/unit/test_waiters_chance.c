@@ -505,7 +505,7 @@ static void nobody_sleeps_beside_what_it_wants(uint64_t seed)
         cr_assert_gt(first->waiter.wish, inn.free, "seed %" PRIu64, seed);
 }
 
-static void play_inn(uint64_t seed)
+static void check_inn(uint64_t seed)
 {
     memset(&inn, 0, sizeof inn);
     inn.rand.state = seed;
@@ -536,5 +536,5 @@ Test(waiters, nobody_sleeps_beside_permits_that_would_do)
 {
     turns_end_by_chance = true;
     for (uint64_t seed = 1; seed <= 20000; seed++)
-        play_inn(seed);
+        check_inn(seed);
 }
