@@ -3,12 +3,13 @@
 #
 #   nightly.sh SOURCE TARGET
 #
-# Packs the folder SOURCE into the folder TARGET, which the hosts share, and keeps the newest $KEEP archives (7). Put it into
-# the crontab of each host: the first one works, those that come while it does end at once and quietly. A host that dies in
-# the middle keeps the others out for half a minute, not for ever.
+# Packs the folder SOURCE into the folder TARGET, which the hosts share, and keeps the newest $KEEP archives (7). Put it
+# into the crontab of each host: the first one works, those that come while it does end at once and quietly. A host that
+# dies in the middle keeps the others out for half a minute, not for ever.
 #
-# An archive is written under a temporary name and renamed when it is whole. Before that the script compares fencing tokens:
-# a host that was suspended for hours in the middle wakes up with an old one, and leaves the work of its successor alone.
+# An archive is written under a temporary name and renamed when it is whole. Before that the script compares fencing
+# tokens: a host that was suspended for hours in the middle wakes up with an old one, and leaves the work of its
+# successor alone.
 set -eu
 
 [ $# -eq 2 ] || {

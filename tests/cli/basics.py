@@ -39,7 +39,8 @@ class CommandLine(support.Case):
         return result.out
 
     def assert_misused(self, arguments, problem, hint):
-        self.assert_result(self.redlatch(*arguments), 64, err="redlatch: %s\nredlatch: try 'redlatch%s --help'\n" % (problem, hint))
+        self.assert_result(self.redlatch(*arguments), 64,
+                           err="redlatch: %s\nredlatch: try 'redlatch%s --help'\n" % (problem, hint))
 
     def test_help_is_the_same_however_it_is_asked_for(self):
         self.assertEqual(self.help_of("--help"), self.help_of("-h"))
@@ -154,7 +155,8 @@ class TheCommand(support.Case):
     def test_closed_standard_descriptors_stay_closed_and_are_never_a_socket_of_ours(self):
         look = 'ls -l /proc/self/fd >"$OUT"'
         out = os.path.join(self.folder, "out")
-        process = self.start("run", "--verbose", "x", "--", "sh", "-c", look, env={"OUT": out}, stdin=None, stdout=None, stderr=None,
+        process = self.start("run", "--verbose", "x", "--", "sh", "-c", look, env={"OUT": out}, stdin=None, stdout=None,
+                             stderr=None,
                              preexec_fn=lambda: os.closerange(0, 3))
         self.assertEqual(process.wait(support.BOUND_S), 0)
         with open(out) as f:
@@ -186,7 +188,8 @@ class TheCommand(support.Case):
         path = "/nonexistent:%s:/usr/bin:/bin" % self.folder
         self.assert_result(self.run_lock("x", "mytool", "1", env={"PATH": path}), 0, out="tool 1\n")
         self.assert_result(self.run_lock("x", "./mytool", "2", cwd=self.folder), 0, out="tool 2\n")
-        self.assert_result(self.run_lock("x", "mytool", "3", env={"PATH": ":/usr/bin"}, cwd=self.folder), 0, out="tool 3\n")
+        self.assert_result(self.run_lock("x", "mytool", "3", env={"PATH": ":/usr/bin"}, cwd=self.folder), 0,
+                           out="tool 3\n")
         self.assert_result(self.run_lock("x", "true", env={"PATH": None}), 0)
 
     def test_a_script_without_an_interpreter_line_runs_in_the_shell(self):
@@ -236,7 +239,8 @@ class TheCommand(support.Case):
     def test_descriptors_that_run_out_leave_no_lock_behind(self):
         """Wherever it happens; here also between taking the lock and starting the command."""
         said, code, limit = set(), None, 4
-        without_leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # looking for them takes descriptors, too
+        # looking for them takes descriptors, too
+        without_leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         while code != 0:
             result = self.run_lock("-w", "5", "x", "true", env={"ASAN_OPTIONS": without_leaks},
                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
@@ -338,7 +342,8 @@ class TheLock(support.Case):
     def test_a_conflict_is_explained_with_verbose(self):
         self.hold("x")
         self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1,
-                         "Z locking 'x' at %s, not waiting" % self.server.uri, "cannot lock 'x' at %s: not acquired" % self.server.uri)
+                         "Z locking 'x' at %s, not waiting" % self.server.uri,
+                         "cannot lock 'x' at %s: not acquired" % self.server.uri)
 
     def test_a_waiter_gets_the_lock_when_it_is_released(self):
         first = self.hold("x")
@@ -402,7 +407,8 @@ class TheServer(support.Case):
             self.assert_says(self.run_lock("-w", "0.2", "x", "true", env=env), 69, "at redis://127.0.0.1:6379: ")
 
     def test_the_option_wins_over_the_environment(self):
-        result = self.run_lock("--server", self.server.uri, "x", "true", env={"REDLATCH_SERVER": "unix:/nonexistent/socket"})
+        result = self.run_lock("--server", self.server.uri, "x", "true",
+                               env={"REDLATCH_SERVER": "unix:/nonexistent/socket"})
         self.assert_result(result, 0)
 
     def test_a_malformed_address_is_64_and_not_quoted(self):
@@ -430,9 +436,11 @@ class TheServer(support.Case):
         sentinel = support.Sentinel(port, support.PASSWORD)
         self.addCleanup(sentinel.stop)
         for names in ({}, {"REDLATCH_SENTINEL_USERNAME": "default"}):
-            result = self.run_lock("--server", sentinel.uri, "x", "true", env={"REDLATCH_SENTINEL_PASSWORD": support.PASSWORD, **names})
+            result = self.run_lock("--server", sentinel.uri, "x", "true",
+                                   env={"REDLATCH_SENTINEL_PASSWORD": support.PASSWORD, **names})
             self.assert_result(result, 0)
-        result = self.run_lock("--server", sentinel.uri, "-w1", "x", "true", env={"REDLATCH_SENTINEL_PASSWORD": "wr0ng"})
+        result = self.run_lock("--server", sentinel.uri, "-w1", "x", "true",
+                               env={"REDLATCH_SENTINEL_PASSWORD": "wr0ng"})
         self.assert_says(result, 70, "WRONGPASS")
         self.assertNotIn("wr0ng", result.err)
 
@@ -441,16 +449,19 @@ class TheServer(support.Case):
         self.addCleanup(server.stop)
         mutual = ("--cacert", server.cert, "--cert", server.cert, "--key", server.key)
         self.assert_result(self.run_lock("--server", server.tls_uri, *mutual, "x", "true"), 0)
-        self.assert_says(self.run_lock("--server", server.tls_uri, "--cacert", server.cert, "-w1", "x", "true"), 69, "certificate")
+        self.assert_says(self.run_lock("--server", server.tls_uri, "--cacert", server.cert, "-w1", "x", "true"), 69,
+                         "certificate")
 
     def test_over_tls_nobody_is_believed_without_a_reason(self):
         server = support.TlsServer("--tls-auth-clients", "no")
         self.addCleanup(server.stop)
-        self.assert_says(self.run_lock("--server", server.tls_uri, "-w1", "x", "true"), 69, "the server's certificate is not accepted")
+        self.assert_says(self.run_lock("--server", server.tls_uri, "-w1", "x", "true"), 69,
+                         "the server's certificate is not accepted")
         self.assert_result(self.run_lock("--server", server.tls_uri, "--cacert", server.cert, "x", "true"), 0)
         self.assert_result(self.run_lock("--server", server.tls_uri, "--insecure", "x", "true"), 0)
         by_address = server.tls_uri.replace("localhost", "127.0.0.1")
-        self.assert_says(self.run_lock("--server", by_address, "--cacert", server.cert, "-w1", "x", "true"), 69, "is not for 127.0.0.1")
+        self.assert_says(self.run_lock("--server", by_address, "--cacert", server.cert, "-w1", "x", "true"), 69,
+                         "is not for 127.0.0.1")
 
     def test_what_is_wrong_with_tls_is_64(self):
         self.assert_says(self.run_lock("--insecure", "x", "true"), 64, "an option for TLS", "not rediss://")
@@ -461,7 +472,8 @@ class TheServer(support.Case):
     def test_a_password_is_used_and_not_shown_by_ps(self):
         server = support.Server(password=support.PASSWORD)
         self.addCleanup(server.stop)
-        result = self.run_lock("--server", server.secret_uri, "--verbose", "x", "-c", "tr '\\0' '\\n' </proc/$PPID/cmdline")
+        result = self.run_lock("--server", server.secret_uri, "--verbose", "x", "-c",
+                               "tr '\\0' '\\n' </proc/$PPID/cmdline")
         self.assertEqual(result.code, 0)
         self.assertIn("@" + server.path, result.out)
         self.assert_no_secret(result)

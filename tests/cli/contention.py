@@ -47,7 +47,8 @@ class Counter(support.Case):
     def count(self, kind):
         with open(self.path("counter"), "w") as f:
             f.write("0\n")
-        env = self.environment(DIR=self.folder, REDLATCH=support.REDLATCH, ADD_ONE=ADD_ONE, ROUNDS=str(ROUNDS), TYPE=kind)
+        env = self.environment(DIR=self.folder, REDLATCH=support.REDLATCH, ADD_ONE=ADD_ONE, ROUNDS=str(ROUNDS),
+                               TYPE=kind)
         workers = [subprocess.Popen(["sh", "-c", WORKER], env=env, stderr=subprocess.PIPE) for _ in range(WORKERS)]
         for worker in workers:
             self.addCleanup(self.end, worker)
@@ -70,7 +71,8 @@ class Counter(support.Case):
         gate = 'echo won >"$EVENTS"; read _ <"$GATE"'
         processes = [self.start("run", "-n", "x", "--", "sh", "-c", gate) for _ in range(100)]
         self.events.expect("won")
-        losers = [p for p in processes if support.until(lambda: p.poll() is not None or self.only_one_runs(processes), "all but one end")
+        losers = [p for p in processes
+                  if support.until(lambda: p.poll() is not None or self.only_one_runs(processes), "all but one end")
                   and p.returncode is not None]
         self.assertEqual(len(losers), 99)
         self.assertEqual({self.result(p).code for p in losers}, {1})

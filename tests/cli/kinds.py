@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -I
-"""kinds - what may be held beside one exclusive lock: a read-write lock's ends, permits, several locks, a lock on several
-servers."""
+"""kinds - what may be held beside one exclusive lock: a read-write lock's ends, permits, several locks, a lock on
+several servers."""
 
 import os
 import re
@@ -90,7 +90,8 @@ class Types(Kinds):
         for i, seconds in enumerate((600, 0, -600, 300)):
             waiters.append(self.start("run", "--type", "fair", "x", "--", "sh", "-c", 'echo %d >"$EVENTS"' % i,
                                       env=self.off_by(seconds)))
-            support.until(lambda: self.server.redis("LLEN", "redisson_lock_queue:{x}") == i + 1, "%d stand in the queue" % (i + 1))
+            support.until(lambda: self.server.redis("LLEN", "redisson_lock_queue:{x}") == i + 1,
+                          "%d stand in the queue" % (i + 1))
         self.gate.send()
         for i in range(4):
             self.events.expect(str(i))
@@ -111,7 +112,8 @@ class ReadWrite(Kinds):
 
     def test_when_a_writer_leaves_all_readers_come_in(self):
         writer = self.hold("x", "-x")
-        readers = [self.start("run", "-s", "x", "--", "sh", "-c", 'echo in >"$EVENTS"; read _ <"$GATE"') for _ in range(3)]
+        readers = [self.start("run", "-s", "x", "--", "sh", "-c", 'echo in >"$EVENTS"; read _ <"$GATE"')
+                   for _ in range(3)]
         self.wait_for_waiters("x", 3)
         self.gate.send()
         self.assert_result(self.result(writer), 0)
@@ -147,11 +149,14 @@ class ReadWrite(Kinds):
                 test -d "$DIR/inside" && echo reader beside a writer >>"$DIR/errors"
                 rm "$DIR/readers/$$"
             fi"""
-        crowd = """for i in 1 2 3 4 5; do "$REDLATCH" run $1 x -- sh -c "$LOOK" sh $1 || echo failed >>"$DIR/errors"; done"""
+        crowd = """for i in 1 2 3 4 5; do
+                "$REDLATCH" run $1 x -- sh -c "$LOOK" sh $1 || echo failed >>"$DIR/errors"
+            done"""
         os.mkdir(os.path.join(self.folder, "readers"))
         open(os.path.join(self.folder, "errors"), "w").close()
         env = self.environment(DIR=self.folder, REDLATCH=support.REDLATCH, LOOK=look)
-        workers = [subprocess.Popen(["sh", "-c", crowd, "sh", "-x" if i % 3 == 0 else "-s"], env=env, stderr=subprocess.PIPE)
+        workers = [subprocess.Popen(["sh", "-c", crowd, "sh", "-x" if i % 3 == 0 else "-s"], env=env,
+                                    stderr=subprocess.PIPE)
                    for i in range(9)]
         for worker in workers:
             self.addCleanup(self.end, worker)
@@ -182,7 +187,9 @@ class Permits(Kinds):
     def test_in_a_crowd_there_are_never_more(self):
         """Each leaves a mark while it is inside, and counts the marks."""
         look = 'touch "$DIR/in.$$"; n=$(ls "$DIR" | grep -c "^in"); rm "$DIR/in.$$"; echo $n >>"$DIR/counts"'
-        crowd = """for i in 1 2 3 4 5; do "$REDLATCH" run --permits 3 x -- sh -c "$LOOK" || echo 99 >>"$DIR/counts"; done"""
+        crowd = """for i in 1 2 3 4 5; do
+                "$REDLATCH" run --permits 3 x -- sh -c "$LOOK" || echo 99 >>"$DIR/counts"
+            done"""
         env = self.environment(DIR=self.folder, REDLATCH=support.REDLATCH, LOOK=look)
         workers = [subprocess.Popen(["sh", "-c", crowd], env=env, stderr=subprocess.PIPE) for _ in range(8)]
         for worker in workers:
@@ -306,8 +313,8 @@ class Several(Kinds):
 
 
 class RedLock(Kinds):
-    """Five servers. A young server does not count, so the lease is short and they are waited for; but longer than a busy machine
-    stands still."""
+    """Five servers. A young server does not count, so the lease is short and they are waited for; but longer than a
+    busy machine stands still."""
 
     def setUp(self):
         super().setUp()
@@ -359,7 +366,8 @@ class RedLock(Kinds):
     def test_a_dead_majority_is_69(self):
         for server in self.servers[:3]:
             server.kill()
-        self.assert_says(self.run_lock("-n", *self.red, "x", "echo", "no"), 69, "cannot lock 'x' at 5 servers: ", "3 are needed")
+        self.assert_says(self.run_lock("-n", *self.red, "x", "echo", "no"), 69, "cannot lock 'x' at 5 servers: ",
+                         "3 are needed")
         self.assert_says(self.run_lock("-w", "0.2", *self.red, "x", "echo", "no"), 69, "3 are needed")
         self.assert_nothing_left()
 

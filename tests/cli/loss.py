@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -I
-"""loss - a lock that is lost, or held for too long: the command and all that it started are ended, and the exit status says
-why."""
+"""loss - a lock that is lost, or held for too long: the command and all that it started are ended, and the exit status
+says why."""
 
 import os
 import signal
@@ -84,7 +84,8 @@ class Loss(support.Case):
         self.assert_lost(process)
 
     def test_what_the_command_started_is_ended_too(self):
-        command = """sleep 1000 & echo $! >"$EVENTS"; setsid sh -c 'echo $$ >"$EVENTS"; sleep 1000; true' & echo held >"$EVENTS"; wait"""
+        command = """sleep 1000 & echo $! >"$EVENTS"
+            setsid sh -c 'echo $$ >"$EVENTS"; sleep 1000; true' & echo held >"$EVENTS"; wait"""
         process = self.start("run", *LEASE, "x", "--", "sh", "-c", command)
         lines = [self.events.next() for _ in range(3)]
         lines.remove("held")
@@ -95,7 +96,8 @@ class Loss(support.Case):
 
     def test_what_the_command_left_in_the_background_is_ended_too_and_has_its_grace(self):
         """The shell dies of SIGTERM; the orphan ignores it, and is waited for until the grace is over."""
-        command = """(trap 'echo term >"$EVENTS"' TERM; echo held >"$EVENTS"; while :; do read _ <"$GATE"; done) & wait"""
+        command = """(trap 'echo term >"$EVENTS"' TERM
+            echo held >"$EVENTS"; while :; do read _ <"$GATE"; done) & wait"""
         process = self.start("run", *LEASE, "--grace", "300ms", "x", "--", "sh", "-c", command)
         self.events.expect("held")
         self.server.redis("DEL", "x")
@@ -114,7 +116,8 @@ class Loss(support.Case):
         self.assertFalse(support.process_is_gone(bystander))
 
     def test_a_stopped_command_is_ended_too(self):
-        process = self.hold("x", *LEASE, "--grace", "1h", command="""echo held >"$EVENTS"; echo $$ >"$EVENTS"; exec sleep 1000""")
+        process = self.hold("x", *LEASE, "--grace", "1h",
+                            command="""echo held >"$EVENTS"; echo $$ >"$EVENTS"; exec sleep 1000""")
         pid = int(self.events.next())
         os.kill(pid, signal.SIGSTOP)
         self.server.redis("DEL", "x")
@@ -128,7 +131,8 @@ class Loss(support.Case):
         self.assertIn("before the command had ended", self.assert_lost(process).err)
 
     def test_output_of_a_command_that_is_ended_is_kept(self):
-        process = self.hold("x", *LEASE, command="""trap 'echo bye; exit' TERM; echo held >"$EVENTS"; while :; do read _ <"$GATE"; done""")
+        command = """trap 'echo bye; exit' TERM; echo held >"$EVENTS"; while :; do read _ <"$GATE"; done"""
+        process = self.hold("x", *LEASE, command=command)
         self.server.redis("DEL", "x")
         self.assert_lost(process, out="bye\n")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -I
-"""signals - what signals do to the command: passed on while it runs, giving up while it waits, at a terminal, and its own
-death by SIGKILL."""
+"""signals - what signals do to the command: passed on while it runs, giving up while it waits, at a terminal, and its
+own death by SIGKILL."""
 
 import os
 import pty
@@ -18,8 +18,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import support
 
 # Every signal that is passed on, and whether it ends a wait for the lock.
-FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
-             signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGIO, signal.SIGPWR, signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX)
+FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+             signal.SIGALRM,
+             signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGIO, signal.SIGPWR, signal.SIGRTMIN,
+             signal.SIGRTMIN + 7, signal.SIGRTMAX)
 TELLING = (signal.SIGWINCH, signal.SIGCONT)
 
 # A command that reports each signal it gets, by number, and ends when one line comes through the gate.
@@ -157,8 +159,8 @@ class Waiting(support.Case):
         return caught >> (signal.SIGTERM - 1) & 1
 
     def test_a_signal_at_any_moment_leaves_nothing_behind(self):
-        """From before the first line of main to after the last: the lock may be on its way, granted, in use or on its way
-        back."""
+        """From before the first line of main to after the last: the lock may be on its way, granted, in use or on its
+        way back."""
         rand = random.Random(1)
         for _ in range(150):
             process = self.start("run", "x", "true")
@@ -172,7 +174,8 @@ class Waiting(support.Case):
 
 class Death(support.Case):
     def test_the_command_dies_with_us_and_the_lock_ends_with_its_lease(self):
-        process = self.hold("x", "--lease", "400ms", command='echo held >"$EVENTS"; echo $$ >"$EVENTS"; exec sleep 1000')
+        process = self.hold("x", "--lease", "400ms",
+                            command='echo held >"$EVENTS"; echo $$ >"$EVENTS"; exec sleep 1000')
         pid = int(self.events.next())
         process.kill()
         process.wait()
@@ -202,7 +205,8 @@ class Death(support.Case):
         self.assert_result(self.result(successor), 0, out="mine\n")
 
 
-# Interactive, with job control, and without a line editor, which changes the terminal's mode before and after each line.
+# Interactive, with job control, and without a line editor, which changes the terminal's mode before and after each
+# line.
 PLAIN_SHELL = ["--norc", "--noprofile", "--noediting", "-i"]
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/python3 -I
-"""soak - tens of processes on one lock for a minute or more, some of them killed, timed out and called off: nothing lost.
+"""soak - tens of processes on one lock for a minute or more, some of them killed, timed out and called off: nothing
+lost.
 
     tests/cli/soak.py [SECONDS [WORKERS [SEED]]]
 
-Every worker runs `redlatch run` again and again, in one of the ways of WAYS, picked at random. Those that work add one to a
-counter that loses updates when two do so at once, and append their fencing token to a journal; the others fail at a moment
-at which they have not begun to. At the end the counter, the journal and the workers' own sums must be equal, the tokens must
-have grown from line to line, nobody may have met anybody inside, and the server must be empty.
+Every worker runs `redlatch run` again and again, in one of the ways of WAYS, picked at random. Those that work add one
+to a counter that loses updates when two do so at once, and append their fencing token to a journal; the others fail at
+a moment at which they have not begun to. At the end the counter, the journal and the workers' own sums must be equal,
+the tokens must have grown from line to line, nobody may have met anybody inside, and the server must be empty.
 
-Twice: in peace, and while every now and then all connections are cut or the server forgets its scripts. Then a process may
-also fail to reach the server (69), before it has begun.
+Twice: in peace, and while every now and then all connections are cut or the server forgets its scripts. Then a process
+may also fail to reach the server (69), before it has begun.
 """
 
 import os
@@ -56,7 +57,8 @@ class Worker(threading.Thread):
             self.tally[way] = self.tally.get(way, 0) + 1
 
     def launch(self, *options, command=ADD_ONE):
-        return subprocess.Popen([support.REDLATCH, "run", "--lease", LEASE, *options, "counter", "-c", command], env=self.env,
+        return subprocess.Popen([support.REDLATCH, "run", "--lease", LEASE, *options, "counter", "-c", command],
+                                env=self.env,
                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def finish(self, process, *expected):

@@ -1,8 +1,10 @@
-"""support - what the tests of the command share: a server of their own, the command as a process, and events to wait for.
+"""support - what the tests of the command share: a server of their own, the command as a process, and events to wait
+for.
 
 Nothing here sleeps in the hope that something has happened by then: a command under test reports through a pipe
-(Channel), the server's state is asked for until it is as expected or a bound is over (until), and every wait fails with what
-it was waiting for. BOUND_S is generous, because the machine may be busy; no test passes or fails by how fast it is.
+(Channel), the server's state is asked for until it is as expected or a bound is over (until), and every wait fails with
+what it was waiting for. BOUND_S is generous, because the machine may be busy; no test passes or fails by how fast it
+is.
 """
 
 import contextlib
@@ -192,14 +194,17 @@ class Sentinel(Server):
 
 
 class TlsServer(Server):
-    """One that listens with TLS on a free port, too, and shows a certificate for localhost: `cert`, signed with `key`."""
+    """One that listens with TLS on a free port, too, and shows a certificate for localhost: `cert`, signed with
+    `key`."""
 
     def __init__(self, *arguments):
         self.reserved, self.port = free_port()
         self.keys = tempfile.mkdtemp(prefix="redlatch-cli-")
         self.cert, self.key = os.path.join(self.keys, "crt"), os.path.join(self.keys, "key")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-subj", "/CN=test", "-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.cert],
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-days", "2",
+                        "-subj", "/CN=test", "-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out",
+                        self.cert],
                        check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         super().__init__("--tls-port", str(self.port), "--tls-cert-file", self.cert, "--tls-key-file", self.key,
                          "--tls-ca-cert-file", self.cert, *arguments)
@@ -217,7 +222,8 @@ class TlsServer(Server):
 # ---- processes and events --------------------------------------------------------------------------------------------
 
 class Channel:
-    """A named pipe into which commands under test write words, one a line; or from which they read one and so are held up."""
+    """A named pipe into which commands under test write words, one a line; or from which they read one and so are held
+    up."""
 
     def __init__(self, folder, name):
         self.path = os.path.join(folder, name)
@@ -259,8 +265,8 @@ class Result:
 
 
 class Case(unittest.TestCase):
-    """A test with a server, two channels and a folder, all gone afterwards. `run_lock` runs the command to its end, `start`
-    only starts it."""
+    """A test with a server, two channels and a folder, all gone afterwards. `run_lock` runs the command to its end,
+    `start` only starts it."""
 
     def setUp(self):
         self.server = Server()
@@ -367,7 +373,8 @@ class EveryKind(Case):
         for kind, (own, names) in self.kinds.items():
             if kind == "reader":
                 own = ("-x",)
-            self.start("run", *own, "--lease", self.LEASE if kind == "red" else "60", *names, "--", "sh", "-c", self.HOLD)
+            self.start("run", *own, "--lease", self.LEASE if kind == "red" else "60", *names, "--", "sh", "-c",
+                       self.HOLD)
             self.events.expect("held")
 
     def is_waited_for(self, kind, count):
@@ -422,7 +429,8 @@ def wait_until_gone(pid):
 # ---- a test program --------------------------------------------------------------------------------------------------
 
 def main(words=()):
-    """Run every test of the calling module, or those whose names contain one of the words; the last line is the count."""
+    """Run every test of the calling module, or those whose names contain one of the words; the last line is the
+    count."""
     loader = unittest.TestLoader()
     loader.testNamePatterns = ["*%s*" % word for word in words] or None
     suite = loader.loadTestsFromModule(sys.modules["__main__"])

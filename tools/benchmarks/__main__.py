@@ -8,8 +8,8 @@
 
     --rounds N, --seconds S     more rounds, longer ones
 
-The report goes to standard output; build/bench/results.json has every single answer, build/bench/performance.svg the chart.
-What is not here (a toolchain, a tool, a second core) is skipped and named.
+The report goes to standard output; build/bench/results.json has every single answer, build/bench/performance.svg the
+chart. What is not here (a toolchain, a tool, a second core) is skipped and named.
 """
 
 import argparse

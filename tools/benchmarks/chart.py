@@ -28,7 +28,8 @@ STYLE = """
     .bar { fill: #9aa7b4; } .own { fill: #c0392b; } .range { stroke: #222; stroke-width: 1.5; }
     .page { fill: #fff; }
     @media (prefers-color-scheme: dark) {
-      text { fill: #ddd; } .bar { fill: #5d6b79; } .own { fill: #e06655; } .range { stroke: #ddd; } .page { fill: #161b22; }
+      text { fill: #ddd; } .bar { fill: #5d6b79; } .own { fill: #e06655; }
+      .range { stroke: #ddd; } .page { fill: #161b22; }
     }
 """
 
@@ -49,7 +50,8 @@ def panel(top, title, entries):
         value = statistics.median(values)
         out += [
             '<text x="%d" y="%.1f" text-anchor="end">%s</text>' % (LEFT - 8, middle + 4.5, escape(name)),
-            '<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>' % ("own" if name == "redlatch" else "bar", LEFT, y,
+            '<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>' % ("own" if name == "redlatch" else "bar", LEFT,
+                                                                           y,
                                                                          value * scale, BAR),
             '<line class="range" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>' % (LEFT + min(values) * scale, middle,
                                                                               LEFT + max(values) * scale, middle),

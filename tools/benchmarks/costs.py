@@ -1,7 +1,7 @@
 """What a pair costs the client, or the server, counted and not timed.
 
-Each figure is the difference between a long and a short run, divided by the pairs that make the difference: what start and
-end cost falls out.
+Each figure is the difference between a long and a short run, divided by the pairs that make the difference: what start
+and end cost falls out.
 
     ours          instructions in code of core, locks and include, whatever function they were inlined into
     instructions  all that the process executes, with hiredis' parser and the C library; the kernel's are not seen
@@ -36,7 +36,8 @@ class Profile:
         self.instructions = collections.Counter()
         self.calls = collections.Counter()
         names = dict(file={}, function={}, object={})
-        kinds = dict(fl="file", fi="file", fe="file", cfi="file", cfl="file", fn="function", cfn="function", ob="object",
+        kinds = dict(fl="file", fi="file", fe="file", cfi="file", cfl="file", fn="function", cfn="function",
+                     ob="object",
                      cob="object")
         now = dict(fl="", fn="", cfn="")
         inclusive = False
@@ -136,7 +137,8 @@ def counted_by_strace(argv, core):
 def counter():
     """perf disturbs least, but the kernel may forbid it."""
     if shutil.which("perf"):
-        probe = subprocess.run(["perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "true"], stdin=subprocess.DEVNULL,
+        probe = subprocess.run(["perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "true"],
+                               stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if probe.returncode == 0 and "not" not in probe.stderr:
             return counted_by_perf
@@ -148,5 +150,6 @@ def counter():
 def system_calls(stage, options):
     count = counter()
     threads = options.get("threads", 1)
-    short, long = (count(stage.argv("pairs", dict(options, count=n // threads)), stage.core) for n in (SHORT_MANY, LONG_MANY))
+    short, long = (count(stage.argv("pairs", dict(options, count=n // threads)), stage.core)
+                   for n in (SHORT_MANY, LONG_MANY))
     return dict(system_calls=(long - short) / (LONG_MANY - SHORT_MANY))

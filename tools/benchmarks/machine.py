@@ -1,8 +1,8 @@
 """The machine: cores, private servers, and programs started on a core.
 
-Placement decides what is measured, so nothing is left to the scheduler: whoever measures has one core, and the server has
-the same or another one. A server belongs to one row, listens on a unix socket in a directory of its own and on a free port
-of 127.0.0.1, and keeps nothing on disk.
+Placement decides what is measured, so nothing is left to the scheduler: whoever measures has one core, and the server
+has the same or another one. A server belongs to one row, listens on a unix socket in a directory of its own and on a
+free port of 127.0.0.1, and keeps nothing on disk.
 """
 
 import contextlib
@@ -79,7 +79,8 @@ class Server:
         log = os.path.join(self.dir, "log")
         with open(log, "w") as out:
             self.process = subprocess.Popen(
-                self.under + ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
+                self.under + ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket",
+                              self.socket,
                               "--dir", self.dir, "--save", "", "--appendonly", "no"] + self.options,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=on_core(self.core))
         end = time.monotonic() + START_BOUND_S
@@ -98,7 +99,8 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def cli(self, *words):
-        return subprocess.run(["redis-cli", "-s", self.socket, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.run(["redis-cli", "-s", self.socket, *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=START_BOUND_S).stdout
 
     def end(self):
@@ -146,7 +148,8 @@ class Stage:
         self.uri = "redis://" + self.address if tcp else "unix:" + server.socket
 
     def argv(self, measurement, options):
-        words = dict(server=self.uri, core=self.server.core, tree=TOP, seconds=self.settings.seconds, warmup=self.settings.warmup)
+        words = dict(server=self.uri, core=self.server.core, tree=TOP, seconds=self.settings.seconds,
+                     warmup=self.settings.warmup)
         words.update(options)
         argv = [MEASURE, measurement]
         for name, value in words.items():

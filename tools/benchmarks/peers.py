@@ -1,4 +1,5 @@
-"""The other lock libraries: each a small program under peers, built where its toolchain is, skipped and named elsewhere."""
+"""The other lock libraries: each a small program under peers, built where its toolchain is, skipped and named
+elsewhere."""
 
 import json
 import os

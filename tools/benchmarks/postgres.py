@@ -1,7 +1,7 @@
 """PostgreSQL's advisory lock: the bar for handing over by a queue in the server.
 
-A private server, started where one is installed, and pgbench with a connection for each process that would want the lock.
-Whoever asks waits in the server's queue, so with more than one client each transaction is a change of owner.
+A private server, started where one is installed, and pgbench with a connection for each process that would want the
+lock. Whoever asks waits in the server's queue, so with more than one client each transaction is a change of owner.
 """
 
 import contextlib

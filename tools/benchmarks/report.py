@@ -1,7 +1,7 @@
 """What came of it, for people, and the figures of docs/performance.md.
 
-A record is what results.json has of a row: its title, what each contender answered in each round, and the targets with one
-number a round. Of several rounds the median counts; the range is shown beside it.
+A record is what results.json has of a row: its title, what each contender answered in each round, and the targets with
+one number a round. Of several rounds the median counts; the range is shown beside it.
 """
 
 import statistics

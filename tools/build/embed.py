@@ -4,13 +4,13 @@
     embed.py scripts/scripts.h OUTPUT.c
     embed.py --page scripts/scripts.h      print what docs/wire.md has of the scripts: the comments that they begin with
 
-scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the server
-keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused: long
-brackets, block comments, strings continued with a backslash.
+scripts.h says which scripts there are. Each is stripped of comment lines, blank lines and indentation, because the
+server keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused:
+long brackets, block comments, strings continued with a backslash.
 
-A line `-- include NAME.inc` above a script's first line of code stands for that file in the same folder: local functions,
-and before them the locals that they share. Of the functions those are put in that the script calls, or that one of them
-calls. What is included includes nothing itself.
+A line `-- include NAME.inc` above a script's first line of code stands for that file in the same folder: local
+functions, and before them the locals that they share. Of the functions those are put in that the script calls, or that
+one of them calls. What is included includes nothing itself.
 """
 
 import hashlib
@@ -124,7 +124,8 @@ def table(header):
 
 
 def head(path):
-    """The comment that a file begins with, of paragraphs and of columns, without what is only for who changes the script."""
+    """The comment that a file begins with, of paragraphs and of columns, without what is only for who changes the
+    script."""
     with open(path, encoding="ascii") as f:
         lines = list(itertools.takewhile(lambda line: line.startswith("--"), f))
     return "".join(line[3:] or "\n" for line in lines if not INCLUDE.match(line.strip()))

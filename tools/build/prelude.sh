@@ -1,9 +1,9 @@
 # prelude.sh - how every script in tools begins. Sourced, with `script` set to its full path and `root`
 # to the top of the tree.
 #
-# It starts the script over in an environment of which every variable is known, because LIBRARY_PATH, CFLAGS, PYTHONPATH,
-# LD_PRELOAD, TMPDIR and the like change what is built and run, and nobody remembers having set them. It then goes to the
-# top of the tree and offers say, die, logged and only_run.
+# It starts the script over in an environment of which every variable is known, because LIBRARY_PATH, CFLAGS,
+# PYTHONPATH, LD_PRELOAD, TMPDIR and the like change what is built and run, and nobody remembers having set them. It
+# then goes to the top of the tree and offers say, die, logged and only_run.
 
 # Serves only where files can be made, with a path that leaves room for the name of a unix socket (108 bytes in all).
 usable_tmpdir()
@@ -17,8 +17,9 @@ if [ "${RDL_PRELUDE-}" != $$ ]; then
     usable_tmpdir "${TMPDIR-}" || TMPDIR=/tmp
     exec env -i RDL_PRELUDE=$$ PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TMPDIR="$TMPDIR" \
         ${HOME+HOME="$HOME"} ${USER+USER="$USER"} ${LOGNAME+LOGNAME="$LOGNAME"} ${TERM+TERM="$TERM"} \
-        ${http_proxy+http_proxy="$http_proxy"} ${https_proxy+https_proxy="$https_proxy"} ${no_proxy+no_proxy="$no_proxy"} \
-        ${HTTP_PROXY+HTTP_PROXY="$HTTP_PROXY"} ${HTTPS_PROXY+HTTPS_PROXY="$HTTPS_PROXY"} ${NO_PROXY+NO_PROXY="$NO_PROXY"} \
+        ${http_proxy+http_proxy="$http_proxy"} ${HTTP_PROXY+HTTP_PROXY="$HTTP_PROXY"} \
+        ${https_proxy+https_proxy="$https_proxy"} ${HTTPS_PROXY+HTTPS_PROXY="$HTTPS_PROXY"} \
+        ${no_proxy+no_proxy="$no_proxy"} ${NO_PROXY+NO_PROXY="$NO_PROXY"} \
         ${SSL_CERT_FILE+SSL_CERT_FILE="$SSL_CERT_FILE"} ${SSL_CERT_DIR+SSL_CERT_DIR="$SSL_CERT_DIR"} \
         ${SUDO_ASKPASS+SUDO_ASKPASS="$SUDO_ASKPASS"} ${JAVA_HOME+JAVA_HOME="$JAVA_HOME"} \
         ${JAVA_TOOL_OPTIONS+JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS"} ${MAVEN_OPTS+MAVEN_OPTS="$MAVEN_OPTS"} \

@@ -12,8 +12,8 @@ import org.redisson.config.Config;
  * Redisson clients by name, shared by all threads.
  *
  * <pre>
- * open CLIENT URI WATCHDOG_MS   the client's id, the U of the fields U:n; redis://HOST:PORT, cluster://HOST:PORT,HOST:PORT...,
- *                               or sentinel://HOST:PORT,HOST:PORT.../MASTER
+ * open CLIENT URI WATCHDOG_MS   the client's id, the U of the fields U:n; redis://HOST:PORT,
+ *                               cluster://HOST:PORT,HOST:PORT..., or sentinel://HOST:PORT,HOST:PORT.../MASTER
  * field CLIENT                  the field U:n under which the asking thread holds locks
  * close CLIENT
  * </pre>
@@ -48,7 +48,8 @@ final class Clients {
             useSentinels(config, uri.substring(SENTINEL.length()).split("[,/]"));
         } else {
             config.useSingleServer().setAddress(uri).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
-                .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(4).setSubscriptionsPerConnection(20);
+                .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(4)
+                .setSubscriptionsPerConnection(20);
         }
         RedissonClient client = Redisson.create(config);
         clients.put(name, client);
@@ -72,8 +73,9 @@ final class Clients {
 
     private static <T extends BaseMasterSlaveServersConfig<T>> T keepSmall(T servers) {
         return servers.setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
-            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(4).setSubscriptionConnectionMinimumIdleSize(1)
-            .setSubscriptionConnectionPoolSize(4).setSubscriptionsPerConnection(20);
+            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(4)
+            .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(4)
+            .setSubscriptionsPerConnection(20);
     }
 
     private String close(String name) {

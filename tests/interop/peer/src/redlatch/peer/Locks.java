@@ -10,8 +10,8 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Everything that Redisson calls an RLock. CLIENT is the name of a client, or several with a + between them for a type that
- * spans servers; the first of them sees to what the lock protects.
+ * Everything that Redisson calls an RLock. CLIENT is the name of a client, or several with a + between them for a type
+ * that spans servers; the first of them sees to what the lock protects.
  *
  * <pre>
  * lock      CLIENT TYPE NAME LEASE_MS            lease -1: renewed by the watchdog
@@ -36,7 +36,8 @@ final class Locks {
         "write", (client, name) -> client.getReadWriteLock(name).writeLock());
 
     /** The same for those that span servers. */
-    private static final Map<String, BiFunction<List<RedissonClient>, String, RLock>> SPANNING = Map.of("red", Locks::red);
+    private static final Map<String, BiFunction<List<RedissonClient>, String, RLock>> SPANNING =
+        Map.of("red", Locks::red);
 
     /** A lock and what it was made from. */
     record Named(RedissonClient client, String name, RLock lock) {

@@ -7,8 +7,8 @@ import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Reading and writing in bulk under a read-write lock that others use as well; mixed.c is the same in C and mixed.h says what
- * a round is.
+ * Reading and writing in bulk under a read-write lock that others use as well; mixed.c is the same in C and mixed.h
+ * says what a round is.
  *
  * <pre>
  * mixed CLIENT NAME GOAL STREAK LEASE_MS BOUND_MS    "ROUNDS OVERLAPS CROSSINGS"

@@ -13,15 +13,17 @@ import org.redisson.client.RedisNodeNotFoundException;
 /**
  * A Redisson process that does what it is told, line by line.
  *
- * <p>A request is one line, its words parted by one space: {@code ID THREAD VERB [ARGUMENT...]}. In an argument every byte
- * other than {@code A-Z a-z 0-9 - _ .} may be written as %XX of its UTF-8. The answer is one line, {@code ID ok [VALUE]} or
- * {@code ID fail CLASS MESSAGE}. The end of standard input ends the process at once, with everything it holds left as it is.
+ * <p>A request is one line, its words parted by one space: {@code ID THREAD VERB [ARGUMENT...]}. In an argument every
+ * byte other than {@code A-Z a-z 0-9 - _ .} may be written as %XX of its UTF-8. The answer is one line, {@code ID ok
+ * [VALUE]} or {@code ID fail CLASS MESSAGE}. The end of standard input ends the process at once, with everything it
+ * holds left as it is.
  *
  * <p>THREAD is any word. Each names a Java thread of its own, made on first use, because Redisson knows owners by their
- * thread. Requests of one thread are carried out one after another, those of different threads side by side; so an answer
- * may come after the answers to later requests, and a request that waits for a lock holds up nobody else.
+ * thread. Requests of one thread are carried out one after another, those of different threads side by side; so an
+ * answer may come after the answers to later requests, and a request that waits for a lock holds up nobody else.
  *
- * <p>To add a kind of object, write a class like {@link Locks} and name it in {@link #main}; another lock is one row there.
+ * <p>To add a kind of object, write a class like {@link Locks} and name it in {@link #main}; another lock is one row
+ * there.
  */
 public final class Peer {
     private static final long SCANNED_MS = 10_000; // Redisson looks every 5 s who has which slots
@@ -70,7 +72,8 @@ public final class Peer {
             String value = carryOut(verb, words);
             return value == null ? "ok" : "ok " + value;
         } catch (Exception e) {
-            return "fail " + e.getClass().getSimpleName() + " " + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
+            return "fail " + e.getClass().getSimpleName() + " "
+                + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
         }
     }
 

@@ -16,7 +16,8 @@ import org.redisson.api.RSemaphore;
  * semtake   CLIENT NAME PERMITS WAIT_MS      true or false
  * semgive   CLIENT NAME PERMITS
  * semfree   CLIENT NAME                      how many
- * semrounds CLIENT NAME PERMITS ROUNDS MOST  how often more than MOST permits were out at once; test_semaphore.c does the same
+ * semrounds CLIENT NAME PERMITS ROUNDS MOST  how often more than MOST permits were out at once; test_semaphore.c does
+ *                                            the same
  * idset     CLIENT NAME PERMITS              true or false
  * idtake    CLIENT NAME WAIT_MS LEASE_MS     the id, or none
  * idgive    CLIENT NAME ID                   true or false
@@ -39,14 +40,16 @@ final class Permits {
 
     void addVerbs(Map<String, Verb> verbs) {
         verbs.put("semset", a -> Boolean.toString(plain(a).trySetPermits((int) a.number())));
-        verbs.put("semtake", a -> Boolean.toString(plain(a).tryAcquire((int) a.number(), Duration.ofMillis(a.number()))));
+        verbs.put("semtake",
+            a -> Boolean.toString(plain(a).tryAcquire((int) a.number(), Duration.ofMillis(a.number()))));
         verbs.put("semgive", a -> give(plain(a), (int) a.number()));
         verbs.put("semfree", a -> Integer.toString(plain(a).availablePermits()));
         verbs.put("semrounds", a -> plainRounds(a));
         verbs.put("idset", a -> Boolean.toString(leased(a).trySetPermits((int) a.number())));
         verbs.put("idtake", a -> String.valueOf(leased(a).tryAcquire(a.number(), a.number(), TimeUnit.MILLISECONDS)));
         verbs.put("idgive", a -> Boolean.toString(leased(a).tryRelease(a.text())));
-        verbs.put("idextend", a -> Boolean.toString(leased(a).updateLeaseTime(a.text(), a.number(), TimeUnit.MILLISECONDS)));
+        verbs.put("idextend",
+            a -> Boolean.toString(leased(a).updateLeaseTime(a.text(), a.number(), TimeUnit.MILLISECONDS)));
         verbs.put("idfree", a -> Integer.toString(leased(a).availablePermits()));
         verbs.put("idrounds", a -> leasedRounds(a));
         verbs.put("latchset", a -> Boolean.toString(latch(a).trySetCount(a.number())));

@@ -7,8 +7,8 @@ import org.redisson.api.RLock;
 import org.redisson.client.codec.StringCodec;
 
 /**
- * Work in bulk under a lock that others, in this process and elsewhere, work under as well; rounds.c is the same in C and
- * rounds.h says what a round is.
+ * Work in bulk under a lock that others, in this process and elsewhere, work under as well; rounds.c is the same in C
+ * and rounds.h says what a round is.
  *
  * <pre>
  * rounds CLIENT TYPE NAME GOAL STREAK LEASE_MS BOUND_MS    "ROUNDS OVERLAPS CROSSINGS"

@@ -17,7 +17,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** Redisson's reentrant lock, measured. The command line and the answer are described in tools/benchmarks/peers/build. */
+/** Redisson's reentrant lock, measured. tools/benchmarks/peers/build describes the command line and the answer. */
 public final class RedissonPeer {
     private static final Set<String> OPTIONS = Set.of("server", "mode", "threads", "locks", "seconds", "warmup");
     private static final long LEASE_MS = 30_000;
@@ -189,7 +189,8 @@ public final class RedissonPeer {
         Arrays.sort(samples.values, 0, samples.count);
         System.out.printf(Locale.ROOT,
             "{\"peer\":\"redisson\",\"version\":\"%s\",\"mode\":\"%s\",\"threads\":%d,\"locks\":%d,"
-                + "\"seconds\":%.1f,\"count\":%d,\"per_second\":%.1f,\"min_us\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f}%n",
+                + "\"seconds\":%.1f,\"count\":%d,\"per_second\":%.1f,"
+                + "\"min_us\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f}%n",
             Redisson.class.getPackage().getImplementationVersion(), mode, threads, locks, seconds, samples.count,
             samples.count / seconds, samples.us(0), samples.us(0.5), samples.us(0.99));
     }
