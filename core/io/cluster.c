@@ -29,7 +29,7 @@
 #include "core/io/cluster.h"
 
 #include "core/base/err.h"
-#include "core/io/conn.h"
+#include "core/io/talk.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,13 +46,9 @@ enum question { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUESTIONS };
 struct poller {
     struct rdl__cluster *all;
     struct rdl__node node;
-    struct rdl__conn conn;
-    struct rdl__buf out;
-    size_t out_sent;
-    struct rdl__timer overdue;
-    unsigned awaited; /* answers */
-    bool again;       /* to be asked again as soon as it has answered */
-    int64_t epoch;    /* of its last word; -1: it has none */
+    struct rdl__talk talk;
+    bool again;    /* to be asked again as soon as it has answered */
+    int64_t epoch; /* of its last word; -1: it has none */
     bool sharded;
 };
 
@@ -275,43 +271,17 @@ static void invite(struct rdl__cluster *c, const struct rdl__redirect *to)
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-static void lose(struct poller *s, int code, const char *why, int64_t now);
-
-static void send_out(struct poller *s, int64_t now)
-{
-    const char *wrong;
-
-    if (rdl__buf_failed(&s->out))
-        lose(s, RDL_ENOMEM, rdl_strerror(RDL_ENOMEM), now);
-    else if ((wrong = rdl__conn_send_out(&s->conn, &s->out, &s->out_sent)) != NULL)
-        lose(s, RDL_ECONN, wrong, now);
-}
-
-static void put_query(struct rdl__buf *to, const char *command, const char *subcommand)
-{
-    rdl__cmd_begin(to, 2);
-    rdl__cmd_str(to, command);
-    rdl__cmd_str(to, subcommand);
-}
-
-static bool up(const struct poller *s)
-{
-    return s->conn.state == RDL__CONN_UP;
-}
-
 static void ask(struct poller *s, int64_t now)
 {
-    if (!up(s))
+    if (!rdl__talk_up(&s->talk))
         return;
-    s->again = s->awaited > 0;
+    s->again = s->talk.awaited > 0;
     if (s->again)
         return;
-    put_query(&s->out, "CLUSTER", "INFO");
-    put_query(&s->out, "PUBSUB", "SHARDNUMSUB");
-    put_query(&s->out, "CLUSTER", "SLOTS");
-    s->awaited = QUESTIONS;
-    rdl__loop_timer(s->node.loop, &s->overdue, rdl__after_ms(now, s->node.config.command_timeout_ms));
-    send_out(s, now);
+    rdl__talk_put(&s->talk, "CLUSTER", "INFO", NULL);
+    rdl__talk_put(&s->talk, "PUBSUB", "SHARDNUMSUB", NULL);
+    rdl__talk_put(&s->talk, "CLUSTER", "SLOTS", NULL);
+    rdl__talk_ask(&s->talk, QUESTIONS, now);
 }
 
 static void ask_again_later(struct rdl__cluster *c, int64_t now)
@@ -342,7 +312,7 @@ static void ask_next(struct rdl__cluster *c, int64_t now)
     for (unsigned i = 0; i < c->poller_count; i++) {
         struct poller *s = &c->pollers[c->turn++ % c->poller_count];
 
-        if (up(s) && s->awaited == 0) {
+        if (rdl__talk_up(&s->talk) && s->talk.awaited == 0) {
             ask(s, now);
             return;
         }
@@ -416,17 +386,17 @@ static void take_slots(struct poller *s, const struct rdl__reply *reply, int64_t
 {
     struct rdl__cluster *c = s->all;
 
-    rdl__loop_timer_off(s->node.loop, &s->overdue);
     if (reply->type == RDL__REPLY_ERROR) {
-        lose(s, RDL_ESERVER,
-             rdl__reply_is_error(reply, "ERR This instance has cluster support disabled") ? "it is no node of a cluster"
-                                                                                          : reply->str,
-             now);
+        rdl__talk_lose(&s->talk, RDL_ESERVER,
+                       rdl__reply_is_error(reply, "ERR This instance has cluster support disabled")
+                           ? "it is no node of a cluster"
+                           : reply->str,
+                       now);
         return;
     }
     welcome_all(c, now);
     if (!outdated(c, s) && !follow(s, reply, now)) {
-        lose(s, RDL_ECONN, reply->len == 0 ? "it knows of no slots" : "it knows of no masters", now);
+        rdl__talk_lose(&s->talk, RDL_ECONN, reply->len == 0 ? "it knows of no slots" : "it knows of no masters", now);
         return;
     }
     c->failures = 0;
@@ -434,11 +404,13 @@ static void take_slots(struct poller *s, const struct rdl__reply *reply, int64_t
         ask(s, now);
 }
 
-static void take_answer(struct poller *s, const struct rdl__reply *reply, int64_t now)
+static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int64_t now)
 {
-    if (s->awaited == 0)
+    struct poller *s = rdl__container(talk, struct poller, talk);
+
+    if (talk->awaited == 0)
         return;
-    switch ((enum question)(QUESTIONS - s->awaited--)) {
+    switch ((enum question)(QUESTIONS - talk->awaited--)) {
     case ASK_INFO:
         take_info(s, reply);
         break;
@@ -482,17 +454,7 @@ static void move_on(struct poller *s, int64_t now)
         at = candidate(c, c->cursor++);
     if (rdl__uri_place(&s->node.uri, at.host, at.port))
         rdl__uri_node(&s->node.uri, s->node.label, sizeof s->node.label);
-    rdl__conn_start(&s->conn, now);
-}
-
-static void silent(struct poller *s)
-{
-    rdl__loop_timer_off(s->node.loop, &s->overdue);
-    rdl__buf_cut(&s->out, 0);
-    s->out_sent = 0;
-    s->awaited = 0;
-    s->again = false;
-    s->epoch = -1;
+    rdl__conn_start(&s->talk.conn, now);
 }
 
 static void nobody_knows(struct rdl__cluster *c, int64_t now)
@@ -505,71 +467,29 @@ static void nobody_knows(struct rdl__cluster *c, int64_t now)
     rdl__node_not_found(first, &why, now);
 }
 
-/* The poller is of no use where it is, because of the cluster's `trouble`. */
-static void failed(struct poller *s, int64_t now)
+/* The poller is of no use where it is. */
+static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
+    struct poller *s = rdl__container(talk, struct poller, talk);
     struct rdl__cluster *c = s->all;
 
-    silent(s);
+    if (was_up)
+        rdl__node_failed(&s->node, why, now);
+    c->trouble = *why;
+    s->again = false;
+    s->epoch = -1;
     rdl__log_again(s->node.sinks, RDL_LOG_WARN, &c->told, now, "%s", c->trouble.message);
     move_on(s, now);
     if (++c->failures >= c->seed_count && !c->found)
         nobody_knows(c, now);
 }
 
-/* `why` may be shard of an answer, which goes with the connection. */
-static void lose(struct poller *s, int code, const char *why, int64_t now)
+static void on_up(struct rdl__talk *talk, int64_t now)
 {
-    (void)rdl__err_set(&s->all->trouble, code, "%s: %s", s->node.label, why);
-    rdl__conn_close(&s->conn);
-    rdl__node_failed(&s->node, &s->all->trouble, now);
-    failed(s, now);
+    ask(rdl__container(talk, struct poller, talk), now);
 }
 
-static void on_up(struct rdl__conn *conn, int64_t now)
-{
-    ask(rdl__container(conn, struct poller, conn), now);
-}
-
-static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
-{
-    struct poller *s = rdl__container(conn, struct poller, conn);
-
-    s->all->trouble = *why;
-    failed(s, now);
-}
-
-static void on_ready(struct rdl__conn *conn, int events, int64_t now)
-{
-    struct poller *s = rdl__container(conn, struct poller, conn);
-    const struct rdl__reply *reply;
-    const char *wrong;
-
-    if (events & RDL__WRITABLE)
-        send_out(s, now);
-    if (!(events & RDL__READABLE) || !up(s))
-        return;
-    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
-        lose(s, RDL_ECONN, wrong, now);
-        return;
-    }
-    while (up(s)) {
-        if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(s, RDL_ECONN, rdl__reader_why(conn->reader), now);
-            return;
-        }
-        if (reply == NULL)
-            return;
-        take_answer(s, reply, now);
-    }
-}
-
-static void on_overdue(struct rdl__timer *timer, int64_t now)
-{
-    lose(rdl__container(timer, struct poller, overdue), RDL_ECONN, "it does not answer", now);
-}
-
-static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+static const struct rdl__talk_ops talk_ops = {.up = on_up, .reply = on_reply, .lost = on_lost};
 
 static void start_pollers(struct rdl__cluster *c, unsigned wanted, int64_t now)
 {
@@ -601,9 +521,7 @@ static bool poller_init(struct poller *s, struct rdl__cluster *c, const struct r
     rdl__uri_done(&uri);
     if (rc < 0)
         return false;
-    rdl__conn_init(&s->conn, &s->node, &conn_ops);
-    rdl__buf_init(&s->out, c->mem);
-    rdl__timer_init(&s->overdue, on_overdue);
+    rdl__talk_init(&s->talk, &s->node, &talk_ops);
     s->epoch = -1;
     return true;
 }
@@ -657,10 +575,8 @@ void rdl__cluster_close(struct rdl__cluster *c)
     c->closed = true;
     rdl__loop_not_later(c->loop, &c->look);
     rdl__loop_timer_off(c->loop, &c->timer);
-    for (unsigned i = 0; i < POLLERS; i++) {
-        rdl__conn_close(&c->pollers[i].conn);
-        silent(&c->pollers[i]);
-    }
+    for (unsigned i = 0; i < POLLERS; i++)
+        rdl__talk_stop(&c->pollers[i].talk);
 }
 
 struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *c)
@@ -668,9 +584,7 @@ struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *c)
     if (c == NULL)
         return NULL;
     for (unsigned i = 0; i < POLLERS && c->pollers[i].all != NULL; i++) {
-        if (c->pollers[i].conn.node != NULL)
-            rdl__conn_done(&c->pollers[i].conn);
-        rdl__buf_done(&c->pollers[i].out);
+        rdl__talk_done(&c->pollers[i].talk);
         rdl__node_done(&c->pollers[i].node);
     }
     if (c->nodes != NULL)

@@ -36,7 +36,7 @@
 #include "core/io/sentinel.h"
 
 #include "core/base/err.h"
-#include "core/io/conn.h"
+#include "core/io/talk.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,13 +59,9 @@ struct sentinel {
     unsigned unnamed; /* if not: answers in a row, of others, without it */
     char id[ID_SIZE]; /* if given, that it has told on this connection, else that it has to tell; "": it is not known */
     struct rdl__node node;
-    struct rdl__conn conn;
-    struct rdl__buf out;
-    size_t out_sent;
-    struct rdl__timer timer; /* to be asked again, or overdue with an answer */
-    unsigned awaited;        /* answers; the last is to: */
-    enum question last;
-    bool subscribing; /* behind them it has to say whether: */
+    struct rdl__talk talk;
+    enum question last; /* of those whose answers are awaited */
+    bool subscribing;   /* behind them it has to say whether: */
     bool subscribed;
     bool identified; /* this connection was asked for the id */
     bool alone;      /* and is not asked for others */
@@ -143,25 +139,6 @@ static void judge(struct rdl__sentinels *all, int64_t now)
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-static void lose(struct sentinel *s, int code, const char *why, int64_t now);
-
-static void send_out(struct sentinel *s, int64_t now)
-{
-    const char *wrong;
-
-    if (rdl__buf_failed(&s->out))
-        lose(s, RDL_ENOMEM, rdl_strerror(RDL_ENOMEM), now);
-    else if ((wrong = rdl__conn_send_out(&s->conn, &s->out, &s->out_sent)) != NULL)
-        lose(s, RDL_ECONN, wrong, now);
-}
-
-static void put_words(struct rdl__buf *to, const char *const *words, size_t n)
-{
-    rdl__cmd_begin(to, n);
-    for (size_t i = 0; i < n; i++)
-        rdl__cmd_str(to, words[i]);
-}
-
 static void put_query(struct sentinel *s, enum question question)
 {
     static const char *const verbs[] = {
@@ -171,29 +148,26 @@ static void put_query(struct sentinel *s, enum question question)
         [ASK_OTHERS] = "SENTINELS",
     };
 
-    put_words(&s->out, (const char *const[]){"SENTINEL", verbs[question], s->all->master->uri.master},
-              question == ASK_ID ? 2 : 3);
+    rdl__talk_put(&s->talk, "SENTINEL", verbs[question], question == ASK_ID ? NULL : s->all->master->uri.master, NULL);
 }
 
 static void ask(struct sentinel *s, int64_t now)
 {
     enum question first = s->identified ? ASK_ADDRESS : ASK_ID, last = s->alone ? ASK_EPOCH : ASK_OTHERS;
 
-    if (s->conn.state != RDL__CONN_UP)
+    if (!rdl__talk_up(&s->talk))
         return;
-    s->again = s->awaited > 0 || s->subscribing;
+    s->again = s->talk.awaited > 0 || s->subscribing;
     if (s->again)
         return;
     if (s->subscribed) /* what it refuses to stop it would call an error, of which nobody could tell what it is to */
-        put_words(&s->out, (const char *const[]){"UNSUBSCRIBE", "+switch-master"}, 2);
+        rdl__talk_put(&s->talk, "UNSUBSCRIBE", "+switch-master", NULL);
     for (enum question question = first; question <= last; question++)
         put_query(s, question);
-    put_words(&s->out, (const char *const[]){"SUBSCRIBE", "+switch-master"}, 2);
+    rdl__talk_put(&s->talk, "SUBSCRIBE", "+switch-master", NULL);
     s->last = last;
-    s->awaited = last - first + 1;
     s->subscribing = true;
-    rdl__loop_timer(s->node.loop, &s->timer, rdl__after_ms(now, s->node.config.command_timeout_ms));
-    send_out(s, now);
+    rdl__talk_ask(&s->talk, last - first + 1, now);
 }
 
 static void ask_all(struct rdl__sentinels *all, int64_t now)
@@ -216,12 +190,12 @@ static void missed(struct rdl__finder *finder)
     rdl__loop_later(all->master->loop, &all->ask_task);
 }
 
-static void on_timer(struct rdl__timer *timer, int64_t now)
+static void on_due(struct rdl__talk *talk, int64_t now)
 {
-    struct sentinel *s = rdl__container(timer, struct sentinel, timer);
+    struct sentinel *s = rdl__container(talk, struct sentinel, talk);
 
-    if (s->awaited > 0 || s->subscribing)
-        lose(s, RDL_ECONN, "it does not answer", now);
+    if (s->subscribing)
+        rdl__talk_lose(talk, RDL_ECONN, "it does not answer", now);
     else
         ask(s, now);
 }
@@ -313,6 +287,7 @@ static struct sentinel *sentinel_free(struct sentinel *s);
 static void forget(struct rdl__sentinels *all, unsigned i)
 {
     rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is not asked any more", all->sentinels[i]->node.label);
+    rdl__talk_stop(&all->sentinels[i]->talk);
     (void)sentinel_free(all->sentinels[i]);
     all->sentinels[i] = all->sentinels[--all->count];
 }
@@ -328,7 +303,7 @@ static void get_to_know(struct rdl__sentinels *all, const struct word *w, int64_
         return; /* the next answer will do */
     memcpy(s->id, w->id, strlen(w->id) + 1);
     rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is asked as well", s->node.label);
-    rdl__conn_start(&s->conn, now);
+    rdl__conn_start(&s->talk.conn, now);
 }
 
 /* Somebody names it. One that is elsewhere now is another. */
@@ -385,7 +360,7 @@ static void take_id(struct sentinel *s, const struct rdl__reply *reply, int64_t 
     else if (s->given)
         s->alone = true; /* others would not tell either */
     else if (!told || strcmp(s->id, reply->str) != 0)
-        lose(s, RDL_ECONN, "it is not the one that was announced", now);
+        rdl__talk_lose(&s->talk, RDL_ECONN, "it is not the one that was announced", now);
 }
 
 /* It announces from now on, or it may not be asked to: polling goes on. */
@@ -401,11 +376,11 @@ static void take_subscription(struct sentinel *s, bool subscribed, int64_t now)
 
 static void take_answer(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
 {
-    if (s->awaited == 0) {
+    if (s->talk.awaited == 0) {
         take_subscription(s, false, now);
         return;
     }
-    switch ((enum question)(s->last + 1 - s->awaited--)) {
+    switch ((enum question)(s->last + 1 - s->talk.awaited--)) {
     case ASK_ID:
         take_id(s, reply, now);
         break;
@@ -419,12 +394,14 @@ static void take_answer(struct sentinel *s, const struct rdl__reply *reply, int6
         take_others(s, reply, now);
         break;
     }
-    if (s->conn.state == RDL__CONN_UP && s->awaited == 0)
-        rdl__loop_timer(s->node.loop, &s->timer, rdl__after_ms(now, POLL_MS));
+    if (rdl__talk_up(&s->talk) && s->talk.awaited == 0)
+        rdl__talk_pause(&s->talk, rdl__after_ms(now, POLL_MS));
 }
 
-static void take_reply(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
+static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int64_t now)
 {
+    struct sentinel *s = rdl__container(talk, struct sentinel, talk);
+
     if (!is_news(reply))
         take_answer(s, reply, now);
     else if (says(rdl__reply_at(reply, 0), "message"))
@@ -438,10 +415,6 @@ static void take_reply(struct sentinel *s, const struct rdl__reply *reply, int64
 /* What it said is worth nothing any more. */
 static void silent(struct sentinel *s)
 {
-    rdl__loop_timer_off(s->node.loop, &s->timer);
-    rdl__buf_cut(&s->out, 0);
-    s->out_sent = 0;
-    s->awaited = 0;
     s->subscribing = s->subscribed = false;
     s->identified = false;
     s->alone = false;
@@ -453,66 +426,27 @@ static void silent(struct sentinel *s)
 }
 
 /* It is of no use at the moment, and tried again when it is time. */
-static void failed(struct sentinel *s, const rdl_err_t *why, int64_t now)
+static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
+    struct sentinel *s = rdl__container(talk, struct sentinel, talk);
+    struct rdl__sentinels *all = s->all;
+
+    if (was_up)
+        rdl__node_failed(&s->node, why, now);
     silent(s);
     if (s->given)
-        s->all->trouble = *why;
-    rdl__log_again(s->node.sinks, s->given ? RDL_LOG_WARN : RDL_LOG_DEBUG, &s->told, now, "%s", why->message);
-    rdl__conn_start(&s->conn, now);
-    judge(s->all, now);
+        (void)rdl__err_set(&all->trouble, why->code, "sentinel %s", why->message);
+    rdl__log_again(s->node.sinks, s->given ? RDL_LOG_WARN : RDL_LOG_DEBUG, &s->told, now, "sentinel %s", why->message);
+    rdl__conn_start(&talk->conn, now);
+    judge(all, now);
 }
 
-/* `why` may go with the connection. */
-static void lose(struct sentinel *s, int code, const char *why, int64_t now)
+static void on_up(struct rdl__talk *talk, int64_t now)
 {
-    rdl_err_t trouble = {0};
-
-    (void)rdl__err_set(&trouble, code, "sentinel %s: %s", s->node.label, why);
-    rdl__conn_close(&s->conn);
-    rdl__node_failed(&s->node, &trouble, now);
-    failed(s, &trouble, now);
+    ask(rdl__container(talk, struct sentinel, talk), now);
 }
 
-static void on_up(struct rdl__conn *conn, int64_t now)
-{
-    ask(rdl__container(conn, struct sentinel, conn), now);
-}
-
-static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
-{
-    rdl_err_t trouble = {0};
-
-    (void)rdl__err_set(&trouble, why->code, "sentinel %s", why->message);
-    failed(rdl__container(conn, struct sentinel, conn), &trouble, now);
-}
-
-static void on_ready(struct rdl__conn *conn, int events, int64_t now)
-{
-    struct sentinel *s = rdl__container(conn, struct sentinel, conn);
-    const struct rdl__reply *reply;
-    const char *wrong;
-
-    if (events & RDL__WRITABLE)
-        send_out(s, now);
-    if (!(events & RDL__READABLE) || conn->state != RDL__CONN_UP)
-        return;
-    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
-        lose(s, RDL_ECONN, wrong, now);
-        return;
-    }
-    while (conn->state == RDL__CONN_UP) {
-        if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(s, RDL_ECONN, rdl__reader_why(conn->reader), now);
-            return;
-        }
-        if (reply == NULL)
-            return;
-        take_reply(s, reply, now);
-    }
-}
-
-static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready};
+static const struct rdl__talk_ops talk_ops = {.up = on_up, .reply = on_reply, .lost = on_lost, .due = on_due};
 
 /* ---- sentinel.h ------------------------------------------------------------------------------------------------- */
 
@@ -546,18 +480,14 @@ static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *hos
         rdl__free(all->master->mem, s, sizeof *s);
         return NULL;
     }
-    rdl__conn_init(&s->conn, &s->node, &conn_ops);
-    rdl__buf_init(&s->out, all->master->mem);
-    rdl__timer_init(&s->timer, on_timer);
+    rdl__talk_init(&s->talk, &s->node, &talk_ops);
     all->sentinels[all->count++] = s;
     return s;
 }
 
 static struct sentinel *sentinel_free(struct sentinel *s)
 {
-    rdl__conn_done(&s->conn);
-    silent(s);
-    rdl__buf_done(&s->out);
+    rdl__talk_done(&s->talk);
     rdl__node_done(&s->node);
     rdl__free(s->all->master->mem, s, sizeof *s);
     return NULL;
@@ -596,7 +526,7 @@ struct rdl__sentinels *rdl__sentinels_new(struct rdl__node *master, struct rdl__
 void rdl__sentinels_open(struct rdl__sentinels *all, int64_t now)
 {
     for (unsigned i = 0; i < all->count; i++)
-        rdl__conn_start(&all->sentinels[i]->conn, now);
+        rdl__conn_start(&all->sentinels[i]->talk.conn, now);
 }
 
 void rdl__sentinels_close(struct rdl__sentinels *all)
@@ -605,7 +535,7 @@ void rdl__sentinels_close(struct rdl__sentinels *all)
         return;
     rdl__loop_not_later(all->master->loop, &all->ask_task);
     for (unsigned i = 0; i < all->count; i++) {
-        rdl__conn_close(&all->sentinels[i]->conn);
+        rdl__talk_stop(&all->sentinels[i]->talk);
         silent(all->sentinels[i]);
     }
 }

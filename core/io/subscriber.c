@@ -11,12 +11,11 @@
  * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer.
  * Neither says where it is; the finder will know, and then topics move to another subscriber, or are tried again here.
  *
- * A connection that has been silent for ping_interval_ms is asked for a sign of life; one that gives none within
- * command_timeout_ms is given up.
+ * A connection that has been silent for ping_interval_ms is tested with a PING.
  */
 #include "core/io/subscriber.h"
 
-#include "core/io/conn.h"
+#include "core/io/talk.h"
 #include "core/wire/cluster.h"
 
 #include <errno.h>
@@ -28,46 +27,44 @@
 
 struct rdl__subscriber {
     struct rdl__node *node;
-    struct rdl__conn conn;
+    struct rdl__talk talk;
     struct rdl__table topics;
     struct rdl__link unsent;
-    struct rdl__buf out;
-    size_t out_sent;
     struct rdl__task write_later;
-    struct rdl__timer alive;
     struct rdl__timer again; /* a server that has refused a channel is asked again */
     int64_t again_ms;        /* after that pause; 0: it has refused none */
     int64_t heard_at;
     bool sharded;
     bool refused; /* some topics have no subscription, and none is on its way */
-    bool pinged;
     bool connected_once;
 };
-
-static const struct rdl__conn_ops conn_ops;
 
 /* ---- losing and finding the server ------------------------------------------------------------------------------ */
 
 static void want_connection(struct rdl__subscriber *sub, int64_t now)
 {
-    if (sub->conn.state == RDL__CONN_CLOSED && sub->topics.count > 0)
-        rdl__conn_start(&sub->conn, now);
+    if (sub->talk.conn.state == RDL__CONN_CLOSED && sub->topics.count > 0)
+        rdl__conn_start(&sub->talk.conn, now);
 }
 
-static void lose(struct rdl__subscriber *sub, const char *why, int64_t now)
+/* Of a connection that is no more. */
+static void forget_refusals(struct rdl__subscriber *sub)
 {
-    struct rdl__table_node *n = NULL;
-
-    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: subscriptions lost: %s",
-                   sub->node->label, why);
-    rdl__conn_close(&sub->conn);
-    rdl__node_broke(sub->node, sub->conn.up_at, false, now);
-    rdl__loop_timer_off(sub->node->loop, &sub->alive);
     rdl__loop_timer_off(sub->node->loop, &sub->again);
-    rdl__buf_cut(&sub->out, 0);
-    sub->out_sent = 0;
     sub->refused = false;
     sub->again_ms = 0;
+}
+
+static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
+{
+    struct rdl__subscriber *sub = rdl__container(talk, struct rdl__subscriber, talk);
+    struct rdl__table_node *n = NULL;
+
+    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: %s",
+                   was_up ? "subscriptions lost" : "cannot connect", why->message);
+    if (was_up)
+        rdl__node_broke(sub->node, talk->conn.up_at, false, now);
+    forget_refusals(sub);
     while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
         struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
 
@@ -87,29 +84,22 @@ static void encode_subscribe(struct rdl__subscriber *sub)
 
     for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < most; l = l->next)
         n++;
-    rdl__cmd_begin(&sub->out, n + 1);
-    rdl__cmd_str(&sub->out, sub->sharded ? "SSUBSCRIBE" : "SUBSCRIBE");
+    rdl__cmd_begin(&sub->talk.out, n + 1);
+    rdl__cmd_str(&sub->talk.out, sub->sharded ? "SSUBSCRIBE" : "SUBSCRIBE");
     while (n-- > 0) {
         struct rdl__topic *topic = rdl__container(rdl__list_pop(&sub->unsent), struct rdl__topic, unsent);
 
-        rdl__cmd_arg(&sub->out, topic->node.key, topic->node.key_len);
+        rdl__cmd_arg(&sub->talk.out, topic->node.key, topic->node.key_len);
     }
 }
 
 static void send_out(struct rdl__subscriber *sub, int64_t now)
 {
-    const char *wrong;
-
-    if (sub->conn.state != RDL__CONN_UP)
+    if (!rdl__talk_up(&sub->talk))
         return;
     while (!rdl__list_empty(&sub->unsent))
         encode_subscribe(sub);
-    if (rdl__buf_failed(&sub->out)) {
-        lose(sub, "out of memory", now);
-        return;
-    }
-    if ((wrong = rdl__conn_send_out(&sub->conn, &sub->out, &sub->out_sent)) != NULL)
-        lose(sub, wrong, now);
+    rdl__talk_send(&sub->talk, now);
 }
 
 static void on_write_later(struct rdl__task *task, int64_t now)
@@ -167,13 +157,16 @@ static const char *word(const struct rdl__subscriber *sub, const char *sharded)
     return sub->sharded ? sharded : sharded + 1;
 }
 
-static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *reply, int64_t now)
+static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int64_t now)
 {
+    struct rdl__subscriber *sub = rdl__container(talk, struct rdl__subscriber, talk);
     const struct rdl__reply *kind = rdl__reply_at(reply, 0), *channel = rdl__reply_at(reply, 1);
     const struct rdl__reply *payload = rdl__reply_at(reply, 2);
     struct rdl__table_node *n;
     struct rdl__topic *topic;
 
+    sub->heard_at = now;
+    talk->awaited = 0;
     if (reply->type == RDL__REPLY_ERROR) {
         if (sub->sharded && rdl__redirect_of(reply).what != RDL__DETOUR_NONE) {
             ask_around(sub);
@@ -200,82 +193,32 @@ static void take_reply(struct rdl__subscriber *sub, const struct rdl__reply *rep
     }
 }
 
-static void on_ready(struct rdl__conn *conn, int events, int64_t now)
+static void on_due(struct rdl__talk *talk, int64_t now)
 {
-    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
-    const struct rdl__reply *reply;
-    const char *wrong;
-
-    if (events & RDL__WRITABLE)
-        write_later(sub);
-    if (!(events & RDL__READABLE))
-        return;
-    if ((wrong = rdl__conn_receive(conn, now)) != NULL) {
-        lose(sub, wrong, now);
-        return;
-    }
-    now = rdl__now(); /* after the bytes came: what was sent later cannot be among them (waiters.c) */
-    sub->heard_at = now;
-    sub->pinged = false;
-    for (;;) {
-        if (rdl__reader_next(conn->reader, &reply) < 0) {
-            lose(sub, rdl__reader_why(conn->reader), now);
-            return;
-        }
-        if (reply == NULL)
-            return;
-        take_reply(sub, reply, now);
-    }
-}
-
-static void on_alive(struct rdl__timer *timer, int64_t now)
-{
-    struct rdl__subscriber *sub = rdl__container(timer, struct rdl__subscriber, alive);
+    struct rdl__subscriber *sub = rdl__container(talk, struct rdl__subscriber, talk);
     int64_t due = rdl__after_ms(sub->heard_at, sub->node->config.ping_interval_ms);
 
-    if (now >= due && sub->pinged) {
-        lose(sub, "the server does not answer", now);
+    if (now < due) {
+        rdl__talk_pause(talk, due);
         return;
     }
-    if (now >= due) {
-        rdl__cmd_begin(&sub->out, 1);
-        rdl__cmd_str(&sub->out, "PING");
-        sub->pinged = true;
-        due = rdl__after_ms(now, sub->node->config.command_timeout_ms);
-        write_later(sub);
-    }
-    rdl__loop_timer(sub->node->loop, &sub->alive, due);
+    rdl__talk_put(talk, "PING", NULL);
+    rdl__talk_ask(talk, 1, now);
 }
 
-/* ---- connection ------------------------------------------------------------------------------------------------- */
-
-static void on_up(struct rdl__conn *conn, int64_t now)
+static void on_up(struct rdl__talk *talk, int64_t now)
 {
-    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
+    struct rdl__subscriber *sub = rdl__container(talk, struct rdl__subscriber, talk);
 
     if (sub->connected_once)
         rdl__metric(sub->node->sinks, RDL_M_RECONNECTS, 1);
     sub->connected_once = true;
     sub->heard_at = now;
-    sub->pinged = false;
-    rdl__loop_timer(sub->node->loop, &sub->alive, rdl__after_ms(now, sub->node->config.ping_interval_ms));
+    rdl__talk_pause(talk, rdl__after_ms(now, sub->node->config.ping_interval_ms));
     send_out(sub, now);
 }
 
-static void on_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
-{
-    struct rdl__subscriber *sub = rdl__container(conn, struct rdl__subscriber, conn);
-
-    rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "cannot connect: %s", why->message);
-    want_connection(sub, now);
-}
-
-static void on_moved(struct rdl__conn *conn, int64_t now)
-{
-    lose(rdl__container(conn, struct rdl__subscriber, conn), "another server has taken over", now);
-}
-
-static const struct rdl__conn_ops conn_ops = {.up = on_up, .failed = on_failed, .ready = on_ready, .moved = on_moved};
+static const struct rdl__talk_ops talk_ops = {.up = on_up, .reply = on_reply, .lost = on_lost, .due = on_due};
 
 /* ---- subscriber.h ----------------------------------------------------------------------------------------------- */
 
@@ -290,11 +233,9 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
         return NULL;
     }
     sub->node = node;
-    rdl__conn_init(&sub->conn, node, &conn_ops);
+    rdl__talk_init(&sub->talk, node, &talk_ops);
     rdl__list_init(&sub->unsent);
-    rdl__buf_init(&sub->out, node->mem);
     rdl__task_init(&sub->write_later, on_write_later);
-    rdl__timer_init(&sub->alive, on_alive);
     rdl__timer_init(&sub->again, on_again);
     return sub;
 }
@@ -302,21 +243,15 @@ struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node)
 void rdl__subscriber_on_demand(struct rdl__subscriber *sub)
 {
     rdl__assert_on_loop(sub->node->loop);
-    if (sub->topics.count > 0)
-        return;
-    rdl__subscriber_close(sub);
-    rdl__buf_cut(&sub->out, 0);
-    sub->out_sent = 0;
-    sub->refused = false;
-    sub->again_ms = 0;
+    if (sub->topics.count == 0)
+        rdl__subscriber_close(sub);
 }
 
 void rdl__subscriber_close(struct rdl__subscriber *sub)
 {
     rdl__assert_on_loop(sub->node->loop);
-    rdl__conn_close(&sub->conn);
-    rdl__loop_timer_off(sub->node->loop, &sub->alive);
-    rdl__loop_timer_off(sub->node->loop, &sub->again);
+    rdl__talk_stop(&sub->talk);
+    forget_refusals(sub);
     rdl__loop_not_later(sub->node->loop, &sub->write_later);
 }
 
@@ -324,8 +259,7 @@ struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub)
 {
     if (sub == NULL)
         return NULL;
-    rdl__conn_done(&sub->conn);
-    rdl__buf_done(&sub->out);
+    rdl__talk_done(&sub->talk);
     rdl__table_done(&sub->topics);
     rdl__free(sub->node->mem, sub, sizeof *sub);
     return NULL;
@@ -350,11 +284,11 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
         rdl__list_remove(&topic->unsent);
         return;
     }
-    if (sub->conn.state != RDL__CONN_UP)
+    if (!rdl__talk_up(&sub->talk))
         return;
-    rdl__cmd_begin(&sub->out, 2);
-    rdl__cmd_str(&sub->out, sub->sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE");
-    rdl__cmd_arg(&sub->out, topic->node.key, topic->node.key_len);
+    rdl__cmd_begin(&sub->talk.out, 2);
+    rdl__cmd_str(&sub->talk.out, sub->sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE");
+    rdl__cmd_arg(&sub->talk.out, topic->node.key, topic->node.key_len);
     write_later(sub);
 }
 
