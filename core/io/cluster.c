@@ -1,28 +1,28 @@
 /* cluster.c - a deployment of several masters, each with a share of the slots.
  *
- * Where is the node for a name? Each master is a shard, like the one behind Sentinel: a node, which servers play by
- * turns. The map says which shard has a slot; one byte pair a slot, read by any thread without a lock. A failover gives
- * a shard's node another place, and all that follows from that is the node's and the lanes' (node.h, sentinel.c). A
- * slot that moves is another entry in the map, and whoever goes by slot looks there each time.
+ * Finding the node for a name. Each master is a shard: a node (node.h), whose server is another one after a failover.
+ * The map says which shard has a slot; it is one 16-bit number a slot, read by any thread without a lock. A failover
+ * gives a shard's node another place, and all that follows from that is done by the node and its lanes (node.h,
+ * sentinel.c). A slot that moves is another entry in the map; requests look there before each sending.
  *
- * Which shard is which? A shard is known by the ids of its servers (topology.c). Shards are never taken away, so
- * whoever remembers one may. One that nobody plays any more, because its master has no slots left or is gone, is left
- * without connections. The places of all servers are remembered as well: redirections name those.
+ * Telling shards apart. A shard is known by the ids of its servers (topology.c). Shards are never removed, so a pointer
+ * to one stays valid. A shard without a master, because that has no slots left or is gone, is left without connections.
+ * The places of all servers are remembered as well: redirections name those.
  *
- * Who says so? Pollers: up to POLLERS connections to servers of the cluster, whichever answer, masters or replicas, at
- * first those of the URI. One that fails goes on to the next that is known. One of them is asked every POLL_MS; all of
- * them at once when a node was missed, or when some server sent a request elsewhere, but no more often than every
- * ASK_MS. While a master cannot be reached the next one is asked after a share of the time since: nobody tells a client
- * that it has a successor. Nothing is asked on the connections that locks use.
+ * Polling. Pollers are up to POLLERS connections to servers of the cluster, whichever answer, masters or replicas, at
+ * first those of the URI. A poller whose server fails goes on to the next that is known. One poller asks every POLL_MS;
+ * all of them ask at once when a node could not be reached, or when a server redirected a request, but no more often
+ * than every ASK_MS. While a master cannot be reached the next poller asks after a share of the time since: no server
+ * tells a client that a replica was promoted. Nothing is asked on the connections that locks use.
  *
- * Whose word counts? Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so a word with an older one
- * than that which was followed last comes from a server that was cut off. It is not believed, unless a master was
- * missed and no poller has a newer one.
+ * Choosing an answer. Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so an answer with an older
+ * epoch than the one followed last comes from a server that was cut off. It is not followed, unless a master could not
+ * be reached and no poller has a newer one.
  *
- * MOVED changes the one slot at once, on the thread that read it, so that nobody waits for the map. It says no more
- * than that: a master that was demoted says it too, about a server that is known as the replica of the same shard; then
- * the answer of the next poller counts, which tells where the shard is played now. ASK may name a server that has no
- * slot yet, and that no map knows: that becomes a provisional server, a shard without slots.
+ * MOVED changes the one slot at once, on the thread that read it, so that nothing waits for the map. It says no more
+ * than that: a master that was demoted says it too, about a server that is known as a replica of the same shard; then
+ * the next answer to a poller counts, which says who the shard's master is. ASK may name a server that has no slot yet
+ * and is in no map: that becomes a provisional server, a shard without slots.
  *
  * Thread: the loop, but for rdl__cluster_detour and the map.
  */
@@ -48,7 +48,7 @@ struct poller {
     struct rdl__node node;
     struct rdl__talk talk;
     bool again;    /* to be asked again as soon as it has answered */
-    int64_t epoch; /* of its last word; -1: it has none */
+    int64_t epoch; /* of its last answer; -1: it has none */
     bool sharded;
 };
 
@@ -67,12 +67,12 @@ struct rdl__cluster {
     struct rdl__task look;
     struct rdl__timer timer; /* to ask one, or all if that is urgent */
     bool urgent;
-    bool missed;  /* since a word was followed last */
+    bool missed;  /* a master could not be reached since an answer was followed last */
     bool decided; /* whether channels are sharded */
     bool found;
     bool closed;
     int64_t asked_at; /* all of them */
-    int64_t epoch;    /* of the word that was followed last */
+    int64_t epoch;    /* of the answer that was followed last */
     rdl_err_t trouble;
     struct rdl__repeats told; /* troubles */
     unsigned failures;        /* of pollers, in a row */
@@ -105,7 +105,7 @@ static bool more_shards(struct rdl__shard_numbers *shards)
     return true;
 }
 
-/* Takes over what is in `fresh`. */
+/* Takes over what `fresh` has. */
 static void set_topology(struct rdl__cluster *c, struct rdl__topology *fresh)
 {
     struct rdl__topology old;
@@ -137,8 +137,8 @@ static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
     return changed;
 }
 
-/* A server that does not say where it is has as many names as there are pollers. It stays under the first one, unless
- * it cannot be reached there. */
+/* A server that does not say where it is appears under the host that each poller reached. It keeps the first one,
+ * unless it cannot be reached there. */
 static void keep_places(const struct rdl__cluster *c, struct rdl__topology *fresh)
 {
     for (size_t i = 0; i < fresh->count; i++) {
@@ -168,7 +168,7 @@ static void tell_changes(struct rdl__cluster *c, bool changed, int64_t now)
         c->ops->changed(c->arg, now);
 }
 
-/* Is the poller's word too old? */
+/* Is the poller's answer too old to be followed? */
 static bool outdated(const struct rdl__cluster *c, const struct poller *s)
 {
     if (s->epoch >= c->epoch)
@@ -190,7 +190,7 @@ static void decide(struct rdl__cluster *c, bool sharded)
     c->ops->decided(c->arg);
 }
 
-/* The poller says who has which slots. False: it says nothing that could be followed. */
+/* Follow an answer to CLUSTER SLOTS. False: it says nothing that could be followed. */
 static bool follow(struct poller *s, const struct rdl__reply *slots, int64_t now)
 {
     struct rdl__cluster *c = s->all;
@@ -227,7 +227,7 @@ static void welcome(struct rdl__cluster *c, const struct rdl__place *at, int64_t
     unsigned shard;
 
     if (known != NULL)
-        c->topology.servers[known - c->topology.servers].unasked = 0;
+        c->topology.servers[known - c->topology.servers].unnamed = 0;
     if (!c->found || known != NULL)
         return;
     c->now = now;
@@ -359,7 +359,7 @@ void rdl__cluster_doubt(struct rdl__cluster *c)
     rdl__loop_later(c->loop, &c->look);
 }
 
-/* The loop looks when whoever missed the master is done. */
+/* The loop looks when the caller, which missed the master, has returned. */
 static void missed(struct rdl__finder *finder)
 {
     struct rdl__cluster *c = rdl__container(finder, struct rdl__cluster, finder);
@@ -370,7 +370,7 @@ static void missed(struct rdl__finder *finder)
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
-/* Of one that does not tell the epoch the word counts least. */
+/* The answer of a server that does not tell the epoch counts least. */
 static void take_info(struct poller *s, const struct rdl__reply *reply)
 {
     const char *value;
@@ -425,8 +425,8 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 
 /* ---- pollers ---------------------------------------------------------------------------------------------------- */
 
-/* One of the servers that may be asked: those that are known, then those of the URI, which stand in for one whose place
- * nobody knows. */
+/* The i-th server that may be asked: those that are known, then those of the URI. A server whose place is unknown is
+ * replaced by one of the URI. */
 static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
 {
     i %= c->topology.count + c->seed_count;
@@ -435,7 +435,7 @@ static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
     return c->seeds[i < c->topology.count ? i % c->seed_count : i - c->topology.count];
 }
 
-static bool scouted(const struct rdl__cluster *c, const struct rdl__seed *at)
+static bool polled(const struct rdl__cluster *c, const struct rdl__seed *at)
 {
     for (unsigned i = 0; i < c->poller_count; i++)
         if (c->pollers[i].node.uri.port == at->port && strcmp(c->pollers[i].node.uri.host, at->host) == 0)
@@ -443,14 +443,14 @@ static bool scouted(const struct rdl__cluster *c, const struct rdl__seed *at)
     return false;
 }
 
-/* Go to another server, one where no poller is if there is one, as soon as it is time. */
+/* Connect to another server, to one without a poller if possible, when the next attempt is due. */
 static void move_on(struct poller *s, int64_t now)
 {
     struct rdl__cluster *c = s->all;
     size_t tries = c->topology.count + c->seed_count;
     struct rdl__seed at = candidate(c, c->cursor++);
 
-    while (--tries > 0 && scouted(c, &at))
+    while (--tries > 0 && polled(c, &at))
         at = candidate(c, c->cursor++);
     if (rdl__uri_place(&s->node.uri, at.host, at.port))
         rdl__uri_node(&s->node.uri, s->node.label, sizeof s->node.label);
@@ -467,7 +467,7 @@ static void nobody_knows(struct rdl__cluster *c, int64_t now)
     rdl__node_not_found(first, &why, now);
 }
 
-/* The poller is of no use where it is. */
+/* The poller goes on to another server. */
 static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
     struct poller *s = rdl__container(talk, struct poller, talk);
@@ -496,7 +496,7 @@ static void start_pollers(struct rdl__cluster *c, unsigned wanted, int64_t now)
     while (c->poller_count < wanted) {
         struct poller *s = &c->pollers[c->poller_count];
 
-        move_on(s, now); /* before it is counted: nobody is where it is */
+        move_on(s, now); /* before it is counted: its own place must not count as polled */
         c->poller_count++;
     }
 }
@@ -509,7 +509,7 @@ static bool poller_init(struct poller *s, struct rdl__cluster *c, const struct r
     struct rdl__node_config config = first->config;
     int rc = RDL_ENOMEM;
 
-    /* Most attempts go elsewhere than the one before. */
+    /* Most attempts are at another server than the one before. */
     if (config.reconnect_min_ms > ASK_MS)
         config.reconnect_min_ms = ASK_MS;
     if (config.reconnect_max_ms > POLL_MS)
@@ -611,7 +611,7 @@ bool rdl__cluster_sharded(const struct rdl__cluster *c)
     return atomic_load_explicit(&c->sharded, memory_order_relaxed);
 }
 
-bool rdl__cluster_plays(const struct rdl__cluster *c, unsigned shard)
+bool rdl__cluster_has_master(const struct rdl__cluster *c, unsigned shard)
 {
     rdl__assert_on_loop(c->loop);
     for (size_t i = 0; i < c->topology.count; i++)

@@ -1,4 +1,4 @@
-/* cluster.h - a deployment of several masters, each with a share of the slots: who finds them, and which slot is whose.
+/* cluster.h - a deployment of several masters, each with a share of the slots: finding them, and the map of slots.
  *
  * See cluster.c. What this knows of a master is a shard: a number, and a node whose finder this is (node.h).
  */
@@ -20,7 +20,7 @@ struct rdl__slot_map {
 struct rdl__cluster_ops {
     /* The first masters are about to be found: rdl__cluster_sharded is decided. */
     void (*decided)(void *arg);
-    /* There is one master more: make the shard's node. NULL: no memory. */
+    /* There is a further master: make the shard's node. NULL: no memory. */
     struct rdl__node *(*make_shard)(void *arg, unsigned shard, int64_t now);
     /* Some slots are another shard's now. */
     void (*changed)(void *arg, int64_t now);
@@ -33,8 +33,8 @@ struct rdl__cluster_ops {
 struct rdl__cluster *rdl__cluster_new(struct rdl__node *first, const struct rdl__cluster_ops *ops, void *arg);
 void rdl__cluster_open(struct rdl__cluster *cluster, int64_t now); /* @thread loop */
 void rdl__cluster_close(struct rdl__cluster *cluster);             /* NULL is fine.  @thread loop */
-struct rdl__cluster *
-rdl__cluster_free(struct rdl__cluster *cluster); /* NULL is fine; returns NULL. The loop has stopped */
+/* NULL is fine; returns NULL. The loop has stopped. */
+struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *cluster);
 
 struct rdl__finder *rdl__cluster_finder(struct rdl__cluster *cluster); /* for the nodes of further shards */
 
@@ -44,12 +44,14 @@ bool rdl__cluster_found(const struct rdl__cluster *cluster);
 /* Do the servers know sharded channels? Decided when the first masters are found, and for good.  @thread any */
 bool rdl__cluster_sharded(const struct rdl__cluster *cluster);
 
-/* Has the shard slots, or may it get some, by the last word?  @thread loop */
-bool rdl__cluster_plays(const struct rdl__cluster *cluster, unsigned shard);
+/* Has the shard a master, by the last answer: a server with slots, or a provisional one, which may get some?  @thread
+ * loop
+ */
+bool rdl__cluster_has_master(const struct rdl__cluster *cluster, unsigned shard);
 
 const struct rdl__slot_map *rdl__cluster_map(const struct rdl__cluster *cluster);
 
-/* Which shard has the slot, as far as is known.  @thread any */
+/* The shard that has the slot, as far as is known.  @thread any */
 static inline unsigned rdl__map_shard(const struct rdl__slot_map *map, unsigned slot)
 {
     return atomic_load_explicit(&map->shard[slot], memory_order_acquire);

@@ -30,7 +30,7 @@ static void fail(struct rdl__conn *conn, int code, int64_t now, const char *text
 
 /* ---- greeting --------------------------------------------------------------------------------------------------- */
 
-/* Who we are, for one greeting; password NULL: nobody in particular. */
+/* The credentials for one greeting; password NULL: none. */
 struct login {
     const char *username; /* NULL: the default one */
     const char *password;
@@ -114,7 +114,7 @@ static int write_greeting(struct rdl__conn *conn, const struct login *login)
     return rdl__buf_failed(&conn->greeting) ? RDL_ENOMEM : RDL_OK;
 }
 
-/* As whoever the program says we are this time. */
+/* With the credentials that the program gives for this connection. */
 static int write_greeting_as_told(struct rdl__conn *conn)
 {
     const struct rdl__node_config *config = &conn->node->config;
@@ -140,7 +140,7 @@ static int prepare_greeting(struct rdl__conn *conn)
     return conn->node->config.credentials != NULL ? write_greeting_as_told(conn) : write_greeting(conn, &fixed);
 }
 
-/* Whatever was said may hold a password. */
+/* It may hold a password. */
 static void forget_greeting(struct rdl__conn *conn)
 {
     if (conn->greeting.data != NULL)
@@ -176,7 +176,7 @@ static bool is_text(const struct rdl__reply *r, const char *text)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, text) == 0;
 }
 
-/* A server that does not let us ask will say so when something is to be written. */
+/* A replica that does not let us ask refuses when something is to be written. */
 static bool is_replica(const struct rdl__reply *role)
 {
     const struct rdl__reply *word = rdl__reply_at(role, 0);
@@ -184,9 +184,9 @@ static bool is_replica(const struct rdl__reply *role)
     return word != NULL && word->type == RDL__REPLY_STRING && strcmp(word->str, "master") != 0;
 }
 
-/* Is it a server of its own, if that is what the URI says? It may say nothing. One that becomes a replica later refuses
- * by itself, and one that a finder names is asked for its ROLE; who are no sentinels or nodes do not know what these
- * are asked. Returns false when the connection has failed. */
+/* Where the URI names a single server: is it one? It may not tell. A server that becomes a replica later refuses by
+ * itself, and one that a finder names is asked for its ROLE; a server that is no sentinel, or no node of a cluster,
+ * does not know the commands that these are asked. Returns false when the connection has failed. */
 static bool is_as_told(struct rdl__conn *conn, const char *mode, size_t len, bool replica, int64_t now)
 {
     static const struct {
@@ -235,8 +235,8 @@ static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int
     return is_as_told(conn, mode, len, false, now);
 }
 
-/* A command of the greeting was refused. Told in our words, but for the first one of the server's: who does not know
- * HELLO or AUTH may quote what it was sent, and a proxy may answer one request too many. */
+/* A command of the greeting was refused. The message is ours, but for the first word of the server's: a server that
+ * does not know HELLO or AUTH may quote what it was sent, and a proxy may answer one request too many. */
 static void refused(struct rdl__conn *conn, enum step step, const struct rdl__reply *error, int64_t now)
 {
     static const char *const asked[] = {
@@ -368,7 +368,7 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
         fail(conn, RDL_ECONN, now, wrong);
         return;
     }
-    if (conn->greeted_at != 0) /* who takes a lock first is to know how far away the server is */
+    if (conn->greeted_at != 0) /* the first call that takes a lock is to know how far away the server is */
         rdl__node_round_trip(conn->node, now - conn->greeted_at);
     conn->greeted_at = 0;
     while (conn->step < conn->step_count + conn->node->welcome_count) {
@@ -384,7 +384,7 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
     finish(conn, now);
 }
 
-/* ---- getting there ---------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------------------------- */
 
 static const struct rdl__addr *addr_after(const struct rdl__conn *conn, unsigned i)
 {
@@ -410,7 +410,7 @@ static void begin_greeting(struct rdl__conn *conn, int64_t now)
         (void)send_greeting(conn, now);
 }
 
-/* As far with the handshake as the socket allows. */
+/* Go on with the handshake as far as the socket allows. */
 static void secure(struct rdl__conn *conn, int64_t now)
 {
     int rc = rdl__tls_handshake(conn->tls);

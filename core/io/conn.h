@@ -3,13 +3,13 @@
  * Find out where the node is, resolve, connect, shake hands where it is TLS, greet (HELLO with AUTH, CLIENT INFO, INFO,
  * SELECT, ROLE, PING, the node's welcome): one bound for all (connect_timeout_ms). Of several addresses the first that
  * connects is taken (dial.h); if the server there then says nothing, or nothing of use, the next attempt begins with
- * the address behind it. ROLE is asked where the node has a finder: what that has found may be a replica by now. Who is
- * no server of its own, a sentinel say, where the URI names one is refused. Nothing of what the server answers here is
- * told to anybody but the word that an error begins with: it may quote a password. Then `up`, and whoever owns the
- * connection sends and receives on it as it likes; `ready` passes on what the watch sees.
+ * the address behind it. ROLE is asked where the node has a finder: what that has found may be a replica by now. A
+ * sentinel or a cluster's node is refused where the URI names a single server. Of what the server
+ * answers here only the word that an error begins with gets into messages: the rest may quote a password. After `up`
+ * the connection's owner sends and receives on it as it likes; `ready` passes on what the watch sees.
  *
- * CLIENT INFO and INFO tell who we are to the server (id, address) and which run of the server it is. That is what a
- * later CLIENT KILL needs (protocol.md, 3).
+ * CLIENT INFO and INFO tell the id and address of this client at the server, and which run of the server it is:
+ * a later CLIENT KILL needs them (protocol.md, 3).
  */
 #ifndef REDLATCH_IO_CONN_H
 #define REDLATCH_IO_CONN_H

@@ -1,15 +1,16 @@
 /* lane.h - a command pipeline that several threads share, and that survives its connections.
  *
- * A lane carries requests in order over one connection at a time. Callers that block combine on it: whoever finds
- * nobody reading becomes the leader, writes for all and reads for all, and hands the role on when its own answer is
- * there. What nobody blocks for (asynchronous requests, what callers gave up) the loop reads. See lane.c.
+ * A lane carries requests in order over one connection at a time. Callers that block combine on it: a caller that finds
+ * no reader becomes the leader, writes for all and reads for all, and passes the role on when its own answer has come.
+ * The loop reads the answers for which no thread blocks: to asynchronous requests, and to what callers gave up. Which
+ * file has what: lane_inner.h.
  *
  * Rules of protocol.md, 3 that live here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind
  * a CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
- *   - A request that is given up leaves its reply to be passed over, and may go on as another one, its successor: a
- * request of the loop's that follows on the same connection (an undo), or that takes the very place of the one given up
- * (a release goes on). So every request must bear repeating, and arriving late.
+ *   - The reply to a request that was given up is passed over. The request may go on as another one, its successor,
+ * which is the loop's: it follows on the same connection (an undo), or takes the place of the one given up (a release
+ * goes on). So every request must bear being repeated, and arriving late.
  */
 #ifndef REDLATCH_IO_LANE_H
 #define REDLATCH_IO_LANE_H
@@ -26,9 +27,9 @@ struct rdl__req;
 struct rdl__task;
 
 struct rdl__req_ops {
-    /* Append exactly one command, and `more` behind it; for any further one add to req->owed, which counts these
-     * already. `eval`: with the script's text instead of its digest. Called once for each sending; a repeat
-     * (req->resent) and what was sent before must do no more together than one of them.  @locks under the lane's */
+    /* Append one command, and `more` behind it; req->owed counts these already, and is raised for any further one.
+     * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent) and
+     * what was sent before must together do no more than one of them.  @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
     unsigned char more;
 
@@ -39,8 +40,8 @@ struct rdl__req_ops {
     /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
     void (*done)(struct rdl__req *req, int64_t now);
 
-    /* Is what it is about at another node by now? Asked while the lane is not connected. NULL: never.  @locks under the
-     * lane's */
+    /* Has another node by now what the request is about? Asked while the lane is not connected. NULL: never.  @locks
+     * under the lane's */
     bool (*misrouted)(const struct rdl__req *req);
 };
 
@@ -111,12 +112,12 @@ void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__l
 /* Connect now rather than at the first request.  @thread loop */
 void rdl__lane_open(struct rdl__lane *lane, int64_t now);
 
-/* Other nodes have what was the node's, or it has what was theirs: who waits for a connection here may look
+/* Slots have moved between this node and others: requests that wait for a connection here are to ask ops->misrouted
  * again.  @thread loop */
 void rdl__lane_reroute(struct rdl__lane *lane, int64_t now);
 
-/* The lane is of no use for now: close its connection, unless something is under way, and connect at the next request;
- * or again as ever. What could not be closed wants to be told once more.  @thread loop */
+/* Whether the lane is connected only on demand. If so, its connection is closed unless something is under way (then
+ * call this again later), and is made at the next request.  @thread loop */
 void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now);
 
 /* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
@@ -125,16 +126,15 @@ bool rdl__lane_quiet(struct rdl__lane *lane);             /* closed, and no call
 struct rdl__lane *rdl__lane_free(struct rdl__lane *lane); /* quiet, and the loop stopped. NULL is fine; returns NULL */
 
 /* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. When the
- * wait ends without a reply, the request is its own successor: it goes on as the loop's, with these ops (NULL: it does
- * not), and is the loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
+ * wait ends without a reply, the same struct becomes its successor with these ops (NULL: it has none), which is the
+ * loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
 enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
                                  const struct rdl__req_ops *successor, enum rdl__successor_mode mode);
 
 /* Send a request; ops->done will run. On a lane of callers, too.  @thread loop */
 void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
 
-/* Stop waiting for a submitted request. Unless RDL__ANSWERED, its done will not run, but its successor's may.  @thread
- * loop */
+/* Give up a submitted request. Unless RDL__ANSWERED, its done will not run, but its successor's may.  @thread loop */
 enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
                                     enum rdl__successor_mode mode);
 
@@ -143,8 +143,8 @@ bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */
 /* ---- several lanes at once -------------------------------------------------------------------------------------- */
 
 /* A fan: requests that one thread has on several lanes, where it reads the answers itself, so that no loop has to be
- * woken for them. It is the leader of each of its lanes, and others wait for it to read: between sending and leaving it
- * does nothing that may take long. All of it @thread the one that sends. */
+ * woken. The thread is the leader of each of its lanes, and other callers there wait for it to read: between sending
+ * and leaving it does nothing that may take long. See lane_fan.c.  @thread the one that sends, all of it */
 #define RDL__FAN_MAX 16
 
 struct rdl__fan {
@@ -156,7 +156,7 @@ struct rdl__fan {
 };
 
 /* Add a request that blocks (no ops->done); it goes out with the next wait. False, and nothing was done: the lane is
- * not connected (it will be, for the next time), somebody else reads it, or the fan is full. */
+ * not connected (it will be, for the next time), its reader is not of the fan, or the fan is full. */
 bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req *req);
 
 /* Send and read until one of them should leave: its index; or -1 when `until` has come. It looks at least once. */

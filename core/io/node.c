@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BRIEF (100 * RDL__MS) /* a connection that breaks sooner was for nothing */
+#define BRIEF (100 * RDL__MS) /* a connection that breaks sooner was in vain */
 
 int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                    struct rdl__loop *loop, const struct rdl__node_config *config, struct rdl__uri *uri)
@@ -70,8 +70,8 @@ void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
     missed(node, now - node->outage_began, now);
 }
 
-/* Attempts that are in vain one after another are further apart than the longest pause only where somebody else held
- * them up. */
+/* Attempts in vain that follow each other are further apart than the longest pause only where something else delayed
+ * them. */
 static bool still_in_vain(const struct rdl__node *node, int64_t now)
 {
     return node->vain_since != 0 && now - node->vain_at <= 2 * node->config.reconnect_max_ms * RDL__MS;

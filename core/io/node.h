@@ -2,9 +2,9 @@
  *
  * A node is what lanes and the subscriber have in common. It knows no lock.
  *
- * A node is a part to be played rather than a machine. Where it has a finder, that one says where the part is played
- * now, and says so again when another server takes over. Then every connection to the former place is dropped, whatever
- * it is waiting for, and made again at the new one; what was unanswered follows (lane.h). Nobody above notices more
+ * A node is a master rather than a machine. Where it has a finder, that says at which place the master is, and says so
+ * again when another server has become the master. Then every connection to the former place is dropped, whatever it is
+ * waiting for, and made again at the new one; what was unanswered follows (lane.h). The layers above notice no more
  * than an outage.
  */
 #ifndef REDLATCH_IO_NODE_H
@@ -42,10 +42,10 @@ struct rdl__node_config {
     void *credentials_arg;
 };
 
-/* Whoever knows where a node is that its URI does not place. Set before the node is used. */
+/* What knows the place of a node that its URI does not name. Set before the node is used. */
 struct rdl__finder {
-    /* An attempt to connect has failed, or the server there does not play the part: look again. It must do no more than
-     * take a note of that.  @thread loop */
+    /* An attempt to connect has failed, or the server there is no master: look again. It must do no more than take a
+     * note of that.  @thread loop */
     void (*missed)(struct rdl__finder *finder);
 };
 
@@ -99,16 +99,15 @@ void rdl__node_done(struct rdl__node *node);
 void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 void rdl__node_connected(struct rdl__node *node, int64_t now);
 
-/* A connection that was up since up_at is of no use any more. If it was for nothing, because it broke at once or the
- * server refused to play the part, that counts as an attempt that has failed: the next one waits, and the finder looks.
- * @thread loop */
+/* A connection that was up since up_at is of no use any more. If it was in vain, because it broke at once or the server
+ * is a replica (`refused`), it counts as a failed attempt: the next one waits, and the finder looks.  @thread loop */
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now);
 
-/* Since when attempts have failed or been for nothing; 0: they are not.  @thread loop */
+/* Since when attempts have failed or been in vain; 0: the last one was good.  @thread loop */
 int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now);
 
 /* A greeting's INFO says how long the server has been up (in whole seconds, rounded down; "": it does not say, and may
- * have started just now). Of several connections' words the latest moment counts.  @thread loop */
+ * have started just now). Of what several connections say the latest moment counts.  @thread loop */
 void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now);
 
 /* A greeting's INFO says which run of which server it is ("": it does not say).  @thread loop */
@@ -136,9 +135,8 @@ static inline bool rdl__node_reachable(const struct rdl__node *node)
 /* The finder has asked everybody, and nobody knows.  @thread loop */
 void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now);
 
-/* The server for people: the label, which all of a cluster have in common; of one of those its place by now.  @thread
- * any
- * @locks takes mu */
+/* The server for people: its label, or where all of a cluster have one label, its place by now.  @thread any  @locks
+ * takes mu */
 void rdl__node_server(struct rdl__node *node, char *to, size_t cap);
 
 /* Where its connections go now, for people.  @thread loop */

@@ -1,9 +1,9 @@
 /* resolve.c - getaddrinfo on a few threads.
  *
  * getaddrinfo can be neither bounded nor interrupted, while attempts to connect come again and again. So a client has a
- * few threads at most, a name is looked up by one at a time, and its answer goes to all who wait for that name by then.
- * A thread knows the name and nobody who has asked: those may be gone when it has the answer, and the client, too. So
- * what it shares with them is in the C library's memory, and freed by whoever lets go last.
+ * few threads at most, a name is looked up by one at a time, and its answer goes to all look-ups of that name that wait
+ * by then. A thread knows the name and not the look-ups: they may be gone when it has the answer, and the client, too.
+ * So what it shares with them is in the C library's memory, and freed with the last reference.
  */
 #include "core/io/resolve.h"
 
@@ -186,7 +186,7 @@ static void answer_all(struct rdl__resolver *resolver, const struct name *name, 
     }
 }
 
-/* The first that waits, and that no thread is about. False: there is none.  @locks mu */
+/* The first name that waits and that no thread is looking up. False: there is none.  @locks mu */
 static bool take_name(struct worker *worker)
 {
     rdl__assert_locked(&worker->resolver->mu);
@@ -241,7 +241,7 @@ static int start_thread(struct worker *worker)
     return rc;
 }
 
-/* False: nobody will ever look that name up.  @locks mu */
+/* False: no thread will ever look that name up.  @locks mu */
 static bool see_to(struct rdl__resolver *resolver, const struct name *name)
 {
     struct worker *idle = NULL;

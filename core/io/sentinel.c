@@ -1,7 +1,7 @@
 /* sentinel.c - a deployment behind Sentinel: one master, which may be another server at any time.
  *
- * Where is "the node for this name"? There is one node, the master, for all names. It is a part that servers play
- * (node.h): a failover gives it another place and nothing else. So nothing above the connections knows of sentinels:
+ * Finding the node for a name. There is one node, the master, for all names. A failover gives it another place and
+ * nothing else (node.h). So nothing above the connections knows of sentinels:
  *
  *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what
  * was unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the
@@ -10,22 +10,23 @@
  *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the
  * releases that the new master may not have seen (replay.h).
  *
- * Who says where the master is? Every sentinel that is known has a connection of its own, all the time. Each is asked
- * as soon as it is connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an
- * attempt to connect there failed, or met a replica. All are asked at once rather than in turn, so that a silent one
- * delays nobody; a caller's deadline bounds its wait, whatever they do.
+ * Asking. Every sentinel that is known has a connection of its own, all the time. Each is asked as soon as it is
+ * connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an attempt to connect
+ * there failed, or met a replica. All are asked at once rather than in turn, so that a silent one delays no other; a
+ * caller's deadline bounds its wait, whatever they do.
  *
- * Sentinels may disagree: one that was cut off still names the former master. A failover raises the master's
- * configuration epoch, so the word with the highest epoch counts. An older word than the one that was followed last is
- * not believed, not even when nobody else is heard, as long as the master can be reached where it is. While a failover
- * goes on, the leader shows the old address beside the new epoch in SENTINEL MASTER; SENTINEL GET-MASTER-ADDR-BY-NAME
- * has the right one. So both are asked.
+ * Choosing an answer. Sentinels may disagree: one that was cut off still names the former master. A failover raises the
+ * master's configuration epoch, so the answer with the highest epoch counts. An older one than the answer followed last
+ * is not followed, not even when no other sentinel answers, as long as the master can be reached where it is. While a
+ * failover goes on, the leader shows the old address beside the new epoch in SENTINEL MASTER;
+ * SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both are asked.
  *
- * Which sentinels are there? Those of the URI, for good; and up to OTHERS more that they, and these in turn, name when
- * asked for the others, each until nobody has named it for a while. So a client outlives those that it was given. An
- * announced address may be out of reach, or belong to somebody else by now, whose master has the same name: such a one
- * is connected to quietly, and has no say before it has told the id that it was announced with. By that id it is also
- * seen to be one of the URI under another name. Sentinels that may not be asked for ids or for others just name nobody.
+ * Knowing the sentinels. Those of the URI are asked for good; so are up to OTHERS more that any of them names when
+ * asked for the others, each until no answer has named it for a while. So a client outlives those that it was given. An
+ * announced address may be out of reach, or belong to another server by now, whose master has the same name: a failure
+ * to connect there is logged for debugging only, and its answers do not count before it has told the id that it was
+ * announced with. By that id it is also seen to be one of the URI under another name. Sentinels that may not be asked
+ * for ids or for others just name none.
  *
  * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while
  * something is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in
@@ -67,7 +68,7 @@ struct sentinel {
     bool alone;      /* and is not asked for others */
     bool again;      /* to be asked again as soon as it has answered */
     bool heard;      /* has answered or failed since a place was known last */
-    /* its last word; host empty: it knows of no such master, or is not connected */
+    /* its last answer; host empty: it knows of no such master, or is not connected */
     char host[256];
     int port;
     int64_t epoch;
@@ -79,7 +80,7 @@ struct rdl__sentinels {
     struct rdl__tls *tls; /* the sentinels' own */
     struct rdl__task ask_task;
     bool missed;       /* since a place was found last */
-    int64_t epoch;     /* of the word that was followed last */
+    int64_t epoch;     /* of the answer that was followed last */
     rdl_err_t trouble; /* why the last sentinel of the URI did not help */
     unsigned count;
     struct sentinel *sentinels[]; /* those of the URI, then the others */
@@ -87,7 +88,7 @@ struct rdl__sentinels {
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 
-/* The sentinel whose word counts; NULL: nobody knows. */
+/* The sentinel whose answer counts; NULL: none knows. */
 static const struct sentinel *best(const struct rdl__sentinels *all)
 {
     const struct sentinel *found = NULL;
@@ -119,7 +120,7 @@ static void nobody_knows(struct rdl__sentinels *all, int64_t now)
     rdl__node_not_found(all->master, &why, now);
 }
 
-/* A sentinel has spoken, or fallen silent. */
+/* A sentinel has answered, or was lost. */
 static void judge(struct rdl__sentinels *all, int64_t now)
 {
     const struct sentinel *s = best(all);
@@ -181,7 +182,7 @@ static void on_ask_task(struct rdl__task *task, int64_t now)
     ask_all(rdl__container(task, struct rdl__sentinels, ask_task), now);
 }
 
-/* The loop asks when whoever missed the master is done. */
+/* The loop asks when the caller, which missed the master, has returned. */
 static void missed(struct rdl__finder *finder)
 {
     struct rdl__sentinels *all = rdl__container(finder, struct rdl__sentinels, finder);
@@ -207,7 +208,7 @@ static bool says(const struct rdl__reply *r, const char *word)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
-/* Something of a subscription, rather than an answer. */
+/* Is it of a subscription, rather than an answer? */
 static bool is_news(const struct rdl__reply *reply)
 {
     const struct rdl__reply *kind = rdl__reply_at(reply, 0);
@@ -216,7 +217,7 @@ static bool is_news(const struct rdl__reply *reply)
            (reply->len == 3 && (says(kind, "message") || says(kind, "subscribe") || says(kind, "unsubscribe")));
 }
 
-/* What befalls one that nobody has given is of no interest to a person. */
+/* Errors tell of the sentinels of the URI alone. */
 static void note_trouble(struct sentinel *s, int code, const char *text)
 {
     if (s->given)
@@ -241,7 +242,7 @@ static void take_address(struct sentinel *s, const struct rdl__reply *reply)
     s->port = (int)port;
 }
 
-/* Of one that does not tell the epoch the word counts least. */
+/* The answer of a sentinel that does not tell the epoch counts least. */
 static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
 {
     const struct rdl__reply *epoch = rdl__reply_named(reply, "config-epoch");
@@ -255,12 +256,12 @@ static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64
 /* ---- the others ------------------------------------------------------------------------------------------------- */
 
 /* What a sentinel says of another. */
-struct word {
+struct entry {
     const char *id, *host;
     int port;
 };
 
-static bool read_word(const struct rdl__reply *told, struct word *ret)
+static bool read_entry(const struct rdl__reply *told, struct entry *ret)
 {
     const struct rdl__reply *id = rdl__reply_named(told, "runid"), *host = rdl__reply_named(told, "ip"),
                             *port = rdl__reply_named(told, "port");
@@ -270,13 +271,13 @@ static bool read_word(const struct rdl__reply *told, struct word *ret)
         host->type != RDL__REPLY_STRING || host->len == 0 || port == NULL || !rdl__reply_integer(port, &number) ||
         number < 1 || number > 65535)
         return false;
-    *ret = (struct word){id->str, host->str, (int)number};
+    *ret = (struct entry){id->str, host->str, (int)number};
     return true;
 }
 
-static bool is_at(const struct sentinel *s, const struct word *w)
+static bool is_at(const struct sentinel *s, const struct entry *e)
 {
-    return s->node.uri.port == w->port && strcmp(s->node.uri.host, w->host) == 0;
+    return s->node.uri.port == e->port && strcmp(s->node.uri.host, e->host) == 0;
 }
 
 static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *host, int port, const char *username,
@@ -292,38 +293,38 @@ static void forget(struct rdl__sentinels *all, unsigned i)
     all->sentinels[i] = all->sentinels[--all->count];
 }
 
-/* It is told of for the first time. */
-static void get_to_know(struct rdl__sentinels *all, const struct word *w, int64_t now)
+/* It is named for the first time. */
+static void get_to_know(struct rdl__sentinels *all, const struct entry *e, int64_t now)
 {
     const struct rdl__uri *as = &all->sentinels[0]->node.uri;
     struct sentinel *s;
 
     if (all->count == all->master->uri.seed_count + OTHERS ||
-        (s = sentinel_new(all, w->host, w->port, as->username, as->password)) == NULL)
+        (s = sentinel_new(all, e->host, e->port, as->username, as->password)) == NULL)
         return; /* the next answer will do */
-    memcpy(s->id, w->id, strlen(w->id) + 1);
+    memcpy(s->id, e->id, strlen(e->id) + 1);
     rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is asked as well", s->node.label);
     rdl__conn_start(&s->talk.conn, now);
 }
 
-/* Somebody names it. One that is elsewhere now is another. */
-static void take_word(struct rdl__sentinels *all, const struct word *w, int64_t now)
+/* An answer names it. One that has moved counts as another. */
+static void take_entry(struct rdl__sentinels *all, const struct entry *e, int64_t now)
 {
     for (unsigned i = 0; i < all->count; i++) {
         struct sentinel *s = all->sentinels[i];
 
-        if (s->given ? is_at(s, w) || strcmp(s->id, w->id) == 0 : is_at(s, w) && strcmp(s->id, w->id) == 0) {
+        if (s->given ? is_at(s, e) || strcmp(s->id, e->id) == 0 : is_at(s, e) && strcmp(s->id, e->id) == 0) {
             s->unnamed = 0;
             return;
         }
     }
-    get_to_know(all, w, now);
+    get_to_know(all, e, now);
 }
 
 static void take_others(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
 {
     struct rdl__sentinels *all = s->all;
-    struct word w;
+    struct entry e;
 
     if (rdl__reply_is_error(reply, "NOPERM"))
         s->alone = true;
@@ -332,8 +333,8 @@ static void take_others(struct sentinel *s, const struct rdl__reply *reply, int6
     for (unsigned i = 0; i < all->count; i++)
         all->sentinels[i]->unnamed += all->sentinels[i] != s;
     for (size_t i = 0; i < reply->len; i++)
-        if (read_word(rdl__reply_at(reply, i), &w))
-            take_word(all, &w, now);
+        if (read_entry(rdl__reply_at(reply, i), &e))
+            take_entry(all, &e, now);
     for (unsigned i = all->count; i-- > 0;)
         if (!all->sentinels[i]->given && all->sentinels[i] != s && all->sentinels[i]->unnamed >= UNNAMED_MOST)
             forget(all, i);
@@ -363,7 +364,7 @@ static void take_id(struct sentinel *s, const struct rdl__reply *reply, int64_t 
         rdl__talk_lose(&s->talk, RDL_ECONN, "it is not the one that was announced", now);
 }
 
-/* It announces from now on, or it may not be asked to: polling goes on. */
+/* It announces from now on, or refuses to: then it is only polled. */
 static void take_subscription(struct sentinel *s, bool subscribed, int64_t now)
 {
     if (!s->subscribing)
@@ -412,7 +413,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 
 /* ---- connections ------------------------------------------------------------------------------------------------ */
 
-/* What it said is worth nothing any more. */
+/* What it said does not count any more. */
 static void silent(struct sentinel *s)
 {
     s->subscribing = s->subscribed = false;
@@ -425,7 +426,7 @@ static void silent(struct sentinel *s)
     s->host[0] = '\0';
 }
 
-/* It is of no use at the moment, and tried again when it is time. */
+/* It is tried again when the next attempt is due. */
 static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
     struct sentinel *s = rdl__container(talk, struct sentinel, talk);
@@ -450,7 +451,7 @@ static const struct rdl__talk_ops talk_ops = {.up = on_up, .reply = on_reply, .l
 
 /* ---- sentinel.h ------------------------------------------------------------------------------------------------- */
 
-/* With a node there; then all that rdl__node_done wants. False: no memory. */
+/* Make its node. False: no memory, and there is nothing to undo. */
 static bool place(struct sentinel *s, const char *host, int port, const char *username, const char *password)
 {
     struct rdl__node *master = s->all->master;
@@ -467,7 +468,7 @@ static bool place(struct sentinel *s, const char *host, int port, const char *us
     return made;
 }
 
-/* One more, who has not been heard yet. NULL: no memory. */
+/* Add one that has not answered yet. NULL: no memory. */
 static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *host, int port, const char *username,
                                      const char *password)
 {

@@ -1,7 +1,7 @@
 /* sentinel.h - finding the master that the sentinels name, now and after every failover.  @thread loop, unless it says
  * otherwise
  *
- * See sentinel.c. The node whose finder this is plays the part of the master (node.h).
+ * See sentinel.c. The node whose finder this is stands for the master (node.h).
  */
 #ifndef REDLATCH_IO_SENTINEL_H
 #define REDLATCH_IO_SENTINEL_H

@@ -1,4 +1,4 @@
-/* subscriber.c - the connection that listens.
+/* subscriber.c - the connection that has the subscriptions.
  *
  * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the
  * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the
@@ -9,7 +9,8 @@
  * pause that grows to some seconds, for one channel a command.
  *
  * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer.
- * Neither says where it is; the finder will know, and then topics move to another subscriber, or are tried again here.
+ * Neither says which server has it; the finder finds that, and then topics move to another subscriber, or are tried
+ * again here.
  *
  * A connection that has been silent for ping_interval_ms is tested with a PING.
  */
@@ -79,7 +80,7 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
 
 static void encode_subscribe(struct rdl__subscriber *sub)
 {
-    /* sharded: all would have to be in one slot; refused: one must not take others along */
+    /* sharded: the channels of one command must be of one slot; refused: one must not take others along */
     size_t n = 0, most = sub->sharded || sub->again_ms > 0 ? 1 : CHANNELS_A_COMMAND;
 
     for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < most; l = l->next)
@@ -119,7 +120,7 @@ static bool says(const struct rdl__reply *r, const char *word)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
-/* The server has not, or no longer, what was asked of it. */
+/* The server does not have the channel's slot, or no longer. */
 static void ask_around(struct rdl__subscriber *sub)
 {
     sub->refused = true;
@@ -127,7 +128,7 @@ static void ask_around(struct rdl__subscriber *sub)
         sub->node->finder->missed(sub->node->finder);
 }
 
-/* It will not have it now, because a script runs for too long, say. Nothing tells when it would. */
+/* The server refuses a channel for now, say because a script runs for too long. It does not tell when it would not. */
 static void ask_again(struct rdl__subscriber *sub, int64_t now)
 {
     sub->refused = true;
@@ -137,7 +138,7 @@ static void ask_again(struct rdl__subscriber *sub, int64_t now)
     }
 }
 
-/* Until a pause has passed in which nothing was refused. */
+/* Ask for what was refused, until a pause has passed in which nothing was. */
 static void on_again(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__subscriber *sub = rdl__container(timer, struct rdl__subscriber, again);

@@ -11,8 +11,8 @@ struct rdl__subscriber;
 struct rdl__topic;
 
 struct rdl__topic_ops {
-    void (*subscribed)(struct rdl__topic *topic,
-                       int64_t now); /* acknowledged: the first time, and after every reconnect */
+    /* The subscription was acknowledged: the first time, and after every reconnect. */
+    void (*subscribed)(struct rdl__topic *topic, int64_t now);
     void (*message)(struct rdl__topic *topic, const char *payload, size_t len, int64_t now);
 };
 
@@ -24,21 +24,20 @@ struct rdl__topic {
     bool confirmed; /* the present connection has acknowledged it, and the server has not taken it back */
 };
 
-/* Where channels are sharded (SSUBSCRIBE), a server has those of its slots alone. It takes them back when their slots
- * go, and refuses others: then the finder is told, and whoever owns the topics moves them, or has those tried again
- * that have not moved. */
+/* Where channels are sharded (SSUBSCRIBE), a server has only those of its slots. It ends subscriptions when their slots
+ * move, and refuses others: then the finder is told, and the owner of the topics moves them to another subscriber, or
+ * has those that stay tried again. */
 void rdl__subscriber_shard(struct rdl__subscriber *sub); /* before there is a topic */
 void rdl__subscriber_retry(struct rdl__subscriber *sub);
 
 struct rdl__subscriber *
-rdl__subscriber_new(struct rdl__node *node); /* NULL: no memory. Connects when there is a topic */
-void rdl__subscriber_on_demand(
-    struct rdl__subscriber *sub); /* no connection before there is a topic again, if there is none */
+rdl__subscriber_new(struct rdl__node *node);                 /* NULL: no memory. Connects when there is a topic */
+void rdl__subscriber_on_demand(struct rdl__subscriber *sub); /* close the connection if there is no topic */
 void rdl__subscriber_close(struct rdl__subscriber *sub);
 struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL */
 
-void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic,
-                         int64_t now); /* no other of that name is there */
+/* No other topic of that name is there. */
+void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now);
 void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic);
 
 #endif

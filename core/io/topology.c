@@ -41,7 +41,7 @@ const struct rdl__server *rdl__topology_at(const struct rdl__topology *topology,
     return found;
 }
 
-/* One server more; NULL: no memory. */
+/* Add a server; NULL: no memory. */
 static struct rdl__server *add(struct rdl__topology *topology)
 {
     if (topology->count == topology->room) {
@@ -103,7 +103,7 @@ static bool read_members(struct rdl__topology *topology, const struct rdl__reply
     return topology->count > 0;
 }
 
-/* The lowest shard that nobody plays, or a new one; RDL__NO_SHARD: there cannot be more. */
+/* The lowest shard without a master, or a new one; RDL__NO_SHARD: there cannot be more. */
 static unsigned free_shard(const bool *taken, struct rdl__shard_numbers *shards)
 {
     for (unsigned i = 0; i < shards->count; i++)
@@ -179,12 +179,12 @@ static bool keep_provisional(struct rdl__topology *topology, const struct rdl__t
     for (size_t i = 0; i < before->count; i++) {
         const struct rdl__server *p = &before->servers[i];
 
-        if (p->id[0] != '\0' || taken[p->shard] || p->unasked == RDL__PROVISIONAL_MAPS ||
+        if (p->id[0] != '\0' || taken[p->shard] || p->unnamed == RDL__PROVISIONAL_MAPS ||
             rdl__topology_at(topology, p->at.host, p->at.port) != NULL)
             continue;
         if (!add_copy(topology, p))
             return false;
-        topology->servers[topology->count - 1].unasked++;
+        topology->servers[topology->count - 1].unnamed++;
     }
     return true;
 }

@@ -164,7 +164,7 @@ static void on_confirmed(void *arg, int64_t now)
 
     for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++) {
         rdl__subscriber_retry(rdl__routing_shard(client, i)->sub);
-        rdl__shard_used(rdl__routing_shard(client, i), rdl__cluster_plays(client->cluster, i), now);
+        rdl__shard_used(rdl__routing_shard(client, i), rdl__cluster_has_master(client->cluster, i), now);
     }
 }
 

@@ -1,4 +1,4 @@
-/* test_topology.c - which shard a server of a cluster plays, from one answer to the next. */
+/* test_topology.c - which shard a server of a cluster has, from one answer to the next. */
 #include "core/io/topology.h"
 #include "tests/support/counting_alloc.h"
 
@@ -46,8 +46,8 @@ TestSuite(topology, .init = set_up, .fini = tear_down, .timeout = 30);
                           .elem = (struct rdl__reply *[]){__VA_ARGS__}})
 #define SERVER(id, port) LIST(TEXT("h"), NUMBER(port), TEXT(id))
 
-/* What follows on the last answer. */
-static bool hear(const struct rdl__reply *slots)
+/* The next answer. */
+static bool read_answer(const struct rdl__reply *slots)
 {
     struct rdl__topology fresh;
     bool ok;
@@ -68,7 +68,7 @@ static void expect(const char *id, unsigned shard, bool master, int port)
     const struct rdl__server *p = rdl__topology_by_id(&topology, id);
 
     cr_assert_not_null(p, "%s", id);
-    cr_assert_eq(p->shard, shard, "%s plays %u", id, p->shard);
+    cr_assert_eq(p->shard, shard, "%s has %u", id, p->shard);
     cr_assert_eq(p->master, master, "%s", id);
     cr_assert_eq(p->at.port, port, "%s", id);
 }
@@ -88,15 +88,15 @@ static unsigned invite(const char *host, int port)
 }
 
 /* a and its replica ra, b and rb */
-static void hear_of_two(void)
+static void read_two(void)
 {
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("ra", 11)),
-                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2), SERVER("rb", 12)))));
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("ra", 11)),
+                               LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2), SERVER("rb", 12)))));
 }
 
-Test(topology, masters_have_a_part_each_and_replicas_their_masters)
+Test(topology, masters_have_a_shard_each_and_replicas_that_of_their_master)
 {
-    hear_of_two();
+    read_two();
     expect("a", 0, true, 1);
     expect("ra", 0, false, 11);
     expect("b", 1, true, 2);
@@ -107,134 +107,137 @@ Test(topology, masters_have_a_part_each_and_replicas_their_masters)
     cr_assert_null(rdl__topology_at(&topology, "g", 12));
 }
 
-Test(topology, replica_that_takes_over_plays_the_part_on)
+Test(topology, promoted_replica_has_the_shard_of_its_master)
 {
-    hear_of_two();
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("b", 2), SERVER("rb", 12)),
-                        LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11), SERVER("a", 1)))));
+    read_two();
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("b", 2), SERVER("rb", 12)),
+                               LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11), SERVER("a", 1)))));
     expect("ra", 0, true, 11);
     expect("a", 0, false, 1);
     expect("b", 1, true, 2);
     cr_assert_eq(shards.count, 2);
 }
 
-/* Whoever were taken for strangers would have the shards in the order of the answer. */
-Test(topology, replicas_that_take_over_at_once_play_the_parts_of_their_own_masters_on)
+/* Unknown masters would get the shards in the order of the answer. */
+Test(topology, replicas_promoted_at_once_have_the_shards_of_their_own_masters)
 {
-    hear_of_two();
-    cr_assert(
-        hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("rb", 12)), LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11)))));
+    read_two();
+    cr_assert(read_answer(
+        LIST(LIST(NUMBER(0), NUMBER(99), SERVER("rb", 12)), LIST(NUMBER(100), NUMBER(16383), SERVER("ra", 11)))));
     expect("ra", 0, true, 11);
     expect("rb", 1, true, 12);
     cr_assert_eq(shards.count, 2);
 }
 
-Test(topology, server_that_has_moved_plays_its_part_at_its_new_place)
+Test(topology, server_that_has_moved_keeps_its_shard)
 {
-    hear_of_two();
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("b", 7)))));
+    read_two();
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("b", 7)))));
     expect("b", 1, true, 7);
 }
 
-Test(topology, master_keeps_its_part_when_its_replica_becomes_another_one)
+Test(topology, master_keeps_its_shard_when_its_replica_becomes_another_master)
 {
-    hear_of_two();
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("ra", 11)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
-                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    read_two();
+    cr_assert(
+        read_answer(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("ra", 11)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
+                         LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
     expect("a", 0, true, 1);
     expect("b", 1, true, 2);
     expect("ra", 2, true, 11);
 }
 
-Test(topology, stranger_plays_what_nobody_plays_any_more)
+Test(topology, unknown_master_gets_a_shard_that_has_no_master_any_more)
 {
-    hear_of_two();
-    cr_assert(
-        hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("c", 3)), LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    read_two();
+    cr_assert(read_answer(
+        LIST(LIST(NUMBER(0), NUMBER(99), SERVER("c", 3)), LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
     expect("c", 0, true, 3);
     expect("b", 1, true, 2);
     cr_assert_eq(shards.count, 2);
 }
 
-Test(topology, guest_keeps_its_part_until_it_is_a_master_and_then)
+Test(topology, provisional_server_keeps_its_shard_when_it_becomes_a_master)
 {
-    hear_of_two();
+    read_two();
     cr_assert_eq(invite("h", 3), 2);
     cr_assert_eq(rdl__topology_at(&topology, "h", 3)->shard, 2);
-    hear_of_two();
+    read_two();
     cr_assert_not_null(rdl__topology_at(&topology, "h", 3),
                        "a provisional server is not forgotten while it has no slots");
     cr_assert_eq(rdl__topology_at(&topology, "h", 3)->shard, 2);
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(98), SERVER("a", 1)), LIST(NUMBER(99), NUMBER(99), SERVER("c", 3)),
-                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    cr_assert(
+        read_answer(LIST(LIST(NUMBER(0), NUMBER(98), SERVER("a", 1)), LIST(NUMBER(99), NUMBER(99), SERVER("c", 3)),
+                         LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
     expect("c", 2, true, 3);
     cr_assert_eq(topology.count, 3);
     cr_assert_eq(shards.count, 3);
 }
 
-/* What was to be moved there was given up. */
-Test(topology, guest_that_nothing_names_for_long_is_one_no_more)
+/* The slots that were to be moved there stay where they are. */
+Test(topology, provisional_server_that_nothing_names_for_long_is_forgotten)
 {
-    hear_of_two();
+    read_two();
     (void)invite("h", 3);
     for (int i = 0; i < RDL__PROVISIONAL_MAPS; i++)
-        hear_of_two();
+        read_two();
     cr_assert_not_null(rdl__topology_at(&topology, "h", 3));
-    hear_of_two();
+    read_two();
     cr_assert_null(rdl__topology_at(&topology, "h", 3));
 }
 
-Test(topology, guest_that_follows_a_master_is_one_no_more)
+Test(topology, provisional_server_that_becomes_a_replica_has_the_shard_of_its_master)
 {
-    hear_of_two();
+    read_two();
     (void)invite("h", 3);
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("c", 3)),
-                        LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1), SERVER("c", 3)),
+                               LIST(NUMBER(100), NUMBER(16383), SERVER("b", 2)))));
     expect("c", rdl__topology_by_id(&topology, "a")->shard, false, 3);
     cr_assert_eq(topology.count, 3);
 }
 
 Test(topology, server_that_does_not_say_where_it_is_is_known_by_a_port_of_its_own)
 {
-    hear_of_two();
+    read_two();
     cr_assert_str_eq(rdl__topology_at(&topology, "", 2)->id, "b");
     cr_assert_null(rdl__topology_at(&topology, "", 3));
     (void)invite("elsewhere", 2);
     cr_assert_null(rdl__topology_at(&topology, "", 2));
 }
 
-Test(topology, empty_host_is_that_of_whoever_was_asked)
+Test(topology, empty_host_is_that_of_the_server_asked)
 {
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(16383), LIST(TEXT(""), NUMBER(1), TEXT("a"))))));
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(16383), LIST(TEXT(""), NUMBER(1), TEXT("a"))))));
     cr_assert_not_null(rdl__topology_at(&topology, "asked", 1));
 }
 
-Test(topology, master_whose_place_nobody_knows_plays_its_part_and_its_replica_after_it)
+Test(topology, master_at_an_unknown_place_keeps_its_shard_and_so_does_its_promoted_replica)
 {
     struct rdl__reply *nowhere = LIST(TEXT(""), NUMBER(0), TEXT("b"));
 
-    hear_of_two();
-    cr_assert(hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("c", 3)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
-                        LIST(NUMBER(100), NUMBER(16383), nowhere, SERVER("rb", 12)))));
+    read_two();
+    cr_assert(read_answer(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("c", 3)), LIST(NUMBER(10), NUMBER(99), SERVER("a", 1)),
+                               LIST(NUMBER(100), NUMBER(16383), nowhere, SERVER("rb", 12)))));
     expect("b", 1, true, 0);
     expect("rb", 1, false, 12);
-    cr_assert(
-        hear(LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1)), LIST(NUMBER(100), NUMBER(16383), SERVER("rb", 12)))));
+    cr_assert(read_answer(
+        LIST(LIST(NUMBER(0), NUMBER(99), SERVER("a", 1)), LIST(NUMBER(100), NUMBER(16383), SERVER("rb", 12)))));
     expect("rb", 1, true, 12);
 }
 
 Test(topology, what_is_no_map_or_has_no_room_changes_nothing)
 {
-    hear_of_two();
-    cr_assert(!hear(LIST(TEXT("x"))));
-    cr_assert(!hear(TEXT("x")));
-    cr_assert(
-        !hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)), LIST(NUMBER(0), NUMBER(16384), SERVER("b", 2)))));
+    read_two();
+    cr_assert(!read_answer(LIST(TEXT("x"))));
+    cr_assert(!read_answer(TEXT("x")));
+    cr_assert(!read_answer(
+        LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)), LIST(NUMBER(0), NUMBER(16384), SERVER("b", 2)))));
     most = 2;
-    cr_assert(!hear(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("a", 1)), LIST(NUMBER(10), NUMBER(99), SERVER("b", 2)),
-                         LIST(NUMBER(100), NUMBER(16383), SERVER("c", 3)))));
+    cr_assert(
+        !read_answer(LIST(LIST(NUMBER(0), NUMBER(9), SERVER("a", 1)), LIST(NUMBER(10), NUMBER(99), SERVER("b", 2)),
+                          LIST(NUMBER(100), NUMBER(16383), SERVER("c", 3)))));
     counting_alloc_fail_at(&counting, 1);
-    cr_assert(!hear(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)))));
+    cr_assert(!read_answer(LIST(LIST(NUMBER(0), NUMBER(16383), SERVER("a", 1)))));
     expect("a", 0, true, 1);
     expect("b", 1, true, 2);
 }
