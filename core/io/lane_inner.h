@@ -1,4 +1,4 @@
-/* lane_inner.h - what the files of the lane share; nobody else includes it.
+/* lane_inner.h - what the files of the lane share; besides them only its unit test includes it.
  *
  *   lane.c          the queue: requests, writing, reading, settling
  *   lane_callers.c  the reader's role, and threads that block for their answers

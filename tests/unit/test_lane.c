@@ -1,0 +1,615 @@
+/* test_lane.c - who reads and writes on a lane, what is repeated, and who goes on with what was given up.
+ *
+ * The lane's files are the real ones, and so are the node and the reader; the loop is a fake one, and so are the
+ * connection and the socket, below. One thread plays all: while a caller is inside rdl__lane_call, what others do
+ * happens in `meanwhile`, which the fake socket runs when the leader receives. A second caller is a request that is
+ * queued there; its thread would sleep on its parker, whose bits tell what it was woken for. */
+#include "core/io/lane_inner.h"
+#include "tests/support/counting_alloc.h"
+#include "tests/unit/fake_loop.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_ID "0123456789012345678901234567890123456789"
+
+static struct rdl__loop loop;
+static struct counting_alloc counting;
+static struct rdl__mem mem;
+static const struct rdl__sinks sinks;
+static struct rdl__node node;
+
+/* ---- the connection and its socket ------------------------------------------------------------------------------ */
+
+static struct rdl__conn *fresh; /* started last */
+static int64_t last_id;
+static char sent[4096]; /* on all connections, one behind the other */
+static size_t sent_len, room;
+static const char *coming; /* what the next receive finds; NULL: the connection broke */
+static const char *later;  /* and the one after it */
+static void (*meanwhile)(void);
+
+void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *its, const struct rdl__conn_ops *ops)
+{
+    *conn = (struct rdl__conn){.node = its, .ops = ops, .sock.fd = -1};
+    rdl__list_init(&conn->link);
+}
+
+void rdl__conn_close(struct rdl__conn *conn)
+{
+    conn->reader = rdl__reader_free(conn->reader);
+    conn->state = RDL__CONN_CLOSED;
+}
+
+void rdl__conn_done(struct rdl__conn *conn)
+{
+    rdl__conn_close(conn);
+}
+
+void rdl__conn_start(struct rdl__conn *conn, int64_t now)
+{
+    (void)now;
+    conn->state = RDL__CONN_CONNECTING;
+    fresh = conn;
+}
+
+void rdl__conn_watch(struct rdl__conn *conn, int events)
+{
+    conn->watch.events = events;
+}
+
+void rdl__conn_moved(struct rdl__conn *conn, const rdl_err_t *unused, int64_t now)
+{
+    (void)unused;
+    conn->ops->moved(conn, now);
+}
+
+void rdl__conn_lost_its_way(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+{
+    conn->ops->failed(conn, why, now);
+}
+
+const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n)
+{
+    (void)conn;
+    return strerror((int)-n);
+}
+
+ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
+{
+    (void)s;
+    if (len > room)
+        len = room;
+    cr_assert_lt(sent_len + len, sizeof sent);
+    memcpy(sent + sent_len, bytes, len);
+    sent_len += len;
+    room -= len;
+    return (ssize_t)len;
+}
+
+ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until)
+{
+    void (*others)(void) = meanwhile;
+    const char *come;
+    size_t len;
+
+    (void)s;
+    meanwhile = NULL;
+    if (others != NULL)
+        others();
+    if (coming == NULL)
+        return -EPIPE;
+    come = coming;
+    coming = later;
+    later = "";
+    if ((len = strlen(come)) == 0) { /* nothing comes: time passes */
+        if (until > now)
+            loop.now = until;
+        return 0;
+    }
+    cr_assert_leq(len, cap);
+    memcpy(to, come, len);
+    return (ssize_t)len;
+}
+
+ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
+{
+    (void)for_ns;
+    *ret_idle = 0;
+    return rdl__sock_recv(s, to, cap, *now, *now);
+}
+
+void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)
+{
+    (void)s, (void)writable, (void)now, (void)until;
+    room = sizeof sent;
+}
+
+void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now, int64_t until)
+{
+    (void)now;
+    for (unsigned i = 0; i < n; i++)
+        waits[i].ready = coming == NULL || coming[0] != '\0';
+    if (coming != NULL && coming[0] == '\0')
+        loop.now = until;
+}
+
+void rdl__sock_shutdown(struct rdl__sock *s)
+{
+    (void)s;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------- */
+
+/* Its command is its name, or EVAL and its name. */
+struct ask {
+    struct rdl__req req;
+    const char *name;
+    int64_t got; /* the last reply */
+    int done;
+};
+
+static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    rdl__cmd_begin(to, eval ? 2 : 1);
+    if (eval)
+        rdl__cmd_str(to, "EVAL");
+    rdl__cmd_str(to, rdl__container(req, struct ask, req)->name);
+}
+
+static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    (void)eval;
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_str(to, "UNDO");
+    rdl__cmd_str(to, rdl__container(req, struct ask, req)->name);
+}
+
+static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    (void)now;
+    rdl__container(req, struct ask, req)->got = reply->integer;
+}
+
+static void done(struct rdl__req *req, int64_t now)
+{
+    (void)now;
+    rdl__container(req, struct ask, req)->done++;
+}
+
+static const struct rdl__req_ops callers = {.encode = encode, .decode = decode};
+static const struct rdl__req_ops loops = {.encode = encode, .decode = decode, .done = done};
+static const struct rdl__req_ops undo = {.encode = encode_undo, .decode = decode, .done = done};
+
+static struct ask make(const char *name, const struct rdl__req_ops *ops)
+{
+    struct ask ask = {.name = name, .got = -1};
+
+    rdl__req_init(&ask.req, ops);
+    return ask;
+}
+
+static struct rdl__lane *lane, *other_lane;
+static struct ask mine, other, of_loop;
+
+/* ---- set-up ----------------------------------------------------------------------------------------------------- */
+
+/* The commands sent since the last time, their words separated by spaces, each with a semicolon behind it. */
+static const char *sent_since(void)
+{
+    static char text[sizeof sent];
+    size_t len = 0, words_left = 0;
+    char *at = sent;
+
+    while (at < sent + sent_len) {
+        char *end;
+        size_t n = strtoul(at + 1, &end, 10);
+
+        if (*at == '*') {
+            words_left = n;
+            at = end + 2;
+            continue;
+        }
+        memcpy(text + len, end + 2, n);
+        len += n;
+        text[len++] = --words_left == 0 ? ';' : ' ';
+        at = end + 2 + n + 2;
+    }
+    text[len] = '\0';
+    sent_len = 0;
+    return text;
+}
+
+/* The connection that was started is up. */
+static void connect_now(void)
+{
+    struct rdl__conn *conn = fresh;
+
+    cr_assert_not_null(conn, "no connection was started");
+    fresh = NULL;
+    conn->state = RDL__CONN_UP;
+    conn->up_at = loop.now;
+    conn->id = ++last_id;
+    strcpy(conn->addr, "a:1");
+    strcpy(conn->run_id, RUN_ID);
+    conn->reader = rdl__reader_new(&mem, NULL);
+    conn->ops->up(conn, loop.now);
+}
+
+static struct rdl__lane *connected(bool kept_up)
+{
+    struct rdl__lane *made = rdl__lane_new(&node, kept_up);
+
+    made->wanted = true;
+    rdl__lane_open(made, loop.now);
+    connect_now();
+    fake_loop_tasks(&loop);
+    return made;
+}
+
+static void set_up(void)
+{
+    static const struct rdl__node_config config = {.command_timeout_ms = 3000, .ping_interval_ms = 1000000};
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    struct rdl__uri uri;
+    rdl_err_t err;
+
+    rdl__mem_init(&mem, &hooks);
+    fake_loop_init(&loop, 1000 * RDL__SEC);
+    cr_assert_eq(rdl__uri_parse(&mem, "redis://h", &uri, &err), RDL_OK);
+    cr_assert_eq(rdl__node_init(&node, &mem, &sinks, &loop, &config, &uri), RDL_OK);
+    room = sizeof sent;
+    coming = later = "";
+    lane = connected(false);
+    mine = make("MINE", &callers);
+    other = make("OTHER", &callers);
+    of_loop = make("LOOPS", &loops);
+}
+
+static struct rdl__lane *end(struct rdl__lane *which)
+{
+    if (which == NULL)
+        return NULL;
+    rdl__lane_close(which, loop.now);
+    fake_loop_tasks(&loop);
+    cr_assert(rdl__lane_quiet(which));
+    return rdl__lane_free(which);
+}
+
+static void tear_down(void)
+{
+    lane = end(lane);
+    other_lane = end(other_lane);
+    rdl__node_done(&node);
+    cr_assert_eq(counting_alloc_blocks(&counting), 0);
+    counting_alloc_done(&counting);
+}
+
+TestSuite(lane, .init = set_up, .fini = tear_down, .timeout = 30);
+
+static enum rdl__outcome call(const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
+{
+    return rdl__lane_call(lane, &mine.req, loop.now + RDL__SEC, successor, mode);
+}
+
+static enum rdl__outcome call_for(const char *replies)
+{
+    coming = replies;
+    return call(NULL, RDL__SUCCESSOR_FOLLOWS);
+}
+
+/* The server's bytes come while the loop reads. */
+static void loop_reads(const char *replies)
+{
+    struct rdl__conn *conn = &lane->line->conn;
+
+    cr_assert_eq(conn->watch.events & RDL__READABLE, RDL__READABLE, "the loop does not watch");
+    coming = replies;
+    conn->ops->ready(conn, RDL__READABLE, loop.now);
+    fake_loop_tasks(&loop);
+}
+
+/* ---- the reader's role ------------------------------------------------------------------------------------------ */
+
+static void another_caller_comes(void)
+{
+    cr_assert_eq(lane->role, RDL__ROLE_CALLER);
+    cr_assert_eq(lane->leader, &mine.req);
+    rdl__mutex_lock(&lane->mu);
+    rdl__lane_enqueue(lane, &other.req);
+    rdl__lane_flush(lane, &other.req, loop.now);
+    rdl__mutex_unlock(&lane->mu);
+}
+
+static void loop_submits(void)
+{
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+}
+
+/* The other caller's thread is awake and leads. */
+static void other_goes_on(const char *replies)
+{
+    struct rdl__fan fan = {.n = 1, .at = {{.lane = lane, .req = &other.req}}};
+
+    atomic_fetch_add(&node.callers, 1);
+    coming = replies;
+    cr_assert_eq(rdl__fan_wait(&fan, loop.now + RDL__SEC), 0);
+    cr_assert(rdl__fan_leave(&fan, 0, &undo, NULL));
+}
+
+static void caller_cancels(void)
+{
+    rdl__parker_post(&mine.req.park, RDL__POST_CANCEL);
+}
+
+Test(lane, caller_that_finds_nobody_reading_leads_and_leaves_nobody_reading)
+{
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+    cr_assert_eq(call_for(":7\r\n"), RDL__ANSWERED);
+    cr_assert_eq(mine.got, 7);
+    cr_assert_str_eq(sent_since(), "MINE;");
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+    cr_assert_null(lane->leader);
+}
+
+Test(lane, leader_reads_the_answers_of_others)
+{
+    meanwhile = another_caller_comes;
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
+    cr_assert_eq(other.got, 2);
+    cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_SETTLED);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+}
+
+Test(lane, leader_passes_its_role_to_the_caller_that_waits)
+{
+    meanwhile = another_caller_comes;
+    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_LEAD);
+    cr_assert_eq(lane->leader, &other.req);
+    other_goes_on(":2\r\n");
+    cr_assert_eq(other.got, 2);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+}
+
+Test(lane, leader_passes_its_role_to_the_loop_where_that_waits)
+{
+    meanwhile = loop_submits;
+    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    cr_assert_eq(lane->role, RDL__ROLE_LOOP);
+    fake_loop_tasks(&loop);
+    loop_reads(":2\r\n");
+    cr_assert_eq(of_loop.got, 2);
+    cr_assert_eq(of_loop.done, 1);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE, "the loop reads on, although nothing is awaited");
+}
+
+Test(lane, loop_hears_of_its_answer_that_a_leader_has_read)
+{
+    meanwhile = loop_submits;
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
+    cr_assert_eq(of_loop.done, 0);
+    fake_loop_tasks(&loop);
+    cr_assert_eq(of_loop.done, 1);
+}
+
+Test(lane, loop_stays_the_reader_of_a_lane_that_is_kept_up)
+{
+    lane = end(lane);
+    lane = connected(true);
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    loop_reads(":3\r\n");
+    cr_assert_eq(of_loop.got, 3);
+    cr_assert_eq(lane->role, RDL__ROLE_LOOP);
+}
+
+Test(lane, leader_goes_on_with_what_did_not_fit_into_the_socket)
+{
+    room = 5;
+    later = ":1\r\n";
+    cr_assert_eq(call_for(""), RDL__ANSWERED);
+    cr_assert_str_eq(sent_since(), "MINE;");
+    cr_assert_eq(lane->out.len, 0);
+}
+
+/* ---- giving up -------------------------------------------------------------------------------------------------- */
+
+Test(lane, answer_to_what_was_given_up_is_passed_over)
+{
+    cr_assert_eq(call_for(""), RDL__UNSURE);
+    cr_assert_eq(lane->role, RDL__ROLE_LOOP, "the reply that is to come has no reader");
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    loop_reads(":1\r\n:2\r\n");
+    cr_assert_eq(of_loop.got, 2);
+    cr_assert_eq(mine.got, -1);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+}
+
+Test(lane, successor_follows_what_was_sent)
+{
+    coming = "";
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_FOLLOWS), RDL__UNSURE);
+    fake_loop_tasks(&loop);
+    cr_assert_str_eq(sent_since(), "MINE;UNDO MINE;");
+    loop_reads(":1\r\n:2\r\n");
+    cr_assert_eq(mine.got, 2);
+    cr_assert_eq(mine.done, 1);
+}
+
+Test(lane, successor_replaces_what_was_sent)
+{
+    coming = "";
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_REPLACES), RDL__UNSURE);
+    fake_loop_tasks(&loop);
+    cr_assert_str_eq(sent_since(), "MINE;");
+    loop_reads(":1\r\n");
+    cr_assert_eq(mine.got, 1);
+    cr_assert_eq(mine.done, 1);
+}
+
+Test(lane, what_was_never_sent_has_no_successor_that_follows)
+{
+    lane = end(lane);
+    lane = rdl__lane_new(&node, false);
+    caller_cancels();
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_FOLLOWS), RDL__UNSENT);
+    fake_loop_tasks(&loop);
+    cr_assert_null(fresh, "a connection is made for nothing");
+    cr_assert_eq(mine.done, 0);
+}
+
+Test(lane, script_that_the_server_does_not_know_is_sent_with_its_text)
+{
+    later = ":1\r\n";
+    cr_assert_eq(call_for("-NOSCRIPT no\r\n"), RDL__ANSWERED);
+    cr_assert_str_eq(sent_since(), "MINE;EVAL MINE;");
+    cr_assert_eq(mine.got, 1);
+}
+
+/* ---- doubts ----------------------------------------------------------------------------------------------------- */
+
+/* The leader finds the connection broken, and its caller wants to wait no longer. */
+static void break_under_a_caller(void)
+{
+    coming = NULL;
+    meanwhile = caller_cancels;
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_REPLACES), RDL__UNSURE);
+    cr_assert_eq(lane->role, RDL__ROLE_LOOP);
+    cr_assert_null(lane->line);
+    coming = "";
+    fake_loop_tasks(&loop);
+    cr_assert_str_eq(sent_since(), "MINE;");
+}
+
+Test(lane, what_was_in_doubt_is_repeated_behind_the_kill)
+{
+    break_under_a_caller();
+    connect_now();
+    cr_assert_str_eq(sent_since(), "CLIENT KILL ID 1 ADDR a:1;UNDO MINE;");
+    cr_assert(mine.req.resent);
+    loop_reads(":1\r\n:2\r\n");
+    cr_assert_eq(mine.got, 2);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+    cr_assert(rdl__list_empty(&lane->severed));
+}
+
+Test(lane, kill_that_is_in_doubt_itself_is_made_anew)
+{
+    break_under_a_caller();
+    connect_now();
+    (void)sent_since();
+    loop_reads(NULL);
+    coming = "";
+    connect_now();
+    cr_assert_str_eq(sent_since(), "CLIENT KILL ID 1 ADDR a:1;CLIENT KILL ID 2 ADDR a:1;UNDO MINE;");
+    loop_reads(":1\r\n:1\r\n:2\r\n");
+    cr_assert_eq(mine.done, 1);
+    cr_assert(rdl__list_empty(&lane->severed));
+}
+
+Test(lane, connection_that_broke_with_nothing_unanswered_is_not_killed)
+{
+    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    rdl__lane_on_demand(lane, true, loop.now);
+    cr_assert_null(lane->line);
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    (void)sent_since();
+    connect_now();
+    cr_assert_str_eq(sent_since(), "LOOPS;");
+}
+
+static void broken_while_writing(void)
+{
+    lane->writing = true; /* another thread is in the writing loop */
+}
+
+Test(lane, no_connection_is_begun_while_a_thread_may_still_write_to_the_broken_one)
+{
+    coming = NULL;
+    meanwhile = broken_while_writing;
+    caller_cancels();
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_REPLACES), RDL__UNSURE);
+    fake_loop_tasks(&loop);
+    cr_assert_null(fresh);
+    lane->writing = false;
+    rdl__loop_post(&loop, &lane->attend);
+    coming = "";
+    fake_loop_tasks(&loop);
+    connect_now();
+}
+
+Test(lane, server_that_is_silent_for_twice_the_command_timeout_is_given_up)
+{
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_run(&loop, loop.now + 5999 * RDL__MS);
+    cr_assert_not_null(lane->line);
+    fake_loop_run(&loop, loop.now + RDL__MS);
+    cr_assert_null(lane->line);
+    cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
+}
+
+/* ---- fans ------------------------------------------------------------------------------------------------------- */
+
+static void on_left(struct rdl__task *task, int64_t now)
+{
+    (void)task, (void)now;
+}
+
+Test(lane, fan_leads_each_of_its_lanes_until_all_have_left)
+{
+    struct rdl__fan fan = {0};
+
+    other_lane = connected(false);
+    cr_assert(rdl__fan_send(&fan, lane, &mine.req));
+    cr_assert(rdl__fan_send(&fan, other_lane, &other.req));
+    coming = ":1\r\n";
+    while (fan.n > 0) {
+        int i = rdl__fan_wait(&fan, loop.now + RDL__SEC);
+
+        cr_assert_geq(i, 0);
+        cr_assert(rdl__fan_leave(&fan, (unsigned)i, &undo, NULL));
+        coming = ":1\r\n";
+    }
+    cr_assert_eq(mine.got, 1);
+    cr_assert_eq(other.got, 1);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+    cr_assert_eq(other_lane->role, RDL__ROLE_NONE);
+}
+
+Test(lane, fan_does_not_send_where_the_loop_reads)
+{
+    struct rdl__fan fan = {0};
+
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    cr_assert_not(rdl__fan_send(&fan, lane, &mine.req));
+    cr_assert_eq(fan.n, 0);
+    loop_reads(":1\r\n");
+    cr_assert(rdl__fan_send(&fan, lane, &mine.req));
+    coming = ":1\r\n";
+    cr_assert_eq(rdl__fan_wait(&fan, loop.now + RDL__SEC), 0);
+    cr_assert(rdl__fan_leave(&fan, 0, &undo, NULL));
+}
+
+Test(lane, what_a_fan_leaves_unanswered_is_the_loops)
+{
+    struct rdl__fan fan = {0};
+    struct rdl__task task;
+
+    rdl__task_init(&task, on_left);
+    cr_assert(rdl__fan_send(&fan, lane, &mine.req));
+    coming = "";
+    cr_assert_eq(rdl__fan_wait(&fan, loop.now + RDL__SEC), -1);
+    cr_assert_not(rdl__fan_leave(&fan, 0, &loops, &task));
+    cr_assert_eq(lane->role, RDL__ROLE_LOOP);
+    fake_loop_tasks(&loop);
+    loop_reads(":4\r\n");
+    cr_assert_eq(mine.got, 4);
+    cr_assert_eq(mine.done, 1);
+}
