@@ -3,9 +3,9 @@
  * Each returns at once: RDL_OK, and then `fn` runs exactly once, where the client's callbacks run (client.h), never
  * inside the call; or an error (RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED), and then `fn` never runs.
  *
- * `owner` is who acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the order in
- * which they were called. An acquire's wait counts from the call; what other verbs may take counts from when their turn
- * comes. `fn` may be NULL.
+ * `owner` is the owner that acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the
+ * order in which they were called. An acquire's wait counts from the call, the time-out of other verbs from when their
+ * turn comes. `fn` may be NULL.
  */
 #ifndef REDLATCH_ASYNC_H
 #define REDLATCH_ASYNC_H
@@ -41,13 +41,13 @@ RDL_API int rdl_remaining_ms_async(rdl_lock_t *lock, rdl_owner_t *owner, rdl_don
                                    rdl_err_t *err);
 
 /* Ask the call to end. An acquire that is waiting ends with RDL_ECANCELED; what it may have done at the server is
- * undone. A call whose outcome is decided, and every other verb, is not affected. The callback runs in any case. */
+ * undone. Calls whose outcome is decided, and all other verbs, are not affected. The callback runs in any case. */
 RDL_API void rdl_op_cancel(rdl_op_t *op);
 
-/* Give the reference back; the call goes on. NULL is fine; returns NULL. */
+/* Free the reference; the call goes on. NULL is fine; returns NULL. */
 RDL_API rdl_op_t *rdl_op_free(rdl_op_t *op);
 
-/* What an explicit owner holds, for code whose thread is not bound to it (owner.h); as their namesakes in lock.h. */
+/* As rdl_hold_state and rdl_token (lock.h), for an explicit owner that the calling thread is not bound to (owner.h). */
 RDL_API int rdl_owner_hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err);
 RDL_API int64_t rdl_owner_token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err);
 

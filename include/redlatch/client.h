@@ -1,7 +1,7 @@
 /* client.h - a client: the connections to one deployment of servers, and everything that runs behind the locks.
  *
  * A client owns one thread, its loop: it waits for messages, renews leases and reconnects. Open one per process and
- * server and share it among threads; several in one process do not meet.
+ * server and share it among threads. Several clients in one process share nothing.
  */
 #ifndef REDLATCH_CLIENT_H
 #define REDLATCH_CLIENT_H
@@ -35,18 +35,18 @@ typedef enum rdl_dispatch {
     RDL_DISPATCH_FD = 1,   /* in rdl_client_dispatch, on whatever thread calls it when rdl_client_fd is readable */
 } rdl_dispatch_t;
 
-/* Who a connection is to be. It comes zeroed; both are NUL-terminated when it is given back, and wiped once they are
- * sent. */
+/* The user and password of a connection. The function gets it zeroed and fills in NUL-terminated strings, which are
+ * wiped once they are sent. */
 typedef struct rdl_credentials {
     char username[256]; /* "": the default user */
     char password[8192];
 } rdl_credentials_t;
 
-/* Say who the next connection is to be: asked each time one is made, the first and all later ones, so a password that
- * has been changed, or a token that lasts an hour, is in use from then on. Connections that exist are left as they are.
+/* Gives the credentials of the next connection. Called for each connection, so a password that has been changed, or a
+ * token that lasts an hour, is in use from then on. Existing connections keep theirs.
  *
- * Returns RDL_OK, or something negative when there are no credentials to be had: the connection is not made, which
- * counts as a refusal (RDL_EAUTH), and tried again after a pause.
+ * Returns RDL_OK, or a negative number when it has none: the attempt to connect fails as if refused (RDL_EAUTH), and is
+ * repeated after a pause.
  *
  * Runs on the client's loop thread, with RDL_DISPATCH_FD too, and renewals wait for it: it must not block. What takes
  * longer, such as asking an identity service, belongs on a thread of the program that keeps the result at hand. Must
@@ -60,13 +60,13 @@ typedef int (*rdl_credentials_fn)(rdl_credentials_t *credentials, void *arg);
  * one of them has changed since, so that a certificate may be replaced under a running client. */
 typedef struct rdl_tls_options {
     uint32_t version;        /* RDL_TLS_OPTIONS_VERSION */
-    const char *ca_file;     /* certificates of those whose word is taken; default, with ca_dir: the system's */
+    const char *ca_file;     /* certificates of the trusted CAs; default, with ca_dir: the system's */
     const char *ca_dir;      /* a folder of such, named by their hash (openssl rehash) */
-    const char *cert_file;   /* the client's own certificate, and those between it and its CA; default: none */
-    const char *key_file;    /* its key, without a passphrase; together with cert_file */
+    const char *cert_file;   /* the client's certificate and intermediate certificates; default: none */
+    const char *key_file;    /* its key, without a passphrase; required with cert_file */
     const char *server_name; /* the name or address that the server's certificate must be for, in place of the URI's
                                 host; a name is told to the server as well (SNI) */
-    bool insecure;           /* believe any server, whatever its certificate: for tests only */
+    bool insecure;           /* accept any certificate: for tests only */
 } rdl_tls_options_t;
 
 #define RDL_TLS_OPTIONS_INIT RDL_INIT_(rdl_tls_options_t, RDL_TLS_OPTIONS_VERSION)
@@ -139,22 +139,22 @@ typedef struct rdl_client_options {
  * that the cluster announces.
  *
  * A password has a colon before it: redis://secret@host names a user, and is refused with RDL_EINVAL unless the options
- * have a password for him, since nothing would be sent. A user who has none is written user:@host. Percent-encoding is
- * undone in user, password and path. `options` is copied. Blocks for at most connect_timeout_ms, and a moment to learn
- * what took so long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns, each when the one before
- * it has failed or been silent for a quarter of a second at most; the first that connects is taken (RFC 8305). If the
- * server there does not answer, the next attempt begins with the next address.
+ * have a password for that user, because nothing would be sent. A user without a password is written user:@host.
+ * Percent-encoding is undone in user, password and path. `options` is copied. Blocks for at most connect_timeout_ms,
+ * and a moment to learn what took so long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns,
+ * each when the one before it has failed or been silent for a quarter of a second at most; the first that connects is
+ * taken (RFC 8305). If the server there does not answer, the next attempt begins with the next address.
  *
  * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for
  * that as they do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock
  * has a client for each of its servers while some are down.
  *
  * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not
- * reachable in time, or not to be believed, with the reason), RDL_EAUTH (user or password refused, or none given where
- * one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else refused: NOPERM, LOADING ...; or the server is of
- * another kind than the URI says: a sentinel, a node of a cluster, a replica), RDL_ENOMEM. A server that refuses the
- * greeting is quoted with the first word of its answer only, because the rest may hold the password: some answer with
- * what they were sent. */
+ * reachable in time, or its certificate or id is not accepted, with the reason), RDL_EAUTH (user or password refused,
+ * or none given where one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else refused: NOPERM, LOADING ...; or
+ * the server is of another kind than the URI says: a sentinel, a node of a cluster, a replica), RDL_ENOMEM. A server
+ * that refuses the greeting is quoted with the first word of its answer only, because the rest may hold the password:
+ * some answer with what they were sent. */
 RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client,
                             rdl_err_t *err);
 

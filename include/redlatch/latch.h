@@ -1,9 +1,9 @@
-/* latch.h - a count-down latch: whoever awaits it goes on when it has been counted down to 0.
+/* latch.h - a count-down latch: callers that await it go on when it has been counted down to 0.
  *
  * Somebody sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that it
  * may be set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (wire.md).
  *
- * Who awaits is woken by a message and then looks: when a latch is set again at once, one who waited may find the new
+ * A waiter is woken by a message and then reads the count: when a latch is set again at once, it may read the new
  * count and go on waiting. Use another name for another round.
  *
  * A count_down whose answer did not come in time (RDL_EUNKNOWN), or that found no connection (RDL_ECONN), goes on in

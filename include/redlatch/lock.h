@@ -43,9 +43,9 @@ typedef enum rdl_fencing {
         3, /* the fenced lock's own: one more than the last, counted by a key of its own in the server */
 } rdl_fencing_t;
 
-/* When to look again although no message came. Locks whose holders announce their unlock need none: waiters are woken
- * by messages, and look again when the present lease ends, at most 5 s apart. The simple lock is shared with code that
- * announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
+/* When to try again although no message came. Locks whose holders announce their unlock need no such pause: waiters are
+ * woken by messages, and try again when the present lease ends, at least every 5 s. The simple lock is shared with code
+ * that announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
 typedef enum rdl_retry_kind {
     RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
                               EXPONENTIAL, 1 to 128 ms */
@@ -74,23 +74,24 @@ typedef struct rdl_lock_options {
     size_t name_len;       /* the name's bytes when it is not a C string; 0: up to its NUL */
     rdl_retry_t retry;     /* see above */
     bool nonreentrant;     /* fair lock only: a second take by its owner is RDL_EDEADLK */
-    /* Fair lock, and read-write lock with prefer_writers: a waiter that has given no sign of life for so long has lost
-     * its place, or keeps nobody out any more; it gives one every third of that. 100 to 3600000; 0: 15000. */
+    /* Fair lock, and read-write lock with prefer_writers: how long a waiter counts as alive after its last sign of
+     * life, which it gives every third of that. Later its place is lost, or readers are let in. 100 to 3600000; 0:
+     * 15000. */
     int64_t waiter_life_ms;
     int64_t peer_watchdog_ms; /* read-write locks only: see rdl_read_lock. 1 to 86400000; 0: 30000 */
     /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease;
      * 0: 50. */
     int64_t node_timeout_ms;
     /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for
-     * (one's own is always seen to). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a restarted server
-     * has forgotten nothing (appendfsync always). */
+     * (the call's own lease is the least in any case). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a
+     * restarted server has forgotten nothing (appendfsync always). */
     int64_t min_uptime_ms;
     bool prefer_writers; /* read-write locks only: see rdl_read_lock */
-    /* Held means that so many replicas have it, too: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none.
-     * What that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks, in the same round trip, and counts
+    /* So many replicas must confirm a hold: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What
+     * that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks for it in the same round trip, and counts
      * only when as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is
      * left of the call's wait; renewals, which go together, may be given another time. A take that fewer confirm is
-     * RDL_ENOREPLICAS, and undone; so is one where the server does not let us ask, unless replicas_if_able. */
+     * RDL_ENOREPLICAS, and undone; so is one where the user may not call WAIT, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
@@ -98,10 +99,10 @@ typedef struct rdl_lock_options {
 
 #define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
 
-/* ---- types
- * ------------------------------------------------------------------------------------------------------------- Each
- * makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options` are
- * copied. Options of the first handle of a name hold for all handles of that name; different ones are refused.
+/* ---- types ------------------------------------------------------------------------------------------------------ */
+
+/* Each makes a handle, to be freed with rdl_lock_free; nothing is sent. `name` (1 to RDL_NAME_MAX bytes) and `options`
+ * are copied. Options of the first handle of a name hold for all handles of that name; different ones are refused.
  * Errors: RDL_EINVAL (NULL client, name, options; the name is in use under another type or with other options),
  * RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 
@@ -115,16 +116,14 @@ RDL_API int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl
 RDL_API int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                                   rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The reentrant lock for holds that last moments: who waits asks again after a pause that the retry policy gives
- * (RDL_RETRY_NONE is refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same
- * name.
- * */
+/* The reentrant lock for very short holds: a waiter tries again after the pause of the retry policy (RDL_RETRY_NONE is
+ * refused) instead of subscribing. Java's RSpinLock. Its unlock wakes ordinary waiters on the same name. */
 RDL_API int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* The reentrant lock whose every hold has a fencing token, counted in a key beside the lock that never expires: Java's
  * RFencedLock. rdl_token is the token of the caller's present hold; nested takes keep it. Tokens are always on
- * (RDL_FENCING_NONE is refused); a counter that somebody has set to what is none, or below 1, fails every take with
+ * (RDL_FENCING_NONE is refused); a counter that somebody has set to no number, or below 1, fails every take with
  * RDL_ESERVER. A failover that loses the last increments repeats tokens; RDL_FENCING_TIME does not, as long as the
  * servers' clocks agree, and Java then sees such tokens, too. */
 RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
@@ -133,56 +132,56 @@ RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lo
 /* The two ends of a read-write lock: many readers or one writer. Java's RReadWriteLock. Both ends of a name can be had
  * in one client, with the same options; each end has its own holds, and its owner may take either again.
  *
- * Who writes may take the read end as well, and then unlock the write end: a downgrade, readers come in at once. Who
- * reads cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is
+ * The writer may take the read end as well, and then unlock the write end: a downgrade, readers come in at once. A
+ * reader cannot take the write end: RDL_EDEADLK at once. While the owner's hold of one end is lost, taking the other is
  * RDL_ELOST. Readers come in whenever no writer holds the lock; a writer that readers overlap without end waits without
  * end. When the last reader or the writer leaves, waiting readers and writers are woken together, and all readers of a
  * process come in with the first.
  *
- * prefer_writers: a writer that waits for readers keeps new readers out, and so gets in when those of the moment have
- * left. Then all who wait have their chance again, so that neither side waits without end. Who holds either end comes
- * in as ever, but code that reads must not wait for another owner that is about to read. A writer that dies while it
- * waits keeps readers out for waiter_life_ms. Wanted by writers and by readers: readers of programs without the option,
- * and Java's, come in as ever.
+ * prefer_writers: a writer that waits for readers keeps new readers out, and gets in when the present ones have left.
+ * Then all waiters have their chance again, so that neither side waits without end. An owner that holds either end is
+ * let in as without the option, but code that reads must not wait for another owner that is about to read. A writer
+ * that dies while it waits keeps readers out for waiter_life_ms. Writers and readers must both set the option: readers
+ * of programs without it, and Java's, are not kept out.
  *
  * rdl_is_locked tells of this end; rdl_force_unlock of the read end evicts all readers.
  *
  * The watchdog of a Java reader sets the time to live of the whole lock to its own, 30 s unless configured otherwise,
- * whatever others hold, and ends with its process. So a read hold is believed in for at most peer_watchdog_ms after the
- * server has confirmed it, and a longer one is confirmed again every third of that. Set it to the shortest watchdog
+ * whatever others hold, and ends with its process. So a read hold counts as valid for at most peer_watchdog_ms after
+ * the server has confirmed it, and a longer one is confirmed again every third of that. Set it to the shortest watchdog
  * time-out of the Java processes, or to RDL_NO_PEER where none shares the lock. */
 RDL_API int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                           rdl_lock_t **ret_lock, rdl_err_t *err);
 RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                            rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The lock that everybody's own code speaks: SET name value NX PX lease, deleted if the value is still one's own. The
- * cheapest; not re-entrant (RDL_EDEADLK). Waiters find foreign unlocks by the retry policy. */
+/* The lock of countless scripts: SET name value NX PX lease, deleted if the value is still the caller's. The cheapest;
+ * not re-entrant (RDL_EDEADLK). Waiters notice unlocks by other software by the retry policy. */
 RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                             rdl_lock_t **ret_lock, rdl_err_t *err);
 
 /* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a
  * queue in the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it
  * gives signs of life; giving up (time-out, cancel) leaves the queue at once; one that has died is passed over after
- * waiter_life_ms. A try with wait_ms 0 does not queue, and does not pass those who do. Costs the server a few times a
+ * waiter_life_ms. A try with wait_ms 0 does not queue, and does not overtake waiters. Costs the server a few times a
  * reentrant lock's work, however many wait. Java's own dead waiters are passed over when their place ends by Java's
  * rules: minutes. */
 RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* ---- several locks as one
- * ------------------------------------------------------------------------------------------------ Made from 1 to 256
- * handles of single locks, `members`, which may be freed: the composite has handles of its own. Every verb of this
- * header and of async.h is for composites, too, and does to the whole what it does to one lock. Each member is taken,
- * renewed and released as any lock of its type is, so whoever takes a member alone, or with other members, in this
- * process or in Java, excludes and is excluded.
+/* ---- several locks as one --------------------------------------------------------------------------------------- */
+
+/* A composite is made from 1 to 256 handles of single locks, `members`, which may be freed: it has handles of its own.
+ * Every verb of this header and of async.h is for composites, too, and does to the whole what it does to one lock. Each
+ * member is taken, renewed and released as any lock of its type is, so whoever takes a member alone, or with other
+ * members, in this process or in Java, excludes and is excluded.
  *
- * Who holds it: in each member's client, whoever the calling thread is there, or is bound to; found out at the
- * outermost acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one
- * is made to stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it
- * has taken. When who holds it in the first member's client ends, what was taken elsewhere under an owner who stays is
- * given back. Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the
- * composite is, too.
+ * Its owner in each member's client is the one that the calling thread has there, or is bound to, at the outermost
+ * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one is made
+ * to stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has
+ * taken. When its owner in the first member's client ends, what was taken elsewhere under owners that go on is given
+ * back. Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the composite
+ * is, too.
  *
  * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is
  * what has become of the whole: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its
@@ -229,10 +228,11 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
 /* Take the lock, waiting for it at most wait_ms.
  *
  * wait_ms   0: ask once (the answer is waited for command_timeout_ms); RDL_WAIT_FOREVER: no limit. Otherwise the call
- * has returned when wait_ms is over, whatever the server does; but for the answer to the first try, which is waited for
- *           at least 20 ms, or four recent round trips if they take longer (command_timeout_ms at most): so the
- * shortest wait gets a free lock as 0 does. lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time
- * unless extended; RDL_LEASE_AUTO: it is renewed until unlocked. Of nested holds the longest lease asked for counts.
+ *           has returned when wait_ms is over, whatever the server does; but the answer to the first try is waited for
+ *           at least 20 ms, or four recent round trips if they take longer (command_timeout_ms at most), so that the
+ *           shortest wait gets a free lock as 0 does.
+ * lease_ms  1 to RDL_LEASE_MAX_MS: the hold ends by itself after that time unless extended; RDL_LEASE_AUTO: it is
+ *           renewed until unlocked. Of nested holds the longest lease asked for counts.
  *
  * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is
  * not re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before
@@ -251,22 +251,22 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from
  * the moment of the call, whatever it returns; what could not be confirmed is repeated in the background. RDL_OK also
- * where the server has freed it and refused the message to who waits: that is logged, and waiters look again by
- * themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
+ * where the server has freed it and refused to send the message: that is logged, and waiters try again by themselves,
+ * for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
  * RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED.
  * Blocks for at most command_timeout_ms. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
-/* Free the lock whoever holds it, and wake a waiter. For people cleaning up: the holder learns of it by RDL_ELOST. Only
- * the holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. A hold
- * of RDL_LEASE_AUTO hears of it within a third of that lease; one with a lease of its own is not asked about before its
- * end, so it hears at its next verb that asks the server (rdl_extend, rdl_unlock), and goes on believing in itself
- * until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+/* Free the lock whoever holds it, and wake a waiter. For manual repair: the holder learns of it by RDL_ELOST. Only the
+ * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. The owner of
+ * a hold of RDL_LEASE_AUTO hears of it within a third of that lease. A hold with an explicit lease is not asked about
+ * before its end: its owner hears at the next verb that asks the server (rdl_extend, rdl_unlock), and takes it for
+ * valid until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* ---- the present hold ------------------------------------------------------------------------------------------- */
 
-/* See that the caller's hold lasts at least lease_ms from now; never shortens it. A hold with an explicit lease keeps
+/* Extend the caller's hold to at least lease_ms from now; never shortens it. A hold with an explicit lease keeps
  * one; one of RDL_LEASE_AUTO goes on being renewed. Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EUNKNOWN, RDL_ENOREPLICAS
  * (held as long as before), RDL_ECONN, RDL_ESERVER, RDL_EINVAL (lease), RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
@@ -324,11 +324,11 @@ typedef struct rdl_loss {
  * rdl_on_lost. */
 typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
 
-/* Be told of holds of this lock that are at risk or lost, by whichever owner of this client: once for each hold and
- * state. That the server no longer knows a hold is found out by its renewals: at the latest a third of the lease later
- * for RDL_LEASE_AUTO, and for read locks shared with Java. A hold with a lease of its own is renewed by nobody, and so
- * not asked about until it ends, except after a reconnect to another server or to one that was started anew, and by the
- * verbs that ask anyway. One function a handle; NULL takes it off. After rdl_on_lost or rdl_lock_free has returned on
+/* Set the function that is told of holds of this lock, of any owner of this client, that are at risk or lost: once for
+ * each hold and state. That the server no longer knows a hold is noticed by its renewals: at the latest a third of the
+ * lease later for RDL_LEASE_AUTO, and for read locks shared with Java. A hold with an explicit lease is not renewed,
+ * and so not asked about until it ends, except after a reconnect to another server or to one that was restarted, and by
+ * the verbs that ask anyway. One function a handle; NULL removes it. After rdl_on_lost or rdl_lock_free has returned on
  * the thread where callbacks run, the former function is not called again; on other threads it may still be running.
  * Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);

@@ -1,8 +1,8 @@
 /* owner.h - who holds a lock.
  *
- * Whoever may re-enter a lock, and must unlock it, is its owner. Without further words that is the calling thread: each
- * thread has an owner of its own in each client, never used again after the thread has gone. An explicit owner serves
- * code that is not one thread: asynchronous work, coroutines, thread pools, a hold handed from one thread to another.
+ * The owner of a lock may re-enter it and must unlock it. By default the owner is the calling thread: each thread has
+ * an owner of its own in each client, never used again after the thread has ended. An explicit owner serves code that
+ * is not one thread: asynchronous work, coroutines, thread pools, a hold handed from one thread to another.
  *
  * A thread that ends while its owner still holds locks is reported (a log line, and the lock's on_lost callback with
  * reason RDL_LOSS_THREAD_EXIT); those holds are no longer renewed and end with their lease.

@@ -5,7 +5,7 @@
  * itself. In Redis they are what Java's RSemaphore and RPermitExpirableSemaphore know (wire.md). The two share names:
  * one of them in a client, as with locks.
  *
- * How many permits there are is said once, by whoever comes first (try_set_permits); until then there are none. A
+ * The number of permits is set once, by the first caller of try_set_permits; until then there are none. A
  * semaphore has no owner: permits may be acquired here and released there. The owner of a call (owner.h) only tells
  * whose calls rdl_owner_cancel ends.
  *
@@ -15,10 +15,10 @@
  * closes its client there, holds it up for at most a third more than its waiter_life_ms (20 s). Java knows of no such
  * queue, and overtakes.
  *
- * A call that ends without an answer (RDL_EUNKNOWN) is seen to in the background: an acquire or drain is undone; a
- * release, or adding permits, goes on, exactly once. These two go on after RDL_ECONN as well: to call them again would
- * count twice. Setting permits is done or not, which only looking will tell. After RDL_ESERVER nothing was done; what
- * an acquire may have done is undone in the background.
+ * After a call without an answer (RDL_EUNKNOWN) the library goes on in the background: it undoes an acquire or drain,
+ * and repeats a release, or adding permits, until it is done exactly once. These two go on after RDL_ECONN as well:
+ * calling them again would count twice. Whether permits were set has to be asked. After RDL_ESERVER nothing was done;
+ * what an acquire may have done is undone in the background.
  *
  * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of
  * range), RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED; RDL_EDEADLK of a blocking one on the client's loop thread. Others are
@@ -78,8 +78,8 @@ RDL_API int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permit
 /* The same with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
 RDL_API int rdl_semaphore_acquire(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
-/* Give `permits` (1 to RDL_PERMITS_MAX) back, and wake who waits. Nobody checks that they had been taken; but more than
- * RDL_PERMITS_MAX are never free: RDL_ESERVER, and nothing was done. */
+/* Give `permits` (1 to RDL_PERMITS_MAX) back, and wake waiters. Nothing checks that they had been taken, but more than
+ * RDL_PERMITS_MAX cannot be free: RDL_ESERVER, and nothing was done. */
 RDL_API int rdl_semaphore_release(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
 /* How many are free, 0 or more. */
@@ -89,12 +89,11 @@ RDL_API int64_t rdl_semaphore_available(rdl_semaphore_t *semaphore, rdl_err_t *e
  * many, 0 or more. */
 RDL_API int64_t rdl_semaphore_drain(rdl_semaphore_t *semaphore, rdl_err_t *err);
 
-/* Say how many permits there are (0 to RDL_PERMITS_MAX), unless somebody has done so. Returns 1 done, 0 it was said
- * before. */
+/* Set the number of permits (0 to RDL_PERMITS_MAX), unless it is set. Returns 1 done, 0 it was set before. */
 RDL_API int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
-/* Make it so many more, or fewer (-RDL_PERMITS_MAX to RDL_PERMITS_MAX, not 0). RDL_ESERVER, and nothing was done, where
- * the number of free ones would leave these bounds. */
+/* Add permits, or remove some (-RDL_PERMITS_MAX to RDL_PERMITS_MAX, not 0). RDL_ESERVER, and nothing was done, where
+ * the number of free permits would leave these bounds. */
 RDL_API int rdl_semaphore_add_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
 /* The same without waiting; the rules of async.h hold. `result` is what the blocking twin returns. An acquire can be
@@ -135,8 +134,8 @@ RDL_API const char *rdl_permit_semaphore_name(const rdl_permit_semaphore_t *sema
  * renewed: it is the server's clock that ends it. Also RDL_ETIMEDOUT, RDL_ECANCELED, RDL_ELOST (the answer came when
  * the lease was over).
  *
- * With RDL_LEASE_NEVER nothing gives back what a program has taken that ends without giving it back; nor, where the
- * server refuses CLIENT KILL, what a take on a connection that broke takes when its client is closed already. */
+ * With RDL_LEASE_NEVER the permits of a program that ends without releasing them stay taken. So do, where the server
+ * refuses CLIENT KILL, those that a take on a broken connection takes after its client is closed. */
 RDL_API int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms,
                                              int64_t lease_ms, rdl_permit_t *ret_permits, rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t lease_ms,
@@ -148,7 +147,7 @@ RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int6
 RDL_API int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
                                          rdl_err_t *err);
 
-/* See that the permit lasts at least lease_ms from now; never shortens it. Also RDL_ELOST. */
+/* Extend the permit to at least lease_ms from now; never shortens it. Also RDL_ELOST. */
 RDL_API int rdl_permit_semaphore_extend(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, int64_t lease_ms,
                                         rdl_err_t *err);
 
@@ -160,7 +159,7 @@ RDL_API int64_t rdl_permit_semaphore_remaining_ms(rdl_permit_semaphore_t *semaph
 RDL_API int64_t rdl_permit_semaphore_available(rdl_permit_semaphore_t *semaphore, rdl_err_t *err);
 RDL_API int64_t rdl_permit_semaphore_acquired(rdl_permit_semaphore_t *semaphore, rdl_err_t *err);
 
-/* As those of rdl_semaphore_t; set_permits says how many there are in all, free and taken, whatever was said before. */
+/* As those of rdl_semaphore_t; set_permits sets the number of all, free and taken, whatever it was before. */
 RDL_API int rdl_permit_semaphore_try_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_set_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 RDL_API int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
