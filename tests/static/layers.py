@@ -2,12 +2,12 @@
 """layers - the arrows between the rooms, checked.
 
 A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
-headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those before
-it. Beyond includes: no lock type's name appears in core,
-and only core/base reads a clock. A file in no room is a mistake as well.
+headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
+before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock. A file in no room is
+a mistake as well.
 
-Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its own,
-and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
+Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
+own, and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
 """
 
 import collections
@@ -72,7 +72,8 @@ LIBRARIES = {
     "openssl": r"openssl/.*",
 }
 
-# Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones only.
+# Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones
+# only.
 TYPE_NAMES = {"reentrant", "nonreentrant", "simple", "fair", "spin", "fenced", "semaphore", "multilock", "redlock"}
 TYPE_NAMES_IN_COMMENTS = {"reentrant", "nonreentrant", "fenced", "redlock"}
 CLOCKS = {"clock_gettime", "gettimeofday", "ev_now", "ev_time", "time", "timespec_get"}
@@ -151,7 +152,8 @@ def faults_in(path, text):
 
 def sources(top):
     for folder, folders, files in os.walk(top):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and (folder != top or f not in ("build", "docs")))
+        folders[:] = sorted(f for f in folders
+                            if not f.startswith(".") and (folder != top or f not in ("build", "docs")))
         for name in sorted(files):
             if name.endswith((".c", ".h", ".cc")):
                 yield os.path.relpath(os.path.join(folder, name), top)
