@@ -2,25 +2,150 @@
  *
  * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next is due.
  * Whoever frees the lock passes it on at the server, to the first waiter that lives, and says so on that one's own
- * channel: a change of owner costs a take and a release (acquire.c, take_woken; docs/decisions.md). Giving up a take is
+ * channel: a change of owner costs a take and a release (docs/decisions.md). Giving up a take is
  * giving back what it may have got, a hold or a place, and that is the release. So queueing needs no verbs of its own,
- * and its rules are all in the scripts.
+ * and the rules of the queue are all in the scripts. call->hold.own counts the sendings of a take.
  */
+#include "core/service/scripts.h"
 #include "locks/hash.h"
 #include "locks/types.h"
+
+#include <string.h>
+
+#define KEYS 5
+
+/* ---- what is sent ----------------------------------------------------------------------------------------------- */
+
+static void put_keys(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    rdl__put_prefixed(to, "redisson_lock_queue", name);
+    rdl__put_prefixed(to, "redisson_lock_timeout", name);
+    rdl__put_prefixed(to, "redlatch_lock_waiters", name);
+}
+
+/* Only a first take waits in the queue: who holds the lock already has nothing to wait for. */
+static bool leaves_trace(const struct rdl__call *call)
+{
+    return !call->take.once && call->count == 1;
+}
+
+/* A sending that is repeated is another one, of another moment. */
+static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, RDL__SCRIPT_FAIR_TAKE, eval, KEYS, 7 + rdl__publish_args(name));
+    put_keys(to, name);
+    rdl__put_wish(call, to, true);
+    rdl__cmd_int(to, leaves_trace(call) ? name->settings.life_ms : 0);
+    rdl__put_place(to, call);
+    rdl__cmd_int(to, ++call->hold.own);
+    rdl__put_publish_last(to, name);
+}
+
+static void put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+{
+    const struct rdl__name *name = hold->name;
+    char field[RDL__FIELD_MAX];
+
+    rdl__script_begin(to, RDL__SCRIPT_FAIR_RELEASE, eval, KEYS, 3 + rdl__publish_args(name));
+    put_keys(to, name);
+    rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
+    rdl__cmd_int(to, left);
+    rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, hold->k));
+    rdl__put_publish_last(to, name);
+}
+
+static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, RDL__SCRIPT_FAIR_FORCE, eval, KEYS, 1 + rdl__publish_args(name));
+    put_keys(to, name);
+    rdl__cmd_arg(to, call->words, call->words_len);
+    rdl__put_publish_last(to, name);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+
+/* Each owner that waits listens to a channel of its own. */
+static bool meet(struct rdl__buf *to, const struct rdl__call *call)
+{
+    char place[RDL__FIELD_MAX];
+
+    rdl__channel_name(to, rdl__call_name(call));
+    rdl__buf_put(to, ":", 1);
+    rdl__buf_put(to, place, rdl__place(place, call));
+    return true;
+}
+
+/* `n:sending:token`, on the owner's channel: the lock was granted to n, for no longer than this sending's sign of life
+ * counts. Only the last sending will do, because only its moment is known. The token, or 0; below 0: no such words. */
+static int64_t told_token(const struct rdl__call *call)
+{
+    size_t len, head;
+    const char *said = rdl__waiter_said(&call->waiter, &len);
+    struct rdl__reply rest = {.type = RDL__REPLY_STRING};
+    char words[RDL__SAID_MAX];
+    int64_t token;
+
+    head = rdl__itoa(words, call->n);
+    words[head++] = ':';
+    head += rdl__itoa(words + head, call->hold.own);
+    words[head++] = ':';
+    if (len <= head || memcmp(said, words, head) != 0)
+        return -1;
+    rest.str = said + head;
+    rest.len = len - head;
+    return rdl__reply_integer(&rest, &token) ? token : -1;
+}
+
+/* Told that it has the lock? It rests on the last sending: from that moment the server keeps it for the lease, or for
+ * as long as the sign of life goes, if that is shorter. Where that is much less than what was asked for, another try
+ * makes it whole; so it does when the words were about something else. */
+static bool granted(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms)
+{
+    int64_t lease_ms = rdl__call_lease_ms(call), life_ms = rdl__call_name(call)->settings.life_ms;
+    int64_t sure_ms = lease_ms < life_ms ? lease_ms : life_ms;
+    int64_t spent_ms = (now - call->req.sent_at) / RDL__MS;
+    bool enough =
+        call->op.lease_ms == RDL_LEASE_AUTO ? spent_ms < sure_ms / 2 : sure_ms == lease_ms && spent_ms < lease_ms / 10;
+    int64_t token = enough ? told_token(call) : -1;
+
+    if (token < 0)
+        return false;
+    call->hold.token = token;
+    *ret_lease_ms = sure_ms;
+    return true;
+}
+
+static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                   rdl_err_t *err)
+{
+    int rc;
+
+    (void)settings;
+    if ((rc = rdl__options_fencing(ops, false, o, err)) < 0 || (rc = rdl__options_one_end(ops, o, err)) < 0)
+        return rc;
+    return rdl__options_life(o, err);
+}
 
 const struct rdl__lock_ops rdl__fair_ops = {
     .handle = &rdl__single_handle,
     .name = "fair",
-    .nests = true,
-    .channel = "redisson_lock__channel",
+    .kind = "fair",
     .news = RDL__NEWS_OWN,
-    .queue = {"redisson_lock_queue", "redisson_lock_timeout", "redlatch_lock_waiters"},
-    .take = RDL__SCRIPT_FAIR_TAKE,
-    .release = RDL__SCRIPT_FAIR_RELEASE,
-    .renew = RDL__SCRIPT_REENTRANT_RENEW,
-    .force = RDL__SCRIPT_FAIR_FORCE,
+    .meet = meet,
+    .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .encode_holder = rdl__hash_encode_holder,
-    .decode_holder = rdl__hash_decode_holder,
+    .options = options,
+    .put_take = put_take,
+    .decode_take = rdl__decode_take,
+    .leaves_trace = leaves_trace,
+    .granted = granted,
+    .put_release = put_release,
+    .put_force = put_force,
+    RDL__HOLD_IN_HASH,
 };

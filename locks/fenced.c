@@ -7,12 +7,44 @@
 #include "locks/hash.h"
 #include "locks/types.h"
 
+#define COUNTER "redisson_lock_token"
+#define COUNTED (-1000) /* token t is answered as COUNTED - t: below all other answers */
+
+static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                   rdl_err_t *err)
+{
+    int rc;
+
+    (void)settings;
+    if ((rc = rdl__options_fencing(ops, true, o, err)) < 0 || (rc = rdl__options_one_end(ops, o, err)) < 0)
+        return rc;
+    return rdl__options_unqueued(o, err);
+}
+
+static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER);
+}
+
+static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    rdl__decode_take(call, reply);
+    if (call->answer >= COUNTED)
+        return;
+    call->hold.token = COUNTED - call->answer;
+    call->answer = RDL__TAKEN;
+}
+
 const struct rdl__lock_ops rdl__fenced_ops = {
     .handle = &rdl__single_handle,
     .name = "fenced",
+    .kind = "fenced",
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
     .nests = true,
-    .counter = "redisson_lock_token",
-    .take = RDL__SCRIPT_FENCED_TAKE,
     .retry = {.kind = RDL_RETRY_NONE},
+    .options = options,
+    .put_take = put_take,
+    .decode_take = decode_take,
     RDL__IN_HASH,
 };

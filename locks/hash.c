@@ -1,6 +1,6 @@
 #include "locks/hash.h"
 
-void rdl__hash_encode_holder(struct rdl__buf *to, const char *name, size_t len)
+void rdl__hash_put_holder(struct rdl__buf *to, const char *name, size_t len)
 {
     rdl__cmd_begin(to, 2);
     rdl__cmd_str(to, "HKEYS");
@@ -16,4 +16,19 @@ bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_fi
     *ret_field = field->str;
     *ret_len = field->len;
     return true;
+}
+
+void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    rdl__put_take(call, to, eval, RDL__SCRIPT_REENTRANT_TAKE, NULL);
+}
+
+void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+{
+    rdl__put_release(to, hold, eval, left, RDL__SCRIPT_REENTRANT_RELEASE);
+}
+
+void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    rdl__put_force(call, to, eval, RDL__SCRIPT_REENTRANT_FORCE);
 }

@@ -1,18 +1,29 @@
-/* hash.h - what the types share that live in Redisson's hash of one field (wire.md, Reentrant): all but the take. */
+/* hash.h - what the types share that live in Redisson's hash of one field (wire.md, Reentrant). */
 #ifndef REDLATCH_LOCKS_HASH_H
 #define REDLATCH_LOCKS_HASH_H
 
-#include "core/call/type.h"
+#include "core/call/verb.h"
 #include "scripts/scripts.h"
 
+#define RDL__HASH_CHANNEL "redisson_lock__channel"
+
 /* Who holds it: the hash's field. */
-void rdl__hash_encode_holder(struct rdl__buf *to, const char *name, size_t len);
+void rdl__hash_put_holder(struct rdl__buf *to, const char *name, size_t len);
 bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
 
-/* Part of such a type's table. */
+void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval);
+void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left);
+void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval);
+
+/* Part of the table of a type whose hold is the hash, whatever it has beside it. */
+#define RDL__HOLD_IN_HASH                                                                                              \
+    .call_back = rdl__lock_call_back, .channel = RDL__HASH_CHANNEL, .renew = RDL__SCRIPT_REENTRANT_RENEW,              \
+    RDL__ONE_END, .put_query = rdl__put_exists, .decode_query = rdl__decode_number,                                    \
+    .put_holder = rdl__hash_put_holder, .decode_holder = rdl__hash_decode_holder
+
+/* And of one that has nothing beside it which a release or an eviction has to know of. */
 #define RDL__IN_HASH                                                                                                   \
-    .channel = "redisson_lock__channel", .release = RDL__SCRIPT_REENTRANT_RELEASE,                                     \
-    .renew = RDL__SCRIPT_REENTRANT_RENEW, .force = RDL__SCRIPT_REENTRANT_FORCE,                                        \
-    .encode_holder = rdl__hash_encode_holder, .decode_holder = rdl__hash_decode_holder
+    RDL__HOLD_IN_HASH, .in_line = true, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,       \
+                       .put_release = rdl__hash_put_release, .put_force = rdl__hash_put_force
 
 #endif

@@ -11,82 +11,6 @@
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
 
-int rdl__resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
-{
-    if (retry->kind == RDL_RETRY_DEFAULT) {
-        if (retry->min_ms != 0 || retry->max_ms != 0)
-            return rdl__err_set(err, RDL_EINVAL, "lock option retry has times but no kind");
-        *retry = *usual;
-        return RDL_OK;
-    }
-    if ((int)retry->kind < RDL_RETRY_NONE || retry->kind > RDL_RETRY_EXPONENTIAL)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry.kind is %d", (int)retry->kind);
-    if (retry->min_ms == 0)
-        retry->min_ms = 25;
-    if (retry->max_ms == 0)
-        retry->max_ms = retry->min_ms > 1000 ? retry->min_ms : 1000;
-    if (retry->min_ms < 1 || retry->max_ms < retry->min_ms || retry->max_ms > 3600000)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is %lld to %lld ms: it must lie in 1 to 3600000",
-                            (long long)retry->min_ms, (long long)retry->max_ms);
-    return RDL_OK;
-}
-
-/* Whose tokens come from a counter has them always. */
-static int resolve_fencing(const struct rdl__lock_ops *ops, rdl_fencing_t *fencing, rdl_err_t *err)
-{
-    if ((int)*fencing < RDL_FENCING_DEFAULT || *fencing > RDL_FENCING_COUNTER)
-        return rdl__err_set(err, RDL_EINVAL, "lock option fencing is %d", (int)*fencing);
-    if (*fencing == RDL_FENCING_DEFAULT)
-        *fencing = ops->counter != NULL ? RDL_FENCING_COUNTER : RDL_FENCING_NONE;
-    if (*fencing == (ops->counter != NULL ? RDL_FENCING_NONE : RDL_FENCING_COUNTER))
-        return rdl__err_set(err, RDL_EINVAL, "lock option fencing: a %s lock has %s", ops->name,
-                            ops->counter != NULL ? "tokens always" : "no counter for tokens");
-    return RDL_OK;
-}
-
-/* How long a waiter lives that has a place in the type's queue, or leaves a mark. */
-static int resolve_life(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, rdl_err_t *err)
-{
-    if (o->prefer_writers && ops->marks == NULL)
-        return rdl__err_set(err, RDL_EINVAL, "lock option prefer_writers is for read-write locks, not for a %s lock",
-                            ops->name);
-    if (!rdl__queues(ops) && o->nonreentrant)
-        return rdl__err_set(err, RDL_EINVAL, "lock option nonreentrant is for fair locks");
-    if (!rdl__queues(ops) && !o->prefer_writers) {
-        if (o->waiter_life_ms != 0)
-            return rdl__err_set(
-                err, RDL_EINVAL,
-                "lock option waiter_life_ms is for fair locks, and with prefer_writers for read-write locks");
-        return RDL_OK;
-    }
-    if (o->waiter_life_ms == 0)
-        o->waiter_life_ms = 15000;
-    if (o->waiter_life_ms < 100 || o->waiter_life_ms > 3600000)
-        return rdl__err_set(err, RDL_EINVAL, "lock option waiter_life_ms is %lld: it must be 100 to 3600000",
-                            (long long)o->waiter_life_ms);
-    return RDL_OK;
-}
-
-#define PEER_WATCHDOG_MS 30000 /* Redisson's default */
-#define PEER_WATCHDOG_MAX_MS 86400000
-
-/* Whose shared holds a peer's watchdog shortens. */
-static int resolve_peer_watchdog(const struct rdl__lock_ops *ops, int64_t *peer_ms, rdl_err_t *err)
-{
-    if (ops->partner == NULL && *peer_ms != 0)
-        return rdl__err_set(err, RDL_EINVAL, "lock option peer_watchdog_ms is for read-write locks, not for a %s lock",
-                            ops->name);
-    if (*peer_ms != RDL_NO_PEER && (*peer_ms < 0 || *peer_ms > PEER_WATCHDOG_MAX_MS))
-        return rdl__err_set(err, RDL_EINVAL,
-                            "lock option peer_watchdog_ms is %lld: it must be 1 to 86400000, or RDL_NO_PEER",
-                            (long long)*peer_ms);
-    if (*peer_ms == 0 && ops->partner != NULL)
-        *peer_ms = PEER_WATCHDOG_MS;
-    else if (*peer_ms == RDL_NO_PEER)
-        *peer_ms = 0;
-    return RDL_OK;
-}
-
 /* How many replicas have to confirm a hold. */
 static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, rdl_err_t *err)
 {
@@ -102,15 +26,6 @@ static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, r
         o->replicas_if_able = client->acks.if_able;
         o->replicas_timeout_ms = client->acks.timeout_ms;
     }
-    return RDL_OK;
-}
-
-int rdl__check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
-{
-    *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
-    if (o->version != RDL_LOCK_OPTIONS_VERSION)
-        return rdl__err_set(err, RDL_EINVAL, "lock options have version %u: initialise them with RDL_LOCK_OPTIONS_INIT",
-                            (unsigned)o->version);
     return RDL_OK;
 }
 
@@ -176,24 +91,21 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
 
 /* Fields of struct rdl__settings; the values are known to fit. */
 #define HOUR_BITS 0x3fffff
-#define DAY_BITS 0x7ffffff
 #define SECOND_BITS 0x3ff
 
+/* Options that are for red locks only. */
 static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
 {
-    if (ops->polls && o->retry.kind == RDL_RETRY_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
-                            ops->name);
-    if (o->node_timeout_ms != 0 || o->min_uptime_ms != 0)
-        return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
-                            o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
-    return RDL_OK;
+    if (o->node_timeout_ms == 0 && o->min_uptime_ms == 0)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
+                        o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
 }
 
 static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name,
                 const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
-    struct rdl__settings settings;
+    struct rdl__settings settings = {0};
     rdl_lock_options_t o;
     int rc;
 
@@ -204,9 +116,7 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
                                            : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(options, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
-        (rc = resolve_fencing(ops, &o.fencing, err)) < 0 || (rc = resolve_life(ops, &o, err)) < 0 ||
-        (rc = resolve_peer_watchdog(ops, &o.peer_watchdog_ms, err)) < 0 ||
-        (rc = resolve_replicas(client, &o, err)) < 0 ||
+        (rc = ops->options(ops, &o, &settings, err)) < 0 || (rc = resolve_replicas(client, &o, err)) < 0 ||
         (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
@@ -215,7 +125,7 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
         .retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS,
         .retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS,
         .life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS,
-        .trust_ms = (uint32_t)o.peer_watchdog_ms & DAY_BITS,
+        .own = settings.own,
         .fencing = (uint32_t)o.fencing & 3,
         .nests = ops->nests && !o.nonreentrant,
         .replicas = (uint32_t)o.replicas & 0xff,

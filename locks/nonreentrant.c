@@ -8,8 +8,13 @@
 const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .handle = &rdl__single_handle,
     .name = "nonreentrant",
+    .kind = "nonreentrant",
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
     .nests = false,
-    .take = RDL__SCRIPT_REENTRANT_TAKE,
     .retry = {.kind = RDL_RETRY_NONE},
+    .options = rdl__options_plain,
+    .put_take = rdl__hash_put_take,
+    .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };

@@ -17,21 +17,24 @@
  * Whoever shares the lock is never queued behind others of this process, because a try may be granted at any time, and
  * who is let in lets in all who share (waiters.c).
  */
+#include "core/base/err.h"
+#include "core/service/scripts.h"
+#include "locks/hash.h"
 #include "locks/types.h"
-#include "scripts/scripts.h"
 
 #include <string.h>
 
 #define CHANNEL "redisson_rwlock"
 #define WRITE ":write"
-#define MARKS "redlatch_rwlock_writers"
 
-/* Everything that is in the hash: `mode` and holds. */
-static void encode_holder(struct rdl__buf *to, const char *name, size_t len)
+/* ---- holders ---------------------------------------------------------------------------------------------------- */
+
+static size_t write_field(char *to, const struct rdl__name *name, int64_t n)
 {
-    rdl__cmd_begin(to, 2);
-    rdl__cmd_str(to, "HKEYS");
-    rdl__cmd_arg(to, name, len);
+    size_t len = rdl__plain_field(to, name, n);
+
+    memcpy(to + len, WRITE, sizeof WRITE - 1);
+    return len + sizeof WRITE - 1;
 }
 
 static bool is_writers(const struct rdl__reply *field)
@@ -66,38 +69,275 @@ static bool decode_writer(const struct rdl__reply *reply, const char **ret_field
     return find_holder(reply, true, ret_field, ret_len);
 }
 
+/* Its owner may have both ends, whatever the mode says: so it matters who holds it. */
+static void decode_reader_query(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    const char *field;
+    size_t len;
+
+    call->answer = decode_reader(reply, &field, &len);
+}
+
+static void decode_writer_query(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    const char *field;
+    size_t len;
+
+    call->answer = decode_writer(reply, &field, &len);
+}
+
+/* It goes as a whole: with the holder that was named go those who had it before that was asked for. Who came meanwhile
+ * may have it since; its renewal will tell. */
+static bool goes_with(const struct rdl__record *rec, const struct rdl__call *force)
+{
+    return !force->req.resent && rec->held_since < force->req.sent_at;
+}
+
+/* A peer's watchdog may have shortened a shared hold at the server since it was confirmed (protocol.md, 6). */
+static int64_t read_believed_ms(const struct rdl__name *name, int64_t lease_ms)
+{
+    int64_t most = name->settings.own;
+
+    return most > 0 && most < lease_ms ? most : lease_ms;
+}
+
+/* ---- taking ----------------------------------------------------------------------------------------------------- */
+
+/* The number of the owner's hold of the other end: call->hold.own, 0 if it has none. What was lost is given back first.
+ */
+static rdl_hold_state_t see_other_end(struct rdl__call *call, const struct rdl__lock_ops *other, int64_t now)
+{
+    struct rdl__name *name = rdl__call_name(call);
+    rdl_hold_state_t state = RDL_NOT_HELD;
+    const struct rdl__record *rec;
+
+    call->hold.own = 0;
+    rdl__mutex_lock(&name->mu);
+    if ((rec = rdl__record_find(name, call->op.owner, other)) != NULL && rec->count > 0) {
+        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
+        call->hold.own = rec->n;
+    }
+    rdl__mutex_unlock(&name->mu);
+    return state;
+}
+
+static int read_may_take(struct rdl__call *call, int64_t now)
+{
+    return see_other_end(call, &rdl__write_ops, now) == RDL_LOST ? RDL_ELOST : RDL_OK;
+}
+
+/* Who shares the lock cannot have it alone as well. After a refusal: it has taken the other end meanwhile. */
+static int write_may_take(struct rdl__call *call, int64_t now)
+{
+    rdl_hold_state_t state = see_other_end(call, &rdl__read_ops, now);
+
+    if (state == RDL_LOST)
+        return RDL_ELOST;
+    return state != RDL_NOT_HELD && call->rec->count == 0 ? RDL_EDEADLK : RDL_OK;
+}
+
+/* Do writers that wait leave marks? */
+static bool marks(const struct rdl__name *name)
+{
+    return name->settings.life_ms > 0;
+}
+
+static void put_marks(struct rdl__buf *to, const struct rdl__name *name)
+{
+    if (marks(name))
+        rdl__put_prefixed(to, "redlatch_rwlock_writers", name);
+}
+
+static bool leaves_mark(const struct rdl__call *call)
+{
+    return marks(rdl__call_name(call)) && !call->take.once && call->count == 1;
+}
+
+/* The end of a take that leaves no mark: it is told of the owner's hold of the other end, if there is one. */
+static void put_wish_beside(const struct rdl__call *call, struct rdl__buf *to, const char *field, size_t len)
+{
+    rdl__put_wish(call, to, call->hold.own != 0);
+    if (call->hold.own != 0)
+        rdl__cmd_arg(to, field, len);
+}
+
+static size_t wish_args(const struct rdl__call *call)
+{
+    return call->hold.own != 0 ? 5 : rdl__wants_token(call) ? 4 : 3;
+}
+
+static void put_read_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+    char field[RDL__FIELD_MAX];
+
+    rdl__script_begin(to, RDL__SCRIPT_READ_TAKE, eval, marks(name) ? 2 : 1, wish_args(call));
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    put_marks(to, name);
+    put_wish_beside(call, to, field, write_field(field, name, call->hold.own));
+}
+
+/* Who gets in takes the marks away, and says so. */
+static void put_write_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+    char field[RDL__FIELD_MAX];
+    bool marked = marks(name);
+
+    rdl__script_begin(to, RDL__SCRIPT_WRITE_TAKE, eval, marked ? 3 : 1,
+                      marked ? 5 + rdl__publish_args(name) : wish_args(call));
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    if (!marked) {
+        put_wish_beside(call, to, field, rdl__plain_field(field, name, call->hold.own));
+        return;
+    }
+    put_marks(to, name);
+    rdl__put_channel(to, name);
+    rdl__put_wish(call, to, true);
+    rdl__cmd_int(to, leaves_mark(call) ? name->settings.life_ms : 0);
+    rdl__put_publish_last(to, name);
+}
+
+/* ---- giving back ------------------------------------------------------------------------------------------------ */
+
+/* What a script needs to free the lock. */
+static size_t key_count(const struct rdl__name *name)
+{
+    return marks(name) ? 3 : 2;
+}
+
+static void put_keys(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    put_marks(to, name);
+}
+
+static void put_release_of(struct rdl__buf *to, const struct rdl__name *name, bool eval, int64_t left, int script,
+                           const char *field, size_t len)
+{
+    rdl__script_begin(to, script, eval, key_count(name), 2 + rdl__publish_args(name));
+    put_keys(to, name);
+    rdl__cmd_arg(to, field, len);
+    rdl__cmd_int(to, left);
+    rdl__put_publish_last(to, name);
+}
+
+static void put_read_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+{
+    char field[RDL__FIELD_MAX];
+
+    put_release_of(to, hold->name, eval, left, RDL__SCRIPT_READ_RELEASE, field,
+                   rdl__plain_field(field, hold->name, hold->n));
+}
+
+static void put_write_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+{
+    char field[RDL__FIELD_MAX];
+
+    put_release_of(to, hold->name, eval, left, RDL__SCRIPT_WRITE_RELEASE, field,
+                   write_field(field, hold->name, hold->n));
+}
+
+static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, RDL__SCRIPT_READWRITE_FORCE, eval, key_count(name), 1 + rdl__publish_args(name));
+    put_keys(to, name);
+    rdl__cmd_arg(to, call->words, call->words_len);
+    rdl__put_publish_last(to, name);
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+#define PEER_WATCHDOG_MS 30000 /* Redisson's default */
+#define PEER_WATCHDOG_MAX_MS 86400000
+#define DAY_BITS 0x7ffffff /* settings->own: the value is known to fit */
+
+/* Whose shared holds a peer's watchdog shortens. */
+static int options_peer(const rdl_lock_options_t *o, struct rdl__settings *settings, rdl_err_t *err)
+{
+    int64_t peer_ms = o->peer_watchdog_ms == 0 ? PEER_WATCHDOG_MS : o->peer_watchdog_ms;
+
+    if (peer_ms != RDL_NO_PEER && (peer_ms < 0 || peer_ms > PEER_WATCHDOG_MAX_MS))
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option peer_watchdog_ms is %lld: it must be 1 to 86400000, or RDL_NO_PEER",
+                            (long long)peer_ms);
+    settings->own = peer_ms == RDL_NO_PEER ? 0 : (uint32_t)peer_ms & DAY_BITS;
+    return RDL_OK;
+}
+
+static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                   rdl_err_t *err)
+{
+    int rc;
+
+    if ((rc = rdl__options_fencing(ops, false, o, err)) < 0)
+        return rc;
+    if (!o->prefer_writers || o->nonreentrant)
+        rc = rdl__options_unqueued(o, err);
+    else
+        rc = rdl__options_life(o, err);
+    return rc < 0 ? rc : options_peer(o, settings, err);
+}
+
 const struct rdl__lock_ops rdl__read_ops = {
     .handle = &rdl__single_handle,
     .name = "read",
-    .nests = true,
-    .shares = true,
-    .partner = &rdl__write_ops,
+    .kind = "read-write",
+    .call_back = rdl__lock_call_back,
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
-    .marks = MARKS,
-    .take = RDL__SCRIPT_READ_TAKE,
-    .release = RDL__SCRIPT_READ_RELEASE,
-    .renew = RDL__SCRIPT_READ_RENEW,
-    .force = RDL__SCRIPT_READWRITE_FORCE,
+    .shares = true,
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
+    .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .encode_holder = encode_holder,
+    .options = options,
+    .renew = RDL__SCRIPT_READ_RENEW,
+    .field_of = rdl__plain_field,
+    .believed_ms = read_believed_ms,
+    .may_take = read_may_take,
+    .put_take = put_read_take,
+    .decode_take = rdl__decode_take,
+    .leaves_trace = rdl__leaves_no_trace,
+    .granted = rdl__granted_by_answer,
+    .put_release = put_read_release,
+    .put_query = rdl__hash_put_holder,
+    .decode_query = decode_reader_query,
+    .put_holder = rdl__hash_put_holder,
     .decode_holder = decode_reader,
+    .put_force = put_force,
+    .goes_with = goes_with,
 };
 
 const struct rdl__lock_ops rdl__write_ops = {
     .handle = &rdl__single_handle,
     .name = "write",
-    .nests = true,
-    .partner = &rdl__read_ops,
-    .ending = WRITE,
+    .kind = "read-write",
+    .call_back = rdl__lock_call_back,
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
-    .marks = MARKS,
-    .take = RDL__SCRIPT_WRITE_TAKE,
-    .release = RDL__SCRIPT_WRITE_RELEASE,
-    .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */
-    .force = RDL__SCRIPT_READWRITE_FORCE,
+    .in_line = true,
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
+    .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .encode_holder = encode_holder,
+    .options = options,
+    .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */
+    .field_of = write_field,
+    .believed_ms = rdl__plain_believed_ms,
+    .may_take = write_may_take,
+    .put_take = put_write_take,
+    .decode_take = rdl__decode_take,
+    .leaves_trace = leaves_mark,
+    .granted = rdl__granted_by_answer,
+    .put_release = put_write_release,
+    .put_query = rdl__hash_put_holder,
+    .decode_query = decode_writer_query,
+    .put_holder = rdl__hash_put_holder,
     .decode_holder = decode_writer,
+    .put_force = put_force,
+    .goes_with = goes_with,
 };

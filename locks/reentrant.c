@@ -5,8 +5,13 @@
 const struct rdl__lock_ops rdl__reentrant_ops = {
     .handle = &rdl__single_handle,
     .name = "reentrant",
+    .kind = "reentrant",
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
     .nests = true,
-    .take = RDL__SCRIPT_REENTRANT_TAKE,
     .retry = {.kind = RDL_RETRY_NONE},
+    .options = rdl__options_plain,
+    .put_take = rdl__hash_put_take,
+    .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };

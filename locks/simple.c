@@ -4,34 +4,56 @@
  * and cannot be repeated (its second run would refuse itself), so every later try is the script's. The channel is our
  * own: only our unlock publishes, foreign ones are found by polling.
  */
+#include "core/call/verb.h"
 #include "locks/types.h"
 #include "scripts/scripts.h"
 
 #include <string.h>
 
-static void encode_first(struct rdl__buf *to, const struct rdl__try *t)
+enum { BY_SCRIPT, BY_COMMAND }; /* call->hold.form */
+
+static void put_command(const struct rdl__call *call, struct rdl__buf *to)
 {
     rdl__cmd_begin(to, 6);
     rdl__cmd_arg(to, "SET", 3);
-    rdl__cmd_arg(to, t->name, t->name_len);
-    rdl__cmd_arg(to, t->field, t->field_len);
+    rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
+    rdl__put_field(to, call);
     rdl__cmd_arg(to, "NX", 2);
     rdl__cmd_arg(to, "PX", 2);
-    rdl__cmd_int(to, t->lease_ms);
+    rdl__cmd_int(to, rdl__call_lease_ms(call));
 }
 
-static bool decode_first(const struct rdl__reply *reply, int64_t *ret)
+static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    if (reply->type == RDL__REPLY_NIL)
-        *ret = -1; /* refused, time left unknown */
-    else if (reply->type == RDL__REPLY_STRING && strcmp(reply->str, "OK") == 0)
-        *ret = RDL__TAKEN;
+    call->hold.form = !rdl__wants_token(call) && call->take.tries == 0 && !call->req.resent ? BY_COMMAND : BY_SCRIPT;
+    if (call->hold.form == BY_COMMAND)
+        put_command(call, to);
     else
-        return false;
-    return true;
+        rdl__put_take(call, to, eval, RDL__SCRIPT_SIMPLE_TAKE, NULL);
 }
 
-static void encode_holder(struct rdl__buf *to, const char *name, size_t len)
+static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    call->hold.token = 0;
+    if (call->hold.form == BY_COMMAND && reply->type == RDL__REPLY_NIL)
+        call->answer = -1; /* refused, time left unknown */
+    else if (call->hold.form == BY_COMMAND && reply->type == RDL__REPLY_STRING && strcmp(reply->str, "OK") == 0)
+        call->answer = RDL__TAKEN;
+    else
+        rdl__decode_take(call, reply);
+}
+
+static void put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+{
+    rdl__put_release(to, hold, eval, left, RDL__SCRIPT_SIMPLE_RELEASE);
+}
+
+static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    rdl__put_force(call, to, eval, RDL__SCRIPT_SIMPLE_FORCE);
+}
+
+static void put_holder(struct rdl__buf *to, const char *name, size_t len)
 {
     rdl__cmd_begin(to, 2);
     rdl__cmd_str(to, "GET");
@@ -50,15 +72,25 @@ static bool decode_holder(const struct rdl__reply *reply, const char **ret_field
 const struct rdl__lock_ops rdl__simple_ops = {
     .handle = &rdl__single_handle,
     .name = "simple",
-    .nests = false,
+    .kind = "simple",
+    .call_back = rdl__lock_call_back,
     .channel = "redlatch_simple_channel",
-    .take = RDL__SCRIPT_SIMPLE_TAKE,
-    .release = RDL__SCRIPT_SIMPLE_RELEASE,
-    .renew = RDL__SCRIPT_SIMPLE_RENEW,
-    .force = RDL__SCRIPT_SIMPLE_FORCE,
+    .in_line = true,
+    .tells_all = true,
+    .meet = rdl__meet_on_channel,
+    .nests = false,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 1000},
-    .encode_first = encode_first,
-    .decode_first = decode_first,
-    .encode_holder = encode_holder,
+    .options = rdl__options_plain,
+    .renew = RDL__SCRIPT_SIMPLE_RENEW,
+    RDL__ONE_END,
+    .put_take = put_take,
+    .decode_take = decode_take,
+    .leaves_trace = rdl__leaves_no_trace,
+    .granted = rdl__granted_by_answer,
+    .put_release = put_release,
+    .put_query = rdl__put_exists,
+    .decode_query = rdl__decode_number,
+    .put_holder = put_holder,
     .decode_holder = decode_holder,
+    .put_force = put_force,
 };

@@ -7,12 +7,36 @@
 #include "locks/hash.h"
 #include "locks/types.h"
 
+#include "core/base/err.h"
+#include "core/wire/names.h"
+
+static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                   rdl_err_t *err)
+{
+    if (o->retry.kind == RDL_RETRY_NONE)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
+                            ops->name);
+    return rdl__options_plain(ops, o, settings, err);
+}
+
+/* Nobody listens: those who wait have no more in common than the name. */
+static bool meet(struct rdl__buf *to, const struct rdl__call *call)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
+    return false;
+}
+
 const struct rdl__lock_ops rdl__spin_ops = {
     .handle = &rdl__single_handle,
     .name = "spin",
+    .kind = "spin",
+    .meet = meet,
     .nests = true,
-    .polls = true,
-    .take = RDL__SCRIPT_REENTRANT_TAKE,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
+    .options = options,
+    .put_take = rdl__hash_put_take,
+    .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };

@@ -1,14 +1,11 @@
-/* types.h - the lock types: one const table each, in a file of its own.
+/* types.h - the lock types: one const table each, in a file of its own, and what their options share.
  *
- * Types whose scripts have the common shape (see scripts/reentrant_*.lua) say no more than their names there; those
- * that live in the same hash take its scripts from hash.h as well. To add a type: write its scripts, fill in a table,
- * add its constructor to lock.c.
+ * docs/adding-a-lock-type.md adds one.
  */
 #ifndef REDLATCH_LOCKS_TYPES_H
 #define REDLATCH_LOCKS_TYPES_H
 
 #include "core/call/handle.h"
-#include "core/call/type.h"
 
 extern const struct rdl__lock_ops rdl__reentrant_ops;
 extern const struct rdl__lock_ops rdl__nonreentrant_ops;
@@ -21,5 +18,21 @@ extern const struct rdl__lock_ops rdl__write_ops;
 extern const struct rdl__lock_ops rdl__semaphore_ops;
 extern const struct rdl__lock_ops rdl__permit_semaphore_ops;
 extern const struct rdl__lock_ops rdl__latch_ops;
+
+/* ---- options.c: a type's `options`, or parts of it --------------------------------------------------------------- */
+
+/* All that every lock has, and nothing besides. */
+int rdl__options_plain(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                       rdl_err_t *err);
+
+/* Tokens of the server's time, if they are wanted; or from a counter, and then always. */
+int rdl__options_fencing(const struct rdl__lock_ops *ops, bool counter, rdl_lock_options_t *o, rdl_err_t *err);
+
+/* How long a waiter is kept in mind at the server after a sign of life. */
+int rdl__options_life(rdl_lock_options_t *o, rdl_err_t *err);
+
+/* What only fair locks, and only read-write locks, have. */
+int rdl__options_unqueued(const rdl_lock_options_t *o, rdl_err_t *err);
+int rdl__options_one_end(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err);
 
 #endif

@@ -707,10 +707,7 @@ static void tell(const rdl_op_t *op, const rdl_err_t *err)
 {
     const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
 
-    if (rdl__call_name(call)->ops->call_back != NULL)
-        rdl__call_name(call)->ops->call_back(op, result_of(call), err);
-    else
-        ((rdl_done_fn)op->fn)(op->lock, result_of(call), err, op->arg);
+    rdl__call_name(call)->ops->call_back(op, result_of(call), err);
 }
 
 static const struct rdl__op_ops op_ops = {
@@ -1012,10 +1009,10 @@ static bool drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
 
-/* Does it wait to have the lock alone? */
+/* Is it counted among those who wait? */
 static bool waits_alone(const struct rdl__call *call)
 {
-    return !call->ops->shares && !call->verb->listens;
+    return call->ops->in_line && !call->verb->listens;
 }
 
 static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
@@ -1123,30 +1120,13 @@ static void pause_on_loop(struct rdl__call *call, int64_t now)
                     again < call->detours_until ? again : call->detours_until);
 }
 
-/* The channel to wait on. Where the server names the successor each owner has its own; who polls listens to none, and
- * the name is only what those who wait for the same have in common. */
-static void put_listened(struct rdl__buf *to, const struct rdl__call *call)
-{
-    const struct rdl__name *name = rdl__call_name(call);
-    char place[RDL__FIELD_MAX];
-
-    if (call->ops->polls)
-        rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
-    else
-        rdl__channel_name(to, name);
-    if (!rdl__queues(call->ops))
-        return;
-    rdl__buf_put(to, ":", 1);
-    rdl__buf_put(to, place, rdl__place(place, call));
-}
-
 static const struct rdl__waiter_ops waiter_ops;
 
 static void waiter_ready(struct rdl__call *call)
 {
     rdl__waiter_init(&call->waiter, &waiter_ops);
     call->waiter.news = (unsigned char)call->ops->news;
-    call->waiter.shares = call->ops->shares;
+    call->waiter.shares = call->ops->shares && call->ops->news == RDL__NEWS_SIDES;
     call->waiter.in_order = rdl__call_name(call)->settings.in_order;
     call->waiter.listens = call->verb->listens;
     if (!call->verb->on_record && call->count > 0)
@@ -1159,15 +1139,16 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__buf channel;
+    bool subscribed;
     int rc;
 
     set_alarm(call);
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
-    put_listened(&channel, call);
+    subscribed = call->ops->meet(&channel, call);
     rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
                                    : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len,
-                                                      !call->ops->polls, hint_ms, now);
+                                                      subscribed, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;

@@ -4,8 +4,6 @@
  */
 #include "core/call/verb.h"
 
-#include "core/service/scripts.h"
-
 #include <string.h>
 
 enum { FORCE_LOOK, FORCE_EVICT };
@@ -15,13 +13,10 @@ static void force_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
     const struct rdl__name *name = rdl__call_name(call);
 
     if (call->force.stage == FORCE_LOOK) {
-        call->ops->encode_holder(to, name->bytes, name->node.key_len);
+        call->ops->put_holder(to, name->bytes, name->node.key_len);
         return;
     }
-    rdl__script_begin(to, call->ops->force, eval, rdl__key_count(name), 1 + rdl__publish_args(name));
-    rdl__put_keys(to, name);
-    rdl__cmd_arg(to, call->words, call->words_len);
-    rdl__put_publish_last(to, name);
+    call->ops->put_force(call, to, eval);
 }
 
 static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
@@ -38,21 +33,19 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
         rdl__call_keep_words(call, field, len, false);
 }
 
-/* Was the record's hold evicted, and does nobody know it yet? A lock with two ends goes as a whole: with the holder
- * that was named go those who had it before that was asked for. Who came meanwhile may have it since; its renewal will
- * tell.
+/* Was the record's hold evicted, and does nobody know it yet?
  * @locks the name's */
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
-    size_t len = rdl__hold_field(field, rec->name, rec->ops, rec->n);
+    size_t len = rec->ops->field_of(field, rec->name, rec->n);
 
     rdl__assert_locked(&rec->name->mu);
     if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
     if (len == call->words_len && memcmp(field, call->words, len) == 0)
         return true;
-    return call->ops->partner != NULL && !call->req.resent && rec->held_since < call->req.sent_at;
+    return call->ops->goes_with(rec, call);
 }
 
 /* One such record, with a reference, and which hold it has; NULL: there is none. */

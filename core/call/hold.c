@@ -14,7 +14,7 @@ static size_t hold_field(const struct rdl__hold *hold, char *to)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    return rdl__hold_field(to, rec->name, rec->ops, rec->n);
+    return rec->ops->field_of(to, rec->name, rec->n);
 }
 
 static int64_t hold_number(const struct rdl__hold *hold)
@@ -63,7 +63,7 @@ static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    return rdl__trust_ms(rec->name, rec->ops, lease_ms);
+    return rec->ops->believed_ms(rec->name, lease_ms);
 }
 
 static struct rdl__acks hold_acks(const struct rdl__hold *hold)

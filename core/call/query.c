@@ -1,38 +1,23 @@
 /* query.c - what the server, or the owner's own hold, says of the lock. */
 #include "core/call/verb.h"
 
-static void encode_query(struct rdl__call *call, struct rdl__buf *to, const char *command)
-{
-    rdl__cmd_begin(to, 2);
-    rdl__cmd_str(to, command);
-    rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
-}
-
-/* Of a lock with two ends it matters who holds it: its owner may have both, whatever the mode says. */
 static void is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    if (call->ops->partner == NULL)
-        encode_query(call, to, "EXISTS");
-    else
-        call->ops->encode_holder(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
+    call->ops->put_query(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
 static void is_locked_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    const char *field;
-    size_t len;
-
-    if (call->ops->partner == NULL)
-        rdl__decode_number(call, reply);
-    else
-        call->answer = call->ops->decode_holder(reply, &field, &len);
+    call->ops->decode_query(call, reply);
 }
 
 static void remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
-    encode_query(call, to, "PTTL");
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_str(to, "PTTL");
+    rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
 static rdl__step_t is_locked_answered(struct rdl__call *call, int64_t now)

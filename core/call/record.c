@@ -63,7 +63,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
 static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
 {
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->trust_ms == b->trust_ms &&
+           a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->own == b->own &&
            a->in_order == b->in_order && a->replicas == b->replicas &&
            a->replicas_timeout_ms == b->replicas_timeout_ms && a->replicas_if_able == b->replicas_if_able;
 }
@@ -71,7 +71,7 @@ static bool same_settings(const struct rdl__settings *a, const struct rdl__setti
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
                     rdl_err_t *err)
 {
-    if (name->ops != ops && name->ops->partner != ops) {
+    if (strcmp(name->ops->kind, ops->kind) != 0) {
         (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s%s", name->ops->name,
                            name->ops->thing == NULL ? " lock" : "");
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
@@ -126,7 +126,7 @@ static int check_slots(const struct rdl__lock_ops *ops, const char *name, size_t
 
     if (!rdl__name_one_slot(name, len))
         why = len == 0 ? "it is empty" : "with these braces its keys would lie in several slots";
-    else if (ops->channel_wraps && memchr(name, '{', len) != NULL)
+    else if (strchr(ops->channel, '{') != NULL && memchr(name, '{', len) != NULL)
         why = "the channel of such a name with a hash tag would lie in another slot";
     if (why == NULL)
         return RDL_OK;
@@ -241,7 +241,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     if (last)
         rdl__table_remove(&client->names, &name->node);
     rdl__mutex_unlock(&client->names_mu);
-    if (last && rdl__queues(name->ops))
+    if (last && name->ops->news == RDL__NEWS_OWN)
         rdl__client_sweep(client);
     while (last && (rec = next_abandoned(name)) != NULL) {
         forget_hold(rec);
@@ -399,22 +399,6 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     return rec;
 }
 
-size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n)
-{
-    size_t len = rdl__field(to, &name->client->uuid, n), more = ops->ending == NULL ? 0 : strlen(ops->ending);
-
-    if (more > 0)
-        memcpy(to + len, ops->ending, more);
-    return len + more;
-}
-
-int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms)
-{
-    int64_t most = name->settings.trust_ms;
-
-    return ops->shares && most > 0 && most < lease_ms ? most : lease_ms;
-}
-
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
 {
     const rdl_client_t *client = rec->name->client;
@@ -540,7 +524,7 @@ static void run_event(struct rdl__callback *callback)
     if (notice != &rec->notice)
         rdl__free(&name->client->mem, notice, sizeof *notice);
     loss.token = what.token;
-    field[rdl__hold_field(field, name, rec->ops, what.n)] = '\0';
+    field[rec->ops->field_of(field, name, what.n)] = '\0';
     if (what.states & (1u << RDL_AT_RISK)) {
         loss.state = RDL_AT_RISK;
         loss.reason = what.risk_reason;

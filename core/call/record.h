@@ -42,7 +42,7 @@ struct rdl__settings {
     uint32_t retry_max_ms : 22, replicas : 8;
     /* How long a waiter counts as alive after each sign of life; 0: it gives none, and leaves no mark. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;
-    uint32_t trust_ms : 27; /* how long after its confirmation a shared hold is believed in; 0: as long as its lease */
+    uint32_t own : 27; /* the type's own */
 };
 
 _Static_assert(sizeof(struct rdl__settings) == 16, "each idle handle pays for it");
@@ -55,7 +55,7 @@ static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
 struct rdl__name {
     /* immutable */
     rdl_client_t *client;
-    const struct rdl__lock_ops *ops; /* of the first handle; there may be handles of its partner as well */
+    const struct rdl__lock_ops *ops; /* of the first handle; there may be handles of its other end as well */
     struct rdl__settings settings;
     struct rdl__table_node node; /* key: the name */
 
@@ -100,12 +100,6 @@ static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
                               .timeout_ms = name->settings.replicas_timeout_ms,
                               .if_able = name->settings.replicas_if_able,
                               .lane = rdl__shard_acked_lane(rdl__name_shard(name))};
-}
-
-/* Do those who wait to have it alone leave marks? */
-static inline bool rdl__marks(const struct rdl__name *name)
-{
-    return name->ops->marks != NULL && name->settings.life_ms > 0;
 }
 
 /* A handle (handle.h). Of a lock that is made of others it is the head of something larger, and has no name here. */
@@ -198,13 +192,6 @@ struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const 
 
 /* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
 struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
-
-/* The field of a hold: `U:n` and the end's own ending, not NUL-terminated; `to` has room for RDL__FIELD_MAX. */
-size_t rdl__hold_field(char *to, const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t n);
-
-/* How long after its last confirmation a hold with that lease may be believed in: a peer's watchdog may have shortened
- * it at the server since (protocol.md, 6). */
-int64_t rdl__trust_ms(const struct rdl__name *name, const struct rdl__lock_ops *ops, int64_t lease_ms);
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
 

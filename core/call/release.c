@@ -22,11 +22,6 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__send_it();
 }
 
-static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
-{
-    rdl__put_release(to, call, eval, call->count);
-}
-
 static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = call->req.rc, .undo = call->req.rc != RDL_ECLOSED};
@@ -69,7 +64,7 @@ const struct rdl__verb rdl__verb_release = {
     .put_undo = rdl__put_undo,
     .undo_releases = true,
     .begin = release_begin,
-    .encode = release_encode,
+    .encode = rdl__release_encode,
     .decode = rdl__decode_number,
     .answered = release_answered,
 };

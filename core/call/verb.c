@@ -102,25 +102,12 @@ static void put_arg_head(struct rdl__buf *to, size_t len)
 
 void rdl__channel_name(struct rdl__buf *to, const struct rdl__name *name)
 {
-    if (!name->ops->channel_wraps) {
-        rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
-        return;
-    }
-    rdl__buf_put(to, name->ops->channel, strlen(name->ops->channel));
-    rdl__buf_put(to, "{", 1);
-    rdl__buf_put(to, name->bytes, name->node.key_len);
-    rdl__buf_put(to, "}", 1);
+    rdl__name_prefix(to, name->ops->channel, name->bytes, name->node.key_len);
 }
 
 void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
 {
-    if (!name->ops->channel_wraps) {
-        rdl__put_prefixed(to, name->ops->channel, name);
-        return;
-    }
-    put_arg_head(to, strlen(name->ops->channel) + name->node.key_len + 2);
-    rdl__channel_name(to, name);
-    rdl__buf_put(to, "\r\n", 2);
+    rdl__put_prefixed(to, name->ops->channel, name);
 }
 
 void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix)
@@ -158,26 +145,11 @@ void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name)
         rdl__put_publish(to, name);
 }
 
-size_t rdl__key_count(const struct rdl__name *name)
-{
-    return rdl__queues(name->ops) ? 2 + RDL__QUEUE_KEYS : rdl__marks(name) ? 3 : 2;
-}
-
-void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name)
-{
-    rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_prefixed(to, name->ops->channel, name);
-    for (size_t i = 0; rdl__queues(name->ops) && i < RDL__QUEUE_KEYS; i++)
-        rdl__put_prefixed(to, name->ops->queue[i], name);
-    if (rdl__marks(name))
-        rdl__put_prefixed(to, name->ops->marks, name);
-}
-
 void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call)
 {
     char field[RDL__FIELD_MAX];
 
-    rdl__cmd_arg(to, field, rdl__hold_field(field, rdl__call_name(call), call->ops, call->n));
+    rdl__cmd_arg(to, field, call->ops->field_of(field, rdl__call_name(call), call->n));
 }
 
 size_t rdl__place(char *to, const struct rdl__call *call)
@@ -192,47 +164,32 @@ void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call)
     rdl__cmd_arg(to, place, rdl__place(place, call));
 }
 
-/* As rdl__put_release, of whatever hold. */
-static void put_release_of(struct rdl__buf *to, const struct rdl__replay_entry *hold, bool eval, int64_t left)
+/* Of the hold that the call is about. */
+static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool eval, int64_t left)
 {
-    const struct rdl__name *name = hold->of;
-    const struct rdl__lock_ops *ops = hold->as;
-    char field[RDL__FIELD_MAX];
+    const struct rdl__hold_of hold = {.name = rdl__call_name(call), .n = call->n, .k = call->op.owner->index};
 
-    rdl__script_begin(to, ops->release, eval, rdl__key_count(name),
-                      (rdl__queues(ops) ? 3 : 2) + rdl__publish_args(name));
-    rdl__put_keys(to, name);
-    rdl__cmd_arg(to, field, rdl__hold_field(field, name, ops, hold->n));
-    rdl__cmd_int(to, left);
-    if (rdl__queues(ops))
-        rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, hold->k));
-    rdl__put_publish_last(to, name);
+    call->ops->put_release(to, &hold, eval, left);
 }
 
-/* The hold that the call is about, as a entry is told. */
-static struct rdl__replay_entry hold_of(const struct rdl__call *call)
+void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    return (struct rdl__replay_entry){
-        .of = rdl__call_name(call), .as = call->ops, .n = call->n, .k = call->op.owner->index};
-}
-
-void rdl__put_release(struct rdl__buf *to, const struct rdl__call *call, bool eval, int64_t left)
-{
-    const struct rdl__replay_entry hold = hold_of(call);
-
-    put_release_of(to, &hold, eval, left);
+    put_release(call, to, eval, call->count);
 }
 
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__put_release(to, call, eval, call->hold.undo_count);
+    put_release(call, to, eval, call->hold.undo_count);
 }
 
 /* ---- releases that another server may not have seen ------------------------------------------------------------- */
 
 static void encode_replay(const struct rdl__replay_entry *entry, struct rdl__buf *to, bool eval)
 {
-    put_release_of(to, entry, eval, 0);
+    const struct rdl__lock_ops *ops = entry->as;
+    const struct rdl__hold_of hold = {.name = entry->of, .n = entry->n, .k = entry->k};
+
+    ops->put_release(to, &hold, eval, 0);
 }
 
 static void keep_replay(const struct rdl__replay_entry *entry)
@@ -256,8 +213,8 @@ void rdl__note_release(const struct rdl__call *call, int64_t now)
 
     if (replay == NULL)
         return;
-    entry = hold_of(call);
-    entry.ops = &replay_release;
+    entry = (struct rdl__replay_entry){
+        .ops = &replay_release, .of = rdl__call_name(call), .as = call->ops, .n = call->n, .k = call->op.owner->index};
     entry.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
     rdl__replay_note(replay, &entry, now);
 }

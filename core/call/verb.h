@@ -64,10 +64,10 @@ enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED }
 
 /* What a verb keeps of its own. */
 struct rdl__hold_part { /* take and release of a lock */
-    int64_t partner_n;  /* of the owner's hold of the other end; 0: it has none */
-    uint32_t sendings;  /* of takes of this n, if the type has a queue */
+    int64_t own;        /* the type's, of this take */
+    int64_t token;      /* of what was granted; 0: none */
     int32_t undo_count; /* to be left by the undo */
-    bool first_form;    /* the try was sent as ops->encode_first */
+    unsigned char form; /* of the try, the type's own */
 };
 
 struct rdl__permit_part { /* permits with ids (permit_semaphore.c) */
@@ -236,17 +236,21 @@ void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__
 void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix);
 /* The channel, likewise. */
 void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
-/* What a script needs to free the lock or to hand it on: name, channel, and the queue or the marks if there are any. */
-size_t rdl__key_count(const struct rdl__name *name);
-void rdl__put_keys(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call); /* of call->n */
 /* Where the owner stands in a queue: `U:k`, the same for all its waits; `to` has room for RDL__FIELD_MAX. */
 size_t rdl__place(char *to, const struct rdl__call *call);
 void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call);
-void rdl__put_release(struct rdl__buf *to, const struct rdl__call *call, bool eval, int64_t left);
+/* What a take's script is told first: field, count, lease, and, if a token is wanted or `more` follows, whether it is.
+ */
+void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more);
+static inline bool rdl__wants_token(const struct rdl__call *call)
+{
+    return rdl__call_name(call)->settings.fencing == RDL_FENCING_TIME;
+}
 
 /* The server has confirmed that the hold is given up for good: another server that takes over may not know. */
 void rdl__note_release(const struct rdl__call *call, int64_t now);
+void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 
 /* The word by which scripts send messages (scripts/arguments.inc). Scripts for which it may be absent are told it as

@@ -26,34 +26,56 @@ static void put_wrapped(struct rdl__buf *b, const char *name, size_t len)
     rdl__buf_put(b, "}", bare ? 0 : 1);
 }
 
+/* What stands before and after the name. */
+struct affixes {
+    size_t prefix_len, open_len, close_len;
+    const char *open;
+};
+
+static struct affixes affixes(const char *prefix, const char *name, size_t len)
+{
+    size_t prefix_len = strlen(prefix);
+    bool wraps = prefix_len > 0 && prefix[prefix_len - 1] == '{', bare = !wraps && has_open_brace(name, len);
+
+    return (struct affixes){.prefix_len = prefix_len,
+                            .open_len = wraps  ? 0
+                                        : bare ? 1
+                                               : 2,
+                            .close_len = bare ? 0 : 1,
+                            .open = ":{"};
+}
+
 void rdl__name_prefix(struct rdl__buf *b, const char *prefix, const char *name, size_t len)
 {
-    rdl__buf_put(b, prefix, strlen(prefix));
-    rdl__buf_put(b, ":", 1);
-    put_wrapped(b, name, len);
+    struct affixes a = affixes(prefix, name, len);
+
+    rdl__buf_put(b, prefix, a.prefix_len);
+    rdl__buf_put(b, a.open, a.open_len);
+    rdl__buf_put(b, name, len);
+    rdl__buf_put(b, "}", a.close_len);
 }
 
 size_t rdl__name_prefix_len(const char *prefix, const char *name, size_t len)
 {
-    return strlen(prefix) + 1 + len + (has_open_brace(name, len) ? 0 : 2);
+    struct affixes a = affixes(prefix, name, len);
+
+    return a.prefix_len + a.open_len + len + a.close_len;
 }
 
 void rdl__cmd_prefixed(struct rdl__buf *b, const char *prefix, const char *name, size_t len)
 {
-    size_t prefix_len = strlen(prefix);
-    bool bare = has_open_brace(name, len);
-    char *at = rdl__cmd_room(b, prefix_len + len + (bare ? 1 : 3));
+    struct affixes a = affixes(prefix, name, len);
+    char *at = rdl__cmd_room(b, a.prefix_len + a.open_len + len + a.close_len);
 
     if (at == NULL)
         return;
-    memcpy(at, prefix, prefix_len);
-    at += prefix_len;
-    *at++ = ':';
-    if (!bare)
-        *at++ = '{';
+    memcpy(at, prefix, a.prefix_len);
+    at += a.prefix_len;
+    memcpy(at, a.open, a.open_len);
+    at += a.open_len;
     if (len != 0)
         memcpy(at, name, len);
-    if (!bare)
+    if (a.close_len != 0)
         at[len] = '}';
 }
 

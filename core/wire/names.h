@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Append prefix(p, N): `p:N` when N contains '{' anywhere, else `p:{N}`. */
+/* Append prefix(p, N): `p:N` when N contains '{' anywhere, else `p:{N}`; where p ends in '{' itself, always `pN}`. */
 void rdl__name_prefix(struct rdl__buf *b, const char *prefix, const char *name, size_t len);
 size_t rdl__name_prefix_len(const char *prefix, const char *name, size_t len);
 

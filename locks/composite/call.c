@@ -253,9 +253,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
 {
     call->listening = true;
     for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
-        const struct rdl__lock_ops *ops = rdl__member_lock(rdl__composite_of_call(call), i)->ops;
-
-        if (!rdl__queues(ops) && !ops->polls)
+        if (rdl__member_lock(rdl__composite_of_call(call), i)->ops->tells_all)
             listen_to(call, i);
     }
 }

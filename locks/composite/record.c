@@ -117,7 +117,7 @@ static size_t hold_field(char *to, const struct rdl__composite_record *rec, unsi
 {
     const rdl_lock_t *member = rdl__member_lock(rec->composite, i);
 
-    return rdl__hold_field(to, member->name, member->ops, rec->hold[i].n);
+    return member->ops->field_of(to, member->name, rec->hold[i].n);
 }
 
 static void tell_orphaned(struct rdl__callback *callback)

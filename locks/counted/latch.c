@@ -223,8 +223,11 @@ const struct rdl__lock_ops rdl__latch_ops = {
     .thing = "latch",
     .busy = "it has not been counted down to 0",
     .unused = rdl__guards_sweep,
-    .channel = "redisson_countdownlatch__channel__",
-    .channel_wraps = true,
+    .kind = "latch",
+    .channel = "redisson_countdownlatch__channel__{",
+    .shares = true,
+    .in_line = true,
+    .meet = rdl__meet_on_channel,
     .news = RDL__NEWS_ALL,
     .call_back = call_back,
 };

@@ -763,6 +763,9 @@ int rdl_permit_semaphore_add_permits_async(rdl_permit_semaphore_t *semaphore, rd
 const struct rdl__lock_ops rdl__permit_semaphore_ops = {
     .handle = &rdl__single_handle,
     .name = "permit semaphore",
+    .kind = "permit semaphore",
+    .in_line = true,
+    .meet = rdl__meet_on_channel,
     .thing = "semaphore",
     .busy = "too few permits are free",
     .unused = rdl__guards_sweep,

@@ -213,6 +213,9 @@ int rdl_semaphore_add_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *own
 const struct rdl__lock_ops rdl__semaphore_ops = {
     .handle = &rdl__single_handle,
     .name = "semaphore",
+    .kind = "semaphore",
+    .in_line = true,
+    .meet = rdl__meet_on_channel,
     .thing = "semaphore",
     .busy = "too few permits are free",
     .unused = rdl__guards_sweep,

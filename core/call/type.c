@@ -1,0 +1,124 @@
+/* type.c - what lock types do that is nothing special: parts of their tables (type.h). */
+#include "core/call/verb.h"
+
+#include "core/service/scripts.h"
+#include "core/wire/names.h"
+
+#define TOKEN_LEAST (INT64_C(1) << 40) /* an answer above it is a token: no lease is that long */
+
+void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
+{
+    ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
+}
+
+bool rdl__meet_on_channel(struct rdl__buf *to, const struct rdl__call *call)
+{
+    rdl__channel_name(to, rdl__call_name(call));
+    return true;
+}
+
+/* ---- locks with one end ----------------------------------------------------------------------------------------- */
+
+size_t rdl__plain_field(char *to, const struct rdl__name *name, int64_t n)
+{
+    return rdl__field(to, &name->client->uuid, n);
+}
+
+int64_t rdl__plain_believed_ms(const struct rdl__name *name, int64_t lease_ms)
+{
+    (void)name;
+    return lease_ms;
+}
+
+int rdl__plain_may_take(struct rdl__call *call, int64_t now)
+{
+    (void)call;
+    (void)now;
+    return RDL_OK;
+}
+
+bool rdl__goes_alone(const struct rdl__record *rec, const struct rdl__call *force)
+{
+    (void)rec;
+    (void)force;
+    return false;
+}
+
+/* ---- the take --------------------------------------------------------------------------------------------------- */
+
+bool rdl__leaves_no_trace(const struct rdl__call *call)
+{
+    (void)call;
+    return false;
+}
+
+bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms)
+{
+    (void)call;
+    (void)now;
+    *ret_lease_ms = 0;
+    return false;
+}
+
+void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    rdl__decode_number(call, reply);
+    call->hold.token = call->answer > TOKEN_LEAST ? call->answer : 0;
+    if (call->hold.token != 0)
+        call->answer = RDL__TAKEN;
+}
+
+void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
+{
+    bool token = rdl__wants_token(call);
+
+    rdl__put_field(to, call);
+    rdl__cmd_int(to, call->count);
+    rdl__cmd_int(to, rdl__call_lease_ms(call));
+    if (token || more)
+        rdl__cmd_arg(to, token ? "1" : "0", 1);
+}
+
+void rdl__put_take(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, script, eval, beside == NULL ? 1 : 2, rdl__wants_token(call) ? 4 : 3);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    if (beside != NULL)
+        rdl__put_prefixed(to, beside, name);
+    rdl__put_wish(call, to, false);
+}
+
+/* ---- release, force, query -------------------------------------------------------------------------------------- */
+
+void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left, int script)
+{
+    const struct rdl__name *name = hold->name;
+    char field[RDL__FIELD_MAX];
+
+    rdl__script_begin(to, script, eval, 2, 2 + rdl__publish_args(name));
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
+    rdl__cmd_int(to, left);
+    rdl__put_publish_last(to, name);
+}
+
+void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, script, eval, 2, 1 + rdl__publish_args(name));
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_channel(to, name);
+    rdl__cmd_arg(to, call->words, call->words_len);
+    rdl__put_publish_last(to, name);
+}
+
+void rdl__put_exists(struct rdl__buf *to, const char *name, size_t len)
+{
+    rdl__cmd_begin(to, 2);
+    rdl__cmd_str(to, "EXISTS");
+    rdl__cmd_arg(to, name, len);
+}

@@ -1,0 +1,86 @@
+/* options.c - options of locks: what types have in common. */
+#include "locks/args.h"
+#include "locks/types.h"
+
+#include "core/base/err.h"
+
+int rdl__resolve_retry(const rdl_retry_t *usual, rdl_retry_t *retry, rdl_err_t *err)
+{
+    if (retry->kind == RDL_RETRY_DEFAULT) {
+        if (retry->min_ms != 0 || retry->max_ms != 0)
+            return rdl__err_set(err, RDL_EINVAL, "lock option retry has times but no kind");
+        *retry = *usual;
+        return RDL_OK;
+    }
+    if ((int)retry->kind < RDL_RETRY_NONE || retry->kind > RDL_RETRY_EXPONENTIAL)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry.kind is %d", (int)retry->kind);
+    if (retry->min_ms == 0)
+        retry->min_ms = 25;
+    if (retry->max_ms == 0)
+        retry->max_ms = retry->min_ms > 1000 ? retry->min_ms : 1000;
+    if (retry->min_ms < 1 || retry->max_ms < retry->min_ms || retry->max_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is %lld to %lld ms: it must lie in 1 to 3600000",
+                            (long long)retry->min_ms, (long long)retry->max_ms);
+    return RDL_OK;
+}
+
+int rdl__check_options(const rdl_lock_options_t *given, rdl_lock_options_t *o, rdl_err_t *err)
+{
+    *o = given != NULL ? *given : (rdl_lock_options_t)RDL_LOCK_OPTIONS_INIT;
+    if (o->version != RDL_LOCK_OPTIONS_VERSION)
+        return rdl__err_set(err, RDL_EINVAL, "lock options have version %u: initialise them with RDL_LOCK_OPTIONS_INIT",
+                            (unsigned)o->version);
+    return RDL_OK;
+}
+
+int rdl__options_fencing(const struct rdl__lock_ops *ops, bool counter, rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if ((int)o->fencing < RDL_FENCING_DEFAULT || o->fencing > RDL_FENCING_COUNTER)
+        return rdl__err_set(err, RDL_EINVAL, "lock option fencing is %d", (int)o->fencing);
+    if (o->fencing == RDL_FENCING_DEFAULT)
+        o->fencing = counter ? RDL_FENCING_COUNTER : RDL_FENCING_NONE;
+    if (o->fencing == (counter ? RDL_FENCING_NONE : RDL_FENCING_COUNTER))
+        return rdl__err_set(err, RDL_EINVAL, "lock option fencing: a %s lock has %s", ops->name,
+                            counter ? "tokens always" : "no counter for tokens");
+    return RDL_OK;
+}
+
+int rdl__options_life(rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (o->waiter_life_ms == 0)
+        o->waiter_life_ms = 15000;
+    if (o->waiter_life_ms < 100 || o->waiter_life_ms > 3600000)
+        return rdl__err_set(err, RDL_EINVAL, "lock option waiter_life_ms is %lld: it must be 100 to 3600000",
+                            (long long)o->waiter_life_ms);
+    return RDL_OK;
+}
+
+int rdl__options_unqueued(const rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (o->nonreentrant)
+        return rdl__err_set(err, RDL_EINVAL, "lock option nonreentrant is for fair locks");
+    if (o->waiter_life_ms != 0)
+        return rdl__err_set(
+            err, RDL_EINVAL,
+            "lock option waiter_life_ms is for fair locks, and with prefer_writers for read-write locks");
+    return RDL_OK;
+}
+
+int rdl__options_one_end(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
+{
+    if (!o->prefer_writers && o->peer_watchdog_ms == 0)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "lock option %s is for read-write locks, not for a %s lock",
+                        o->prefer_writers ? "prefer_writers" : "peer_watchdog_ms", ops->name);
+}
+
+int rdl__options_plain(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                       rdl_err_t *err)
+{
+    int rc;
+
+    (void)settings;
+    if ((rc = rdl__options_fencing(ops, false, o, err)) < 0 || (rc = rdl__options_one_end(ops, o, err)) < 0)
+        return rc;
+    return rdl__options_unqueued(o, err);
+}
