@@ -8,8 +8,8 @@
  * server's answer; a release begins at once, for it asks only members that have been taken, and what a straggler brings
  * after it goes back.
  *
- * What a blocking call asks first it sends and reads itself, on lanes of callers (a fan: core/io/lane.h). For what it
- * has not the patience for, and whatever comes later, its members' loops do that.
+ * A blocking call's thread sends its first requests and reads their answers itself, for BY_HAND_MS at most, on lanes of
+ * callers (a fan: core/io/lane.h). Later ones are its members' loops'.
  *
  *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --look--> conclude
  */
@@ -21,8 +21,8 @@
 #include <string.h>
 
 #define POST_NEWS 1u
-#define BY_HAND_MS                                                                                                     \
-    10 /* how long a calling thread reads its answers itself; meanwhile it does not hear of anything else */
+/* How long a calling thread reads its answers itself; meanwhile it does not hear of anything else. */
+#define BY_HAND_MS 10
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
@@ -86,6 +86,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     call->op.started_at = rdl__now();
     call->op.blocking = blocking;
     rdl__list_init(&call->pending);
+    rdl__list_init(&call->in_line);
     rdl__task_init(&call->task, on_task);
     rdl__timer_init(&call->timer, on_timer);
     call->verb = verb;
@@ -251,15 +252,39 @@ static void listen_to(struct rdl__composite_op *call, unsigned i)
 /* Not where each waiter has a channel of its own, or waiters want none. */
 void rdl__composite_listen(struct rdl__composite_op *call)
 {
-    call->listening = true;
+    struct rdl__composite *j = rdl__composite_of_call(call);
+
+    call->plan.behind = !rdl__list_empty(&j->line);
+    rdl__list_push_back(&j->line, &call->in_line);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
         if (rdl__member_lock(rdl__composite_of_call(call), i)->ops->tells_all)
             listen_to(call, i);
     }
 }
 
+/* The first of those who listen ends: the next one acts on news from now on, and on what the first leaves open. */
+static void pass_turn(struct rdl__composite *j)
+{
+    struct rdl__composite_op *next;
+
+    if (rdl__list_empty(&j->line))
+        return;
+    next = rdl__container(j->line.next, struct rdl__composite_op, in_line);
+    if (!next->plan.behind)
+        return;
+    next->plan.behind = false;
+    next->its_turn = true;
+    rdl__composite_nudge(next);
+}
+
 static void end_listening(struct rdl__composite_op *call)
 {
+    struct rdl__composite *j = rdl__composite_of_call(call);
+
+    rdl__list_remove(&call->in_line);
+    if (call->verb->acquires && call->op.result == RDL_OK)
+        j->taken++;
+    pass_turn(j);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
         rdl_op_cancel(call->call_at[i].listener);
 }
@@ -423,12 +448,16 @@ static bool look(struct rdl__composite_op *call, int64_t now)
     int code = atomic_load(&call->op.cancel_code);
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
     struct rdl__plan_event timer = {.kind = RDL__PLAN_TIMER, .now = now};
+    struct rdl__plan_event turn = {.kind = RDL__PLAN_TURN, .now = now};
 
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->queued && call->verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
     if (call->ended)
         return true;
+    if (call->its_turn)
+        call->verb->feed(call, &turn);
+    call->its_turn = false;
     if (call->queued && code != RDL_OK) {
         call->queued = false;
         rdl__list_remove(&call->pending);

@@ -42,7 +42,9 @@ struct rdl__composite_op {
     rdl_err_t why;       /* the details of a member's failure that stands for the whole */
     unsigned lost_count; /* members that were lost, and which, for a person */
     char lost[160];
-    bool listening; /* of an acquire, like the next two */
+    struct rdl__link in_line; /* of an acquire, like the rest: on the composite's list from its first pause on */
+    uint64_t taken;           /* as of its composite, when its news was heard */
+    bool its_turn;            /* to act on what was heard, as it has become the first there */
     struct rdl__plan plan;
     struct rdl__member *member;
     struct rdl__member_call call_at[];

@@ -204,6 +204,7 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
     j->call_size = kind->call_size(j->n);
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
+    rdl__list_init(&j->line);
     add_members(j, kind, members);
     join_names(j);
     *ret_lock = &j->handle;

@@ -67,6 +67,8 @@ struct rdl__composite {
 
     struct rdl__mutex mu;
     struct rdl__link records; /* under mu, like the next */
+    struct rdl__link line;    /* calls that hear of releases; the first acts on them */
+    uint64_t taken;           /* how often, by anybody here */
     bool dropped;             /* the user has freed the handle: nobody can ask for a record any more */
     struct rdl__member_handle member[];
 };

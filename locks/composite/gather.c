@@ -78,7 +78,7 @@ static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
     return true;
 }
 
-/* Held are so many that nobody else can have it, or free so many that somebody can. */
+/* So many are held that nobody else can take the whole, or so many are free that somebody can. */
 static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);

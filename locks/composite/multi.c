@@ -137,6 +137,7 @@ static void multi_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
         rdl__plan_finish(p, ev->code, p->at);
         break;
     case RDL__PLAN_NEWS:
+    case RDL__PLAN_TURN:
         break;
     }
 }

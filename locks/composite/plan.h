@@ -78,11 +78,19 @@ struct rdl__plan {
     int rc;             /* DONE: the outcome; PAUSE: what it would be */
     int64_t round_at;   /* red.c: when the round began */
     int64_t round_ns;   /* and how long the last one took */
+    bool behind;        /* red.c: another waiter of this composite acts on news; by the driver */
     bool hurried;       /* the round, or the one to come, was brought forward by news */
     unsigned in_vain;   /* of those were lost */
 };
 
-enum rdl__plan_event_kind { RDL__PLAN_START, RDL__PLAN_ANSWER, RDL__PLAN_TIMER, RDL__PLAN_STOP, RDL__PLAN_NEWS };
+enum rdl__plan_event_kind {
+    RDL__PLAN_START,
+    RDL__PLAN_ANSWER,
+    RDL__PLAN_TIMER,
+    RDL__PLAN_STOP,
+    RDL__PLAN_NEWS,
+    RDL__PLAN_TURN /* `behind` is over */
+};
 
 struct rdl__plan_event {
     enum rdl__plan_event_kind kind;

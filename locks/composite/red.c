@@ -18,8 +18,9 @@
  * releases are heard as well, or one that the round could not ask, because its answer to the round before was still to
  * come. Those who have split the servers hear of each other's releases all at the same moment. So a round that follows
  * news comes at once the first time, and when such rounds were lost, at a random moment within the time of two rounds,
- * four, at most sixteen. Not all is heard: leases end by themselves, and messages are lost. For that there is the
- * pause.
+ * four, at most sixteen. Of those who wait for one composite only the first acts on news: all of them together would
+ * ask n times at each of n releases. Not all is heard: leases end by themselves, and messages are lost. For that there
+ * is the pause.
  *
  * The hold is valid until the quorum-th longest of its members' deadlines (protocol.md, 8): each of those is lease -
  * elapsed - drift, by its own client. A member from a server that is young is held and released like any other, but
@@ -100,7 +101,7 @@ static void bring_forward(struct rdl__plan *p, int64_t now)
 {
     int64_t at = now;
 
-    if (p->hurried || !majority_may_be_had(p))
+    if (p->hurried || p->behind || !majority_may_be_had(p))
         return;
     p->hurried = true;
     if (p->in_vain > 0)
@@ -172,6 +173,10 @@ static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
         break;
     case RDL__PLAN_NEWS:
         p->member[ev->member].open = true;
+        if (p->phase == RDL__PLAN_PAUSE)
+            bring_forward(p, ev->now);
+        break;
+    case RDL__PLAN_TURN:
         if (p->phase == RDL__PLAN_PAUSE)
             bring_forward(p, ev->now);
         break;

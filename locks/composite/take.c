@@ -172,13 +172,25 @@ static void end_take(struct rdl__composite_op *call)
     rdl__composite_end(call, rc);
 }
 
+/* What was open has been taken since: who waits has to hear of the next release. */
+static void forget_news(struct rdl__composite_op *call)
+{
+    const struct rdl__composite *j = rdl__composite_of_call(call);
+
+    for (unsigned i = 0; call->taken != j->taken && i < j->n; i++)
+        call->member[i].open = false;
+    call->taken = j->taken;
+}
+
 static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev)
 {
     bool done = call->plan.phase == RDL__PLAN_DONE;
 
+    forget_news(call);
     rdl__composite_of_call(call)->plan->on(&call->plan, ev);
     obey_all(call);
-    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_news && !call->listening)
+    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_news &&
+        !rdl__link_on(&call->in_line))
         rdl__composite_listen(call);
     if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
         end_take(call);

@@ -583,3 +583,49 @@ Test(crowd, N3_what_is_queued_behind_an_owners_take_ends_at_once)
         (void)probe_ask(st.probe, "FLUSHALL");
     }
 }
+
+static int64_t have_it_once(void *lock, rdl_err_t *e)
+{
+    int rc = rdl_try_lock(lock, END_BOUND_MS, LEASE_MS, e);
+
+    return rc < 0 ? rc : rdl_unlock(lock, e);
+}
+
+/* Who pauses for longer than the test lasts has heard of it. The first of them gives up before. */
+Test(crowd, N3_release_of_a_red_lock_wakes_one_of_those_who_wait_for_it)
+{
+    enum { SOME = 16 };
+    struct actor *actor[SOME];
+    rdl_client_t *client;
+    rdl_lock_t *member, *red;
+    int64_t calls;
+
+    stage_open(&st);
+    client = client_open(stage_uri(&st), NULL);
+    member = reentrant(client, NAME, NULL);
+    expect(RDL_OK, rdl_red_lock(&member, 1,
+                                LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = 1000,
+                                             .retry = {RDL_RETRY_FIXED, 600000, 600000}),
+                                &red, &err));
+    expect(RDL_OK, rdl_try_lock(red, 0, LEASE_MS, &err));
+    calls = probe_calls(st.probe, "evalsha");
+    for (int i = 0; i < SOME; i++) {
+        actor[i] = actor_new();
+        if (i == 0)
+            actor_try_lock(actor[i], red, 1500, LEASE_MS);
+        else
+            actor_call(actor[i], have_it_once, red);
+        cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") - calls > i && probe_channels(st.probe) == 1, SOON_MS));
+    }
+    expect_result(RDL_ETIMEDOUT, actor[0], SOON_MS);
+    calls = probe_calls(st.probe, "evalsha");
+    expect(RDL_OK, rdl_unlock(red, &err));
+    for (int i = 1; i < SOME; i++)
+        expect_result(RDL_OK, actor[i], SOON_MS);
+    expect_between(2 * (SOME - 1), probe_calls(st.probe, "evalsha") - calls, 3 * SOME);
+    for (int i = 0; i < SOME; i++)
+        actor_free(actor[i]);
+    rdl_lock_free(red);
+    rdl_lock_free(member);
+    rdl_client_close(client);
+}

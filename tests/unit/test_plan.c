@@ -239,6 +239,19 @@ static void lose_round(int64_t ms)
     cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
 }
 
+Test(plan_red, waiter_behind_another_acts_on_news_when_it_is_its_turn)
+{
+    start(&rdl__red_ops, 3, AT(1000));
+    lose_round(0);
+    plan.behind = true;
+    news_at(5, 0);
+    news_at(6, 2);
+    cr_assert_eq(plan.wake_at, AT(21));
+    plan.behind = false;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_TURN, .now = AT(8)});
+    cr_assert_eq(plan.wake_at, AT(8));
+}
+
 Test(plan_red, pause_ends_when_a_majority_may_be_had)
 {
     start(&rdl__red_ops, 3, AT(1000));
