@@ -5,6 +5,8 @@
 
 CLUSTER_SUITE();
 
+#define CONFIRMED_MS 3000 /* a lease whose renewals replicas confirm */
+
 /* ---- renewals --------------------------------------------------------------------------------------------------- */
 
 #define HOLDS 60
@@ -258,10 +260,10 @@ static void take_confirmed_holds(void)
 Test(cluster, holds_of_a_shard_that_replicas_confirm_are_renewed_together)
 {
     start_cluster(&(struct cluster_options){.proxied = true, .patient = true});
-    client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = 2 * WATCHED_MS));
+    client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = CONFIRMED_MS));
     take_confirmed_holds();
     proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 15);
-    cr_assert_not(losses_wait(&losses, RDL_AT_RISK, 1, 8 * WATCHED_MS));
+    cr_assert_not(losses_wait(&losses, RDL_AT_RISK, 1, 4 * CONFIRMED_MS));
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
     proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 0);
     give_back(-1);
@@ -273,7 +275,7 @@ Test(cluster, holds_that_replicas_confirm_are_renewed_while_slots_move_and_scrip
     unsigned first = cluster_first_slot(0);
     struct probe *p;
 
-    start(OPTIONS(.watchdog_lease_ms = 2 * WATCHED_MS));
+    start(OPTIONS(.watchdog_lease_ms = CONFIRMED_MS));
     take_confirmed_holds();
     cluster_begin_move(cluster, first, 2);
     cr_assert_eq(cluster_move_keys(cluster, first, 2), 1);
@@ -282,9 +284,9 @@ Test(cluster, holds_that_replicas_confirm_are_renewed_while_slots_move_and_scrip
     p = probe_open(cluster->node[0]);
     (void)probe_text(p, "SCRIPT FLUSH");
     probe_close(p);
-    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 6 * WATCHED_MS));
+    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 3 * CONFIRMED_MS));
     cluster_end_move(cluster, first, 2);
-    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 3 * WATCHED_MS));
+    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 2 * CONFIRMED_MS));
     cr_assert_eq(losses_count(&losses, RDL_AT_RISK), 0);
     give_back(-1);
 }

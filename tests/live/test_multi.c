@@ -226,7 +226,7 @@ static void note_loss(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 /* M2 */
 Test(multi, lost_member_is_named_and_the_rest_is_released)
 {
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 4500));
     open_all();
     expect(RDL_OK, rdl_on_lost(multi, note_loss, NULL, &err));
     expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
@@ -252,7 +252,7 @@ Test(multi, lost_write_end_is_heard_of)
     struct losses losses;
     rdl_lock_t *ends[2], *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 4500));
     ends[0] = write_end(st.client, "v", NULL);
     ends[1] = write_end(st.client, "w", NULL);
     lock = make(ends, 2);

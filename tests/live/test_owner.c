@@ -179,7 +179,7 @@ Test(owner, freed_owners_hold_is_reported_and_runs_out)
     rdl_lock_t *lock;
 
     losses_init(&losses);
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 3000));
     owner = owner_new();
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
@@ -189,7 +189,7 @@ Test(owner, freed_owners_hold_is_reported_and_runs_out)
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_THREAD_EXIT);
     cr_assert_eq(probe_keys(st.probe), 1); /* somebody may still be working under it */
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 1500 + SLACK_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 3000 + SLACK_MS));
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);

@@ -175,7 +175,7 @@ Test(red, killed_minority_does_not_matter_and_killed_majority_is_noticed)
 {
     struct losses losses;
 
-    open_with(OPTIONS(.watchdog_lease_ms = 1000), TOLERANT);
+    open_with(OPTIONS(.watchdog_lease_ms = 3000), TOLERANT);
     losses_init(&losses);
     expect(RDL_OK, rdl_on_lost(red[0], losses_note, &losses, &err));
     server_kill(server[0]);
@@ -485,7 +485,7 @@ Test(red, lost_write_ends_are_heard_of)
     rdl_lock_t *ends[3], *lock = NULL;
     struct losses losses;
 
-    open_with(OPTIONS(.watchdog_lease_ms = 1000), TOLERANT);
+    open_with(OPTIONS(.watchdog_lease_ms = 3000), TOLERANT);
     for (int i = 0; i < 3; i++)
         ends[i] = write_end(client[0][i], "w", NULL);
     expect(RDL_OK, rdl_red_lock(ends, 3, TOLERANT, &lock, &err));

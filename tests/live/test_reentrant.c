@@ -437,10 +437,10 @@ Test(reentrant, freed_handle_of_a_held_lock_leaves_the_hold_to_its_lease)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1000));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 3000));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     rdl_lock_free(lock);
     cr_assert_eq(probe_keys(st.probe), 1);
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 1000 + SLACK_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 3000 + SLACK_MS));
 }

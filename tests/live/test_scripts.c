@@ -44,10 +44,10 @@ Test(scripts, flush_under_a_held_lock_does_not_stop_its_renewal)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 3000));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 90; i++) {
         flush();
         let_pass_ms(50);
     }

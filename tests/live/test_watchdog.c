@@ -276,17 +276,17 @@ Test(watchdog, loss_of_a_fenced_hold_names_its_token)
 /* T7 */
 Test(watchdog, lease_shortened_from_outside_is_restored_by_the_next_renewal)
 {
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 1500));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 3000));
     FOR_EACH_KIND(kind)
     {
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
 
         expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
-        cr_assert_eq(probe_int(st.probe, "PEXPIRE " NAME " 900"), 1);
-        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 1200, 900), "%s", kind->type);
+        cr_assert_eq(probe_int(st.probe, "PEXPIRE " NAME " 2000"), 1);
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 2400, 2000), "%s", kind->type);
         expect(1, rdl_is_held(lock, &err));
         cr_assert_eq(probe_int(st.probe, "PERSIST " NAME), 1); /* and one that was taken away as well */
-        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 0, 900), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > 0, 2000), "%s", kind->type);
         expect(RDL_OK, rdl_unlock(lock, &err));
         lock_over(st.probe, lock);
     }
