@@ -86,11 +86,11 @@ static void decode_writer_query(struct rdl__call *call, const struct rdl__reply 
     call->answer = decode_writer(reply, &field, &len);
 }
 
-/* It goes as a whole: with the holder that was named go those who had it before that was asked for. Who came meanwhile
- * may have it since; its renewal will tell. */
+/* It goes as a whole: with the holder that was named go those who had it before that was asked for. */
 static bool goes_with(const struct rdl__record *rec, const struct rdl__call *force)
 {
-    return !force->req.resent && rec->held_since < force->req.sent_at;
+    (void)rec;
+    return !force->req.resent;
 }
 
 /* A peer's watchdog may have shortened a shared hold at the server since it was confirmed (protocol.md, 6). */

@@ -33,7 +33,8 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
         rdl__call_keep_words(call, field, len, false);
 }
 
-/* Was the record's hold evicted, and does nobody know it yet?
+/* Was the record's hold evicted, and does nobody know it yet? Not one that came since, even if it is the one that was
+ * named: its take may have been sent again (a lock may be passed on before its waiter asks). Its renewal will tell.
  * @locks the name's */
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
@@ -41,11 +42,10 @@ static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
     size_t len = rec->ops->field_of(field, rec->name, rec->n);
 
     rdl__assert_locked(&rec->name->mu);
-    if (rec->count == 0 || rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
+    if (rec->count == 0 || rec->held_since >= call->req.sent_at ||
+        rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
-    if (len == call->words_len && memcmp(field, call->words, len) == 0)
-        return true;
-    return call->ops->goes_with(rec, call);
+    return (len == call->words_len && memcmp(field, call->words, len) == 0) || call->ops->goes_with(rec, call);
 }
 
 /* One such record, with a reference, and which hold it has; NULL: there is none. */

@@ -1,4 +1,4 @@
-/* test_directed_wakes.c - schedules that are known to lose wake-ups (protocol.md, 5). */
+/* test_directed_wakes.c - schedules that are known to lose wake-ups (protocol.md, 5), or what was handed on. */
 #include "tests/sim/scenes.h"
 
 /* ---- wake-ups --------------------------------------------------------------------------------------------------- */
@@ -202,4 +202,45 @@ static void message_overtakes_refusal(void)
 Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120)
 {
     check_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
+}
+
+/* ---- an eviction whose answer comes late ------------------------------------------------------------------------- */
+
+static void force_it(void *arg)
+{
+    (void)arg;
+    (void)act(c, N, FORCE, 0, 0);
+}
+
+/* b is passed the lock before it listens, and does not know. c evicts it; then b's second try is granted, by the same
+ * number; then c hears that it has evicted that number. */
+static void evicted_and_granted_again(void)
+{
+    struct conn *callers;
+    struct fibre *thread;
+    struct deed *waiter;
+
+    c->blocking = true;
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    fibre_join(fibre_start(&q->process, force_it, NULL));
+    callers = net_last(&q->process);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release of what was evicted");
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    waiter = begin(b, TAKE, 3000, 1000);
+    fibre_sleep(5 * ONE_WAY / 2);
+    app_disturb(q, 100 * RDL__MS);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    thread = fibre_start(&q->process, force_it, NULL);
+    fibre_sleep(5 * ONE_WAY / 2);
+    net_hold(callers, DOWN, world_now() + 10 * RDL__MS);
+    fibre_join(thread);
+    must_answer(end(waiter), RDL_OK, "the waiter");
+    must(hold_state(b, N) == RDL_HELD, "what was granted since is not lost");
+    must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "its release");
+    must(is_free(), "nothing is left");
+}
+
+Test(directed, A6_a_late_answer_to_an_eviction_leaves_the_next_hold_alone)
+{
+    play(&(struct scene){.kind = "fair", .play = evicted_and_granted_again});
 }
