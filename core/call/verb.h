@@ -1,4 +1,4 @@
-/* verb.h - a verb under way, from inside: what call.c drives and the verbs fill in.
+/* verb.h - a verb under way, from inside: what the engine drives (inner.h) and the verbs fill in.
  *
  * A verb is four functions and a few facts. To add one: a file like extend.c, a line in call.h.
  */
@@ -6,6 +6,7 @@
 #define REDLATCH_CALL_VERB_H
 
 #include "core/call/op.h"
+#include "core/call/phase.h"
 #include "core/call/record.h"
 #include "core/call/take.h"
 
@@ -50,14 +51,6 @@ struct rdl__verb {
     bool undo_releases;             /* the undo of an outermost hold is its release */
 };
 
-/* How far a call has come when the loop takes it over. */
-enum rdl__handed {
-    RDL__HANDED_AS_IT_IS, /* to begin, to wait, or to be sent after a pause */
-    RDL__HANDED_TO_SEND,
-    RDL__HANDED_SENT,  /* as a request of the loop's on the lane of callers */
-    RDL__HANDED_ENDED, /* call->op.result says how */
-};
-
 /* On which connection a request goes: the loop's; a lane of callers; that of what replicas confirm. None: it is an undo
  * that was answered, and goes on by the loop's without anybody behind it. */
 enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED };
@@ -88,6 +81,18 @@ struct rdl__force_part {
     unsigned char stage;
 };
 
+/* What is left to be undone at the server, which outlives the call (undo.c). Loop thread only, but where it says so. */
+struct rdl__undo {
+    bool begun;           /* it is under way, or about to be: by whoever drives the call */
+    bool all_answered;    /* when it began, nothing that the call had sent could come any more: likewise */
+    unsigned char detour; /* enum rdl__detour: of its last request */
+    bool failed;          /* it was answered with an error, or fell short */
+    unsigned tries;
+    _Atomic int gate;      /* any thread. Call concluded, undo settled: whoever comes second ends both */
+    int64_t until;         /* repeat it no longer than that; 0: it has not been answered yet */
+    struct rdl__debt debt; /* until the call's timer repeats it */
+};
+
 /* A single lock's call. Whoever drives it, its caller's thread or the loop, may touch all but the fields that say
  * otherwise. */
 struct rdl__call {
@@ -99,7 +104,6 @@ struct rdl__call {
     bool once;                       /* an acquire that asks once, however long it may wait for the answer */
 
     /* the verb's */
-    bool was_queued;         /* behind another verb of its record */
     bool refused_words;      /* `words` are an error */
     int32_t acks;            /* replicas that have it, or RDL__ACKS_... */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
@@ -118,39 +122,30 @@ struct rdl__call {
     };
 
     /* driving */
-    int64_t deadline;           /* of the whole call */
-    struct rdl__shard *shard;   /* where its last request was sent; the first while it has sent none */
-    struct rdl__shard *sent_to; /* the same, of the call without its undo; NULL while it has sent none */
-    struct rdl__req req;        /* the verb's; then its undo's */
-    /* Where the server sent the last request elsewhere (call.c, detours). */
-    unsigned char detour;      /* enum rdl__detour */
-    unsigned char undo_detour; /* of the undo's last request */
-    bool sent_before;          /* an earlier sending of the request may have run, at the server that it went to then, */
-    bool may_come;             /* and may yet come, because that one refuses CLIENT KILL */
-    bool resent_once;          /* an earlier request of the call was sent anew after its connection had broken */
-    unsigned char way;         /* enum rdl__way: of the request, or of the undo; once that is sent, done_undo's */
-    unsigned char lane;        /* RDL__WAY_CALLERS: which of them; the owner's, unless there are undos on another */
-    unsigned detours;          /* in a row */
-    int64_t detours_until;     /* no longer than that */
-    struct rdl__shard *ask;    /* RDL__DETOUR_ASK: there, this once */
-    bool undoing;              /* an undo is under way, or about to be */
-    bool all_answered;         /* when the undo began, nothing that the call had sent could come any more */
-    unsigned char handed;      /* enum rdl__handed: what the loop finds when `task` runs */
+    int64_t deadline;            /* of the whole call */
+    struct rdl__shard *shard;    /* where its last request was sent; the first while it has sent none */
+    struct rdl__shard *sent_to;  /* the same, of the call without its undo; NULL while it has sent none */
+    struct rdl__req req;         /* the verb's; then its undo's */
+    unsigned char next;          /* enum rdl__next: set before `task` is posted, by whoever does */
+    _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
+    /* Where the server sent the last request elsewhere (request.c, detours). */
+    unsigned char detour;   /* enum rdl__detour */
+    bool sent_before;       /* an earlier sending of the request may have run, at the server that it went to then, */
+    bool may_come;          /* and may yet come, because that one refuses CLIENT KILL */
+    bool resent_once;       /* an earlier request of the call was sent anew after its connection had broken */
+    unsigned char way;      /* enum rdl__way: of the request, or of the undo; once that is sent, done_undo's */
+    unsigned char lane;     /* RDL__WAY_CALLERS: which of them; the owner's, unless there are undos on another */
+    unsigned detours;       /* in a row */
+    int64_t detours_until;  /* no longer than that */
+    struct rdl__shard *ask; /* RDL__DETOUR_ASK: there, this once */
 
-    /* loop thread only */
-    bool looped;      /* the loop drives it and it has not ended */
-    bool pausing;     /* until `timer`, before the request is sent again */
-    bool waiting;     /* counted in the name's `waiting` */
-    bool undo_failed; /* the undo was answered with an error, or fell short */
-    unsigned undo_tries;
-    _Atomic int undo_gate; /* any thread. Call concluded, undo settled: whoever comes second ends both */
-    int64_t undo_until;    /* repeat it no longer than that; 0: it has not been answered yet */
-    struct rdl__waiter waiter;
+    struct rdl__waiter waiter; /* loop thread only */
+
+    struct rdl__undo undo;
 
     /* What is on no list between two calls, and so ready for the next: made once (rdl__owner_take_spare). */
     struct rdl__timer timer;  /* loop thread only; of the call, then of its undo */
     struct rdl__link pending; /* on the record's queue, under the name's mu */
-    struct rdl__debt debt;    /* loop thread only; the undo, until `timer` repeats it */
     struct rdl__task task;    /* posted by any thread, run by the loop: of the call, then of its undo */
     struct rdl__task cancel_task;
 };
@@ -253,7 +248,7 @@ void rdl__note_release(const struct rdl__call *call, int64_t now);
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 
-/* The word by which scripts send messages (scripts/arguments.inc). Scripts for which it may be absent are told it as
+/* The word by which scripts send messages (scripts/publishes.inc). Scripts for which it may be absent are told it as
  * their last argument, only where it is not the usual one: so many arguments more. */
 void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name);

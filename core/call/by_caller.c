@@ -1,0 +1,46 @@
+/* by_caller.c - a blocking call that its caller's thread drives: it sends on a lane of callers, and reads there. When
+ * it is to wait for the lock, or to be sent round again in a while, the loop takes over.
+ */
+#include "core/call/inner.h"
+
+bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now)
+{
+    while (step.what == RDL__DO_SEND && call->detour != RDL__DETOUR_LATER) {
+        enum rdl__asking asks = rdl__call_asks(call);
+        enum rdl__way way = asks == RDL__ASKS_REPLICAS ? RDL__WAY_ACKED : RDL__WAY_CALLERS;
+        enum rdl__outcome outcome;
+        int code;
+
+        if (asks == RDL__ASKS_IN_VAIN) {
+            step = rdl__call_not_asked(call);
+            break;
+        }
+        if (rdl__behind_undos(call) && rdl__way_behind_undos(call, way) == RDL__WAY_CALLERS)
+            way = RDL__WAY_CALLERS;
+        rdl__call_ready(call, asks == RDL__ASKS_REPLICAS ? &rdl__blocking_acked_ops : &rdl__blocking_ops, way);
+        if ((code = atomic_load(&call->op.cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
+            step = rdl__call_stopped_between(call, code);
+            break;
+        }
+        outcome = rdl__lane_call(rdl__call_lane(call), &call->req, rdl__call_send_deadline(call, now),
+                                 rdl__call_successor(call), call->verb->successor_mode);
+        now = rdl__now();
+        if (outcome == RDL__ANSWERED) {
+            step = rdl__call_answered(call, now);
+        } else {
+            rdl__call_successor_begins(call, outcome, way);
+            step = rdl__call_stopped(call, atomic_load(&call->op.cancel_code), outcome);
+        }
+    }
+    if (step.what == RDL__DO_FINISH) {
+        if (step.undo && step.rc == RDL_ENOREPLICAS && call->req.ops->more > 0) {
+            rdl__undo_at_once(call, now);
+            step.undo = false;
+        }
+        rdl__call_conclude(call, step.rc, step.undo, false, now);
+        return true;
+    }
+    call->answer = step.hint_ms; /* for the loop, which goes to wait, or sends it again in a while */
+    rdl__call_hand_over(call, step.what == RDL__DO_SEND ? RDL__NEXT_SEND : RDL__NEXT_WAIT);
+    return false;
+}

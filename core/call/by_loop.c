@@ -1,0 +1,386 @@
+/* by_loop.c - a call that the loop drives: asynchronous ones from the start, blocking ones when they have to wait.
+ *
+ * It comes here by its task (rdl__call_on_task). Then answers, the waiters' wake-ups, its timer and a cancellation move
+ * it on, each by a step for `drive`, until finish_on_loop.  @thread loop, all of it
+ */
+#include "core/call/inner.h"
+
+#include "core/wire/names.h"
+
+static void drive(struct rdl__call *call, rdl__step_t step, int64_t now);
+
+void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (rdl__call_phase(call) == RDL__HANDED) /* its task is posted still: to say just that */
+        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
+    rdl__call_goes(call, RDL__BY_LOOP);
+    rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    drive(call, rdl__call_answered(call, now), now);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Is it counted among those who wait? */
+static bool waits_alone(const struct rdl__call *call)
+{
+    return call->ops->in_line && !call->verb->listens;
+}
+
+/* Is it among the waiters, be it that it sleeps there or that its try is under way? */
+static bool has_joined(const struct rdl__call *call)
+{
+    return call->waiter.channel != NULL;
+}
+
+static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
+{
+    bool joined = has_joined(call);
+
+    rdl__waiter_leave(&call->waiter, used, now);
+    if (joined && waits_alone(call))
+        atomic_fetch_sub(&rdl__call_name(call)->waiting, 1);
+}
+
+/* How soon those who go on waiting should look: when the lease just granted would end, or as the retry policy says. */
+static int64_t look_again_ms(struct rdl__call *call)
+{
+    int64_t lease_ms = rdl__call_lease_ms(call);
+    int64_t delay_ms = rdl__take_delay_ms(&call->take, &call->rand);
+
+    return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
+}
+
+/* Was it the last to wait, and is there perhaps a place in a queue at the server, which is for whoever of this process
+ * waits? One that was let in has left it. */
+static bool leaves_place(const struct rdl__call *call, int rc)
+{
+    struct rdl__name *name = rdl__call_name(call);
+
+    return call->verb->acquires && name->settings.in_order && call->op.wait_ms > 0 && rc != RDL_OK &&
+           !call->undo.begun && !rdl__name_waited_for(name) &&
+           (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+}
+
+/* A call that ended before it began has no number, and its undo wants one that is nobody's. */
+static bool leave_place(struct rdl__call *call, int rc)
+{
+    bool leaves = leaves_place(call, rc);
+
+    if (leaves && call->n == 0)
+        call->n = rdl__client_numbers(rdl__call_client(call), call->count);
+    return leaves;
+}
+
+static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int64_t now)
+{
+    rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    if (has_joined(call) &&
+        step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
+        rdl__waiter_hint(&call->waiter, look_again_ms(call), now);
+    stop_waiting(call, step->rc == RDL_OK, now);
+    rdl__call_conclude(call, step->rc, step->undo || leave_place(call, step->rc), true, now);
+}
+
+/* When it gives up because there is no connection: for who waits already the outage has begun when it began.  @thread
+ * loop */
+static int64_t outage_end(const struct rdl__call *call)
+{
+    int64_t since = rdl__name_shard(rdl__call_name(call))->down_since;
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (since == 0 || call->verb->listens)
+        return RDL__NEVER;
+    return rdl__after_ms(since > call->op.started_at ? since : call->op.started_at,
+                         rdl__call_client(call)->outage_timeout_ms);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* @thread loop */
+static void set_alarm(struct rdl__call *call)
+{
+    int64_t at = sooner(call->deadline, outage_end(call));
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (at != RDL__NEVER)
+        rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, at);
+}
+
+static void missed(struct rdl__waiter *waiter)
+{
+    set_alarm(rdl__container(waiter, struct rdl__call, waiter));
+}
+
+static void send_on_loop(struct rdl__call *call, int64_t now)
+{
+    bool acked = rdl__call_asks(call) == RDL__ASKS_REPLICAS;
+
+    rdl__call_goes(call, RDL__SENT);
+    rdl__call_ready(call, acked ? &rdl__loop_acked_ops : &rdl__loop_ops,
+                    rdl__way_behind_undos(call, acked ? RDL__WAY_ACKED : RDL__WAY_LOOP));
+    rdl__waiter_sent(&call->waiter);
+    rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
+                    sooner(rdl__call_send_deadline(call, now), outage_end(call)));
+    rdl__lane_submit(rdl__call_lane(call), &call->req);
+}
+
+static void pause_on_loop(struct rdl__call *call, int64_t now)
+{
+    int64_t again = rdl__after_ms(now, RDL__DETOUR_PAUSE_MS);
+
+    rdl__call_goes(call, RDL__PAUSING);
+    rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
+                    again < call->detours_until ? again : call->detours_until);
+}
+
+static const struct rdl__waiter_ops waiter_ops;
+
+static void waiter_ready(struct rdl__call *call)
+{
+    rdl__waiter_init(&call->waiter, &waiter_ops);
+    call->waiter.news = (unsigned char)call->ops->news;
+    call->waiter.shares = call->ops->shares && call->ops->news == RDL__NEWS_SIDES;
+    call->waiter.in_order = rdl__call_name(call)->settings.in_order;
+    call->waiter.listens = call->verb->listens;
+    if (!call->verb->on_record && call->count > 0)
+        call->waiter.wish = (uint32_t)call->count;
+    call->waiter.tried_at = call->take.tries > 0 ? call->req.sent_at : 0;
+}
+
+/* Join the waiters. RDL_OK: asleep; 1: to try again; RDL_ENOMEM. */
+static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
+{
+    struct rdl__name *name = rdl__call_name(call);
+    struct rdl__buf channel;
+    bool subscribed;
+    int rc;
+
+    set_alarm(call);
+    waiter_ready(call);
+    rdl__buf_init(&channel, &name->client->mem);
+    subscribed = call->ops->meet(&channel, call);
+    rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
+                                   : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len,
+                                                      subscribed, hint_ms, now);
+    rdl__buf_done(&channel);
+    if (rc < 0)
+        return rc;
+    if (waits_alone(call))
+        atomic_fetch_add(&name->waiting, 1);
+    return rc;
+}
+
+/* It is told to look, or its refusal was overtaken. */
+static rdl__step_t woken(struct rdl__call *call, int64_t now)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
+
+    return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev, &call->rand);
+}
+
+/* Go to sleep among the waiters, or back. False: *step is to be done instead. */
+static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
+{
+    struct rdl__take_event no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
+    int rc;
+
+    rdl__call_goes(call, RDL__ASLEEP);
+    if (!has_joined(call)) {
+        if ((rc = wait_on_loop(call, step->hint_ms, now)) == RDL_OK)
+            return true;
+        rdl__call_goes(call, RDL__BY_LOOP);
+        *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
+        return false;
+    }
+    set_alarm(call); /* before others are woken, who may end this call */
+    if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
+        return true;
+    rdl__call_goes(call, RDL__BY_LOOP);
+    *step = woken(call, now);
+    return false;
+}
+
+/* Carry out a step; the rest follows when something happens.  @thread loop */
+static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
+{
+    int code = atomic_load(&call->op.cancel_code);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (step.what != RDL__DO_FINISH && code != RDL_OK)
+        step = rdl__call_stopped_between(call, code);
+    while (step.what == RDL__DO_WAIT) {
+        if (now >= call->deadline)
+            step = rdl__call_stopped_between(call, RDL_OK);
+        else if (sleeps(call, &step, now))
+            return;
+    }
+    if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_IN_VAIN)
+        step = rdl__call_not_asked(call);
+    if (step.what == RDL__DO_SEND && call->detour == RDL__DETOUR_LATER)
+        pause_on_loop(call, now);
+    else if (step.what == RDL__DO_SEND)
+        send_on_loop(call, now);
+    else
+        finish_on_loop(call, &step, now);
+}
+
+static void go(struct rdl__waiter *waiter, int64_t now)
+{
+    struct rdl__call *call = rdl__container(waiter, struct rdl__call, waiter);
+
+    rdl__call_goes(call, RDL__BY_LOOP);
+    drive(call, woken(call, now), now);
+}
+
+static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed};
+
+/* ---- ending it from outside -------------------------------------------------------------------------------------- */
+
+/* End the call now, whatever it is doing.  @thread loop */
+static void stop(struct rdl__call *call, int code, int64_t now)
+{
+    rdl__step_t step;
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (rdl__call_phase(call) == RDL__SENT) {
+        enum rdl__way way = call->way;
+        enum rdl__outcome outcome =
+            rdl__lane_give_up(rdl__call_lane(call), &call->req, rdl__call_successor(call), call->verb->successor_mode);
+
+        if (outcome == RDL__ANSWERED)
+            return; /* and its `done` is about to run */
+        rdl__call_goes(call, RDL__BY_LOOP);
+        rdl__call_successor_begins(call, outcome, way);
+        step = rdl__call_stopped(call, code, outcome);
+    } else {
+        rdl__call_goes(call, RDL__BY_LOOP);
+        step = rdl__call_stopped_between(call, code);
+    }
+    finish_on_loop(call, &step, now);
+}
+
+/* Take a call out of its record's queue, as ended with `code`. False: it is not there.  @thread loop */
+static bool end_queued(struct rdl__call *call, int code, int64_t now)
+{
+    bool queued;
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    rdl__mutex_lock(&rdl__call_name(call)->mu);
+    queued = rdl__link_on(&call->pending);
+    rdl__list_remove(&call->pending);
+    if (queued)
+        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)),
+                         &call->task); /* it may have been about to set the timer */
+    rdl__mutex_unlock(&rdl__call_name(call)->mu);
+    if (!queued)
+        return false;
+    rdl__record_unref(call->rec);
+    call->rec = NULL;
+    rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    rdl__call_conclude(call, code, false, true, now);
+    return true;
+}
+
+void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
+
+    if (rdl__call_phase(call) == RDL__PAUSING && now < call->detours_until) {
+        rdl__call_goes(call, RDL__BY_LOOP);
+        call->detour = RDL__DETOUR_NONE;
+        drive(call, rdl__send_it(), now);
+        return;
+    }
+    if (end_queued(call, RDL_ETIMEDOUT, now) || !rdl__phase_is_loops(rdl__call_phase(call)))
+        return; /* it is on its way to begin, and will see the time */
+    if (rdl__call_phase(call) != RDL__ASLEEP || now >= call->deadline)
+        stop(call, RDL_OK, now);
+    else if (now >= outage_end(call))
+        stop(call, RDL_ECONN, now);
+    else
+        set_alarm(call);
+}
+
+/* A call that its own thread drives looks for itself, and one that is on its way to the loop will when it gets here. */
+void rdl__call_on_cancel(struct rdl__task *task, int64_t now)
+{
+    struct rdl__call *call = rdl__container(task, struct rdl__call, cancel_task);
+    int code = atomic_load(&call->op.cancel_code);
+
+    if (!end_queued(call, code, now) && rdl__phase_is_loops(rdl__call_phase(call)))
+        stop(call, code, now);
+    rdl__call_unref(call);
+}
+
+/* ---- taking it over ---------------------------------------------------------------------------------------------- */
+
+static bool is_queued(struct rdl__call *call)
+{
+    bool queued;
+
+    rdl__mutex_lock(&rdl__call_name(call)->mu);
+    queued = rdl__link_on(&call->pending);
+    rdl__mutex_unlock(&rdl__call_name(call)->mu);
+    return queued;
+}
+
+/* What is to be done with a call that comes to the loop. */
+static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
+{
+    switch (call->next) {
+    case RDL__NEXT_SEND:
+        return rdl__send_it();
+    case RDL__NEXT_WAIT:
+        return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = call->answer};
+    case RDL__NEXT_END:
+        return rdl__finish_with((int)call->op.result);
+    default:
+        return rdl__call_begin(call, now);
+    }
+}
+
+/* It was sent before the loop knew of it.  @thread loop */
+static void watch(struct rdl__call *call, int64_t now)
+{
+    int code = atomic_load(&call->op.cancel_code);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    rdl__call_goes(call, RDL__SENT);
+    if (code != RDL_OK)
+        stop(call, code, now);
+    else
+        rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, rdl__call_send_deadline(call, now));
+}
+
+void rdl__call_on_task(struct rdl__task *task, int64_t now)
+{
+    struct rdl__call *call = rdl__container(task, struct rdl__call, task);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (call->next == RDL__NEXT_UNDO || call->next == RDL__NEXT_UNDONE) {
+        rdl__undo_on_task(call, now);
+        return;
+    }
+    if (rdl__call_phase(call) == RDL__QUEUED) {
+        if (is_queued(call)) {
+            rdl__call_set_deadline(call, call->op.started_at);
+            if (call->verb->acquires && call->deadline != RDL__NEVER)
+                rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, rdl__call_answer_by(call));
+            return;
+        }
+        /* the two posts may have met: the verb before it ended while this one was on its way here */
+        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
+        rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    }
+    rdl__call_goes(call, RDL__BY_LOOP);
+    if (call->next == RDL__NEXT_WATCH)
+        watch(call, now);
+    else
+        drive(call, pending_step(call, now), now);
+}

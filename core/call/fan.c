@@ -1,0 +1,89 @@
+/* fan.c - calls that their caller's thread sends together and reads itself for a while (core/io/lane.h, a fan): those
+ * of a composite's members. What has not ended by then the loops drive on.
+ */
+#include "core/call/inner.h"
+
+void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
+{
+    rdl__step_t step;
+
+    if (rdl__call_asks(call) != RDL__ASKS_NOBODY || rdl__behind_undos(call)) {
+        rdl__call_hand_over(call, RDL__NEXT_BEGIN);
+        return;
+    }
+    step = rdl__call_begin(call, call->op.started_at);
+    if (step.what == RDL__DO_FINISH) {
+        call->op.result = step.rc;
+        rdl__call_hand_over(call, RDL__NEXT_END);
+        return;
+    }
+    rdl__call_ready(call, &rdl__blocking_ops, RDL__WAY_CALLERS);
+    if (rdl__fan_send(fan, rdl__call_lane(call), &call->req))
+        return;
+    call->req.state = RDL__REQ_IDLE;
+    rdl__call_hand_over(call, RDL__NEXT_SEND);
+}
+
+/* The i-th is answered, or to be left to the loop. */
+static void leave_fan(struct rdl__fan *fan, unsigned i)
+{
+    struct rdl__call *call = rdl__container(fan->at[i].req, struct rdl__call, req);
+    int64_t now = rdl__now();
+    rdl__step_t step;
+
+    call->next = RDL__NEXT_WATCH;
+    rdl__call_goes(call, RDL__HANDED);
+    if (!rdl__fan_leave(fan, i, &rdl__loop_ops, &call->task))
+        return;
+    rdl__call_goes(call, RDL__BY_CALLER);
+    if (call->req.rc ==
+        RDL_ENOMEM) { /* the loop's lane may have room for it: it has, if the lock was taken by way of that */
+        call->req.state = RDL__REQ_IDLE;
+        step = rdl__send_it();
+    } else {
+        step = rdl__call_answered(call, now);
+    }
+    if (step.what == RDL__DO_FINISH) {
+        rdl__call_conclude(call, step.rc, step.undo, false, now);
+        rdl__call_unref(call); /* the loop never had it */
+        return;
+    }
+    call->answer = step.hint_ms;
+    rdl__call_hand_over(call, step.what == RDL__DO_SEND ? RDL__NEXT_SEND : RDL__NEXT_WAIT);
+}
+
+/* The one whose time is up first. */
+static unsigned most_urgent(const struct rdl__fan *fan, int64_t *ret_deadline)
+{
+    unsigned first = 0;
+
+    *ret_deadline = RDL__NEVER;
+    for (unsigned i = 0; i < fan->n; i++) {
+        const struct rdl__call *call = rdl__container(fan->at[i].req, struct rdl__call, req);
+
+        if (call->deadline >= *ret_deadline)
+            continue;
+        *ret_deadline = call->deadline;
+        first = i;
+    }
+    return first;
+}
+
+bool rdl__call_fan(struct rdl__fan *fan, int64_t until)
+{
+    int64_t deadline;
+    unsigned urgent = most_urgent(fan, &deadline);
+    int i = fan->n == 0 ? -1 : rdl__fan_wait(fan, until < deadline ? until : deadline);
+
+    if (i < 0 && deadline < until)
+        i = (int)urgent; /* the loop ends it */
+    if (i >= 0)
+        leave_fan(fan, (unsigned)i);
+    return i >= 0;
+}
+
+void rdl__call_fan_leave(struct rdl__fan *fan)
+{
+    while (fan->n > 0)
+        leave_fan(fan, fan->n - 1);
+}

@@ -1,0 +1,196 @@
+/* inner.h - the engine from inside: what the files that drive a single lock's call share.
+ *
+ *   call.c        makes a call, gives it its turn on the record, begins and ends it; the API
+ *   by_caller.c   its caller's thread drives it
+ *   by_loop.c     the loop drives it: waiting, cancellation, time
+ *   fan.c         its caller sends it with others, and leaves it to the loop
+ *   request.c     what it sends and is answered, until when, and where else; what stops it
+ *   undo.c        what is left to be undone at the server after it
+ *   tell.c        how its end is told: callback, words, log, metrics
+ */
+#ifndef REDLATCH_CALL_INNER_H
+#define REDLATCH_CALL_INNER_H
+
+#include "core/call/verb.h"
+
+#define RDL__POST_DONE 1u /* to a blocked caller: the loop has ended its call */
+
+/* ---- phases (phase.h) ------------------------------------------------------------------------------------------- */
+
+static inline enum rdl__phase rdl__call_phase(const struct rdl__call *call)
+{
+    return (enum rdl__phase)atomic_load_explicit(&call->phase, memory_order_relaxed);
+}
+
+static inline void rdl__call_goes(struct rdl__call *call, enum rdl__phase to)
+{
+#ifdef REDLATCH_ASSERTS
+    assert(rdl__phase_follows(rdl__call_phase(call), to));
+#endif
+    atomic_store_explicit(&call->phase, (unsigned char)to, memory_order_relaxed);
+}
+
+/* From here on the call is the loop's.  @thread whoever drives it */
+static inline void rdl__call_hand_over(struct rdl__call *call, enum rdl__next next)
+{
+    call->next = (unsigned char)next;
+    rdl__call_goes(call, RDL__HANDED);
+    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
+}
+
+/* ---- call.c ----------------------------------------------------------------------------------------------------- */
+
+static inline struct rdl__call *rdl__call_of(rdl_op_t *op)
+{
+    return rdl__container(op, struct rdl__call, op);
+}
+
+void rdl__call_unused(rdl_op_t *op); /* nobody has a reference to it */
+
+static inline void rdl__call_unref_by(struct rdl__call *call, unsigned refs)
+{
+    if (rdl__op_unref(&call->op, refs))
+        rdl__call_unused(&call->op);
+}
+
+static inline void rdl__call_unref(struct rdl__call *call)
+{
+    rdl__call_unref_by(call, 1);
+}
+
+static inline void rdl__call_ref(struct rdl__call *call)
+{
+    rdl__op_ref(&call->op);
+}
+
+/* A wait counts from the call; one answer, for a call without a wait, from when its turn came. */
+void rdl__call_set_deadline(struct rdl__call *call, int64_t now);
+
+/* Its turn has come: the verb's first step.  @thread whoever drives it */
+rdl__step_t rdl__call_begin(struct rdl__call *call, int64_t now);
+
+/* The outcome is decided. `undo`: start one (a successor is under way already). `by_loop`: the loop drove the call, and
+ * gives its reference back: the call may be gone on return. */
+void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop, int64_t now);
+
+/* ---- by_caller.c ------------------------------------------------------------------------------------------------ */
+
+/* Drive until the call has ended (true) or is handed to the loop, to wait (false).  @thread the caller's */
+bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now);
+
+/* ---- by_loop.c: all of it @thread loop -------------------------------------------------------------------------- */
+
+/* Posted when the call is queued (an acquire waits there no longer than anywhere), and when the loop takes it over, to
+ * begin it, or to wait. */
+void rdl__call_on_task(struct rdl__task *task, int64_t now);
+void rdl__call_on_timer(struct rdl__timer *timer, int64_t now);
+void rdl__call_on_cancel(struct rdl__task *task, int64_t now);
+void rdl__call_done_on_loop(struct rdl__req *req, int64_t now);
+
+/* ---- fan.c ------------------------------------------------------------------------------------------------------ */
+
+/* Begin it, and send it on a lane that the calling thread reads; or hand it over. */
+void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan);
+
+/* ---- request.c -------------------------------------------------------------------------------------------------- */
+
+extern const struct rdl__req_ops rdl__blocking_ops, rdl__blocking_acked_ops;
+extern const struct rdl__req_ops rdl__loop_ops, rdl__loop_acked_ops;
+
+#define RDL__DETOUR_PAUSE_MS 10
+
+/* What an answer is in that respect. RDL__DETOUR_ASK: call->ask says where.  @locks the lane's */
+enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply);
+bool rdl__call_misrouted(const struct rdl__req *req);
+
+int64_t rdl__call_answer_by(const struct rdl__call *call);                  /* until when an answer may come */
+int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now); /* and that to one request */
+
+rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now);
+
+/* Its request was given up: what goes on of it in the lane is its undo. */
+void rdl__call_successor_begins(struct rdl__call *call, enum rdl__outcome outcome, enum rdl__way way);
+
+/* Waiting ends: `code`, or RDL_OK when the deadline has come. Between: no request of it is in a lane. */
+rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome);
+rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code);
+rdl__step_t rdl__call_not_asked(struct rdl__call *call); /* instead of a request that would be undone */
+
+/* ---- undo.c ----------------------------------------------------------------------------------------------------- */
+
+extern const struct rdl__req_ops rdl__undo_ops;
+
+/* Its pending step, RDL__NEXT_UNDO or RDL__NEXT_UNDONE.  @thread loop */
+void rdl__undo_on_task(struct rdl__call *call, int64_t now);
+
+/* The undo begins, or has begun as a successor and may be settled already; then it has been counted down before it is
+ * counted. */
+void rdl__undo_begins(struct rdl__call *call, enum rdl__way way);
+void rdl__undo_post(struct rdl__call *call); /* the loop is to send it  @thread any */
+/* What replicas have not confirmed is gone when the caller hears of it, if the server answers in time.
+ * @thread the caller's */
+void rdl__undo_at_once(struct rdl__call *call, int64_t now);
+
+/* Called twice: when the call is concluded, and when its undo is settled. The two may happen on different threads, in
+ * either order; the second ends both. */
+void rdl__undo_gate(struct rdl__call *call);
+
+/* Are there undos that its first try must not overtake? What an ended call left at the server must not refuse the next
+ * one. Only the answer is waited for, as ever. */
+static inline bool rdl__behind_undos(const struct rdl__call *call)
+{
+    return atomic_load(&rdl__call_name(call)->undos) != 0 && call->verb->acquires && call->take.tries == 0;
+}
+
+/* Which way that is. */
+enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual);
+
+/* ---- tell.c ----------------------------------------------------------------------------------------------------- */
+
+void rdl__call_count_result(const struct rdl__call *call, int64_t now); /* to the metrics, and the log */
+void rdl__call_announce(struct rdl__call *call);            /* tell whoever asked for it, once  @locks none */
+void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err); /* what happened, for a person */
+extern const struct rdl__op_ops rdl__call_op_ops;
+
+/* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? The order that takes the
+ * count back; its verb is NULL when all is well.  @locks none */
+struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call);
+
+static inline int64_t rdl__call_result(const struct rdl__call *call)
+{
+    return call->op.result == RDL_OK && !call->verb->on_record ? call->answer : call->op.result;
+}
+
+/* ---- each request ----------------------------------------------------------------------------------------------- */
+
+/* The lane on which the request travels. */
+static inline struct rdl__lane *rdl__call_lane(const struct rdl__call *call)
+{
+    if (call->way == RDL__WAY_CALLERS)
+        return rdl__shard_lane(call->shard, call->lane);
+    return call->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(call->shard) : call->shard->loop_lane;
+}
+
+/* Make the request ready to go, and say where. */
+static inline void rdl__call_ready(struct rdl__call *call, const struct rdl__req_ops *ops, enum rdl__way way)
+{
+    call->resent_once |= call->req.resent;
+    rdl__req_init(&call->req, ops);
+    call->way = (unsigned char)way;
+    call->sent_to = call->shard = rdl__name_shard(rdl__call_name(call));
+    if (call->detours == 0)
+        return;
+    call->req.resent = call->sent_before;
+    call->req.asking = call->detour == RDL__DETOUR_ASK;
+    if (call->req.asking)
+        call->sent_to = call->shard = call->ask;
+    call->detour = RDL__DETOUR_NONE;
+}
+
+/* It may be settled before whoever gave up hears of it: nothing is prepared for it then. */
+static inline const struct rdl__req_ops *rdl__call_successor(const struct rdl__call *call)
+{
+    return call->verb->has_successor ? &rdl__undo_ops : NULL;
+}
+
+#endif

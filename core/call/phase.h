@@ -1,0 +1,71 @@
+/* phase.h - how far a call has come, and who drives it.
+ *
+ *                              +--------- by its caller's thread ---------+
+ *                              |                                          v
+ *   BY_CALLER --(the record is another's)--> QUEUED --(canceled, late)--> ENDED
+ *       |    ^                                 |                          ^
+ *       |    +--(a fan's was settled)--+       | (its turn)               |
+ *       |                              |       v                          |
+ *       +--(to wait, asynchronous)--> HANDED --> BY_LOOP -----------------+
+ *                                                |   ^
+ *                                                v   | (an answer; woken; the timer; stopped)
+ *                                        SENT, ASLEEP, PAUSING
+ *
+ * Up to HANDED its caller's thread writes it; from QUEUED and HANDED on the loop alone. Others may read it: what they
+ * see may be old, but not whose it is.
+ */
+#ifndef REDLATCH_CALL_PHASE_H
+#define REDLATCH_CALL_PHASE_H
+
+#include <stdbool.h>
+
+enum rdl__phase {
+    RDL__BY_CALLER, /* its caller's thread has it */
+    RDL__QUEUED,    /* behind another verb of its record; or that has just ended, and the loop is to begin this one */
+    RDL__HANDED,    /* on its way to the loop, which does what call->next says */
+    RDL__BY_LOOP,   /* the loop is at it */
+    RDL__SENT,      /* the loop's: a request is in a lane */
+    RDL__ASLEEP,    /* the loop's: among the waiters */
+    RDL__PAUSING,   /* the loop's: until its timer, before the request is sent again */
+    RDL__ENDED,     /* its undo may go on */
+};
+
+/* The pending step: what the loop does when the call's task runs. */
+enum rdl__next {
+    RDL__NEXT_BEGIN,  /* begin the verb */
+    RDL__NEXT_SEND,   /* its request; after a pause, if that was sent elsewhere too often */
+    RDL__NEXT_WATCH,  /* the request that was sent already */
+    RDL__NEXT_WAIT,   /* call->answer: look again in so many ms */
+    RDL__NEXT_END,    /* call->op.result says how */
+    RDL__NEXT_UNDO,   /* send the undo */
+    RDL__NEXT_UNDONE, /* the undo was answered */
+};
+
+static inline bool rdl__phase_is_loops(enum rdl__phase phase)
+{
+    return phase >= RDL__BY_LOOP && phase <= RDL__PAUSING;
+}
+
+/* May one follow the other? */
+static inline bool rdl__phase_follows(enum rdl__phase from, enum rdl__phase to)
+{
+    switch (from) {
+    case RDL__BY_CALLER:
+        return to == RDL__QUEUED || to == RDL__HANDED || to == RDL__ENDED;
+    case RDL__QUEUED:
+        return to == RDL__BY_LOOP || to == RDL__ENDED;
+    case RDL__HANDED:
+        return to == RDL__BY_LOOP || to == RDL__BY_CALLER;
+    case RDL__BY_LOOP:
+        return to == RDL__SENT || to == RDL__ASLEEP || to == RDL__PAUSING || to == RDL__ENDED;
+    case RDL__SENT:
+    case RDL__ASLEEP:
+    case RDL__PAUSING:
+        return to == RDL__BY_LOOP;
+    case RDL__ENDED:
+        break;
+    }
+    return false;
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* request.c - what a call sends and is answered, whoever drives it: encoded, decoded, sent elsewhere; until when an
+ * answer may come; and what becomes of the call when none does.
+ */
+#include "core/call/inner.h"
+
+/* Where locks are spread over servers, one may answer that the lock is elsewhere, or will be. That proves that the
+ * request did not run there, as NOSCRIPT does. It is sent again: at once where the lock is now (MOVED), this once where
+ * it is going (ASK), or after a pause (neither, or it has been sent round AT_ONCE times). All that may take as long as
+ * an answer. An earlier sending may be in doubt all the same: if its connection broke before it was repeated, and the
+ * repeat was then sent elsewhere. */
+#define AT_ONCE 5
+
+enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    if (reply->type != RDL__REPLY_ERROR || rdl__call_client(call)->map == NULL)
+        return RDL__DETOUR_NONE;
+    return rdl__client_detour(rdl__call_client(call), reply, &call->ask);
+}
+
+/* Is the lock elsewhere, while the request waits for a connection? Where it was sent by an ASK it is to stay: the map
+ * does not know of that. */
+bool rdl__call_misrouted(const struct rdl__req *req)
+{
+    const struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    return !req->asking && rdl__name_shard(rdl__call_name(call)) != call->shard;
+}
+
+/* ---- until when -------------------------------------------------------------------------------------------------- */
+
+/* Until when an answer may come. A short wait is to get what is free, as none at all does, although it takes some time
+ * to say so: for the first try there is patience. What a composite asks of its members has a bound of its own
+ * (rdl__call_patience). */
+int64_t rdl__call_answer_by(const struct rdl__call *call)
+{
+    int64_t patient;
+
+    if (call->deadline - call->op.started_at >=
+        rdl__call_client(call)->command_timeout_ms * RDL__MS) /* no patience is longer */
+        return call->deadline;
+    if (!call->verb->acquires || call->op.wait_ms <= 0 || call->op.direct || call->take.tries > 0)
+        return call->deadline;
+    patient = call->op.started_at + rdl__call_patience(rdl__call_client(call), call->shard);
+    return patient > call->deadline ? patient : call->deadline;
+}
+
+#define FIRST_TRY_MS                                                                                                   \
+    20 /* at least: connecting takes as long as several answers, and threads are late on a busy machine */
+#define FIRST_TRY_ROUND_TRIPS 4
+
+int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *shard)
+{
+    int64_t patience = FIRST_TRY_ROUND_TRIPS * atomic_load_explicit(&shard->node.round_trip, memory_order_relaxed);
+    int64_t most = client->command_timeout_ms * RDL__MS;
+
+    if (patience < FIRST_TRY_MS * RDL__MS)
+        patience = FIRST_TRY_MS * RDL__MS;
+    return patience < most ? patience : most;
+}
+
+/* Until when one request may go unanswered. */
+int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
+{
+    int64_t most = rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
+    int64_t by = rdl__call_answer_by(call);
+
+    return by < most ? by : most;
+}
+
+/* ---- what is sent, and what is answered -------------------------------------------------------------------------- */
+
+/* Ask for the replicas' confirmation, in time for the call to hear of it. */
+static __attribute__((noinline)) void put_wait(const struct rdl__call *call, struct rdl__buf *to)
+{
+    const struct rdl__settings *s = &rdl__call_name(call)->settings;
+    int64_t left_ms =
+        call->deadline == RDL__NEVER ? INT32_MAX : (rdl__call_answer_by(call) - rdl__now()) / RDL__MS * 3 / 4;
+
+    rdl__cmd_wait(to, s->replicas,
+                  left_ms < 1                        ? 1
+                  : left_ms < s->replicas_timeout_ms ? (uint32_t)left_ms
+                                                     : s->replicas_timeout_ms);
+}
+
+static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    call->verb->encode(call, to, eval);
+    if (req->ops->more > 0)
+        put_wait(call, to);
+}
+
+/* What the replicas have to say. */
+static __attribute__((noinline)) void decode_acks(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    const struct rdl__settings *s = &rdl__call_name(call)->settings;
+    int64_t acks;
+
+    if (reply->type != RDL__REPLY_ERROR) {
+        call->acks = rdl__reply_integer(reply, &acks) && acks <= INT32_MAX ? (int32_t)acks : 0;
+        return;
+    }
+    call->acks = RDL__ACKS_REFUSED;
+    if (rdl__reply_refuses_wait(reply)) {
+        atomic_store(&call->shard->wait_refused_until, rdl__after_ms(rdl__now(), RDL__WAIT_REFUSED_MS));
+        call->acks = s->replicas_if_able ? INT32_MAX : RDL__ACKS_REFUSED;
+    }
+    if (call->acks < 0 && !call->refused_words)
+        rdl__call_keep_words(call, reply->str, reply->len, false);
+}
+
+static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    (void)now;
+    if (req->ops->more > 0 && req->owed == 0) {
+        decode_acks(call, reply);
+        return;
+    }
+    call->refused_words = false;
+    call->detour = (unsigned char)rdl__call_detour_of(call, reply);
+    if (call->detour != RDL__DETOUR_NONE)
+        return;
+    if (reply->type == RDL__REPLY_ERROR)
+        rdl__call_keep_words(call, reply->str, reply->len, true);
+    else
+        call->verb->decode(call, reply);
+}
+
+const struct rdl__req_ops rdl__blocking_ops = {.encode = encode, .decode = decode, .misrouted = rdl__call_misrouted};
+
+const struct rdl__req_ops rdl__loop_ops = {
+    .encode = encode, .decode = decode, .done = rdl__call_done_on_loop, .misrouted = rdl__call_misrouted};
+const struct rdl__req_ops rdl__blocking_acked_ops = {
+    .encode = encode, .decode = decode, .misrouted = rdl__call_misrouted, .more = 1};
+const struct rdl__req_ops rdl__loop_acked_ops = {
+    .encode = encode, .decode = decode, .done = rdl__call_done_on_loop, .misrouted = rdl__call_misrouted, .more = 1};
+
+static rdl__step_t sent_elsewhere(struct rdl__call *call, int64_t now)
+{
+    call->may_come = rdl__call_may_come(call);
+    call->sent_before = call->req.resent; /* which is kept from one sending to the next */
+    if (call->detours++ == 0)
+        call->detours_until = rdl__call_send_deadline(call, call->req.sent_at != 0 ? call->req.sent_at : now);
+    if (call->detours > AT_ONCE)
+        call->detour = RDL__DETOUR_LATER;
+    return rdl__send_it();
+}
+
+rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now)
+{
+    const struct rdl__sinks *sinks = &rdl__call_client(call)->sinks;
+
+    call->req.state = RDL__REQ_IDLE;
+    if (call->req.rc == RDL_OK) {
+        rdl__metric(sinks, RDL_M_RTT_US, (now - call->req.sent_at) / RDL__US);
+        if (call->req.ops->more == 0)
+            rdl__node_round_trip(&call->shard->node, now - call->req.sent_at);
+    }
+    if (call->req.eval)
+        rdl__metric(sinks, RDL_M_SCRIPT_LOADS, 1);
+    if (call->req.rc == RDL__MISROUTED)
+        call->detour = RDL__DETOUR_MOVED;
+    if (call->detour != RDL__DETOUR_NONE && call->req.rc >= RDL_OK)
+        return sent_elsewhere(call, now);
+    call->detours = 0;
+    return call->verb->answered(call, now);
+}
+
+/* ---- giving up --------------------------------------------------------------------------------------------------- */
+
+/* Its request was given up: has it a successor that goes on? */
+static bool leaves_successor(const struct rdl__call *call, enum rdl__outcome outcome)
+{
+    return call->verb->has_successor &&
+           (outcome == RDL__UNSURE || call->verb->successor_mode == RDL__SUCCESSOR_REPLACES);
+}
+
+void rdl__call_successor_begins(struct rdl__call *call, enum rdl__outcome outcome, enum rdl__way way)
+{
+    if (leaves_successor(call, outcome))
+        rdl__undo_begins(call, way);
+}
+
+rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
+{
+    struct rdl__take_event ev = {
+        .kind = RDL__EV_STOPPED,
+        .code = code,
+        .unsure = outcome == RDL__UNSURE,
+        .connected = call->detours == 0 && rdl__lane_up(rdl__name_shard(rdl__call_name(call))->loop_lane),
+    };
+
+    if (call->verb->acquires)
+        return rdl__take_on(&call->take, &ev, NULL);
+    if (code != RDL_OK)
+        return rdl__finish_with(code);
+    return rdl__finish_with(outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN);
+}
+
+/* As `stopped`, while no request of it is in a lane: if it was being sent round, nobody else has seen to its successor.
+ */
+rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
+{
+    enum rdl__outcome outcome = call->detours > 0 && call->sent_before ? RDL__UNSURE : RDL__UNSENT;
+    rdl__step_t step = rdl__call_stopped(call, code, outcome);
+
+    step.undo = step.undo || (call->detours > 0 && leaves_successor(call, outcome));
+    return step;
+}
+
+/* Instead of a request that would be undone. */
+rdl__step_t rdl__call_not_asked(struct rdl__call *call)
+{
+    call->acks = RDL__ACKS_NOT_ASKED;
+    return rdl__call_stopped_between(call, RDL_ENOREPLICAS);
+}

@@ -1,0 +1,171 @@
+/* tell.c - how a call's end is told: to its caller in words, by callback, to the log and the metrics. */
+#include "core/call/inner.h"
+
+#include "core/base/err.h"
+#include "core/service/scripts.h"
+#include "core/wire/names.h"
+
+#include <string.h>
+
+#define SERVER_TEXT 128
+
+/* The server concerned, for people: the one that the last request went to, if that has not sent it elsewhere; or all of
+ * them. */
+static void put_server(const struct rdl__call *call, char *to)
+{
+    if (call->sent_to != NULL && call->detours == 0)
+        rdl__node_server(&call->sent_to->node, to, SERVER_TEXT);
+    else
+        (void)rdl__line(to, SERVER_TEXT, "%s", rdl__client_label(rdl__call_client(call)));
+}
+
+static void log_unknown(const struct rdl__call *call)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+    char text[128], server[SERVER_TEXT];
+
+    if (name->client->sinks.log == NULL)
+        return;
+    (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);
+    put_server(call, server);
+    rdl__log(&name->client->sinks, RDL_LOG_WARN, "%s %s at %s: no answer in time, the outcome is unknown%s",
+             rdl__thing(name->ops), text, server, call->undo.begun ? " and is being undone" : "");
+}
+
+void rdl__call_count_result(const struct rdl__call *call, int64_t now)
+{
+    const struct rdl__sinks *sinks = &rdl__call_client(call)->sinks;
+
+    if (call->op.result == RDL_EUNKNOWN)
+        log_unknown(call);
+    if (!rdl__metered(sinks))
+        return;
+    if (call->op.result == RDL_EUNKNOWN)
+        rdl__metric(sinks, RDL_M_UNKNOWN, 1);
+    if (!call->verb->acquires)
+        return;
+    if (call->take.contended)
+        rdl__metric(sinks, RDL_M_CONTENDED, 1);
+    if (call->op.result == RDL_ETIMEDOUT)
+        rdl__metric(sinks, RDL_M_TIMED_OUT, 1);
+    if (call->op.result != RDL_OK)
+        return;
+    rdl__metric(sinks, RDL_M_ACQUIRED, 1);
+    rdl__metric(sinks, RDL_M_WAIT_US, (now - call->op.started_at) / RDL__US);
+}
+
+/* ---- why --------------------------------------------------------------------------------------------------------- */
+
+static void explain_acks(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+    const char *undone = call->verb->acquires ? "; given back" : "";
+
+    if (call->acks == RDL__ACKS_NOT_ASKED)
+        (void)rdl__err_set(err, RDL_ENOREPLICAS,
+                           "%s %s at %s: cannot wait for replicas: the server has refused WAIT lately",
+                           rdl__thing(name->ops), lock, server);
+    else if (call->acks < 0)
+        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: cannot wait for replicas: %s%s", rdl__thing(name->ops),
+                           lock, server, call->words_len > 0 ? call->words : "the server gave no reason", undone);
+    else
+        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: %d of %u replicas have confirmed it in time%s",
+                           rdl__thing(name->ops), lock, server, (int)call->acks, (unsigned)name->settings.replicas,
+                           undone);
+}
+
+/* In the server's own words. Of a command in a script they may name the line alone, so that stands in place of its
+ * number. */
+static void explain_refusal(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
+{
+    const char *thing = rdl__thing(rdl__call_name(call)->ops), *where = strstr(call->words, " script: ");
+    size_t len, words_len = where != NULL ? (size_t)(where - call->words) : call->words_len;
+    const char *line = rdl__script_line(call->words, &len);
+
+    if (line == NULL)
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, server, call->words);
+    else
+        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %.*s: %.*s", thing, lock, server, (int)words_len,
+                           call->words, (int)len, line);
+}
+
+/* What happened, for a person. */
+void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
+{
+    const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
+    const struct rdl__name *name = rdl__call_name(call);
+    const char *text = rdl_strerror((int)call->op.result), *thing = rdl__thing(name->ops);
+    char lock[96], server[SERVER_TEXT];
+    rdl_err_t why;
+
+    if (err == NULL)
+        return;
+    (void)rdl__printable(lock, sizeof lock, name->bytes, name->node.key_len);
+    put_server(call, server);
+    if (call->op.result == RDL_ETIMEDOUT && (call->op.wait_ms > 0 || name->ops->busy != NULL))
+        (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, server,
+                           (long long)call->op.wait_ms,
+                           name->ops->busy != NULL ? name->ops->busy : "somebody else holds it");
+    else if (call->op.result == RDL_ESERVER && call->refused_words && call->words_len > 0)
+        explain_refusal(call, lock, server, err);
+    else if (call->op.result == RDL_ENOREPLICAS)
+        explain_acks(call, lock, server, err);
+    else if (call->op.result == RDL_ECONN && call->detours > 0)
+        (void)rdl__err_set(err, RDL_ECONN, "%s %s at %s: no server takes it at the moment", thing, lock, server);
+    else if (call->op.result == RDL_ECONN && call->sent_to != NULL &&
+             rdl__node_error(&call->sent_to->node, RDL_ECONN, &why) < 0)
+        (void)rdl__err_set(err, RDL_ECONN, "%s %s: %s", thing, lock, why.message);
+    else if (call->op.result == RDL_EINVAL && call->words_len > 0)
+        (void)rdl__err_set(err, RDL_EINVAL, "%s %s: %s", thing, lock, call->words);
+    else
+        (void)rdl__err_set(err, (int)call->op.result, "%s %s at %s: %s", thing, lock, server,
+                           call->verb->texts != NULL && call->verb->texts((int)call->op.result) != NULL
+                               ? call->verb->texts((int)call->op.result)
+                               : text);
+    rdl__err_where(err, server, name->bytes, name->node.key_len);
+}
+
+/* ---- calling back ------------------------------------------------------------------------------------------------ */
+
+/* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? Nobody works under it
+ * then, and nothing is left to be undone but the count: whoever decided the loss has sent the release, and permits are
+ * over at the server as well. Returns the order that takes the count back, of this hold: by its turn the owner may have
+ * a later one. Its verb is NULL when all is well.  @locks none */
+struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call)
+{
+    struct rdl__order back = {.lock = call->op.lock, .owner = call->op.owner, .n = call->n, .direct = true};
+
+    if (call->op.result != RDL_OK || call->verb->lost == NULL || !call->verb->lost(call, rdl__now()))
+        return back;
+    call->op.result = RDL_ELOST;
+    back.verb = call->verb->on_record ? &rdl__verb_release : NULL;
+    return back;
+}
+
+static void see_lost(rdl_op_t *op)
+{
+    struct rdl__order back = rdl__call_lost_meanwhile(rdl__call_of(op));
+
+    if (back.verb != NULL)
+        (void)rdl__call_async(&back, NULL, NULL);
+}
+
+static void tell(const rdl_op_t *op, const rdl_err_t *err)
+{
+    const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
+
+    rdl__call_name(call)->ops->call_back(op, rdl__call_result(call), err);
+}
+
+const struct rdl__op_ops rdl__call_op_ops = {
+    .unused = rdl__call_unused, .see_lost = see_lost, .explain = rdl__call_explain, .tell = tell};
+
+/* Tell whoever asked for it, once.  @locks none */
+void rdl__call_announce(struct rdl__call *call)
+{
+    rdl__call_ref(call);
+    if (call->op.direct)
+        rdl__op_tell(&call->op.callback);
+    else
+        rdl__dispatch_push(&rdl__call_client(call)->dispatch, &call->op.callback);
+}

@@ -1,0 +1,289 @@
+/* undo.c - what is left to be undone at the server after a call.
+ *
+ * When a call is given up, its request goes on in the lane as its undo (lane.h, successors); a call that has nothing in
+ * a lane posts one. It outlives the call, whose caller has its answer: both hold the memory, and whoever ends second
+ * lets the client go on closing (rdl__undo_gate). It takes over the call's request, way, task and timer, of which the
+ * call has no more need by then.
+ *
+ * The record does not wait for it: an undo of an outermost verb concerns a number that is never used again, and one of
+ * a nested verb can only make the server's count too low, which nothing depends on, because counts are absolute and
+ * only 0 deletes. Waiting would tie the owner's next verb to a server that does not answer. But the server may refuse a
+ * next take because of what the undo is about to remove: so while undos of the name are unanswered, takes go on the
+ * connection that they are on, behind them (rdl__way_behind_undos); where they are on several, on the one that is
+ * likeliest to carry the owner's own.
+ *
+ * It is repeated while something of the call may come after it, or it was answered with an error; for a lease, at
+ * growing distances.
+ */
+#include "core/call/inner.h"
+
+static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    (void)eval;
+    call->undo.failed = false;
+    if (call->verb->undo_more != NULL)
+        req->owed += (unsigned char)call->verb->undo_more(call);
+    call->verb->put_undo(call, to,
+                         true); /* were its script unknown, it would be sent again, behind what was sent meanwhile */
+}
+
+static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+
+    (void)now;
+    call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
+    call->undo.failed |=
+        reply->type == RDL__REPLY_ERROR || (call->verb->undo_short != NULL && call->verb->undo_short(reply));
+}
+
+static void done_undo(struct rdl__req *req, int64_t now);
+
+const struct rdl__req_ops rdl__undo_ops = {
+    .encode = encode_undo, .decode = decode_undo, .done = done_undo, .misrouted = rdl__call_misrouted};
+
+static const struct rdl__req_ops blocking_undo_ops = {
+    .encode = encode_undo, .decode = decode_undo, .misrouted = rdl__call_misrouted};
+
+/* ---- counting them by name --------------------------------------------------------------------------------------- */
+
+/* A name's undos that were not answered yet, in one word: how many go each way, and on which lane of callers; SEVERAL:
+ * that is of the latest, and there may be some on others. The word is 0 when there are none. */
+#define UNDO_BITS 19
+#define UNDO_MASK ((UINT64_C(1) << UNDO_BITS) - 1)
+#define UNDO_SHIFT(way) (UNDO_BITS * ((unsigned)(way)-1))
+#define UNDOS(word, way) ((word) >> UNDO_SHIFT(way) & UNDO_MASK)
+#define UNDO_LANE_SHIFT UNDO_SHIFT(RDL__WAY_ACKED + 1)
+#define UNDO_LANE(word) ((unsigned)((word) >> UNDO_LANE_SHIFT) % RDL__LANES_MAX)
+#define SEVERAL (UINT64_C(1) << 63)
+
+_Static_assert((RDL__LANES_MAX & (RDL__LANES_MAX - 1)) == 0 && (uint64_t)RDL__LANES_MAX << 3 * UNDO_BITS <= SEVERAL,
+               "the word has room for a lane");
+
+/* One more, or one less, goes that way. */
+static void count_undo(const struct rdl__call *call, enum rdl__way way, bool more)
+{
+    _Atomic uint64_t *undos = &rdl__call_name(call)->undos;
+    uint64_t had = atomic_load(undos), has, lane;
+
+    if (way == RDL__WAY_NONE)
+        return;
+    do {
+        has = had & ~(UNDO_MASK << UNDO_SHIFT(way)); /* below 0 while one is settled before it is counted */
+        has |= ((UNDOS(had, way) + (more ? 1 : UNDO_MASK)) & UNDO_MASK) << UNDO_SHIFT(way);
+        if (way != RDL__WAY_CALLERS)
+            continue;
+        lane = had >> UNDO_LANE_SHIFT << UNDO_LANE_SHIFT;
+        if (UNDOS(has, way) == 0)
+            lane = 0;
+        else if (more)
+            lane = (uint64_t)call->lane << UNDO_LANE_SHIFT |
+                   (UNDOS(had, way) != 0 && ((lane & SEVERAL) != 0 || UNDO_LANE(had) != call->lane) ? SEVERAL : 0);
+        has = (has & ((UINT64_C(1) << UNDO_LANE_SHIFT) - 1)) | lane;
+    } while (!atomic_compare_exchange_weak(undos, &had, has));
+}
+
+/* The undo begins, or has begun as a successor and may be settled already; then done_undo has counted it down before it
+ * is counted. */
+void rdl__undo_begins(struct rdl__call *call, enum rdl__way way)
+{
+    count_undo(call, way, true);
+    rdl__call_ref(call);
+    call->undo.begun = true;
+}
+
+/* The same of a call that has nothing under way. All that it sent was answered, unless some of that was sent more than
+ * once. */
+static void undo_begins_answered(struct rdl__call *call, enum rdl__way way)
+{
+    call->undo.all_answered = !call->resent_once && !call->req.resent && !call->sent_before && !call->may_come;
+    rdl__undo_begins(call, way);
+}
+
+/* Its first answer has come, or never will.  @thread loop */
+static void undo_heard(struct rdl__call *call)
+{
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    count_undo(call, call->way, false);
+    call->way = RDL__WAY_NONE;
+}
+
+/* It goes on by way of the loop's lane, whichever it went before.  @thread loop */
+static void undo_by_loop(struct rdl__call *call)
+{
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    if (call->way == RDL__WAY_NONE || call->way == RDL__WAY_LOOP)
+        return;
+    count_undo(call, RDL__WAY_LOOP, true);
+    count_undo(call, call->way, false);
+    call->way = RDL__WAY_LOOP;
+}
+
+/* Which way that is. If they are on several, the owner's own lane comes first: its own are there, as it has one verb
+ * under way at a time. What replicas confirm does not hold up the loop's lane. */
+enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual)
+{
+    uint64_t word = rdl__behind_undos(call) ? atomic_load(&rdl__call_name(call)->undos) : 0;
+    bool loops = UNDOS(word, RDL__WAY_LOOP) != 0, acked = UNDOS(word, RDL__WAY_ACKED) != 0;
+
+    if (UNDOS(word, RDL__WAY_CALLERS) != 0) {
+        if (UNDO_LANE(word) == call->lane || ((word & SEVERAL) != 0 && usual != RDL__WAY_LOOP))
+            return RDL__WAY_CALLERS;
+        if (!loops && !acked) {
+            call->lane = (unsigned char)UNDO_LANE(word);
+            return RDL__WAY_CALLERS;
+        }
+    }
+    if (usual == RDL__WAY_ACKED)
+        return usual;
+    return loops ? RDL__WAY_LOOP : acked ? RDL__WAY_ACKED : usual;
+}
+
+/* ---- sending it, and again --------------------------------------------------------------------------------------- */
+
+void rdl__undo_gate(struct rdl__call *call)
+{
+    if (atomic_fetch_add(&call->undo.gate, 1) == 0)
+        return;
+    rdl__client_call_ends(rdl__call_client(call));
+    rdl__call_unref(call);
+}
+
+static void send_undo(struct rdl__call *call)
+{
+    bool resent = call->req.resent; /* stays the verb's, for rdl__call_may_come */
+
+    rdl__req_init(&call->req, &rdl__undo_ops);
+    call->req.resent = resent;
+    call->req.asking = call->undo.detour == RDL__DETOUR_ASK;
+    call->shard = call->req.asking ? call->ask : rdl__name_shard(rdl__call_name(call));
+    if (call->way == RDL__WAY_CALLERS || call->undo.detour != RDL__DETOUR_NONE ||
+        rdl__shard_acked_lane(call->shard) == NULL)
+        undo_by_loop(call);
+    rdl__lane_submit(call->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(call->shard) : call->shard->loop_lane,
+                     &call->req);
+}
+
+/* The loop is to send it, where the owner's next take goes. By now it has no other reason to look at the call.  @thread
+ * any */
+void rdl__undo_post(struct rdl__call *call)
+{
+    call->way = rdl__shard_acked_lane(call->shard) != NULL &&
+                        (call->op.result == RDL_ENOREPLICAS || rdl__call_asks(call) == RDL__ASKS_REPLICAS)
+                    ? RDL__WAY_ACKED
+                    : RDL__WAY_LOOP;
+    undo_begins_answered(call, call->way);
+    call->next = RDL__NEXT_UNDO;
+    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
+}
+
+static void on_undo_timer(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
+
+    (void)now;
+    rdl__list_remove(&call->undo.debt.link);
+    send_undo(call);
+}
+
+/* The client closes: not at its time, but now. */
+static void repeat_undo(struct rdl__debt *debt)
+{
+    struct rdl__call *call = rdl__container(debt, struct rdl__call, undo.debt);
+
+    rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    send_undo(call);
+}
+
+/* May something that the call sent come after its undo? Where CLIENT KILL is refused, unless all of it was answered. */
+static bool undo_is_in_doubt(const struct rdl__call *call)
+{
+    return !call->undo.all_answered && atomic_load(&call->shard->node.kill_refused);
+}
+
+/* Until when the undo may be repeated: a lease after its first answer, and no longer than RDL__REPEATS_MOST_MS. */
+static int64_t undo_until(struct rdl__call *call, int64_t now)
+{
+    int64_t lease_ms = call->op.lease_ms > 0 ? call->op.lease_ms : rdl__call_client(call)->watchdog_lease_ms;
+
+    if (call->undo.until == 0)
+        call->undo.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
+    return call->undo.until;
+}
+
+/* When to repeat the undo: at 0.1, 0.3, 1, 3 ... s from one to the next, and for the last time as its time ends. */
+static int64_t undo_again_at(const struct rdl__call *call, int64_t now)
+{
+    static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000, 30000, 100000, 300000};
+    static const size_t most = sizeof pause_ms / sizeof pause_ms[0] - 1;
+    int64_t at =
+        now + (call->undo.detour != RDL__DETOUR_NONE ? RDL__DETOUR_PAUSE_MS
+                                                     : pause_ms[call->undo.tries < most ? call->undo.tries : most]) *
+                  RDL__MS;
+
+    return at < call->undo.until ? at : call->undo.until;
+}
+
+/* Answered: settled, unless an error or the lack of CLIENT KILL leaves room for an acquire that comes late: then it is
+ * repeated (protocol.md, 3). */
+static void done_undo(struct rdl__req *req, int64_t now)
+{
+    struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+    rdl_client_t *client = rdl__call_client(call);
+    bool again = req->rc == RDL_ENOMEM || (req->rc == RDL_OK && (call->undo.failed || undo_is_in_doubt(call)));
+    int64_t at;
+
+    if (req->rc == RDL__MISROUTED) {
+        call->undo.detour = RDL__DETOUR_NONE;
+        send_undo(call);
+        return;
+    }
+    if (call->undo.detour == RDL__DETOUR_NONE)
+        undo_heard(call);
+    if (!again || now >= undo_until(call, now) ||
+        (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
+        if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)
+            rdl__note_release(call, now);
+        if (!again && req->rc == RDL_OK && call->verb->undone != NULL)
+            call->verb->undone(call, now);
+        undo_heard(call);
+        rdl__undo_gate(call);
+        return;
+    }
+    at = undo_again_at(call, now);
+    if (call->undo.detour == RDL__DETOUR_NONE)
+        call->undo.tries++;
+    call->timer.fire = on_undo_timer;
+    rdl__loop_timer(rdl__client_loop(client), &call->timer, at);
+    call->undo.debt.pay = repeat_undo;
+    rdl__list_push_back(&client->debts, &call->undo.debt.link);
+}
+
+void rdl__undo_on_task(struct rdl__call *call, int64_t now)
+{
+    if (call->next == RDL__NEXT_UNDO)
+        send_undo(call);
+    else
+        done_undo(&call->req, now);
+}
+
+void rdl__undo_at_once(struct rdl__call *call, int64_t now)
+{
+    int64_t until = rdl__call_send_deadline(call, now);
+    bool resent = call->req.resent; /* stays the verb's */
+
+    call->op.result = RDL_ENOREPLICAS;
+    call->way = RDL__WAY_CALLERS;
+    undo_begins_answered(call, call->way);
+    rdl__req_init(&call->req, &blocking_undo_ops);
+    call->req.resent = resent;
+    if (atomic_load(&call->op.cancel_code) != RDL_OK) /* before the request could be told of it: the loop goes on */
+        until = now;
+    if (rdl__lane_call(rdl__call_lane(call), &call->req, until, &rdl__undo_ops, RDL__SUCCESSOR_REPLACES) !=
+        RDL__ANSWERED)
+        return;
+    call->next = RDL__NEXT_UNDONE;
+    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
+}

@@ -1,0 +1,57 @@
+/* test_phase.c - how far a call has come: which phase may follow which. */
+#include "core/call/phase.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(phase, .timeout = 10);
+
+/* All of the way is allowed. */
+static void assert_way(const enum rdl__phase *way, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        cr_assert(rdl__phase_follows(way[i - 1], way[i]), "%d does not follow %d", (int)way[i], (int)way[i - 1]);
+}
+
+#define assert_way(...)                                                                                                \
+    assert_way((const enum rdl__phase[]){__VA_ARGS__},                                                                 \
+               sizeof((enum rdl__phase[]){__VA_ARGS__}) / sizeof(enum rdl__phase))
+
+Test(phase, an_uncontended_call_never_meets_the_loop)
+{
+    assert_way(RDL__BY_CALLER, RDL__ENDED);
+}
+
+Test(phase, a_call_that_waits_is_handed_over_and_tries_again)
+{
+    assert_way(RDL__BY_CALLER, RDL__HANDED, RDL__BY_LOOP, RDL__ASLEEP, RDL__BY_LOOP, RDL__SENT, RDL__BY_LOOP,
+               RDL__PAUSING, RDL__BY_LOOP, RDL__ENDED);
+}
+
+Test(phase, a_queued_call_begins_on_the_loop_or_ends_where_it_is)
+{
+    assert_way(RDL__BY_CALLER, RDL__QUEUED, RDL__BY_LOOP);
+    assert_way(RDL__QUEUED, RDL__ENDED);
+    cr_assert_not(rdl__phase_follows(RDL__QUEUED, RDL__BY_CALLER));
+}
+
+Test(phase, what_the_loop_has_it_keeps)
+{
+    for (int from = RDL__BY_LOOP; from <= RDL__PAUSING; from++) {
+        cr_assert(rdl__phase_is_loops((enum rdl__phase)from));
+        for (int to = RDL__BY_CALLER; to <= RDL__HANDED; to++)
+            cr_assert_not(rdl__phase_follows((enum rdl__phase)from, (enum rdl__phase)to));
+    }
+}
+
+Test(phase, nothing_follows_the_end)
+{
+    for (int to = RDL__BY_CALLER; to <= RDL__ENDED; to++)
+        cr_assert_not(rdl__phase_follows(RDL__ENDED, (enum rdl__phase)to));
+}
+
+Test(phase, what_rests_is_taken_up_before_it_ends)
+{
+    cr_assert_not(rdl__phase_follows(RDL__SENT, RDL__ENDED));
+    cr_assert_not(rdl__phase_follows(RDL__ASLEEP, RDL__ENDED));
+    cr_assert_not(rdl__phase_follows(RDL__PAUSING, RDL__SENT));
+}
