@@ -242,5 +242,5 @@ static void evicted_and_granted_again(void)
 
 Test(directed, A6_a_late_answer_to_an_eviction_leaves_the_next_hold_alone)
 {
-    play(&(struct scene){.kind = "fair", .play = evicted_and_granted_again});
+    check_scene(&(struct scene){.kind = "fair", .play = evicted_and_granted_again});
 }
