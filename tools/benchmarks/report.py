@@ -5,6 +5,7 @@ one number a round. Of several rounds the median counts; the range is shown besi
 """
 
 import statistics
+import textwrap
 
 MARKS = ("<!-- figures: written by tools/bench --write-docs -->", "<!-- end of the figures -->")
 
@@ -113,8 +114,9 @@ def markdown(results):
            "| row | measured | median (range) | must | aim | |", "|---|---|---|---|---|---|"]
     out += [markdown_row(line) for line in target_lines(results["rows"])]
     for record in results["rows"]:
-        out += ["", "**%s.** %s (%d %s)." % (record["name"], record["title"], record["turns"],
-                                          "round" if record["turns"] == 1 else "rounds"), ""]
+        caption = "**%s.** %s (%d %s)." % (record["name"], record["title"], record["turns"],
+                                           "round" if record["turns"] == 1 else "rounds")
+        out += ["", textwrap.fill(caption, 120, break_long_words=False, break_on_hyphens=False), ""]
         keys = [(key, unit, text) for key, unit, text in record["shows"]
                 if any(key in answer for answers in record["rounds"].values() for answer in answers)]
         out += [markdown_row([""] + [text + (", " + unit if unit else "") for _, unit, text in keys]),
