@@ -135,53 +135,15 @@ static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const cha
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }
 
-int rdl_reentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                       rdl_err_t *err)
-{
-    return make(client, &rdl__reentrant_ops, name, options, ret_lock, err);
-}
+#define CONSTRUCTOR(type, constructor, ...)                                                                            \
+    int constructor(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,  \
+                    rdl_err_t *err)                                                                                    \
+    {                                                                                                                  \
+        return make(client, &rdl__##type##_ops, name, options, ret_lock, err);                                         \
+    }
 
-int rdl_nonreentrant_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
-                          rdl_lock_t **ret_lock, rdl_err_t *err)
-{
-    return make(client, &rdl__nonreentrant_ops, name, options, ret_lock, err);
-}
-
-int rdl_spin_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                  rdl_err_t *err)
-{
-    return make(client, &rdl__spin_ops, name, options, ret_lock, err);
-}
-
-int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                    rdl_err_t *err)
-{
-    return make(client, &rdl__fenced_ops, name, options, ret_lock, err);
-}
-
-int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                  rdl_err_t *err)
-{
-    return make(client, &rdl__fair_ops, name, options, ret_lock, err);
-}
-
-int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                  rdl_err_t *err)
-{
-    return make(client, &rdl__read_ops, name, options, ret_lock, err);
-}
-
-int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                   rdl_err_t *err)
-{
-    return make(client, &rdl__write_ops, name, options, ret_lock, err);
-}
-
-int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                    rdl_err_t *err)
-{
-    return make(client, &rdl__simple_ops, name, options, ret_lock, err);
-}
+RDL_LOCK_TYPES(CONSTRUCTOR)
+RDL_LOCK_ENDS(CONSTRUCTOR)
 
 rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {

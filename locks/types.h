@@ -7,14 +7,12 @@
 
 #include "core/call/handle.h"
 
-extern const struct rdl__lock_ops rdl__reentrant_ops;
-extern const struct rdl__lock_ops rdl__nonreentrant_ops;
-extern const struct rdl__lock_ops rdl__simple_ops;
-extern const struct rdl__lock_ops rdl__spin_ops;
-extern const struct rdl__lock_ops rdl__fenced_ops;
-extern const struct rdl__lock_ops rdl__fair_ops;
-extern const struct rdl__lock_ops rdl__read_ops;
-extern const struct rdl__lock_ops rdl__write_ops;
+/* Each type of the registry (RDL_LOCK_TYPES in <redlatch/lock.h>) has its table, and each end. */
+#define RDL__TABLE_(type, ...) extern const struct rdl__lock_ops rdl__##type##_ops;
+RDL_LOCK_TYPES(RDL__TABLE_)
+RDL_LOCK_ENDS(RDL__TABLE_)
+#undef RDL__TABLE_
+
 extern const struct rdl__lock_ops rdl__semaphore_ops;
 extern const struct rdl__lock_ops rdl__permit_semaphore_ops;
 extern const struct rdl__lock_ops rdl__latch_ops;

@@ -51,14 +51,15 @@
     RDL__SCRIPTS_LATER(X)
 
 enum rdl__script_id {
+    RDL__SCRIPT_NONE,
 #define RDL__SCRIPTS_ENUM_(id, name) id,
     RDL__SCRIPTS(RDL__SCRIPTS_ENUM_)
 #undef RDL__SCRIPTS_ENUM_
         RDL__SCRIPT_COUNT
 };
 
-/* Those of the greeting come first. */
-#define RDL__SCRIPT_GREETING_COUNT RDL__SCRIPT_SEMAPHORE_TAKE
+/* Those of the greeting come first: from 1 on, up to this one. */
+#define RDL__SCRIPT_GREETING_END RDL__SCRIPT_SEMAPHORE_TAKE
 
 struct rdl__script {
     const char *name;
@@ -68,6 +69,6 @@ struct rdl__script {
     char call[64]; /* the first two arguments of a command that runs it: EVALSHA and the digest */
 };
 
-extern const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT];
+extern const struct rdl__script rdl__scripts[RDL__SCRIPT_COUNT]; /* from 1 on: 0 is no script */
 
 #endif

@@ -34,13 +34,13 @@ void rdl__script_with_text(struct rdl__buf *to, int script, const char *call, si
 
 unsigned rdl__scripts_load(struct rdl__buf *to)
 {
-    for (int i = 0; i < RDL__SCRIPT_GREETING_COUNT; i++) {
+    for (int i = 1; i < RDL__SCRIPT_GREETING_END; i++) {
         rdl__cmd_begin(to, 3);
         rdl__cmd_arg(to, "SCRIPT", 6);
         rdl__cmd_arg(to, "LOAD", 4);
         rdl__cmd_arg(to, rdl__scripts[i].body, rdl__scripts[i].body_len);
     }
-    return RDL__SCRIPT_GREETING_COUNT;
+    return RDL__SCRIPT_GREETING_END - 1;
 }
 
 const char *rdl__script_line(const char *error, size_t *ret_len)
@@ -48,7 +48,7 @@ const char *rdl__script_line(const char *error, size_t *ret_len)
     static const char mark[] = "@user_script:";
     const char *at = strstr(error, mark), *line = NULL;
 
-    for (int i = 0; i < RDL__SCRIPT_COUNT && at != NULL && line == NULL; i++)
+    for (int i = 1; i < RDL__SCRIPT_COUNT && at != NULL && line == NULL; i++)
         if (strstr(error, rdl__scripts[i].sha) != NULL)
             line = rdl__scripts[i].body;
     for (long number = line == NULL ? 1 : strtol(at + sizeof mark - 1, NULL, 10); number > 1 && line != NULL; number--)

@@ -169,6 +169,20 @@ RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lo
 RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
+/* Those types, and the two ends of the read-write lock: X(type, constructor, fencing, reentrant). type is what
+ * rdl_lock_type calls it; fencing what its tokens are made of, if they are wanted, RDL_FENCING_NONE: a hold that many
+ * share has none worth checking; reentrant: who holds it may take it again. For programs that let users choose. */
+#define RDL_LOCK_TYPES(X)                                                                                              \
+    X(reentrant, rdl_reentrant_lock, RDL_FENCING_TIME, true)                                                           \
+    X(nonreentrant, rdl_nonreentrant_lock, RDL_FENCING_TIME, false)                                                    \
+    X(simple, rdl_simple_lock, RDL_FENCING_TIME, false)                                                                \
+    X(spin, rdl_spin_lock, RDL_FENCING_TIME, true)                                                                     \
+    X(fenced, rdl_fenced_lock, RDL_FENCING_COUNTER, true)                                                              \
+    X(fair, rdl_fair_lock, RDL_FENCING_TIME, true)
+#define RDL_LOCK_ENDS(X)                                                                                               \
+    X(read, rdl_read_lock, RDL_FENCING_NONE, true)                                                                     \
+    X(write, rdl_write_lock, RDL_FENCING_TIME, true)
+
 /* ---- several locks as one --------------------------------------------------------------------------------------- */
 
 /* A composite is made from 1 to 256 handles of single locks, `members`, which may be freed: it has handles of its own.

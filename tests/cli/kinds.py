@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support
 
-TYPES = ("reentrant", "nonreentrant", "fair", "fenced", "spin", "simple")
+TYPES = support.TYPES
 LEASE = ("--lease", "600ms")
 
 # Reports SIGTERM and ends.

@@ -25,6 +25,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("REDLATCH_TEST_BUILD", os.path.join(TOP, "build", "release"))
 REDLATCH = os.path.join(BUILD, "bin", "redlatch")
 BOUND_S = 30
+with open(os.path.join(TOP, "include/redlatch/lock.h")) as registry:
+    TYPES = re.findall(r"\bX\((\w+), rdl_\w+_lock\b", registry.read().split("RDL_LOCK_ENDS")[0])
 PASSWORD = "s3cret-w0rd"
 
 PR_SET_PDEATHSIG = 1
@@ -343,7 +345,7 @@ class EveryKind(Case):
 
     LEASE = "1900ms"  # longer than a busy machine stands still; a red lock's servers must be older
     HOLD = 'echo held >"$EVENTS"; read _ <"$GATE"'
-    TYPES = ("reentrant", "nonreentrant", "fair", "fenced", "spin", "simple")
+    TYPES = TYPES
     KINDS = {kind: (("--type", kind), (kind,)) for kind in TYPES}
     KINDS["reader"] = (("-s",), ("rw1",))
     KINDS["writer"] = (("-x",), ("rw2",))

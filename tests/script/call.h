@@ -42,7 +42,7 @@ static inline struct fixture open_fixture(void)
     struct fixture f = {.server = server_start(NULL)};
 
     f.probe = probe_open(f.server);
-    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++) {
+    for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++) {
         const char *argv[] = {"SCRIPT", "LOAD", rdl__scripts[i].body};
         size_t len[] = {6, 4, rdl__scripts[i].body_len};
         const struct reply *r = probe_ask_argv(f.probe, 3, argv, len);
@@ -60,7 +60,7 @@ static inline void close_fixture(struct fixture *f)
 
 static inline const char *sha_of(const char *script)
 {
-    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++)
+    for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++)
         if (strcmp(rdl__scripts[i].name, script) == 0)
             return rdl__scripts[i].sha;
     cr_assert_fail("no such script: %s", script);

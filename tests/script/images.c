@@ -367,7 +367,7 @@ struct effect image_apply(struct images *im, uint32_t image, const struct image_
 
 static void load_product(struct images *im, enum lock_verb verb, const char *name)
 {
-    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++) {
+    for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++) {
         if (strcmp(rdl__scripts[i].name, name) == 0) {
             ks_load(im->ks, rdl__scripts[i].body, rdl__scripts[i].body_len, im->shas[verb]);
             return;

@@ -464,7 +464,7 @@ static bool start_afresh(struct pair *p)
 
 static void load_scripts(struct pair *p)
 {
-    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++) {
+    for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++) {
         char sha[KS_SHA_SIZE];
         struct words w = {0};
 

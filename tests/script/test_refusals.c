@@ -48,7 +48,7 @@ static struct reply *say(const char *line)
     if (copy[0] == '!') {
         char *script = strsep(&rest, " ") + 1;
 
-        for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++)
+        for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++)
             if (strcmp(rdl__scripts[i].name, script) == 0)
                 argv[1] = rdl__scripts[i].sha;
         argv[0] = "EVALSHA";
@@ -315,7 +315,7 @@ static char *text_after(const char *line)
 static void open_keyspace(void)
 {
     ks = ks_new(NOW_US);
-    for (size_t i = 0; i < RDL__SCRIPT_COUNT; i++) {
+    for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++) {
         char sha[KS_SHA_SIZE];
 
         ks_load(ks, rdl__scripts[i].body, rdl__scripts[i].body_len, sha);

@@ -296,7 +296,7 @@ static size_t greeting_size(void)
 {
     size_t size = GREETING_OTHERWISE;
 
-    for (size_t i = 0; i < RDL__SCRIPT_GREETING_COUNT; i++)
+    for (size_t i = 1; i < RDL__SCRIPT_GREETING_END; i++)
         size += rdl__scripts[i].body_len;
     return size;
 }

@@ -331,7 +331,7 @@ static void run_ping(struct request *r)
 
 static int script_by_sha(const char *sha, size_t len)
 {
-    for (int i = 0; i < RDL__SCRIPT_COUNT; i++)
+    for (int i = 1; i < RDL__SCRIPT_COUNT; i++)
         if (len == 40 && memcmp(rdl__scripts[i].sha, sha, 40) == 0)
             return i;
     return -1;
@@ -339,7 +339,7 @@ static int script_by_sha(const char *sha, size_t len)
 
 static int script_by_body(const char *body, size_t len)
 {
-    for (int i = 0; i < RDL__SCRIPT_COUNT; i++)
+    for (int i = 1; i < RDL__SCRIPT_COUNT; i++)
         if (len == rdl__scripts[i].body_len && memcmp(rdl__scripts[i].body, body, len) == 0)
             return i;
     die("sim: a script that is not the library's");
@@ -598,7 +598,7 @@ void server_begin(const struct server_traits *traits, int64_t clock_ppm)
     if (server->keys == NULL) {
         server->keys = ks_new(EPOCH_US);
         ks_on_publish(server->keys, publish, NULL);
-        for (int i = 0; i < RDL__SCRIPT_COUNT; i++)
+        for (int i = 1; i < RDL__SCRIPT_COUNT; i++)
             ks_load(server->keys, rdl__scripts[i].body, rdl__scripts[i].body_len, sha);
     }
     server->traits = *traits;

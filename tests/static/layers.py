@@ -3,8 +3,9 @@
 
 A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
 headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
-before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock. A file in no room is
-a mistake as well.
+before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
+lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine. A file in
+no room is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
 own, and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
@@ -74,7 +75,10 @@ LIBRARIES = {
 
 # Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones
 # only.
-TYPE_NAMES = {"reentrant", "nonreentrant", "simple", "fair", "spin", "fenced", "semaphore", "multilock", "redlock"}
+# The registry's, but for `read` and `write`, which core does.
+with open(os.path.join(TOP, "include/redlatch/lock.h")) as registry:
+    TYPE_NAMES = set(re.findall(r"\bX\((\w+), rdl_\w+_lock\b", registry.read().split("RDL_LOCK_ENDS")[0]))
+TYPE_NAMES |= {"semaphore", "latch", "multilock", "redlock", "readwrite"}
 TYPE_NAMES_IN_COMMENTS = {"reentrant", "nonreentrant", "fenced", "redlock"}
 CLOCKS = {"clock_gettime", "gettimeofday", "ev_now", "ev_time", "time", "timespec_get"}
 
@@ -159,12 +163,40 @@ def sources(top):
                 yield os.path.relpath(os.path.join(folder, name), top)
 
 
+def body(text, head):
+    """What stands between the braces behind `head`; empty: it is not there."""
+    found = re.search(re.escape(head) + r"(.*?)\n\};", text, re.S)
+    return found[1] if found else ""
+
+
+def member_faults(texts):
+    """Members of the lock types' table that not two files set. texts: {path: its text}."""
+    header = "core/call/type.h"
+    table = re.sub(r"/\*.*?\*/", "", body(texts.get(header, ""), "struct rdl__lock_ops {"), flags=re.S)
+    members = re.findall(r"(\w+);|\(\*(\w+)\)\(", table)
+    macros = {}
+    for text in texts.values():
+        macros.update(re.findall(r"#define (RDL__\w+)\s((?:.*\\\n)*.*)", text))
+    setters = collections.defaultdict(set)
+    for path, text in texts.items():
+        tables = "".join(re.findall(r"struct rdl__lock_ops \w+ = \{.*?\n\};", text, re.S))
+        for _ in range(3):  # macros within macros
+            tables = re.sub(r"\bRDL__\w+", lambda word: macros.get(word[0], ""), tables)
+        for member in re.findall(r"\.(\w+) = ", tables):
+            setters[member].add(path)
+    return ["%s: %s is set by %s alone" % (header, name, "".join(setters[name]) or "nobody")
+            for name in map("".join, members) if len(setters[name]) < 2]
+
+
 def check(top):
-    faults = []
+    faults, texts = [], {}
     for path in sources(top):
         with open(os.path.join(top, path), errors="replace") as f:
-            faults += faults_in(path, f.read())
-    return faults
+            text = f.read()
+        faults += faults_in(path, text)
+        if path.startswith(("core/call/", "locks/")):
+            texts[path] = text
+    return faults + member_faults(texts)
 
 
 # ---- the check, checked ----------------------------------------------------------------------------------------------
@@ -192,6 +224,10 @@ PLANTED = [
     ("core/service/shard.c", '#include "core/service/client.h"'),
     ("core/service/owner.h", '#include "core/service/unlisted.h"'),
     ("core/call/a.c", '#include "locks/composite/composite.h"'),
+    ("core/call/a.c", "if (op->ops == &rdl__fair_ops)"),
+    ("core/call/type.h", "struct rdl__lock_ops {\n    const char *marks; /* of writers */\n};\n"
+                         "const struct rdl__lock_ops a = {\n    .marks = 0,\n};"),
+    ("core/call/type.h", "struct rdl__lock_ops {\n    bool (*polls)(void);\n};"),
     ("locks/a.c", "#include <pthread.h>"),
     ("locks/a.c", "#include <sys/socket.h>"),
     ("locks/a.c", "#include <hiredis/read.h>"),

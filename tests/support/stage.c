@@ -117,23 +117,36 @@ static HANDLE(multi, multi_of_two) static HANDLE(red, red_of_one)
 
 /* ---- every type ------------------------------------------------------------------------------------------------- */
 
-#define KIND(of, end, constructor_of, ...)                                                                             \
+/* What a kind has that is not the rule: WORD_type is a comma and what it is. */
+#define SECOND(first, second, ...) second
+#define ODD(...) SECOND(__VA_ARGS__, )
+#define RIVAL_read , made_write
+#define TAKE_simple , "SET"
+#define POLLS_spin , true
+#define PACES_simple , true
+#define PACES_spin , true
+
+#define MADE(of, constructor_of, ...) static HANDLE(made_##of, constructor_of)
+#define KIND(of, constructor_of, fencing_of, nests)                                                                    \
+    {.type = #of,                                                                                                      \
+     .constructor = (constructor_of),                                                                                  \
+     .make = made_##of,                                                                                                \
+     .rival = ODD(RIVAL_##of, made_##of),                                                                              \
+     .take = ODD(TAKE_##of, "EVALSHA"),                                                                                \
+     .polls = ODD(POLLS_##of, false),                                                                                  \
+     .paces = ODD(PACES_##of, false),                                                                                  \
+     .reentrant = (nests)},
+#define COMPOSITE(of, constructor_of, ...)                                                                             \
     {                                                                                                                  \
-        .type = of, .constructor = constructor_of, .make = end, __VA_ARGS__                                            \
+        .type = #of, .constructor = (constructor_of), .make = of, .rival = of, .take = "EVALSHA", .reentrant = true,   \
+        __VA_ARGS__                                                                                                    \
     }
 
-    const struct kind kinds[] = {
-        KIND("reentrant", reentrant, rdl_reentrant_lock, .rival = reentrant, .take = "EVALSHA", .reentrant = true),
-        KIND("nonreentrant", nonreentrant, rdl_nonreentrant_lock, .rival = nonreentrant, .take = "EVALSHA"),
-        KIND("simple", simple, rdl_simple_lock, .rival = simple, .take = "SET", .paces = true),
-        KIND("spin", spin, rdl_spin_lock, .rival = spin, .take = "EVALSHA", .reentrant = true, .polls = true,
-             .paces = true),
-        KIND("fenced", fenced, rdl_fenced_lock, .rival = fenced, .take = "EVALSHA", .reentrant = true),
-        KIND("fair", fair, rdl_fair_lock, .rival = fair, .take = "EVALSHA", .reentrant = true),
-        KIND("read", read_end, rdl_read_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),
-        KIND("write", write_end, rdl_write_lock, .rival = write_end, .take = "EVALSHA", .reentrant = true),
-        KIND("multi", multi, multi_of_two, .rival = multi, .take = "EVALSHA", .reentrant = true, .members = 2),
-        KIND("red", red, red_of_one, .rival = red, .take = "EVALSHA", .reentrant = true, .members = 1, .votes = true),
+    RDL_LOCK_TYPES(MADE) RDL_LOCK_ENDS(MADE)
+
+        const struct kind kinds[] = {
+            RDL_LOCK_TYPES(KIND) RDL_LOCK_ENDS(KIND) COMPOSITE(multi, multi_of_two, .members = 2),
+            COMPOSITE(red, red_of_one, .members = 1, .votes = true),
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 const size_t single_kind_count = sizeof kinds / sizeof kinds[0] - 2;

@@ -2,18 +2,12 @@
 
 #include <string.h>
 
-/* The first is the default. */
-static const struct lock_type types[] = {
-    {.name = "reentrant", .fencing = RDL_FENCING_TIME, .make = rdl_reentrant_lock},
-    {.name = "nonreentrant", .fencing = RDL_FENCING_TIME, .make = rdl_nonreentrant_lock},
-    {.name = "fair", .fencing = RDL_FENCING_TIME, .make = rdl_fair_lock},
-    {.name = "fenced", .fencing = RDL_FENCING_COUNTER, .make = rdl_fenced_lock},
-    {.name = "spin", .fencing = RDL_FENCING_TIME, .make = rdl_spin_lock},
-    {.name = "simple", .fencing = RDL_FENCING_TIME, .make = rdl_simple_lock},
-};
+#define TYPE(type, constructor, tokens, ...) {.name = #type, .fencing = (tokens), .make = (constructor)},
 
-static const struct lock_type shared = {.name = "read", .fencing = RDL_FENCING_NONE, .make = rdl_read_lock};
-static const struct lock_type exclusive = {.name = "write", .fencing = RDL_FENCING_TIME, .make = rdl_write_lock};
+/* The first is the default. */
+static const struct lock_type types[] = {RDL_LOCK_TYPES(TYPE)};
+
+static const struct lock_type ends[] = {RDL_LOCK_ENDS(TYPE)};
 
 const struct lock_type *lock_type_find(const char *name)
 {
@@ -30,10 +24,10 @@ const struct lock_type *lock_type_default(void)
 
 const struct lock_type *lock_type_shared(void)
 {
-    return &shared;
+    return &ends[0];
 }
 
 const struct lock_type *lock_type_exclusive(void)
 {
-    return &exclusive;
+    return &ends[1];
 }

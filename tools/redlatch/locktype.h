@@ -1,4 +1,4 @@
-/* locktype.h - the lock types that a command line can name. A new type is a row in locktype.c. */
+/* locktype.h - the lock types that a command line can name. They are those of <redlatch/lock.h>. */
 #ifndef REDLATCH_TOOL_LOCKTYPE_H
 #define REDLATCH_TOOL_LOCKTYPE_H
 
