@@ -115,7 +115,7 @@ static rdl_hold_state_t see_other_end(struct rdl__call *call, const struct rdl__
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, call->op.owner, other)) != NULL && rec->count > 0) {
         state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
-        call->hold.own = rec->n;
+        call->hold.own = rec->hold.id.n;
     }
     rdl__mutex_unlock(&name->mu);
     return state;

@@ -31,7 +31,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         if (rec->count >= INT32_MAX)
             return say_einval(call, "held 2^31-1 times already");
         ev.others_wait = false; /* it holds the lock: nothing to wait for */
-        call->n = rec->n;
+        call->n = rec->hold.id.n;
     } else {
         call->n = rdl__client_number(name->client);
     }
@@ -69,8 +69,8 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
     if (call->count > 1) {
         held = rdl__watchdog_raise(wd, &rec->hold, call->req.sent_at, lease_ms, renewed);
     } else if ((held = !rec->orphaned)) {
-        rec->n = call->n;
-        rec->token = call->hold.token;
+        rec->hold.id.n = call->n;
+        rec->hold.id.token = call->hold.token;
         rec->held_since = now;
         rec->ends_by = 0;
         rec->renewed = rec->may_come = false;

@@ -164,7 +164,7 @@ static void note_lease(const struct rdl__call *call, struct rdl__record *rec, in
     int64_t ends_by;
 
     rdl__assert_locked(&rec->name->mu);
-    if (!call->verb->prolongs || call->sent_to == NULL || call->n != rec->n ||
+    if (!call->verb->prolongs || call->sent_to == NULL || call->n != rec->hold.id.n ||
         (call->op.lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
         return;
     ends_by = rdl__watchdog_expiry(rdl__call_client(call)->watchdog, now, rdl__call_lease_ms(call));

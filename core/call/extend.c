@@ -11,7 +11,7 @@ static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
         return rdl__finish_with(RDL_ENOTOWNER);
     if (rdl__watchdog_state(rdl__call_client(call)->watchdog, &rec->hold, now, NULL) == RDL_LOST)
         return rdl__finish_with(RDL_ELOST);
-    call->n = rec->n;
+    call->n = rec->hold.id.n;
     return rdl__send_it();
 }
 

@@ -39,7 +39,7 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
-    size_t len = rec->ops->field_of(field, rec->name, rec->n);
+    size_t len = rec->ops->field_of(field, rec->name, rec->hold.id.n);
 
     rdl__assert_locked(&rec->name->mu);
     if (rec->count == 0 || rec->held_since >= call->req.sent_at ||
@@ -60,7 +60,7 @@ static struct rdl__record *next_evicted(const struct rdl__call *call, int64_t *r
 
         if (evicted(call, rec)) {
             found = rec;
-            *ret_n = rec->n;
+            *ret_n = rec->hold.id.n;
             atomic_fetch_add(&rec->refs, 1);
         }
     }

@@ -1,6 +1,9 @@
 /* hold.c - a record's hold as the watchdog sees it. */
 #include "core/call/call.h"
 #include "core/call/record.h"
+#include "scripts/scripts.h"
+
+_Static_assert(RDL__SCRIPT_COUNT <= UINT8_MAX + 1, "a hold's script is a byte");
 
 static void hold_key(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len)
 {
@@ -14,21 +17,12 @@ static size_t hold_field(const struct rdl__hold *hold, char *to)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    return rec->ops->field_of(to, rec->name, rec->n);
+    return rec->ops->field_of(to, rec->name, rec->hold.id.n);
 }
 
-static int64_t hold_number(const struct rdl__hold *hold)
+static void hold_pin(struct rdl__hold *hold)
 {
-    return rdl__container(hold, struct rdl__record, hold)->n;
-}
-
-/* n and token change only while the hold is not with the watchdog. */
-static struct rdl__hold_id hold_pin(struct rdl__hold *hold)
-{
-    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
-
-    atomic_fetch_add(&rec->refs, 1);
-    return (struct rdl__hold_id){.n = rec->n, .token = rec->token};
+    atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
 }
 
 /* Where CLIENT KILL is refused a sending of its take may come yet, whoever has ended the hold. */
@@ -54,11 +48,6 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
     rdl__record_unref(rec);
 }
 
-static int hold_script(const struct rdl__hold *hold)
-{
-    return rdl__container(hold, struct rdl__record, hold)->ops->renew;
-}
-
 static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
@@ -66,18 +55,10 @@ static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
     return rec->ops->believed_ms(rec->name, lease_ms);
 }
 
-static struct rdl__acks hold_acks(const struct rdl__hold *hold)
-{
-    return rdl__name_acks(rdl__container(hold, struct rdl__record, hold)->name);
-}
-
 const struct rdl__hold_ops rdl__hold_ops = {
-    .script = hold_script,
     .trust_ms = hold_trust_ms,
-    .acks = hold_acks,
     .key = hold_key,
     .field = hold_field,
-    .number = hold_number,
     .pin = hold_pin,
     .changed = hold_changed,
 };

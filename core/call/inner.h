@@ -168,7 +168,7 @@ static inline struct rdl__lane *rdl__call_lane(const struct rdl__call *call)
 {
     if (call->way == RDL__WAY_CALLERS)
         return rdl__shard_lane(call->shard, call->lane);
-    return call->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(call->shard) : call->shard->loop_lane;
+    return call->way == RDL__WAY_ACKED ? rdl__acks_lane(&call->shard->acked) : call->shard->loop_lane;
 }
 
 /* Make the request ready to go, and say where. */

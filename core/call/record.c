@@ -329,8 +329,8 @@ struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, co
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, owner, ops)) != NULL && rec->count > 0) {
         view.count = rec->count;
-        view.token = rec->token;
-        view.n = rec->n;
+        view.token = rec->hold.id.token;
+        view.n = rec->hold.id.n;
         view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.left);
     }
     rdl__mutex_unlock(&name->mu);
@@ -393,6 +393,8 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     notice_init(&rec->notice, rec);
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
+    rec->hold.script = (uint8_t)ops->renew;
+    rec->hold.acks = rdl__name_acks(name);
     rec->hold.hash_slot = name->hash_slot;
     rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
@@ -518,7 +520,7 @@ static void run_event(struct rdl__callback *callback)
     notice->states = 0;
     if (rec->latest == notice)
         rec->latest = NULL;
-    if (rec->n == what.n)
+    if (rec->hold.id.n == what.n)
         (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
     rdl__mutex_unlock(&name->mu);
     if (notice != &rec->notice)

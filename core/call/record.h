@@ -2,8 +2,8 @@
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one
  * (client, owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one
- * verb is in flight on a record; later ones queue. Only that verb changes n, count and token, under the name's mutex
- * because others read them.
+ * verb is in flight on a record; later ones queue. Only that verb changes the hold's n and token and the count, under
+ * the name's mutex because others read them.
  */
 #ifndef REDLATCH_CALL_RECORD_H
 #define REDLATCH_CALL_RECORD_H
@@ -98,8 +98,7 @@ static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
         return (struct rdl__acks){.replicas = 0};
     return (struct rdl__acks){.replicas = name->settings.replicas,
                               .timeout_ms = name->settings.replicas_timeout_ms,
-                              .if_able = name->settings.replicas_if_able,
-                              .lane = rdl__shard_acked_lane(rdl__name_shard(name))};
+                              .if_able = name->settings.replicas_if_able};
 }
 
 /* A handle (handle.h). Of a lock that is made of others it is the head of something larger, and has no name here. */
@@ -140,8 +139,6 @@ struct rdl__record {
     struct rdl__link link;
     struct rdl__call *active; /* the verb in flight */
     struct rdl__link pending;
-    int64_t n;
-    int64_t token;
     int64_t held_since;
     int64_t ends_by; /* by then whatever was asked for hold n is over at the server as well, but for renewals */
     int32_t count;   /* 0: not held */

@@ -9,10 +9,10 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     rdl_hold_state_t state;
     int32_t left;
 
-    if (rec == NULL || rec->count == 0 || (call->n != 0 && call->n != rec->n))
+    if (rec == NULL || rec->count == 0 || (call->n != 0 && call->n != rec->hold.id.n))
         return rdl__finish_with(RDL_ENOTOWNER);
     left = rec->count - 1;
-    call->n = rec->n;
+    call->n = rec->hold.id.n;
     call->count = call->hold.undo_count = left;
     call->op.lease_ms = rdl__record_most_ms(rec, now);
     rdl__record_set_count(rec, left); /* from here on it is nobody else's to tell of its loss (force.c) */
@@ -41,7 +41,8 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
             rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
         } else {
             rdl__metric(&rdl__call_client(call)->sinks, RDL_M_LOST, 1);
-            rdl__record_tell(call->rec, &(struct rdl__hold_id){call->n, call->rec->token}, RDL_LOST, RDL_LOSS_GONE);
+            rdl__record_tell(call->rec, &(struct rdl__hold_id){call->n, call->rec->hold.id.token}, RDL_LOST,
+                             RDL_LOSS_GONE);
         }
         again.rc = RDL_ELOST;
         again.undo = late;

@@ -72,14 +72,9 @@ int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
 /* Ask for the replicas' confirmation, in time for the call to hear of it. */
 static __attribute__((noinline)) void put_wait(const struct rdl__call *call, struct rdl__buf *to)
 {
-    const struct rdl__settings *s = &rdl__call_name(call)->settings;
-    int64_t left_ms =
-        call->deadline == RDL__NEVER ? INT32_MAX : (rdl__call_answer_by(call) - rdl__now()) / RDL__MS * 3 / 4;
+    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
 
-    rdl__cmd_wait(to, s->replicas,
-                  left_ms < 1                        ? 1
-                  : left_ms < s->replicas_timeout_ms ? (uint32_t)left_ms
-                                                     : s->replicas_timeout_ms);
+    rdl__acks_put_wait(&acks, call->deadline == RDL__NEVER ? RDL__NEVER : rdl__call_answer_by(call) - rdl__now(), to);
 }
 
 static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
@@ -94,18 +89,11 @@ static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
 /* What the replicas have to say. */
 static __attribute__((noinline)) void decode_acks(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    const struct rdl__settings *s = &rdl__call_name(call)->settings;
-    int64_t acks;
+    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
 
-    if (reply->type != RDL__REPLY_ERROR) {
-        call->acks = rdl__reply_integer(reply, &acks) && acks <= INT32_MAX ? (int32_t)acks : 0;
-        return;
-    }
-    call->acks = RDL__ACKS_REFUSED;
-    if (rdl__reply_refuses_wait(reply)) {
-        atomic_store(&call->shard->wait_refused_until, rdl__after_ms(rdl__now(), RDL__WAIT_REFUSED_MS));
-        call->acks = s->replicas_if_able ? INT32_MAX : RDL__ACKS_REFUSED;
-    }
+    call->acks = rdl__acks_judge(&acks, reply);
+    if (rdl__reply_refuses_wait(reply))
+        rdl__acks_refused(&call->shard->acked);
     if (call->acks < 0 && !call->refused_words)
         rdl__call_keep_words(call, reply->str, reply->len, false);
 }

@@ -160,9 +160,9 @@ static void send_undo(struct rdl__call *call)
     call->req.asking = call->undo.detour == RDL__DETOUR_ASK;
     call->shard = call->req.asking ? call->ask : rdl__name_shard(rdl__call_name(call));
     if (call->way == RDL__WAY_CALLERS || call->undo.detour != RDL__DETOUR_NONE ||
-        rdl__shard_acked_lane(call->shard) == NULL)
+        rdl__acks_lane(&call->shard->acked) == NULL)
         undo_by_loop(call);
-    rdl__lane_submit(call->way == RDL__WAY_ACKED ? rdl__shard_acked_lane(call->shard) : call->shard->loop_lane,
+    rdl__lane_submit(call->way == RDL__WAY_ACKED ? rdl__acks_lane(&call->shard->acked) : call->shard->loop_lane,
                      &call->req);
 }
 
@@ -170,7 +170,7 @@ static void send_undo(struct rdl__call *call)
  * any */
 void rdl__undo_post(struct rdl__call *call)
 {
-    call->way = rdl__shard_acked_lane(call->shard) != NULL &&
+    call->way = rdl__acks_lane(&call->shard->acked) != NULL &&
                         (call->op.result == RDL_ENOREPLICAS || rdl__call_asks(call) == RDL__ASKS_REPLICAS)
                     ? RDL__WAY_ACKED
                     : RDL__WAY_LOOP;

@@ -35,9 +35,9 @@ void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply)
 
 enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call)
 {
-    if (!rdl__shard_refuses_wait(rdl__name_shard(rdl__call_name(call))))
-        return RDL__ASKS_REPLICAS;
-    return rdl__call_name(call)->settings.replicas_if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
+
+    return rdl__acks_asks(&acks, &rdl__name_shard(rdl__call_name(call))->acked);
 }
 
 bool rdl__call_acked(const struct rdl__call *call)

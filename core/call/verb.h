@@ -17,10 +17,6 @@ typedef struct rdl__take_step rdl__step_t;
  * packet is on its way, or a replica behind. */
 #define RDL__REPEATS_MOST_MS INT64_C(3600000)
 
-/* The server would not say how many, `words` may tell why; or that is known, and it was not asked. */
-#define RDL__ACKS_REFUSED (-1)
-#define RDL__ACKS_NOT_ASKED (-2)
-
 struct rdl__verb {
     bool acquires;  /* may wait, may be canceled */
     bool on_record; /* concerns the owner's own hold */
@@ -105,7 +101,7 @@ struct rdl__call {
 
     /* the verb's */
     bool refused_words;      /* `words` are an error */
-    int32_t acks;            /* replicas that have it, or RDL__ACKS_... */
+    int32_t acks;            /* what they say: replicas that have it, or RDL__ACKS_... (acks.h) */
     struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     struct rdl__take take;
     int32_t count; /* wanted, or to be left; of permits */
@@ -196,8 +192,7 @@ void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len,
 /* Into call->answer; words of refusal when the reply is no number. */
 void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply);
 
-/* Is it to be confirmed by replicas? In vain: it is, and the server is known not to let them be asked. */
-enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
+/* Is it to be confirmed by replicas? */
 enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call);
 static inline enum rdl__asking rdl__call_asks(const struct rdl__call *call)
 {

@@ -1,8 +1,22 @@
-/* acks.c - replicas' confirmation of what was written (protocol.md, 8): how it is asked for. */
+/* acks.c - replicas' confirmation of what was written (protocol.md, 8).
+ *
+ * A lock may want that so many replicas have what its take, extend or renewal wrote (struct rdl__acks, from the
+ * options). Then a WAIT follows the command, in the same request: repeated alone, on another connection, it would
+ * confirm what that has never carried. It holds up all that comes after it on a connection, so such requests have a
+ * lane of their own at each server (struct rdl__acks_lane), opened when the first lock wants it.
+ *
+ * The answer is a number, and what was written counts when that is enough for the lock. A server, or a proxy before it,
+ * may refuse WAIT: then it is not asked again for a while, and a lock either goes on without (if_able) or is refused
+ * unasked.
+ *
+ * Who asks: a call (core/call/call.c), which undoes what was not confirmed, and a batch of renewals (renewer.c), for
+ * which the hold stands as if nothing had been heard.
+ */
 #include "core/service/acks.h"
 
 #include "core/base/err.h"
 
+#define REFUSED_MS 60000 /* unless it is connected to anew before */
 #define REPLICAS_MAX 255
 #define REPLICAS_TIMEOUT_MS 100
 #define REPLICAS_TIMEOUT_MAX_MS 1000
@@ -21,4 +35,70 @@ int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64
         return rdl__err_set(err, RDL_EINVAL, "%s option replicas_timeout_ms is %lld: it must be 1 to %d", whose,
                             (long long)*timeout_ms, REPLICAS_TIMEOUT_MAX_MS);
     return RDL_OK;
+}
+
+/* ---- the lane --------------------------------------------------------------------------------------------------- */
+
+/* The next connection may be to a server that is more willing, or as a user who may. */
+static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
+{
+    (void)news;
+    (void)now;
+    rdl__acks_may(arg);
+}
+
+bool rdl__acks_lane_open(struct rdl__acks_lane *acked, struct rdl__node *node)
+{
+    struct rdl__lane *lane;
+
+    if (rdl__acks_lane(acked) != NULL)
+        return true;
+    if ((lane = rdl__lane_new(node, false)) == NULL)
+        return false;
+    rdl__lane_on_news(lane, on_news, acked);
+    atomic_store_explicit(&acked->lane, lane, memory_order_release);
+    return true;
+}
+
+void rdl__acks_lane_done(struct rdl__acks_lane *acked)
+{
+    (void)rdl__lane_free(atomic_exchange(&acked->lane, NULL));
+}
+
+void rdl__acks_refused(struct rdl__acks_lane *acked)
+{
+    atomic_store(&acked->refused_until, rdl__after_ms(rdl__now(), REFUSED_MS));
+}
+
+void rdl__acks_may(struct rdl__acks_lane *acked)
+{
+    atomic_store(&acked->refused_until, 0);
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+enum rdl__asking rdl__acks_asks(const struct rdl__acks *acks, const struct rdl__acks_lane *acked)
+{
+    if (!rdl__acks_refuses(acked))
+        return RDL__ASKS_REPLICAS;
+    return acks->if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+}
+
+void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rdl__buf *to)
+{
+    int64_t left_ms = left_ns == RDL__NEVER ? INT64_MAX : left_ns / RDL__MS * 3 / 4;
+
+    rdl__cmd_wait(to, acks->replicas,
+                  left_ms < 1                  ? 1
+                  : left_ms < acks->timeout_ms ? (uint32_t)left_ms
+                                               : acks->timeout_ms);
+}
+
+int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply)
+{
+    int64_t confirmed;
+
+    if (reply->type != RDL__REPLY_ERROR)
+        return rdl__reply_integer(reply, &confirmed) && confirmed <= INT32_MAX ? (int32_t)confirmed : 0;
+    return acks->if_able && rdl__reply_refuses_wait(reply) ? RDL__ACKS_NEEDLESS : RDL__ACKS_REFUSED;
 }

@@ -5,15 +5,58 @@
 #include "core/io/lane.h"
 
 #include <redlatch/error.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
-/* How many replicas must have confirmed it before a renewal counts. */
+/* How many replicas must have confirmed what was written before it counts. */
 struct rdl__acks {
-    uint32_t replicas; /* 0: none */
-    uint32_t timeout_ms;
-    bool if_able; /* or the server does not let us ask */
-    struct rdl__lane *lane;
+    uint8_t replicas; /* 0: none */
+    bool if_able;     /* or the server does not let us ask */
+    uint16_t timeout_ms;
 };
+
+/* The connection for what waits for replicas: WAIT holds up all that comes after it. */
+struct rdl__acks_lane {
+    struct rdl__lane *_Atomic lane; /* NULL: nobody has asked for that yet */
+    _Atomic int64_t
+        refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
+};
+
+/* See that there is a lane at that node; false: no memory. Made by one thread at a time. */
+bool rdl__acks_lane_open(struct rdl__acks_lane *acked, struct rdl__node *node);
+void rdl__acks_lane_done(struct rdl__acks_lane *acked); /* a zeroed one is fine */
+
+static inline struct rdl__lane *rdl__acks_lane(const struct rdl__acks_lane *acked)
+{
+    return atomic_load_explicit(&acked->lane, memory_order_acquire);
+}
+
+/* The server has refused WAIT: it is asked again in a while, or when it is connected to anew (rdl__acks_may).  @thread
+ * any */
+void rdl__acks_refused(struct rdl__acks_lane *acked);
+void rdl__acks_may(struct rdl__acks_lane *acked);
+
+static inline bool rdl__acks_refuses(const struct rdl__acks_lane *acked)
+{
+    int64_t until = atomic_load_explicit(&acked->refused_until, memory_order_relaxed);
+
+    return until != 0 && rdl__now() < until;
+}
+
+/* Is there any use in asking? In vain: there would be, and the server is known not to let us. Called where `acks` wants
+ * some. */
+enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
+enum rdl__asking rdl__acks_asks(const struct rdl__acks *acks, const struct rdl__acks_lane *acked);
+
+/* Behind the commands of a request: WAIT, so that who has left_ns for it (RDL__NEVER: no bound) hears of the answer. */
+void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rdl__buf *to);
+
+/* What the answer to WAIT says: how many replicas have it, RDL__ACKS_NEEDLESS or RDL__ACKS_REFUSED. What was written
+ * counts if that is at least acks->replicas. */
+#define RDL__ACKS_NEEDLESS INT32_MAX /* they cannot be asked, and it goes on without */
+#define RDL__ACKS_REFUSED (-1)
+#define RDL__ACKS_NOT_ASKED (-2) /* it was in vain */
+int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply);
 
 /* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default.
  * RDL_OK or RDL_EINVAL. */

@@ -52,8 +52,8 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
-    client->acks = (struct rdl__acks){.replicas = (uint32_t)o->replicas,
-                                      .timeout_ms = (uint32_t)o->replicas_timeout_ms,
+    client->acks = (struct rdl__acks){.replicas = (uint8_t)o->replicas,
+                                      .timeout_ms = (uint16_t)o->replicas_timeout_ms,
                                       .if_able = o->replicas_if_able};
     client->close_timeout_ms = o->close_timeout_ms;
     client->dispatch.fd = -1;
@@ -159,7 +159,8 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
             return RDL_ENOMEM;
         watchdog.routes = &client->routes;
     }
-    client->watchdog = rdl__watchdog_new(&client->mem, &client->sinks, client->loop, client->home.loop_lane, &watchdog);
+    client->watchdog = rdl__watchdog_new(&client->mem, &client->sinks, client->loop, client->home.loop_lane,
+                                         &client->home.acked, &watchdog);
     if (client->watchdog == NULL)
         return RDL_ENOMEM;
     client->home.renewer = rdl__watchdog_home(client->watchdog);

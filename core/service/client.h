@@ -85,7 +85,7 @@ struct rdl_client {
 
     struct rdl__mutex close_mu;
     bool lanes_closed; /* by the loop; others look under close_mu */
-    bool acks_closed;  /* under names_mu: no acked_lane is made any more */
+    bool acks_closed;  /* under names_mu: no lane for replicas' confirmation is opened any more */
 
     struct rdl__mutex names_mu;
     struct rdl__table names; /* of locks, by whoever makes them; under names_mu */

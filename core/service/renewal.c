@@ -49,7 +49,7 @@ static void encode_script(struct rdl__batch *batch, unsigned first, unsigned cou
     size_t len;
 
     rdl__assert_locked(&batch->wd->mu);
-    rdl__script_begin(to, hold->ops->script(hold), eval, count, (size_t)2 * count);
+    rdl__script_begin(to, hold->script, eval, count, (size_t)2 * count);
     for (unsigned i = first; i < first + count; i++) {
         hold = batch->hold[batch->slots[i]];
         hold->ops->key(hold, &key, &len);
@@ -94,7 +94,7 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
         req->owed += (unsigned char)(scripts - 1);
     }
     if (req->ops->more > 0)
-        rdl__cmd_wait(to, batch->acks.replicas, batch->acks.timeout_ms);
+        rdl__acks_put_wait(&batch->acks, RDL__NEVER, to);
 }
 
 /* ---- its answers ------------------------------------------------------------------------------------------------ */
@@ -102,11 +102,8 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
 /* What the replicas have to say. */
 static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
-    if (reply->type != RDL__REPLY_ERROR)
-        (void)rdl__reply_integer(reply, &batch->confirmed);
-    else if (batch->acks.if_able && rdl__reply_refuses_wait(reply))
-        batch->confirmed = INT64_MAX;
-    else
+    batch->confirmed = rdl__acks_judge(&batch->acks, reply);
+    if (batch->confirmed < 0)
         (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
 }
 
@@ -218,7 +215,7 @@ static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold,
     rdl__assert_locked(&batch->wd->mu);
     if (ttl == UNANSWERED || ttl == MOVED || ttl == MOVING)
         return false;
-    return ttl == GONE || batch->confirmed >= rdl__hold_acks(hold).replicas;
+    return ttl == GONE || batch->confirmed >= hold->acks.replicas;
 }
 
 /* Whoever is waited for there, it is not the replicas of this one. */
@@ -295,5 +292,5 @@ void rdl__renewal_send(struct rdl__batch *batch)
     bool acked = batch->acks.replicas > 0;
 
     rdl__req_init(&batch->req, acked ? &acked_renew_ops : &renew_ops);
-    rdl__lane_submit(acked ? batch->acks.lane : batch->at->lane, &batch->req);
+    rdl__lane_submit(acked ? rdl__acks_lane(batch->at->acked) : batch->at->lane, &batch->req);
 }

@@ -9,13 +9,12 @@
  * As most have one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot
  * no further than LOOK_AHEAD.
  *
- * Where replicas must confirm (protocol.md, 8) a WAIT follows, on another lane, and an answer counts when that was
- * enough for its hold: else the hold stands as if nothing had been heard, unless it is gone. A WAIT is about all that
- * was written before it on the connection, so such a batch has a script for each of its slots and types, and one WAIT
- * behind them, for the most replicas that any of its holds wants. All are one request: a WAIT that was repeated alone,
- * on another connection, would confirm what that has never carried. One such batch is under way at a time, so a hold
- * that is due may wait for the batches of all others. Replicas that are dead take all the time that they are given: for
- * all those batches together less than a third of the lease (bound_wait).
+ * Where replicas must confirm (acks.c) an answer counts when enough have it for its hold: else the hold stands as if
+ * nothing had been heard, unless it is gone. A WAIT is about all that was written before it on the connection, so such
+ * a batch has a script for each of its slots and types, and one WAIT behind them, for the most replicas that any of its
+ * holds wants. One such batch is under way at a time, so a hold that is due may wait for the batches of all others.
+ * Replicas that are dead take all the time that they are given: for all those batches together less than a third of the
+ * lease (bound_wait).
  */
 #include "core/service/renewer.h"
 
@@ -40,7 +39,7 @@ struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struc
 /* Where it waits for a batch.  @locks mu */
 static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
 {
-    return rdl__hold_acks(hold).replicas > 0 ? &at->due_acked : &at->due;
+    return hold->acks.replicas > 0 ? &at->due_acked : &at->due;
 }
 
 void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
@@ -54,23 +53,20 @@ void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 /* May it go with those that are in the batch already, by a script of its own if need be?  @locks mu */
 static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
-    struct rdl__acks acks = rdl__hold_acks(hold);
-
     rdl__assert_locked(&batch->wd->mu);
-    return batch->count == 0 || (!hold->alone && !batch->hold[0]->alone && acks.if_able == batch->acks.if_able &&
-                                 acks.lane == batch->acks.lane);
+    return batch->count == 0 || (!hold->alone && !batch->hold[0]->alone && hold->acks.if_able == batch->acks.if_able);
 }
 
 /* @locks mu */
 static bool shares_script(const struct rdl__hold *first, const struct rdl__hold *hold)
 {
-    return hold->hash_slot == first->hash_slot && hold->ops->script(hold) == first->ops->script(first);
+    return hold->hash_slot == first->hash_slot && hold->script == first->script;
 }
 
 /* @locks mu */
 static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
 {
-    struct rdl__acks acks = rdl__hold_acks(hold);
+    struct rdl__acks acks = hold->acks;
 
     rdl__assert_locked(&batch->wd->mu);
     if (batch->count > 0 && acks.replicas < batch->acks.replicas)
@@ -119,7 +115,7 @@ static void bound_wait(struct rdl__batch *batch)
             most = batch->hold[i]->lease_ms;
     most /= (int64_t)WAIT_SHARE * (3 + batch->wd->acked_holds / RDL__BATCH);
     if (most < batch->acks.timeout_ms)
-        batch->acks.timeout_ms = most < 1 ? 1 : (uint32_t)most;
+        batch->acks.timeout_ms = most < 1 ? 1 : (uint16_t)most;
 }
 
 /* With the first that is due there, and what may go along.  @locks mu */
@@ -171,7 +167,8 @@ void rdl__renewers_pump(struct rdl__watchdog *wd)
 
 /* ---- watchdog.h: renewers --------------------------------------------------------------------------------------- */
 
-struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane)
+struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane,
+                                      const struct rdl__acks_lane *acked)
 {
     unsigned count = wd->config.routes == NULL ? IN_FLIGHT : IN_FLIGHT_SPREAD;
     struct rdl__renewer *at = rdl__zalloc(wd->mem, sizeof *at + count * sizeof at->batches[0]);
@@ -179,6 +176,7 @@ struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane
     if (at == NULL)
         return NULL;
     at->lane = lane;
+    at->acked = acked;
     at->count = count;
     rdl__list_init(&at->due);
     rdl__list_init(&at->due_acked);

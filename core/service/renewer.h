@@ -9,12 +9,12 @@ struct rdl__batch {
     struct rdl__watchdog *wd;
     struct rdl__renewer *at;
     struct rdl__link free;
-    struct rdl__acks acks; /* the most that any of its holds wants */
-    int64_t confirmed;     /* replicas that have it; INT64_MAX: they cannot be asked, and it goes on without */
-    unsigned count;        /* slots filled */
-    unsigned scripts;      /* that these take */
-    unsigned encoded;      /* slots in the commands as they were sent last */
-    unsigned heard;        /* of these, whose script was answered */
+    struct rdl__acks acks;              /* the most that any of its holds wants */
+    int32_t confirmed;                  /* what they say: replicas that have it, or RDL__ACKS_... */
+    unsigned count;                     /* slots filled */
+    unsigned scripts;                   /* that these take */
+    unsigned encoded;                   /* slots in the commands as they were sent last */
+    unsigned heard;                     /* of these, whose script was answered */
     unsigned char slots[RDL__BATCH];    /* which ones, in the commands' order */
     unsigned char part[RDL__BATCH];     /* the script that a slot belongs to; those of one stand together */
     struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
@@ -29,6 +29,7 @@ struct rdl__batch {
 struct rdl__renewer {
     /* immutable */
     struct rdl__lane *lane;
+    const struct rdl__acks_lane *acked; /* for batches that replicas are to confirm */
 
     /* loop thread only */
     struct rdl__link link; /* on the watchdog's list */

@@ -42,7 +42,7 @@ static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
     }
     if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW) {
         shard->down_since = 0;
-        atomic_store(&shard->wait_refused_until, 0); /* the acked lane may be asleep, and not know that it is down */
+        rdl__acks_may(&shard->acked); /* the acked lane may be asleep, and not know that it is down */
         rdl__parker_post(&client->parker, RDL__POST_CONNECTED);
     } else if (news == RDL__LANE_FAILED && is_final(client)) {
         rdl__parker_post(&client->parker, RDL__POST_FAILED);
@@ -71,30 +71,15 @@ struct rdl__shard *rdl__routing_shard(rdl_client_t *client, unsigned i)
                : atomic_load_explicit(&client->shards[i], memory_order_acquire);
 }
 
-/* The next connection may be to a server that is more willing, or as a user who may. */
-static void on_acked_news(void *arg, enum rdl__lane_news news, int64_t now)
-{
-    (void)news;
-    (void)now;
-    atomic_store(&((struct rdl__shard *)arg)->wait_refused_until, 0);
-}
-
 int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
 {
-    struct rdl__lane *lane;
     int rc = RDL_OK;
 
     rdl__mutex_lock(&client->names_mu);
-    if (client->acks_closed) {
+    if (client->acks_closed)
         rc = RDL_ECLOSED;
-    } else if (rdl__shard_acked_lane(&client->home) == NULL) {
-        if ((lane = rdl__lane_new(&client->home.node, false)) == NULL) {
-            rc = RDL_ENOMEM;
-        } else {
-            rdl__lane_on_news(lane, on_acked_news, &client->home);
-            atomic_store_explicit(&client->home.acked_lane, lane, memory_order_release);
-        }
-    }
+    else if (!rdl__acks_lane_open(&client->home.acked, &client->home.node))
+        rc = RDL_ENOMEM;
     rdl__mutex_unlock(&client->names_mu);
     return rc < 0 ? rdl__err_set(err, rc, NULL) : RDL_OK;
 }
@@ -106,21 +91,18 @@ static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
 {
     const struct rdl__uri *first = &client->home.node.uri;
     struct rdl__uri uri = {.mem = &client->mem, .scheme = RDL__SCHEME_CLUSTER, .tls = first->tls};
-    struct rdl__lane *acked;
     bool made = rdl__uri_credentials(&uri, first->username, first->password) &&
                 rdl__routing_equip(client, shard, &client->shard_config, client->home.lane_count, &uri) == RDL_OK;
 
     rdl__uri_done(&uri);
     if (!made || (shard->replay = rdl__replay_new(&client->mem, shard->loop_lane)) == NULL ||
-        (acked = rdl__lane_new(&shard->node, false)) == NULL)
+        !rdl__acks_lane_open(&shard->acked, &shard->node))
         return false;
-    rdl__lane_on_news(acked, on_acked_news, shard);
-    atomic_store_explicit(&shard->acked_lane, acked, memory_order_release);
     if (rdl__client_sharded(client))
         rdl__subscriber_shard(shard->sub);
     memcpy(shard->node.label, client->home.node.label, sizeof shard->node.label);
     shard->node.finder = rdl__cluster_finder(client->cluster);
-    return (shard->renewer = rdl__renewer_new(client->watchdog, shard->loop_lane)) != NULL;
+    return (shard->renewer = rdl__renewer_new(client->watchdog, shard->loop_lane, &shard->acked)) != NULL;
 }
 
 static struct rdl__node *on_shard(void *arg, unsigned number, int64_t now)
@@ -198,7 +180,7 @@ static bool renewal_detoured(void *arg, const struct rdl__reply *error, bool ack
     struct rdl__shard *ask = NULL;
     enum rdl__detour what = rdl__client_detour(arg, error, &ask);
 
-    *ret_ask = ask == NULL ? NULL : acked ? rdl__shard_acked_lane(ask) : ask->loop_lane;
+    *ret_ask = ask == NULL ? NULL : acked ? rdl__acks_lane(&ask->acked) : ask->loop_lane;
     return what != RDL__DETOUR_NONE;
 }
 

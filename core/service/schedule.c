@@ -67,7 +67,7 @@ static bool rests(const struct rdl__hold *hold)
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     rdl__assert_locked(&wd->mu);
-    if (rdl__heap_has(&hold->node) && hold->acked)
+    if (rdl__heap_has(&hold->node) && hold->acks.replicas > 0)
         wd->acked_holds--;
     rdl__heap_remove(&wd->heap, &hold->node);
     rdl__list_remove(&hold->due);
@@ -81,7 +81,8 @@ struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hol
     rdl__assert_locked(&wd->mu);
     detach(wd, hold);
     hold->state = RDL_LOST;
-    return hold->ops->pin(hold);
+    hold->ops->pin(hold);
+    return hold->id;
 }
 
 void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
@@ -143,8 +144,7 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     int64_t trusted_ms = rdl__hold_trust_ms(hold, lease_ms);
 
     rdl__mutex_lock(&wd->mu);
-    hold->acked = rdl__hold_acks(hold).replicas > 0;
-    wd->acked_holds += hold->acked ? 1 : 0;
+    wd->acked_holds += hold->acks.replicas > 0 ? 1 : 0;
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
     hold->place = NULL;
@@ -229,7 +229,7 @@ static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
     bool looked_after;
 
     rdl__mutex_lock(&wd->mu);
-    looked_after = rdl__heap_has(&hold->node) && (n == 0 || hold->ops->number(hold) == n);
+    looked_after = rdl__heap_has(&hold->node) && (n == 0 || hold->id.n == n);
     if (looked_after)
         id = rdl__schedule_lose(wd, hold);
     rdl__mutex_unlock(&wd->mu);

@@ -60,11 +60,6 @@ static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t l
     return hold->ops->trust_ms == NULL ? lease_ms : hold->ops->trust_ms(hold, lease_ms);
 }
 
-static inline struct rdl__acks rdl__hold_acks(const struct rdl__hold *hold)
-{
-    return hold->ops->acks == NULL ? (struct rdl__acks){.replicas = 0} : hold->ops->acks(hold);
-}
-
 /* Put the hold where it belongs in the heap; wake the loop if that is first.  @locks mu */
 void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold);
 

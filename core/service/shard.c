@@ -29,7 +29,7 @@ void rdl__shard_done(struct rdl__shard *shard)
     for (unsigned i = 0; i < shard->lane_count; i++)
         shard->lanes[i] = rdl__lane_free(shard->lanes[i]);
     shard->loop_lane = rdl__lane_free(shard->loop_lane);
-    (void)rdl__lane_free(atomic_exchange(&shard->acked_lane, NULL));
+    rdl__acks_lane_done(&shard->acked);
     shard->replay = rdl__replay_free(shard->replay);
     rdl__node_done(&shard->node);
 }
@@ -41,7 +41,7 @@ static struct rdl__lane *lane_at(const struct rdl__shard *shard, unsigned i)
         return shard->loop_lane;
     if (i <= shard->lane_count)
         return shard->lanes[i - 1];
-    return i == shard->lane_count + 1 ? rdl__shard_acked_lane(shard) : NULL;
+    return i == shard->lane_count + 1 ? rdl__acks_lane(&shard->acked) : NULL;
 }
 
 static void set_on_demand(struct rdl__shard *shard, bool on_demand, int64_t now)

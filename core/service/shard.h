@@ -33,11 +33,7 @@ struct rdl__shard {
     int64_t unused_since; /* nobody plays its part; 0: somebody does */
     int64_t down_since;   /* the loop's lane is not connected, or was not at the first attempt; 0: it is */
 
-    /* For what waits for replicas, which holds up all that comes after it on a connection. NULL: nobody has asked for
-     * that yet. Made under the client's names_mu. */
-    struct rdl__lane *_Atomic acked_lane;
-    _Atomic int64_t
-        wait_refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
+    struct rdl__acks_lane acked; /* opened under the client's names_mu */
 };
 
 /* A zeroed shard gets a node, which takes over `uri`, and the lanes and the subscriber; the rest is the client's to
@@ -62,20 +58,6 @@ bool rdl__shard_quiet(struct rdl__shard *shard);
 static inline struct rdl__lane *rdl__shard_lane(const struct rdl__shard *shard, unsigned index)
 {
     return shard->lanes[index];
-}
-
-#define RDL__WAIT_REFUSED_MS 60000 /* unless it is connected to anew before */
-
-static inline bool rdl__shard_refuses_wait(const struct rdl__shard *shard)
-{
-    int64_t until = atomic_load_explicit(&shard->wait_refused_until, memory_order_relaxed);
-
-    return until != 0 && rdl__now() < until;
-}
-
-static inline struct rdl__lane *rdl__shard_acked_lane(const struct rdl__shard *shard)
-{
-    return atomic_load_explicit(&shard->acked_lane, memory_order_acquire);
 }
 
 #endif

@@ -40,7 +40,8 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
             hold->state = RDL_AT_RISK;
             if (!hold->told_risk) {
                 hold->told_risk = true;
-                id = hold->ops->pin(hold);
+                id = hold->id;
+                hold->ops->pin(hold);
                 news = RDL_AT_RISK;
             }
         }
@@ -123,7 +124,7 @@ static void on_look(struct rdl__task *task, int64_t now)
 
 struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                                         struct rdl__loop *loop, struct rdl__lane *lane,
-                                        const struct rdl__watchdog_config *config)
+                                        const struct rdl__acks_lane *acked, const struct rdl__watchdog_config *config)
 {
     struct rdl__watchdog *wd = rdl__zalloc(mem, sizeof *wd);
 
@@ -142,7 +143,7 @@ struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct
     rdl__timer_init(&wd->timer, on_timer);
     rdl__task_init(&wd->look, on_look);
     rdl__list_init(&wd->renewers);
-    wd->home = rdl__renewer_new(wd, lane);
+    wd->home = rdl__renewer_new(wd, lane, acked);
     return wd->home != NULL ? wd : rdl__watchdog_free(wd);
 }
 

@@ -1,7 +1,7 @@
 /* watchdog.h - keeps held leases alive, and says when one is lost.
  *
  * Every hold is here from the moment it is granted until the moment before its release is sent, so no renewal starts
- * after a release. A new lock type fills in rdl__hold_ops; nothing changes here.
+ * after a release. What is held has a struct rdl__hold, with its facts filled in; of lock types nothing is known here.
  */
 #ifndef REDLATCH_SERVICE_WATCHDOG_H
 #define REDLATCH_SERVICE_WATCHDOG_H
@@ -22,46 +22,48 @@
 
 struct rdl__hold;
 
-/* Which hold news is about: by the time it is told, the struct may serve the owner's next one. */
+/* Which hold it is: by the time news of it is told, the struct may serve the owner's next one. */
 struct rdl__hold_id {
     int64_t n, token;
 };
 
+/* What is the same for every hold of whoever embeds it. The first three tell what never changes, and would cost each
+ * hold more bytes than it is worth. */
 struct rdl__hold_ops {
-    /* The script: KEYS the locks, ARGV field and lease of each; answers {seconds, microseconds, ttl or -14 ...}. */
-    int (*script)(const struct rdl__hold *hold);
     void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
     size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
     /* How long after a confirmation for lease_ms the hold is believed in; NULL: lease_ms. One that is believed in for
      * less than its lease is confirmed again until that lease ends. */
     int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
-    struct rdl__acks (*acks)(const struct rdl__hold *hold); /* NULL: none */
-    /* Which hold it is, like the next's n: the memory may be another's next. */
-    int64_t (*number)(const struct rdl__hold *hold);
-    /* Keep it in memory until `changed` has run, and say which it is.  @locks watchdog's */
-    struct rdl__hold_id (*pin)(struct rdl__hold *hold);
+    void (*pin)(struct rdl__hold *hold); /* keep it in memory until `changed` has run.  @locks watchdog's */
     /* The hold is at risk, or lost.  @thread any  @locks none */
     void (*changed)(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
                     rdl_loss_reason_t reason, int64_t now);
 };
 
-/* Embedded in what is held; all fields but ops under the watchdog's mutex. */
+/* Embedded in what is held. */
 struct rdl__hold {
+    /* set by whose it is; they do not change while the watchdog has the hold */
     const struct rdl__hold_ops *ops;
+    struct rdl__hold_id id;
+    struct rdl__acks acks; /* what each renewal wants of replicas */
+    uint16_t hash_slot;    /* of its key, where holds are spread over servers by that; else 0 */
+    /* The script: KEYS the locks, ARGV field and lease of each; answers {seconds, microseconds, ttl or -14 ...}. */
+    uint8_t script;
+
+    /* under the watchdog's mutex */
+    uint8_t state : 2; /* rdl_hold_state_t */
+    uint8_t renewed : 1;
+    uint8_t told_risk : 1;      /* RDL_AT_RISK is reported once a hold */
+    uint8_t brief : 1;          /* granted for less than renewals ask for */
+    uint8_t alone : 1;          /* its next renewal is a batch of its own */
     struct rdl__heap_node node; /* by when something is due */
     struct rdl__link due;       /* on the watchdog's list of holds to renew */
     struct rdl__hold **place;   /* in the batch that renews it; NULL: none does */
     int64_t deadline;           /* valid until then */
-    int64_t ends_at;     /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
-    int64_t renew_at;    /* RDL__NEVER: not renewed, or under way */
-    int64_t lease_ms;    /* of one renewal */
-    uint16_t hash_slot;  /* of its key, where holds are spread over servers by that; else 0. Whose it is sets it */
-    unsigned char state; /* rdl_hold_state_t */
-    bool renewed : 1;
-    bool acked : 1;     /* replicas are to confirm it */
-    bool told_risk : 1; /* RDL_AT_RISK is reported once a hold */
-    bool brief : 1;     /* granted for less than renewals ask for */
-    bool alone : 1;     /* its next renewal is a batch of its own */
+    int64_t ends_at;  /* its lease is over then, however often it is confirmed; RDL__NEVER: renewed for good */
+    int64_t renew_at; /* RDL__NEVER: not renewed, or under way */
+    int64_t lease_ms; /* of one renewal */
 };
 
 struct rdl__renewer;
@@ -84,14 +86,16 @@ struct rdl__watchdog_config {
 
 struct rdl__watchdog;
 
-/* Renewals at the first server travel on `lane`, but for those that want replicas' confirmation. NULL: no memory. */
+/* Renewals at the first server travel on `lane`; those that want replicas' confirmation on that of `acked`, which may
+ * be opened later. NULL: no memory. */
 struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                                         struct rdl__loop *loop, struct rdl__lane *lane,
-                                        const struct rdl__watchdog_config *config);
+                                        const struct rdl__acks_lane *acked, const struct rdl__watchdog_config *config);
 struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd); /* of the first server */
-/* Of a further one, whose renewals travel on `lane`. It goes with the watchdog. NULL: no memory.
+/* Of a further one, whose renewals travel on those. It goes with the watchdog. NULL: no memory.
  * @thread loop, or before there is any other */
-struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane);
+struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane,
+                                      const struct rdl__acks_lane *acked);
 void rdl__watchdog_close(struct rdl__watchdog *wd); /* nothing is renewed or reported any more.  @thread loop */
 struct rdl__watchdog *rdl__watchdog_free(struct rdl__watchdog *wd);
 

@@ -360,7 +360,7 @@ static void hold_begins(struct actor *actor, size_t end, const struct deed *deed
                        .gone_at = -1};
     recount(h);
     if (rec != NULL) {
-        h->field[rec->ops->field_of(h->field, rec->name, rec->n)] = '\0';
+        h->field[rec->ops->field_of(h->field, rec->name, rec->hold.id.n)] = '\0';
         h->deadline = rec->hold.deadline;
         h->told = was_told(actor, h->field);
     } else {
@@ -389,7 +389,7 @@ static void ask_record(struct actor *actor, size_t end)
     rec = record_of(actor, end);
     h->granted = rec == NULL ? 0 : rec->count;
     if (rec != NULL) {
-        h->field[rec->ops->field_of(h->field, rec->name, rec->n)] = '\0';
+        h->field[rec->ops->field_of(h->field, rec->name, rec->hold.id.n)] = '\0';
         h->told = was_told(actor, h->field); /* it may be the owner's next hold */
         if (was_forced(name_at(end), h->field))
             excuse(h, "it was evicted");

@@ -81,8 +81,8 @@ static struct rdl__record *hold(rdl_owner_t *owner, int64_t n, int32_t count)
     struct rdl__record *rec = make(owner);
 
     cr_assert_not_null(rec);
-    rec->n = n;
-    rec->token = 10 * n;
+    rec->hold.id.n = n;
+    rec->hold.id.token = 10 * n;
     rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
     rdl__record_set_count(rec, count);
     return rec;

@@ -188,7 +188,7 @@ Test(watchdog, each_script_has_its_own_batches)
     int of_simple = 0;
 
     for (int i = 0; i < 10; i += 2)
-        things[i].script = RDL__SCRIPT_SIMPLE_RENEW;
+        things[i].hold.script = RDL__SCRIPT_SIMPLE_RENEW;
     add(10); /* due some time; occupies the lane together with the next */
     run_until_sent(1);
     for (int i = 0; i < 10; i++)

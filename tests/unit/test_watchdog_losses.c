@@ -328,6 +328,6 @@ Test(watchdog, cannot_be_made_without_memory)
     const struct rdl__watchdog_config config = {.drift_ms = 2};
 
     counting_alloc_fail_at(&counting, 1);
-    cr_assert_null(rdl__watchdog_new(&mem, &sinks, &loop, &wire, &config));
+    cr_assert_null(rdl__watchdog_new(&mem, &sinks, &loop, &wire, NULL, &config));
     cr_assert_null(rdl__watchdog_free(NULL));
 }
