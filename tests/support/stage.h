@@ -64,12 +64,11 @@ rdl_lock_t *spin(rdl_client_t *client, const char *name, const rdl_lock_options_
 rdl_lock_t *fenced(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 rdl_lock_t *fair(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 
-/* ---- every type
- * ---------------------------------------------------------------------------------------------------------- For tests
- * of what all locks have in common. A new type is a row in stage.c. Composites are made of reentrant locks: the
- * multi-lock of `name` and of a second one, the red lock of `name` at one server, so that whatever befalls that server
- * befalls its whole majority. */
+/* ---- every type -------------------------------------------------------------------------------------------------- */
 
+/* For tests of what all locks have in common. A new type is a row in stage.c. Composites are made of reentrant locks:
+ * the multi-lock of `name` and of a second one, the red lock of `name` at one server, so that whatever befalls that
+ * server befalls its whole majority. */
 typedef rdl_lock_t *handle_fn(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
 
 struct kind {
