@@ -5,7 +5,6 @@
  */
 #include "core/call/inner.h"
 
-#include "core/wire/names.h"
 
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now);
 

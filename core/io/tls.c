@@ -96,7 +96,8 @@ static const char *plainer(unsigned long code)
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
         return "the server wants a client certificate";
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-        return "the server refuses the handshake: it may want a client certificate, or a version or cipher that we have not";
+        return "the server refuses the handshake: it may want a client certificate, or a version or "
+               "cipher that we have not";
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
         return "the server does not know who issued the client certificate";
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:

@@ -176,8 +176,8 @@ Test(cluster, C5_waiter_of_resp2_is_woken_by_sharded_channels)
 Test(cluster, C5_waiter_is_woken_where_administration_is_forbidden)
 {
     start_restricted(
-        NULL,
-        "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -select -command -cluster +cluster|slots");
+        NULL, "-@admin -@dangerous -client -info -script -config -wait -acl -role -ping -select -command -cluster "
+              "+cluster|slots");
     expect_waiter_moves(!server_is_old());
 }
 

@@ -136,8 +136,7 @@ static const struct subcommand subcommand_version = {
     .help = print_version_help,
 };
 
-/* -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- main -------------------------------------------------------------------------------------------------------- */
 
 /* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it.
  * The placeholder is closed on exec, so the command finds it as we did. */

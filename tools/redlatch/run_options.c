@@ -232,8 +232,8 @@ static const struct option_row rows[] = {
     {'E', "conflict-exit-code", "CODE", "exit status when the lock was not acquired in time\n(0 to 255; default 1)",
      apply_conflict_code},
     {'\0', "lease", "TIME",
-     "the server frees the lock that long after this\nprogram died or lost the server; renewed every third\nof it while "
-     "COMMAND runs (default 30)",
+     "the server frees the lock that long after this\nprogram died or lost the server; renewed every third\n"
+     "of it while COMMAND runs (default 30)",
      apply_lease},
     {'\0', "max-hold", "TIME", "end COMMAND when it has run that long\n(default: no bound)", apply_max_hold},
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
@@ -261,7 +261,8 @@ static const struct option_row rows[] = {
      "killed. Say the same N everywhere: the last one counts",
      apply_permits},
     {'\0', "redlock", "URI,URI,...",
-     "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has been\n"
+     "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has "
+     "been\n"
      "up for less than --lease does not count",
      apply_redlock},
     {'c', "command", "LINE", "give LINE to /bin/sh instead of running COMMAND", apply_shell},
