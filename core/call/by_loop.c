@@ -5,7 +5,6 @@
  */
 #include "core/call/inner.h"
 
-
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now);
 
 void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
