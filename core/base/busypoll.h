@@ -3,10 +3,10 @@
  * A thread that sleeps until its answer comes has to be woken, and so has the server when it has slept, which between
  * two cores takes longer than the work itself. Looking for the answer all the while saves that, and costs the core.
  * Whether it pays is not known beforehand: a server on the same core cannot even answer before the looker sleeps, a far
- * one will not, and somebody else may want the core. So it is booked. What an answer came sooner than after the usual
- * sleep comes in; what was spent in vain, or taken from others, goes out. When nothing is left, looking is suspended
- * for a number of calls that doubles each time, up to PAUSE_MAX; then a small credit pays for another try, and a long
- * run of gains shortens the pause. So where looking does not help it is as good as never done.
+ * one will not, and somebody else may want the core. So accounts are kept. What an answer came sooner than after the
+ * usual sleep comes in; what was spent in vain, or taken from others, goes out. When nothing is left, looking is
+ * suspended for a number of calls that doubles each time, up to PAUSE_MAX; then a small credit pays for another try,
+ * and a long run of gains shortens the pause. So where looking does not help it is as good as never done.
  *
  * Pure; one thread at a time but where it says otherwise.
  */

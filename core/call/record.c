@@ -388,7 +388,7 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     rec->name = name;
     rdl__name_ref(name);
     rec->owner = rdl__owner_ref(owner);
-    atomic_init(&rec->refs, 2); /* the list's, the tie's */
+    atomic_init(&rec->refs, 2); /* the list's, the owner link's */
     rdl__list_init(&rec->pending);
     notice_init(&rec->notice, rec);
     rec->ops = ops;
@@ -416,15 +416,15 @@ void rdl__record_set_count(struct rdl__record *rec, int32_t count)
     rdl__mutex_unlock(&rec->name->mu);
 }
 
-/* Off the list. True: the tie's reference is free, too.  @locks the name's */
+/* Off the list. True: the owner link's reference is free, too.  @locks the name's */
 static bool unlist(struct rdl__record *rec)
 {
-    bool untied = rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link);
+    bool unlinked = rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link);
 
     rdl__assert_locked(&rec->name->mu);
     rec->linked = false;
     rdl__list_remove(&rec->link);
-    return untied;
+    return unlinked;
 }
 
 /* One idle record stays for its owner, who is likely to come again; the one before it goes. */
@@ -433,7 +433,7 @@ void rdl__record_retire(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
     struct rdl__record *leaving = NULL;
-    bool untied = false;
+    bool unlinked = false;
 
     rdl__assert_locked(&rec->name->mu);
     if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
@@ -445,11 +445,11 @@ void rdl__record_retire(struct rdl__record *rec)
         name->idle = rec;
     }
     if (leaving != NULL)
-        untied = unlist(leaving);
+        unlinked = unlist(leaving);
     rdl__mutex_unlock(&name->mu);
     if (leaving == NULL)
         return;
-    if (untied)
+    if (unlinked)
         rdl__record_unref(leaving);
     rdl__record_unref(leaving);
 }

@@ -308,7 +308,7 @@ static bool ref_if_any(rdl_owner_t *owner)
 }
 
 /* The next thread's owner that still has its slot, with a reference; NULL: none left. */
-static rdl_owner_t *next_seated(rdl_client_t *client)
+static rdl_owner_t *next_attached(rdl_client_t *client)
 {
     rdl_owner_t *found = NULL;
 
@@ -316,8 +316,8 @@ static rdl_owner_t *next_seated(rdl_client_t *client)
     for (struct rdl__link *l = client->owners.next; l != &client->owners && found == NULL; l = l->next) {
         rdl_owner_t *owner = rdl__container(l, rdl_owner_t, link);
 
-        if (owner->slot != NULL && !owner->unseated && ref_if_any(owner)) {
-            owner->unseated = true;
+        if (owner->slot != NULL && !owner->detached && ref_if_any(owner)) {
+            owner->detached = true;
             found = owner;
         }
     }
@@ -329,7 +329,7 @@ void rdl__owners_close(rdl_client_t *client)
 {
     rdl_owner_t *owner;
 
-    while ((owner = next_seated(client)) != NULL) {
+    while ((owner = next_attached(client)) != NULL) {
         struct rdl__thread_slot *slot = owner->slot;
         bool ours;
 

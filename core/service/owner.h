@@ -1,4 +1,4 @@
-/* owner.h - owners inside: who holds, what is under way, and the tie between a thread and its owner. */
+/* owner.h - owners inside: who holds, what is under way, and which thread is which owner. */
 #ifndef REDLATCH_SERVICE_OWNER_H
 #define REDLATCH_SERVICE_OWNER_H
 
@@ -12,7 +12,7 @@
 /* Something that an owner has: embedded in a record. */
 struct rdl__owner_link {
     struct rdl__link link;
-    void (*orphan)(struct rdl__owner_link *owner_link); /* the owner is gone.  @locks none; the tie is off the list */
+    void (*orphan)(struct rdl__owner_link *owner_link); /* the owner is gone.  @locks none; off the list */
 };
 
 /* A call that an owner has under way. */
@@ -28,13 +28,13 @@ struct rdl_owner {
     rdl_client_t *client;
     unsigned index;                /* of the client's */
     unsigned char lane;            /* of a shard's, for its calls that block */
-    struct rdl__thread_slot *slot; /* of a thread's own owner: the tie to the thread; NULL: explicit */
+    struct rdl__thread_slot *slot; /* a thread's own owner's; NULL: the user made it */
 
     _Atomic unsigned refs;
     _Atomic(void *) spare; /* a call's memory, kept for the next one */
     _Atomic size_t spare_size;
-    struct rdl__link link; /* on the client's list; with `unseated` under the client's owners_mu */
-    bool unseated;         /* the closing client has taken it from its thread */
+    struct rdl__link link; /* on the client's list; with `detached` under the client's owners_mu */
+    bool detached;         /* the closing client has taken it from its thread */
 
     /* any thread, under mu */
     struct rdl__mutex mu;

@@ -1,11 +1,11 @@
-/* replay.h - entries that a server has confirmed, kept in case its successor has not seen them.
+/* replay.h - a log of requests that a server has confirmed, in case the one that takes over has not seen them.
  *
  * Replication is asynchronous: a failover right after a release may revive the hold at the new master, where nobody
  * would ever release it (protocol.md, 8). So a client whose server may be replaced remembers what it has confirmed
- * last, and repeats it at a successor: releases, for as long as the hold could still live there; count-downs and
+ * last, and repeats it at the new master: releases, for as long as the hold could still live there; count-downs and
  * give-backs of permits with ids, for outage_timeout_ms. As it closes it forgets all, while guards that go with them
- * can still be taken away. What a entry is, this does not know: whoever notes it says how to encode it. It must bear
- * repeating at any time.
+ * can still be taken away. What an entry is, the log does not know: whoever notes it says how to encode it. It must
+ * bear repeating at any time.
  *
  * At most RDL__REPLAY_MAX are remembered; then the oldest is forgotten, which is the one that a replica is likeliest to
  * have seen.

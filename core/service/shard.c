@@ -56,7 +56,7 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
 {
     rdl__assert_on_loop(shard->node.loop);
     if (used && shard->unused_since != 0) {
-        shard->unused_since = shard->down_since = 0; /* that it was not connected while it rested was no outage */
+        shard->unused_since = shard->down_since = 0; /* that it was not connected while nobody used it was no outage */
         set_on_demand(shard, false, now);
     } else if (!used && shard->unused_since == 0) {
         shard->unused_since = now;

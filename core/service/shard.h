@@ -30,7 +30,7 @@ struct rdl__shard {
     struct rdl__replay *replay;   /* NULL: the server is never replaced */
 
     /* loop thread only */
-    int64_t unused_since; /* nobody plays its part; 0: somebody does */
+    int64_t unused_since; /* no server has it; 0: one has */
     int64_t down_since;   /* the loop's lane is not connected, or was not at the first attempt; 0: it is */
 
     struct rdl__acks_lane acked; /* opened under the client's names_mu */
@@ -44,7 +44,7 @@ int rdl__shard_init(struct rdl__shard *shard, const struct rdl__mem *mem, const 
 void rdl__shard_done(
     struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
 
-/* Somebody plays its part, or nobody does: then its connections are closed in a while. To be told now and then. @thread
+/* A server has it, or none has: then its connections are closed in a while. To be told now and then. @thread
  * loop */
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
 
