@@ -160,7 +160,7 @@ Test(alloc, memory_that_runs_out_for_good_is_an_error_and_leaves_nothing)
     {
         int64_t call = 1 + (kind - kinds);
 
-        if (kind->make == fair)
+        if (kind->constructor == rdl_fair_lock)
             continue;
         while (tell_with_failure(kind, call, true)) {
             call += 4 + call / 20;

@@ -322,7 +322,7 @@ static bool sort_at(size_t i, struct sort *ret)
  * as a list, from which a place is taken by looking for it. */
 static size_t size_of(const struct sort *sort)
 {
-    return sort->kind != NULL && sort->kind->make == fair ? MANY / 20 : MANY;
+    return sort->kind != NULL && sort->kind->constructor == rdl_fair_lock ? MANY / 20 : MANY;
 }
 
 /* Red locks and those that poll ask again by themselves, the more often the longer all that takes. */
@@ -335,7 +335,7 @@ static bool asks_unasked(const struct sort *sort)
  * that was let in and goes makes the server look at the names of all who are in. */
 static size_t fewer_of(const struct sort *sort)
 {
-    if (sort->kind != NULL && sort->kind->make == read_end)
+    if (sort->kind != NULL && sort->kind->constructor == rdl_read_lock)
         return FEW;
     return sort->kind != NULL && sort->kind->members > 0 ? MANY / 5 : size_of(sort);
 }
@@ -509,7 +509,7 @@ static void let_crowd_in(const struct sort *sort)
 {
     struct crowd c = {.sort = sort, .size = strcmp(sort->type, "latch") == 0 ? MANY : FEW, .wait_ms = RDL_WAIT_FOREVER};
 
-    c.passes_on = sort->kind != NULL && sort->kind->make != read_end;
+    c.passes_on = sort->kind != NULL && sort->kind->constructor != rdl_read_lock;
     if (sort->kind != NULL && (sort->kind->polls || sort->kind->votes)) /* they come back when they please */
         c.size = FEW / 50;
     gather(&c);

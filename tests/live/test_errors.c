@@ -452,7 +452,7 @@ Test(errors, errors_name_the_lock_and_the_server_in_one_printable_line)
 
 static bool has_ends(const struct kind *kind)
 {
-    return kind->make == read_end || kind->make == write_end;
+    return kind->constructor == rdl_read_lock || kind->constructor == rdl_write_lock;
 }
 
 static void expect_of_another_type(rdl_lock_t *lock)

@@ -137,7 +137,8 @@ Test(refused, N7_nothing_is_left_for_ever_whichever_command_is_not_allowed)
         {
             char *name = must_format("%s:%s", kind->type, commands[i]);
             rdl_lock_options_t options = {.version = RDL_LOCK_OPTIONS_VERSION,
-                                          .prefer_writers = kind->make == read_end || kind->make == write_end};
+                                          .prefer_writers = kind->constructor == rdl_read_lock ||
+                                                            kind->constructor == rdl_write_lock};
             rdl_lock_t *lock = kind->make(st.client, name, &options), *other = kind->rival(st.client, name, &options);
 
             limit(without);

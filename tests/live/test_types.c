@@ -524,7 +524,7 @@ static void check_freed_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_
 /* Who wants to write is kept out by readers as well. */
 static handle_fn *second_rival(const struct kind *kind)
 {
-    return kind->make == write_end ? read_end : kind->rival;
+    return kind->constructor == rdl_write_lock ? read_end : kind->rival;
 }
 
 /* Q6, too: the subscription is established again while a waiter sleeps. Five round trips are: connect, greet, subscribe

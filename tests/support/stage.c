@@ -113,7 +113,10 @@ HANDLE(fenced, rdl_fenced_lock)
 HANDLE(fair, rdl_fair_lock)
 HANDLE(read_end, rdl_read_lock)
 HANDLE(write_end, rdl_write_lock)
-static HANDLE(multi, multi_of_two) static HANDLE(red, red_of_one)
+/* clang-format off */
+static HANDLE(multi, multi_of_two)
+static HANDLE(red, red_of_one)
+/* clang-format on */
 
 /* ---- every type ------------------------------------------------------------------------------------------------- */
 

@@ -31,8 +31,7 @@ Test(reply, N7_errors_that_prove_that_nothing_was_written_are_known)
 {
     static const char *const nothing[] = {
         "NOSCRIPT No matching script.",
-        "OOM command not allowed when used memory > 'maxmemory'. script: f1d2d2f924e986ac86fdf7b36c94bcdf32beec15, "
-        "on @user_script:9.",
+        "OOM command not allowed when used memory > 'maxmemory'. script: f1d2d2f924e986ac86fdf7b36c94bcdf32, on @u:9.",
         "READONLY You can't write against a read only replica.",
         "LOADING Redis is loading the dataset in memory",
         "WRONGTYPE Operation against a key holding the wrong kind of value",
