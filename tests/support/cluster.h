@@ -18,7 +18,7 @@
 #define CLUSTER_REPLICA_OF(master) ((master) + CLUSTER_MASTERS)
 #define CLUSTER_SLOTS 16384
 #define CLUSTER_NODE_TIMEOUT_MS 1000    /* cluster-node-timeout, unless they are patient */
-#define CLUSTER_FAILOVER_BOUND_MS 20000 /* a failover that takes longer on any machine is none */
+#define CLUSTER_FAILOVER_BOUND_MS 40000 /* a failover that takes longer on any machine is none */
 
 struct cluster {
     struct server *node[CLUSTER_NODES];
