@@ -122,6 +122,6 @@ static inline bool is_waiting(const struct owner *o)
 }
 
 /* What is wrong with the state, NULL: nothing; for struct search_model. */
-const char *wrong(void *world, const void *state);
+const char *wrong(void *arg, const void *bytes);
 
 #endif

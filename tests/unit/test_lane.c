@@ -31,6 +31,7 @@ static const char *coming; /* what the next receive finds; NULL: the connection 
 static const char *later;  /* and the one after it */
 static void (*meanwhile)(void);
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): `node` is the test's */
 void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *its, const struct rdl__conn_ops *ops)
 {
     *conn = (struct rdl__conn){.node = its, .ops = ops, .sock.fd = -1};
@@ -116,9 +117,12 @@ ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, i
 
 ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
+    ssize_t len = rdl__sock_recv(s, to, cap, *now, *now);
+
     (void)for_ns;
+    *now = loop.now;
     *ret_idle = 0;
-    return rdl__sock_recv(s, to, cap, *now, *now);
+    return len;
 }
 
 void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t until)
