@@ -369,6 +369,16 @@ Test(close, undo_that_is_repeated_does_not_delay_close_and_goes_once_more)
     cr_assert_eq(proxy_acted(st.proxy, undos), undone + 1);
 }
 
+static atomic_uint warnings; /* of the client's connections */
+
+static void note_warning(rdl_log_level_t level, const char *line, void *arg)
+{
+    (void)line;
+    (void)arg;
+    if (level == RDL_LOG_WARN)
+        atomic_fetch_add(&warnings, 1);
+}
+
 /* Guards of a name that is no longer used are taken away in passing: they have a time to live. */
 static void expect_guards_delay_nothing(void (*away)(void))
 {
@@ -376,7 +386,7 @@ static void expect_guards_delay_nothing(void (*away)(void))
     rdl_semaphore_t *s = NULL;
     int64_t start;
 
-    stage_open(&st, .proxied = true, .client = OPTIONS(.close_timeout_ms = CLOSE_MS));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.close_timeout_ms = CLOSE_MS, .log = note_warning));
     left_behind = true;
     expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &s, &err));
     expect(1, rdl_semaphore_try_set_permits(s, 1, &err));
@@ -394,6 +404,7 @@ static void cut_off(void)
 {
     proxy_refuse(st.proxy, true);
     proxy_cut(st.proxy, PROXY_ALL);
+    cr_assert(WAIT_UNTIL(atomic_load(&warnings) > 0, SOON_MS)); /* it knows, and sends nothing to who has gone */
 }
 
 static void fall_silent(void)

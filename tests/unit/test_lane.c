@@ -19,7 +19,7 @@ static struct rdl__loop loop;
 static struct counting_alloc counting;
 static struct rdl__mem mem;
 static const struct rdl__sinks sinks;
-static struct rdl__node node;
+static struct rdl__node the_node;
 
 /* ---- the connection and its socket ------------------------------------------------------------------------------ */
 
@@ -31,10 +31,9 @@ static const char *coming; /* what the next receive finds; NULL: the connection 
 static const char *later;  /* and the one after it */
 static void (*meanwhile)(void);
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): `node` is the test's */
-void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *its, const struct rdl__conn_ops *ops)
+void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct rdl__conn_ops *ops)
 {
-    *conn = (struct rdl__conn){.node = its, .ops = ops, .sock.fd = -1};
+    *conn = (struct rdl__conn){.node = node, .ops = ops, .sock.fd = -1};
     rdl__list_init(&conn->link);
 }
 
@@ -244,7 +243,7 @@ static void connect_now(void)
 
 static struct rdl__lane *connected(bool kept_up)
 {
-    struct rdl__lane *made = rdl__lane_new(&node, kept_up);
+    struct rdl__lane *made = rdl__lane_new(&the_node, kept_up);
 
     made->wanted = true;
     rdl__lane_open(made, loop.now);
@@ -263,7 +262,7 @@ static void set_up(void)
     rdl__mem_init(&mem, &hooks);
     fake_loop_init(&loop, 1000 * RDL__SEC);
     cr_assert_eq(rdl__uri_parse(&mem, "redis://h", &uri, &err), RDL_OK);
-    cr_assert_eq(rdl__node_init(&node, &mem, &sinks, &loop, &config, &uri), RDL_OK);
+    cr_assert_eq(rdl__node_init(&the_node, &mem, &sinks, &loop, &config, &uri), RDL_OK);
     room = sizeof sent;
     coming = later = "";
     lane = connected(false);
@@ -286,7 +285,7 @@ static void tear_down(void)
 {
     lane = end(lane);
     other_lane = end(other_lane);
-    rdl__node_done(&node);
+    rdl__node_done(&the_node);
     cr_assert_eq(counting_alloc_blocks(&counting), 0);
     counting_alloc_done(&counting);
 }
@@ -338,7 +337,7 @@ static void other_goes_on(const char *replies)
 {
     struct rdl__fan fan = {.n = 1, .at = {{.lane = lane, .req = &other.req}}};
 
-    atomic_fetch_add(&node.callers, 1);
+    atomic_fetch_add(&the_node.callers, 1);
     coming = replies;
     cr_assert_eq(rdl__fan_wait(&fan, loop.now + RDL__SEC), 0);
     cr_assert(rdl__fan_leave(&fan, 0, &undo, NULL));
@@ -459,7 +458,7 @@ Test(lane, successor_replaces_what_was_sent)
 Test(lane, what_was_never_sent_has_no_successor_that_follows)
 {
     lane = end(lane);
-    lane = rdl__lane_new(&node, false);
+    lane = rdl__lane_new(&the_node, false);
     caller_cancels();
     cr_assert_eq(call(&undo, RDL__SUCCESSOR_FOLLOWS), RDL__UNSENT);
     fake_loop_tasks(&loop);
