@@ -163,8 +163,9 @@ Test(close, give_backs_of_a_failed_multi_take_are_finished)
     for (int round = 0; round < 5; round++) {
         rdl_client_t *client = client_open(stage_uri(&st), NULL);
         rdl_lock_t *multi = multi_of_three((rdl_client_t *[]){client, client, client});
+        int rc = rdl_try_lock(multi, round % 2 == 0 ? 0 : 150, RDL_LEASE_AUTO, &err);
 
-        expect(RDL_ETIMEDOUT, rdl_try_lock(multi, round % 2 == 0 ? 0 : 150, RDL_LEASE_AUTO, &err));
+        cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s", code_name(rc)); /* or its last try was on its way */
         rdl_client_close(client);
         cr_assert_eq(probe_keys(st.probe), 1, "round %d leaves %" PRId64 " keys", round, probe_keys(st.probe));
         free_multi(multi);
