@@ -144,7 +144,8 @@ TEST_EACH(C6_hold_that_the_new_master_does_not_know_is_lost_at_once)
     take_and_free_locks();
 }
 
-/* The replica has seen the locks taken, and never saw them given back: the failover revives holds that nobody has. */
+/* The replica has seen the locks taken, and was cut off before they were given back: the failover revives holds that
+ * nobody has. For how long is the client's affair: it may have repeated all releases before anybody can look. */
 TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
 {
     open_locks();
@@ -156,7 +157,6 @@ TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
         expect(RDL_OK, rdl_unlock(lock_of(kind), &err));
     }
     kill_master_alone();
-    expect_seen_by_replica(true);
     cr_assert(topology->wait_master(1));
     FOR_EACH_SINGLE_KIND(kind)
     {
