@@ -140,7 +140,6 @@ const struct rdl__lock_ops rdl__fair_ops = {
     .meet = meet,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = options,
     .put_take = put_take,
     .decode_take = rdl__decode_take,
     .leaves_trace = leaves_trace,
@@ -149,3 +148,5 @@ const struct rdl__lock_ops rdl__fair_ops = {
     .put_force = put_force,
     RDL__HOLD_IN_HASH,
 };
+
+RDL__CONSTRUCTOR(rdl_fair_lock, rdl__fair_ops, options)

@@ -43,8 +43,9 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .meet = rdl__meet_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = options,
     .put_take = put_take,
     .decode_take = decode_take,
     RDL__IN_HASH,
 };
+
+RDL__CONSTRUCTOR(rdl_fenced_lock, rdl__fenced_ops, options)

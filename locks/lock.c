@@ -3,31 +3,12 @@
 #include "core/call/call.h"
 #include "core/call/record.h"
 #include "locks/args.h"
-#include "locks/types.h"
 
 #include <redlatch/redlatch.h>
 
 #include <string.h>
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
-
-/* How many replicas have to confirm a hold. */
-static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, rdl_err_t *err)
-{
-    bool none = o->replicas == RDL_REPLICAS_NONE;
-    int rc;
-
-    if (none)
-        o->replicas = 0;
-    if ((rc = rdl__check_replicas("lock", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
-        return rc;
-    if (!none && o->replicas == 0) {
-        o->replicas = (int32_t)client->acks.replicas;
-        o->replicas_if_able = client->acks.if_able;
-        o->replicas_timeout_ms = client->acks.timeout_ms;
-    }
-    return RDL_OK;
-}
 
 int rdl__check_name(const char *thing, const char *name, size_t *len, rdl_err_t *err)
 {
@@ -87,63 +68,7 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
     return rdl__check_handle("lock", lock, err);
 }
 
-/* ---- types ------------------------------------------------------------------------------------------------------ */
-
-/* Fields of struct rdl__settings; the values are known to fit. */
-#define HOUR_BITS 0x3fffff
-#define SECOND_BITS 0x3ff
-
-/* Options that are for red locks only. */
-static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
-{
-    if (o->node_timeout_ms == 0 && o->min_uptime_ms == 0)
-        return RDL_OK;
-    return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
-                        o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
-}
-
-static int make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name,
-                const rdl_lock_options_t *options, rdl_lock_t **ret_lock, rdl_err_t *err)
-{
-    struct rdl__settings settings = {0};
-    rdl_lock_options_t o;
-    int rc;
-
-    if (client == NULL || name == NULL || ret_lock == NULL)
-        return rdl__err_set(err, RDL_EINVAL, "%s is NULL",
-                            client == NULL ? "client"
-                            : name == NULL ? "name"
-                                           : "ret_lock");
-    if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(options, &o, err)) < 0 ||
-        (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
-        (rc = ops->options(ops, &o, &settings, err)) < 0 || (rc = resolve_replicas(client, &o, err)) < 0 ||
-        (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
-        (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
-        return rc;
-    settings = (struct rdl__settings){
-        .retry = (uint32_t)o.retry.kind & 7,
-        .retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS,
-        .retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS,
-        .life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS,
-        .own = settings.own,
-        .fencing = (uint32_t)o.fencing & 3,
-        .nests = ops->nests && !o.nonreentrant,
-        .replicas = (uint32_t)o.replicas & 0xff,
-        .replicas_timeout_ms = (uint32_t)o.replicas_timeout_ms & SECOND_BITS,
-        .replicas_if_able = o.replicas_if_able,
-    };
-    return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
-}
-
-#define CONSTRUCTOR(type, constructor, ...)                                                                            \
-    int constructor(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,  \
-                    rdl_err_t *err)                                                                                    \
-    {                                                                                                                  \
-        return make(client, &rdl__##type##_ops, name, options, ret_lock, err);                                         \
-    }
-
-RDL_LOCK_TYPES(CONSTRUCTOR)
-RDL_LOCK_ENDS(CONSTRUCTOR)
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {

@@ -13,8 +13,9 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .meet = rdl__meet_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = rdl__options_plain,
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };
+
+RDL__CONSTRUCTOR(rdl_nonreentrant_lock, rdl__nonreentrant_ops, rdl__options_plain)

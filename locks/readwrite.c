@@ -294,7 +294,6 @@ const struct rdl__lock_ops rdl__read_ops = {
     .meet = rdl__meet_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = options,
     .renew = RDL__SCRIPT_READ_RENEW,
     .field_of = rdl__plain_field,
     .believed_ms = read_believed_ms,
@@ -312,6 +311,8 @@ const struct rdl__lock_ops rdl__read_ops = {
     .goes_with = goes_with,
 };
 
+RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
+
 const struct rdl__lock_ops rdl__write_ops = {
     .handle = &rdl__single_handle,
     .name = "write",
@@ -324,7 +325,6 @@ const struct rdl__lock_ops rdl__write_ops = {
     .meet = rdl__meet_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = options,
     .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */
     .field_of = write_field,
     .believed_ms = rdl__plain_believed_ms,
@@ -341,3 +341,5 @@ const struct rdl__lock_ops rdl__write_ops = {
     .put_force = put_force,
     .goes_with = goes_with,
 };
+
+RDL__CONSTRUCTOR(rdl_write_lock, rdl__write_ops, options)

@@ -10,8 +10,9 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .meet = rdl__meet_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
-    .options = rdl__options_plain,
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };
+
+RDL__CONSTRUCTOR(rdl_reentrant_lock, rdl__reentrant_ops, rdl__options_plain)

@@ -80,7 +80,6 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .meet = rdl__meet_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 1000},
-    .options = rdl__options_plain,
     .renew = RDL__SCRIPT_SIMPLE_RENEW,
     RDL__ONE_END,
     .put_take = put_take,
@@ -94,3 +93,5 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .decode_holder = decode_holder,
     .put_force = put_force,
 };
+
+RDL__CONSTRUCTOR(rdl_simple_lock, rdl__simple_ops, rdl__options_plain)

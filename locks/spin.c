@@ -35,8 +35,9 @@ const struct rdl__lock_ops rdl__spin_ops = {
     .meet = meet,
     .nests = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
-    .options = options,
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,
     RDL__IN_HASH,
 };
+
+RDL__CONSTRUCTOR(rdl_spin_lock, rdl__spin_ops, options)

@@ -1,4 +1,4 @@
-/* types.h - the lock types: one const table each, in a file of its own, and what their options share.
+/* types.h - the lock types: one const table and a constructor each, in a file of its own, and what their options share.
  *
  * docs/adding-a-lock-type.md adds one.
  */
@@ -17,11 +17,27 @@ extern const struct rdl__lock_ops rdl__semaphore_ops;
 extern const struct rdl__lock_ops rdl__permit_semaphore_ops;
 extern const struct rdl__lock_ops rdl__latch_ops;
 
-/* ---- options.c: a type's `options`, or parts of it --------------------------------------------------------------- */
+/* ---- options.c: a type's constructor ----------------------------------------------------------------------------- */
+
+/* Check what is the type's own among the options of a handle that is made, and fill in its defaults. */
+typedef int rdl__options_fn(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
+                            rdl_err_t *err);
+
+int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_client_t *client, const char *name,
+                   const rdl_lock_options_t *given, rdl_lock_t **ret_lock, rdl_err_t *err);
+
+/* The function `constructor` of the public header, for the type whose table is `ops`. */
+#define RDL__CONSTRUCTOR(constructor, ops, check)                                                                      \
+    int constructor(rdl_client_t *client, const char *name, const rdl_lock_options_t *given, rdl_lock_t **ret_lock,    \
+                    rdl_err_t *err)                                                                                    \
+    {                                                                                                                  \
+        return rdl__lock_make(&(ops), check, client, name, given, ret_lock, err);                                      \
+    }
+
+/* What `check` may be, or parts of it. */
 
 /* All that every lock has, and nothing besides. */
-int rdl__options_plain(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
-                       rdl_err_t *err);
+rdl__options_fn rdl__options_plain;
 
 /* Tokens of the server's time, if they are wanted; or from a counter, and then always. */
 int rdl__options_fencing(const struct rdl__lock_ops *ops, bool counter, rdl_lock_options_t *o, rdl_err_t *err);

@@ -95,10 +95,6 @@ struct rdl__lock_ops {
     bool (*decode_holder)(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
     void (*put_force)(const struct rdl__call *call, struct rdl__buf *to, bool eval);
     bool (*goes_with)(const struct rdl__record *rec, const struct rdl__call *force);
-
-    /* Check what is the type's own among the options of a handle that is made, and fill in its defaults. */
-    int (*options)(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struct rdl__settings *settings,
-                   rdl_err_t *err);
 };
 
 static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
