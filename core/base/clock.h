@@ -16,6 +16,9 @@
 
 int64_t rdl__now(void);
 
+/* Milliseconds since 1970, for people to read: the host's wall clock, which may be set. Nothing is decided by it. */
+int64_t rdl__wall_ms(void);
+
 /* now + ms, RDL__NEVER instead of overflowing. ms >= 0. */
 static inline int64_t rdl__after_ms(int64_t now, int64_t ms)
 {

@@ -18,6 +18,11 @@ int64_t rdl__now(void)
     return process_clock(process_here());
 }
 
+int64_t rdl__wall_ms(void)
+{
+    return rdl__now() / RDL__MS;
+}
+
 int rdl__entropy(void *to, size_t len)
 {
     unsigned char *at = to;

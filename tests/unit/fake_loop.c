@@ -11,6 +11,11 @@ int64_t rdl__now(void)
     return clock_of->now;
 }
 
+int64_t rdl__wall_ms(void)
+{
+    return rdl__now() / RDL__MS;
+}
+
 void fake_loop_init(struct rdl__loop *loop, int64_t now)
 {
     *loop = (struct rdl__loop){.now = now};
