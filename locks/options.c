@@ -100,28 +100,11 @@ static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_
                         o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
 }
 
-/* How many replicas have to confirm a hold. */
-static int resolve_replicas(const rdl_client_t *client, rdl_lock_options_t *o, rdl_err_t *err)
-{
-    bool none = o->replicas == RDL_REPLICAS_NONE;
-    int rc;
-
-    if (none)
-        o->replicas = 0;
-    if ((rc = rdl__check_replicas("lock", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
-        return rc;
-    if (!none && o->replicas == 0) {
-        o->replicas = (int32_t)client->acks.replicas;
-        o->replicas_if_able = client->acks.if_able;
-        o->replicas_timeout_ms = client->acks.timeout_ms;
-    }
-    return RDL_OK;
-}
-
 int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_client_t *client, const char *name,
                    const rdl_lock_options_t *given, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
     struct rdl__settings settings = {0};
+    struct rdl__acks acks;
     rdl_lock_options_t o;
     int rc;
 
@@ -132,8 +115,8 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
                                            : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(given, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
-        (rc = check(ops, &o, &settings, err)) < 0 || (rc = resolve_replicas(client, &o, err)) < 0 ||
-        (rc = o.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
+        (rc = check(ops, &o, &settings, err)) < 0 || (rc = rdl__acks_resolve(&client->acks, &o, &acks, err)) < 0 ||
+        (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
     settings = (struct rdl__settings){
@@ -144,9 +127,9 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
         .own = settings.own,
         .fencing = (uint32_t)o.fencing & 3,
         .nests = ops->nests && !o.nonreentrant,
-        .replicas = (uint32_t)o.replicas & 0xff,
-        .replicas_timeout_ms = (uint32_t)o.replicas_timeout_ms & SECOND_BITS,
-        .replicas_if_able = o.replicas_if_able,
+        .replicas = acks.replicas,
+        .replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS,
+        .replicas_if_able = acks.if_able,
     };
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }

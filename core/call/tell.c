@@ -59,19 +59,12 @@ void rdl__call_count_result(const struct rdl__call *call, int64_t now)
 static void explain_acks(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
 {
     const struct rdl__name *name = rdl__call_name(call);
-    const char *undone = call->verb->acquires ? "; given back" : "";
+    struct rdl__acks acks = rdl__name_acks(name);
+    char why[sizeof err->message];
 
-    if (call->acks == RDL__ACKS_NOT_ASKED)
-        (void)rdl__err_set(err, RDL_ENOREPLICAS,
-                           "%s %s at %s: cannot wait for replicas: the server has refused WAIT lately",
-                           rdl__thing(name->ops), lock, server);
-    else if (call->acks < 0)
-        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: cannot wait for replicas: %s%s", rdl__thing(name->ops),
-                           lock, server, call->words_len > 0 ? call->words : "the server gave no reason", undone);
-    else
-        (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: %d of %u replicas have confirmed it in time%s",
-                           rdl__thing(name->ops), lock, server, (int)call->acks, (unsigned)name->settings.replicas,
-                           undone);
+    rdl__acks_explain(&acks, call->acks, call->words_len > 0 ? call->words : NULL, why, sizeof why);
+    (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: %s%s", rdl__thing(name->ops), lock, server, why,
+                       call->verb->acquires && call->acks != RDL__ACKS_NOT_ASKED ? "; given back" : "");
 }
 
 /* In the server's own words. Of a command in a script they may name the line alone, so that stands in place of its

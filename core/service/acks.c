@@ -37,6 +37,22 @@ int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64
     return RDL_OK;
 }
 
+int rdl__acks_resolve(const struct rdl__acks *clients, const rdl_lock_options_t *o, struct rdl__acks *ret,
+                      rdl_err_t *err)
+{
+    int32_t replicas = o->replicas == RDL_REPLICAS_NONE ? 0 : o->replicas;
+    int64_t timeout_ms = o->replicas_timeout_ms;
+    int rc = rdl__check_replicas("lock", replicas, o->replicas_if_able, &timeout_ms, err);
+
+    if (rc < 0)
+        return rc;
+    *ret = (struct rdl__acks){
+        .replicas = (uint8_t)replicas, .if_able = o->replicas_if_able, .timeout_ms = (uint16_t)timeout_ms};
+    if (o->replicas == 0)
+        *ret = *clients;
+    return RDL_OK;
+}
+
 /* ---- the lane --------------------------------------------------------------------------------------------------- */
 
 /* The next connection may be to a server that is more willing, or as a user who may. */
@@ -101,4 +117,15 @@ int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *r
     if (reply->type != RDL__REPLY_ERROR)
         return rdl__reply_integer(reply, &confirmed) && confirmed <= INT32_MAX ? (int32_t)confirmed : 0;
     return acks->if_able && rdl__reply_refuses_wait(reply) ? RDL__ACKS_NEEDLESS : RDL__ACKS_REFUSED;
+}
+
+void rdl__acks_explain(const struct rdl__acks *acks, int32_t said, const char *words, char *to, size_t size)
+{
+    if (said >= 0)
+        (void)rdl__line(to, size, "%d of %u replicas have confirmed it in time", (int)said, (unsigned)acks->replicas);
+    else
+        (void)rdl__line(to, size, "cannot wait for replicas: %s",
+                        said == RDL__ACKS_NOT_ASKED ? "the server has refused WAIT lately"
+                        : words != NULL             ? words
+                                                    : "the server gave no reason");
 }

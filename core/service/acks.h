@@ -4,7 +4,7 @@
 
 #include "core/io/lane.h"
 
-#include <redlatch/error.h>
+#include <redlatch/lock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -58,8 +58,16 @@ void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rd
 #define RDL__ACKS_NOT_ASKED (-2) /* it was in vain */
 int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply);
 
+/* Why what was written does not count, for a person. said: as judged, or RDL__ACKS_NOT_ASKED; words: the server's
+ * error, NULL if there is none. */
+void rdl__acks_explain(const struct rdl__acks *acks, int32_t said, const char *words, char *to, size_t size);
+
 /* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default.
  * RDL_OK or RDL_EINVAL. */
 int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err);
+
+/* Those of a lock, which are its client's where they say nothing. RDL_OK or RDL_EINVAL. */
+int rdl__acks_resolve(const struct rdl__acks *clients, const rdl_lock_options_t *o, struct rdl__acks *ret,
+                      rdl_err_t *err);
 
 #endif
