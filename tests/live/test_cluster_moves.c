@@ -330,6 +330,32 @@ Test(cluster, C5_no_call_outlives_its_deadline_in_a_slot_that_stays_half_moved)
     rdl_lock_free(lock);
 }
 
+/* No server takes it, and that is an outage, however long it would wait for the lock. (The script needs keys on either
+ * side of the move, so the servers refuse it and it is sent again, pause after pause.) */
+Test(cluster, C5_waiting_call_that_is_sent_round_ends_when_an_outage_would_end_it)
+{
+    const int64_t outage_ms = 1000;
+    rdl_lock_t *lock = NULL, *other = NULL;
+    int64_t began;
+
+    start(OPTIONS(.outage_timeout_ms = outage_ms));
+    expect(RDL_OK, rdl_read_lock(client, name[0].text, NULL, &lock, &err));
+    expect(RDL_OK, rdl_read_lock(rival, name[0].text, NULL, &other, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cluster_begin_move(cluster, cluster_first_slot(0), 1);
+    began = now_ms();
+    expect(RDL_ECONN, rdl_try_lock(other, LEASE_MS, LEASE_MS, &err));
+    expect_between(outage_ms - 1, now_ms() - began, LEASE_MS / 2);
+    cr_assert_not_null(strstr(err.message, "no server takes it"), "%s", err.message);
+    cr_assert_eq(cluster_move_keys(cluster, cluster_first_slot(0), 1), 2);
+    cluster_end_move(cluster, cluster_first_slot(0), 1);
+    expect(RDL_OK, rdl_try_lock(other, LEASE_MS, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(other, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+}
+
 static void expect_all_run(const char *rules, void *arg)
 {
     char *copy = must_format("%s", rules), *rest = copy;
