@@ -45,7 +45,8 @@
     X(RDL__SCRIPT_PERMIT_SET, "permit_set")                                                                            \
     X(RDL__SCRIPT_LATCH_TRY_SET, "latch_try_set")                                                                      \
     X(RDL__SCRIPT_LATCH_COUNT_DOWN, "latch_count_down")                                                                \
-    X(RDL__SCRIPT_CLIENT_DESCRIBE, "client_describe")
+    X(RDL__SCRIPT_CLIENT_DESCRIBE, "client_describe")                                                                  \
+    X(RDL__SCRIPT_INSPECT, "inspect")
 
 #define RDL__SCRIPTS(X)                                                                                                \
     RDL__SCRIPTS_GREETING(X)                                                                                           \

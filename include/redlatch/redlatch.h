@@ -8,6 +8,7 @@
  *   async.h    the same verbs without waiting
  *   semaphore.h  permits, with and without ids and leases
  *   latch.h    a count-down latch
+ *   inspect.h  who holds a lock, who waits
  *   observe.h  log and metrics sinks
  *
  * Rules that hold everywhere
@@ -23,6 +24,7 @@
 #include <redlatch/async.h>
 #include <redlatch/client.h>
 #include <redlatch/error.h>
+#include <redlatch/inspect.h>
 #include <redlatch/latch.h>
 #include <redlatch/lock.h>
 #include <redlatch/observe.h>

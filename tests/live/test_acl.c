@@ -469,3 +469,31 @@ Test(acl, of_the_latch_is_enough_and_no_more)
     rdl_latch_free(latch);
     expect_all_rights_of("Latch");
 }
+
+static void look_at(const char *name, const char *type)
+{
+    rdl_inspection_t *seen = NULL;
+
+    expect(RDL_OK, rdl_inspect(st.client, name, 0, &seen, &err));
+    cr_assert_str_eq(seen->type, type);
+    cr_assert_eq(seen->waiters, strcmp(type, "fair") == 0);
+    rdl_inspection_free(seen);
+}
+
+/* What is looked at, others have made. */
+Test(acl, of_inspection_is_enough_and_no_more)
+{
+    static const char holder[] = "9f1c8a54-0000-4000-8000-0123456789ab:1";
+
+    open_with_rights_of("Inspection");
+    (void)probe_int(st.probe, "HSET " NAME " mode read %s 1", holder);
+    (void)probe_text(st.probe, "SET {" NAME "}:%s:rwlock_timeout:1 1 PX 60000", holder);
+    look_at(NAME, "read-write");
+    (void)probe_int(st.probe, "HSET " NAME "f %s 1", holder);
+    (void)probe_int(st.probe, "RPUSH redisson_lock_queue:{" NAME "f} %s", holder);
+    look_at(NAME "f", "fair");
+    (void)probe_text(st.probe, "SET " NAME "p 2");
+    (void)probe_int(st.probe, "ZADD {" NAME "p}:timeout 922337203685477 0123456789abcdef");
+    look_at(NAME "p", "permit-semaphore");
+    expect_all_rights_of("Inspection");
+}

@@ -35,6 +35,7 @@ ROOMS = {
     "core/call": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "scripts")),
     "scripts": Room(own=("scripts",), api=False),
     "locks": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "locks", "scripts")),
+    "inspect": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "inspect", "scripts")),
     "tools": Room(own=("tools",), libraries=NET),
     "tools/benchmarks": Room(own=("tools/benchmarks", "tests/support", "scripts"), libraries=NET + ("hiredis",)),
     "examples": Room(libraries=NET + ("ev",)),

@@ -1,0 +1,120 @@
+/* inspect.h - what holds a lock, who waits, which locks there are: for people and their tools.
+ *
+ * All of this asks the server and changes nothing there. Each call blocks its caller's thread, for at most
+ * command_timeout_ms (rdl_client_options_t) for each answer; not on the client's loop thread (RDL_EDEADLK). What it
+ * says is how things stood at one moment of the server's: by the time it is read they may be otherwise. The rights that
+ * a user needs are in docs/acl.md, Inspection.
+ *
+ * Holders of any program are found, Java's Redisson's too, as far as keys tell. The reentrant, non-reentrant and spin
+ * lock are the same there, and so is a fair lock that nobody waits for and that was never waited for.
+ *
+ * Errors of all: RDL_EINVAL (arguments; what has the name is no lock), RDL_ESERVER (refused: the user may not, with the
+ * server's words), RDL_ECONN, RDL_EUNKNOWN (no answer in time), RDL_EDEADLK, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED.
+ */
+#ifndef REDLATCH_INSPECT_H
+#define REDLATCH_INSPECT_H
+
+#include <redlatch/client.h>
+#include <redlatch/error.h>
+#include <redlatch/lock.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Room for a client's id, and for an owner: the field `U:n` or `U:n:write` of a hash (wire.md, Identity), the value of
+ * a simple lock, the 32 hex digits of a permit. NUL-terminated; unprintable bytes are \xHH, and a longer one is cut. */
+#define RDL_CLIENT_ID_ROOM 37
+#define RDL_OWNER_ROOM 132
+
+/* How many holders and waiters are listed at most, however many there are. */
+#define RDL_INSPECT_MAX 1000
+
+/* What a client says of itself (wire.md, Descriptions); "" and 0 where it does not. Printable and cut, as an owner is.
+ */
+typedef struct rdl_description {
+    bool known; /* false: it has left none, as Java's, or it is gone */
+    char host[72];
+    char program[72];
+    char version[24]; /* of the library */
+    char label[136];  /* the user's, like the next */
+    char info[1032];
+    int64_t pid;
+    int64_t start_ms; /* when the client was opened: ms since 1970, by its host's clock */
+} rdl_description_t;
+
+typedef enum rdl_end {
+    RDL_END_NONE = 0, /* the lock has no ends */
+    RDL_END_READ = 1,
+    RDL_END_WRITE = 2,
+} rdl_end_t;
+
+typedef struct rdl_holder {
+    char owner[RDL_OWNER_ROOM];      /* as it stands on the wire */
+    char client[RDL_CLIENT_ID_ROOM]; /* its U; "" when the owner tells of none, as a permit */
+    rdl_end_t end;                   /* of a read-write lock */
+    int64_t count;                   /* how often it has taken the lock */
+    int64_t left_ms;                 /* until its lease ends; -1: it has no end */
+    int64_t token;                   /* its fencing token, of a fenced lock; 0: none is on the wire */
+    int64_t since_ms;                /* it has held it since then: ms since 1970, by the server's clock; 0: unknown */
+    rdl_description_t by;
+} rdl_holder_t;
+
+typedef struct rdl_waiter {
+    char owner[RDL_OWNER_ROOM];      /* its place: `U:k` in a fair lock's queue, U in a fair semaphore's */
+    char client[RDL_CLIENT_ID_ROOM]; /* its U */
+    int64_t since_ms;                /* it came then, by the server's clock; 0: unknown */
+    rdl_description_t by;
+} rdl_waiter_t;
+
+/* Everything about one name. */
+typedef struct rdl_inspection {
+    const char *name; /* NUL-terminated */
+    size_t name_len;
+    /* "lock" (reentrant, non-reentrant, spin), "fenced", "fair", "read-write", "simple", "semaphore",
+     * "permit-semaphore", "latch"; "counter": a semaphore or a latch that nobody waits for, or any other number;
+     * "none": nothing has that name. Static. */
+    const char *type;
+    /* "free", "held", "read", "write"; of semaphores "free" while permits are, else "taken"; of a latch "closed".
+     * Static. */
+    const char *state;
+    int64_t ttl_ms;  /* of the key; -1: it has none, or there is no key */
+    int64_t now_ms;  /* the server's clock, ms since 1970 */
+    int64_t holders; /* how many hold it; of semaphores how many permits with ids are taken */
+    int64_t number;  /* free permits, or a latch's count; -1: the type has none */
+    int64_t waiters; /* of a queue: how many stand in it; else how many clients listen for a release, which does not
+                        count the threads of each, nor who polls, and counts for a moment those that have stopped; -1:
+                        the user may not ask */
+    int64_t token;   /* the last that a fenced lock has given; 0: none */
+    bool in_order;   /* there is a queue: the list of waiters is in its order */
+    size_t holder_count, waiter_count; /* how many are listed, RDL_INSPECT_MAX at most */
+    const rdl_holder_t *holder;
+    const rdl_waiter_t *waiter;
+} rdl_inspection_t;
+
+/* Who holds the lock, of whatever end. Returns how many do; the first `room` of them are written to ret_holders, which
+ * may be NULL when room is 0. 0: it is free. A hold that was lost but is still in the server counts. RDL_EINVAL also
+ * for a multi-lock or a red lock: ask its members. */
+RDL_API int64_t rdl_holders(rdl_lock_t *lock, rdl_holder_t *ret_holders, size_t room, rdl_err_t *err);
+
+/* How many wait for the lock (rdl_inspection_t.waiters). Those of a fair lock's queue are written to ret_waiters in the
+ * order in which they will have it, the first `room` of them; of other locks nobody is, and *ret_listed is 0. Either
+ * may be NULL. RDL_ESERVER where the user may not ask. */
+RDL_API int64_t rdl_waiters(rdl_lock_t *lock, rdl_waiter_t *ret_waiters, size_t room, size_t *ret_listed,
+                            rdl_err_t *err);
+
+/* Everything about whatever has that name (name_len 0: up to its NUL), found out from the keys. Nothing there is a free
+ * lock. To be freed with rdl_inspection_free, before the client is closed. RDL_EINVAL: what is there is no lock. */
+RDL_API int rdl_inspect(rdl_client_t *client, const char *name, size_t name_len, rdl_inspection_t **ret_inspection,
+                        rdl_err_t *err);
+
+/* NULL is fine; returns NULL. */
+RDL_API rdl_inspection_t *rdl_inspection_free(rdl_inspection_t *inspection);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
