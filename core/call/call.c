@@ -119,7 +119,8 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 /* Become the verb in flight on the owner's record. 1: done, or no record is needed; 0: queued behind another verb, the
- * loop goes on when that has ended, which may be at once (so *ret_op is set before); RDL_ENOMEM. */
+ * loop goes on when that has ended, which may be at once (so *ret_op is set before, and not looked at later: its
+ * callback may have ended what it is part of); RDL_ENOMEM. */
 static int enter(struct rdl__call *call, rdl_op_t **ret_op)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -127,7 +128,8 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
     int rc = 1;
 
     if (!call->verb->on_record) {
-        *ret_op = &call->op;
+        if (ret_op != NULL)
+            *ret_op = &call->op;
         return 1;
     }
     rdl__mutex_lock(&name->mu);
@@ -136,7 +138,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
         rec = rdl__record_find_orphan(name, call->op.owner, call->ops);
     if (rec == NULL && call->verb->acquires && (rec = rdl__record_make(name, call->op.owner, call->ops)) == NULL)
         rc = RDL_ENOMEM;
-    if (rc > 0)
+    if (rc > 0 && ret_op != NULL)
         *ret_op = &call->op;
     if (rec != NULL) {
         if (name->idle == rec)
@@ -263,8 +265,9 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
 /* ---- call.h ------------------------------------------------------------------------------------------------------ */
 
 /* Everything up to the verb's own beginning. 1: begin it; 0: the loop will; an error: nothing was done, and the call is
- * gone. *ret_op has one reference, the caller's. */
-static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret_op, rdl_err_t *err)
+ * gone. *ret_call has one reference, the caller's, which is the user's by *ret_op, unless that is NULL. */
+static int prepare(const struct rdl__order *order, bool blocking, struct rdl__call **ret_call, rdl_op_t **ret_op,
+                   rdl_err_t *err)
 {
     rdl_client_t *client = order->lock->name->client;
     struct rdl__call *call;
@@ -280,6 +283,7 @@ static int prepare(const struct rdl__order *order, bool blocking, rdl_op_t **ret
     call->op.started_at = rdl__now();
     rdl__call_ref(call); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &call->op.underway);
+    *ret_call = call;
     if ((rc = enter(call, ret_op)) >= 0)
         return rc;
     rdl__owner_end(owner, &call->op.underway);
@@ -294,13 +298,11 @@ fail:
  * way. The caller's deadline does not allow for that one. */
 static void take_back(const struct rdl__order *order)
 {
-    rdl_op_t *op;
-    int rc = prepare(order, false, &op, NULL);
     struct rdl__call *call;
+    int rc = prepare(order, false, &call, NULL, NULL);
 
     if (rc < 0)
         return;
-    call = rdl__call_of(op);
     rdl__call_unref_by(
         call, rc > 0 && rdl__call_drive_blocking(call, rdl__call_begin(call, call->op.started_at), call->op.started_at)
                   ? 2
@@ -312,7 +314,6 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
     rdl_client_t *client = order->lock->name->client;
     struct rdl__order back;
     struct rdl__call *call;
-    rdl_op_t *op;
     unsigned refs = 1;
     int64_t result;
     int rc;
@@ -321,11 +322,10 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on the client's loop thread would wait for itself");
     if ((rc = rdl__client_call_begins(client)) < 0) /* so that the client stays whole until the outcome is told */
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, true, &op, err)) < 0) {
+    if ((rc = prepare(order, true, &call, NULL, err)) < 0) {
         rdl__client_call_ends(client);
         return rc;
     }
-    call = rdl__call_of(op);
     if (rc > 0 && rdl__behind_undos(call) &&
         rdl__way_behind_undos(call, RDL__WAY_CALLERS) != RDL__WAY_CALLERS) { /* the loop has some of them to send yet */
         rdl__call_hand_over(call, RDL__NEXT_BEGIN);
@@ -340,7 +340,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
     }
     result = rdl__call_result(call);
     if (result < 0)
-        rdl__call_explain(op, err);
+        rdl__call_explain(&call->op, err);
     rdl__client_call_ends(client);
     rdl__call_unref_by(call, refs);
     return result;
@@ -349,12 +349,10 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
 int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__call *call;
-    rdl_op_t *op;
     int rc;
 
-    if ((rc = prepare(order, false, ret_op != NULL ? ret_op : &op, err)) < 0)
+    if ((rc = prepare(order, false, &call, ret_op, err)) < 0)
         return rc;
-    call = rdl__call_of(ret_op != NULL ? *ret_op : op);
     if (rc > 0 && order->fan != NULL)
         rdl__call_send_in_fan(call, order->fan);
     else if (rc > 0)

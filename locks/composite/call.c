@@ -636,9 +636,10 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 /* ---- call.h ----------------------------------------------------------------------------------------------------- */
 
 /* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two
- * references. */
+ * references, the caller's is the user's by *ret_op, unless that is NULL. An asynchronous one may have called back when
+ * this returns, so *ret_op is set before. */
 static int prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
-                   struct rdl__composite_op **ret_call, rdl_err_t *err)
+                   struct rdl__composite_op **ret_call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_record *rec;
@@ -659,6 +660,8 @@ static int prepare(const struct rdl__order *order, const struct rdl__composite_v
     rc = RDL_OK;
     enlist(call);
     *ret_call = call;
+    if (ret_op != NULL)
+        *ret_op = &call->op;
     call->fan = fan;
     if (call->verb->on_record) {
         call->queued = true;
@@ -723,7 +726,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
 
     if (on_some_loop(j))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
-    if ((rc = prepare(order, verb, &fan, &call, err)) < 0)
+    if ((rc = prepare(order, verb, &fan, &call, NULL, err)) < 0)
         return rc;
     read_answers(call, &fan);
     rdl__mutex_lock(&j->mu);
@@ -757,13 +760,9 @@ int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__
                               rdl_err_t *err)
 {
     struct rdl__composite_op *call = NULL;
-    int rc = prepare(order, verb, NULL, &call, err);
+    int rc = prepare(order, verb, NULL, &call, ret_op, err);
 
-    if (rc < 0)
-        return rc;
-    if (ret_op != NULL)
-        *ret_op = &call->op;
-    else
+    if (rc == RDL_OK && ret_op == NULL)
         call_unref(call);
-    return RDL_OK;
+    return rc;
 }

@@ -279,6 +279,42 @@ Test(async, reference_to_a_call_may_be_freed_at_any_time)
     rdl_op_free(op);
 }
 
+struct own {
+    rdl_op_t *op;
+    bool had_op;
+    struct outcome end;
+};
+
+static void free_own_op(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void *arg)
+{
+    struct own *own = arg;
+
+    own->had_op = own->op != NULL;
+    own->op = rdl_op_free(own->op);
+    outcome_note(lock, result, error, &own->end);
+}
+
+/* A call that needs no server calls back while the one that began it returns: its reference is there by then. */
+Test(async, callback_finds_the_reference_to_its_own_call)
+{
+    enum { ROUNDS = 3000 };
+    rdl_lock_t *lock[2];
+
+    stage_open(&st);
+    lock[0] = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_multi_lock(&lock[0], 1, NULL, &lock[1], &err));
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        struct own own = {0};
+
+        expect(RDL_OK, rdl_unlock_async(lock[i % 2], NULL, free_own_op, &own, &own.op, &err));
+        expect(RDL_ENOTOWNER, outcome_wait(&own.end, SOON_MS));
+        cr_assert(own.had_op);
+        cr_assert_null(own.op); /* and nobody sets it afterwards */
+    }
+    rdl_lock_free(lock[1]);
+    rdl_lock_free(lock[0]);
+}
+
 /* A window of many calls: every one calls back, once. */
 Test(async, thousands_in_flight_call_back_exactly_once_each)
 {
