@@ -206,10 +206,8 @@ static void leave(struct rdl__call *call, int64_t now)
 /* The call's deadline. A wait counts from the call; one answer, for a call without a wait, from when its turn came. */
 void rdl__call_set_deadline(struct rdl__call *call, int64_t now)
 {
-    if (call->verb->acquires && call->op.wait_ms == RDL_WAIT_FOREVER)
-        call->deadline = RDL__NEVER;
-    else if (call->verb->acquires && call->op.wait_ms > 0)
-        call->deadline = rdl__after_ms(call->op.started_at, call->op.wait_ms);
+    if (call->verb->acquires && call->op.wait_ms > 0)
+        call->deadline = rdl__op_wait_ends(&call->op, 0);
     else
         call->deadline = rdl__after_ms(now, rdl__call_client(call)->command_timeout_ms);
 }
@@ -246,7 +244,7 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
         rdl__undo_post(call);
     }
     if (call->op.direct)
-        rdl__call_announce(call);
+        rdl__op_announce(&call->op);
     leave(call, now);
     rdl__owner_end(call->op.owner, &call->op.underway);
     rdl__call_count_result(call, now);
@@ -255,7 +253,7 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
     else
         rdl__client_call_ends(client);
     if (!call->op.blocking && !call->op.direct)
-        rdl__call_announce(call);
+        rdl__op_announce(&call->op);
     else if (call->op.blocking && by_loop)
         rdl__parker_post(&call->op.parker, RDL__POST_DONE);
     if (by_loop)

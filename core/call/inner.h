@@ -148,8 +148,7 @@ enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual)
 /* ---- tell.c ----------------------------------------------------------------------------------------------------- */
 
 void rdl__call_count_result(const struct rdl__call *call, int64_t now); /* to the metrics, and the log */
-void rdl__call_announce(struct rdl__call *call);            /* tell whoever asked for it, once  @locks none */
-void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err); /* what happened, for a person */
+void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err);             /* what happened, for a person */
 extern const struct rdl__op_ops rdl__call_op_ops;
 
 /* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? The order that takes the

@@ -26,6 +26,15 @@ void rdl__op_tell(struct rdl__callback *callback)
         op->ops->unused(op);
 }
 
+void rdl__op_announce(rdl_op_t *op)
+{
+    rdl__op_ref(op);
+    if (op->direct)
+        rdl__op_tell(&op->callback);
+    else
+        rdl__dispatch_push(&op->owner->client->dispatch, &op->callback);
+}
+
 void rdl_op_cancel(rdl_op_t *op)
 {
     if (op == NULL || rdl__client_forked(op->owner->client))

@@ -1,7 +1,7 @@
 /* op.h - what the user has of a call: to cancel it, to wait for it, to be told of its end.
  *
  * A single lock's call (verb.h, struct rdl__call) and one of several locks embed it. Each drives itself; what is here
- * is the same of both. It goes with its last reference, by ops->unused.
+ * is the same of both (design.md, How data flows). It goes with its last reference, by ops->unused.
  */
 #ifndef REDLATCH_CALL_OP_H
 #define REDLATCH_CALL_OP_H
@@ -45,6 +45,7 @@ struct rdl_op {
 };
 
 void rdl__op_tell(struct rdl__callback *callback); /* the end of the call, with a reference that is given back */
+void rdl__op_announce(rdl_op_t *op);               /* have it told, once, where callbacks run; a direct one's at once */
 
 /* Once for the life of the memory. */
 static inline void rdl__op_memory(rdl_op_t *op, const struct rdl__op_ops *ops,
@@ -84,6 +85,19 @@ static inline void rdl__op_init(rdl_op_t *op, const struct rdl__order *order, rd
     op->owed = order->owed;
     atomic_init(&op->refs, refs);
     rdl__parker_init(&op->parker);
+}
+
+/* Until when an acquire that waits may go on: for its wait, and for `patience`, in ns, at least. */
+static inline int64_t rdl__op_wait_ends(const rdl_op_t *op, int64_t patience)
+{
+    int64_t by = rdl__after_ms(op->started_at, op->wait_ms);
+
+    return op->started_at + patience > by ? op->started_at + patience : by;
+}
+
+static inline int64_t rdl__op_lease_ms(const rdl_op_t *op, const rdl_client_t *client)
+{
+    return op->lease_ms == RDL_LEASE_AUTO ? client->watchdog_lease_ms : op->lease_ms;
 }
 
 static inline void rdl__op_ref(rdl_op_t *op)

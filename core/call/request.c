@@ -33,15 +33,12 @@ bool rdl__call_misrouted(const struct rdl__req *req)
  * (rdl__call_patience). */
 int64_t rdl__call_answer_by(const struct rdl__call *call)
 {
-    int64_t patient;
-
     if (call->deadline - call->op.started_at >=
         rdl__call_client(call)->command_timeout_ms * RDL__MS) /* no patience is longer */
         return call->deadline;
     if (!call->verb->acquires || call->op.wait_ms <= 0 || call->op.direct || call->take.tries > 0)
         return call->deadline;
-    patient = call->op.started_at + rdl__call_patience(rdl__call_client(call), call->shard);
-    return patient > call->deadline ? patient : call->deadline;
+    return rdl__op_wait_ends(&call->op, rdl__call_patience(rdl__call_client(call), call->shard));
 }
 
 #define FIRST_TRY_MS                                                                                                   \

@@ -152,13 +152,3 @@ static void tell(const rdl_op_t *op, const rdl_err_t *err)
 
 const struct rdl__op_ops rdl__call_op_ops = {
     .unused = rdl__call_unused, .see_lost = see_lost, .explain = rdl__call_explain, .tell = tell};
-
-/* Tell whoever asked for it, once.  @locks none */
-void rdl__call_announce(struct rdl__call *call)
-{
-    rdl__call_ref(call);
-    if (call->op.direct)
-        rdl__op_tell(&call->op.callback);
-    else
-        rdl__dispatch_push(&rdl__call_client(call)->dispatch, &call->op.callback);
-}

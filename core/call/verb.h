@@ -158,7 +158,7 @@ static inline rdl_client_t *rdl__call_client(const struct rdl__call *call)
 
 static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)
 {
-    return call->op.lease_ms == RDL_LEASE_AUTO ? rdl__call_client(call)->watchdog_lease_ms : call->op.lease_ms;
+    return rdl__op_lease_ms(&call->op, rdl__call_client(call));
 }
 
 static inline rdl__step_t rdl__finish_with(int rc)

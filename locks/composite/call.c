@@ -291,10 +291,9 @@ static void end_listening(struct rdl__composite_op *call)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
-static void begin(struct rdl__composite_op *call, int64_t now)
+static bool queued(const struct rdl__composite_op *call)
 {
-    call->begun = true;
-    call->verb->begin(call, now);
+    return rdl__link_on(&call->pending);
 }
 
 /* The record's next call, if it may begin: nothing of the last one is under way. */
@@ -323,8 +322,7 @@ static void begin_next(struct rdl__composite_record *rec)
     rec->beginning = true;
     while ((call = next_call(rec)) != NULL) {
         rec->active = call;
-        call->queued = false;
-        begin(call, rdl__now());
+        call->verb->begin(call, rdl__now());
     }
     rec->beginning = false;
 }
@@ -433,13 +431,13 @@ int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
     return most / RDL__MS;
 }
 
-/* How long an acquire waits for its turn.  @locks mu */
+/* How long it waits for its turn.  @locks mu */
 static int64_t turn_by(const struct rdl__composite_op *call)
 {
-    int64_t patience_ms = rdl__composite_patience_ms(rdl__composite_of_call(call));
-
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    return rdl__after_ms(call->op.started_at, call->op.wait_ms > patience_ms ? call->op.wait_ms : patience_ms);
+    if (!call->verb->acquires || call->op.wait_ms == 0)
+        return RDL__NEVER;
+    return rdl__op_wait_ends(&call->op, rdl__composite_patience_ms(rdl__composite_of_call(call)) * RDL__MS);
 }
 
 /* Look what is due. True: the call has ended.  @locks mu */
@@ -451,25 +449,26 @@ static bool look(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan_event turn = {.kind = RDL__PLAN_TURN, .now = now};
 
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    if (call->queued && call->verb->acquires && code == RDL_OK && call->op.wait_ms > 0 && now >= turn_by(call))
+    if (queued(call) && code == RDL_OK && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
     if (call->ended)
         return true;
     if (call->its_turn)
         call->verb->feed(call, &turn);
     call->its_turn = false;
-    if (call->queued && code != RDL_OK) {
-        call->queued = false;
+    if (queued(call) && code != RDL_OK) {
         rdl__list_remove(&call->pending);
         rdl__composite_end(call, code);
-    } else if (call->begun && call->verb->acquires && code != RDL_OK) {
+    } else if (queued(call)) {
+        return false;
+    } else if (call->verb->acquires && code != RDL_OK) {
         call->verb->feed(call, &stop);
-    } else if (call->begun && code != RDL_OK) {
+    } else if (code != RDL_OK) {
         if (call->end_by == 0)
             call->end_by = rdl__after_ms(now, call->op.owner->client->close_timeout_ms);
         if (now >= call->end_by)
             rdl__composite_end(call, code);
-    } else if (call->begun && call->verb->acquires && now >= call->plan.wake_at) {
+    } else if (call->verb->acquires && now >= call->plan.wake_at) {
         call->verb->feed(call, &timer);
     }
     return call->ended;
@@ -479,9 +478,9 @@ static bool look(struct rdl__composite_op *call, int64_t now)
 static int64_t next_look(const struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    if (call->queued && call->verb->acquires && call->op.wait_ms > 0)
+    if (queued(call))
         return turn_by(call);
-    if (call->begun && call->verb->acquires)
+    if (call->verb->acquires)
         return call->plan.wake_at;
     return call->end_by != 0 ? call->end_by : RDL__NEVER;
 }
@@ -496,8 +495,7 @@ static void conclude(struct rdl__composite_op *call)
 
         rdl__loop_unpost(rdl__client_loop(home), &call->task);
         rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
-        call_ref(call);
-        rdl__dispatch_push(&home->dispatch, &call->op.callback);
+        rdl__op_announce(&call->op);
     }
     rdl__composite_record_retire(call->rec);
 }
@@ -664,11 +662,10 @@ static int prepare(const struct rdl__order *order, const struct rdl__composite_v
         *ret_op = &call->op;
     call->fan = fan;
     if (call->verb->on_record) {
-        call->queued = true;
         rdl__list_push_back(&rec->pending, &call->pending);
         begin_next(rec);
     } else {
-        begin(call, call->op.started_at);
+        call->verb->begin(call, call->op.started_at);
     }
     call->fan = NULL;
     if (fan == NULL)

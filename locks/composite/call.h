@@ -27,11 +27,9 @@ struct rdl__composite_op {
     const struct rdl__composite_verb *verb;
     struct rdl__composite_record *rec;
     struct rdl__underway named; /* at the record's owner, when another one acts for it in the home client */
-    struct rdl__link pending;   /* on the record's queue */
+    struct rdl__link pending;   /* on the record's queue: until it begins */
     struct rdl__task task;      /* of the home client's loop, like the next: to look at an asynchronous call */
     struct rdl__timer timer;
-    bool queued;
-    bool begun;
     bool ended;
     struct rdl__fan *fan;     /* while its own thread begins it: where that asks the members itself */
     bool was_lost;            /* before its release */

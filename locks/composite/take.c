@@ -17,16 +17,11 @@ static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *e
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
-static int64_t take_lease_ms(const struct rdl__composite_op *call, const rdl_client_t *client)
-{
-    return call->op.lease_ms == RDL_LEASE_AUTO ? client->watchdog_lease_ms : call->op.lease_ms;
-}
-
 /* May the server have forgotten a holder whose lease still runs? (protocol.md, 8) */
 static bool young(const struct rdl__composite_op *call, unsigned i, int64_t now)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
-    int64_t lease_ms = take_lease_ms(call, rdl__member_client(j, i));
+    int64_t lease_ms = rdl__op_lease_ms(&call->op, rdl__member_client(j, i));
     int64_t least_ms = j->options.min_uptime_ms > lease_ms ? j->options.min_uptime_ms : lease_ms;
     int64_t born_at = atomic_load(&rdl__name_shard(rdl__member_lock(j, i)->name)->node.born_at);
     int64_t up_ms = born_at == INT64_MIN ? 0 : (now - born_at) / RDL__MS;
@@ -204,7 +199,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan *p = &call->plan;
     struct rdl__composite_record *rec = call->rec;
     struct rdl__plan_event start = {.kind = RDL__PLAN_START, .now = now};
-    int64_t lease_ms = take_lease_ms(call, j->home);
+    int64_t lease_ms = rdl__op_lease_ms(&call->op, j->home);
 
     if (rdl__composite_record_view(rec, now).state == RDL_LOST) {
         rdl__composite_end(call, RDL_ELOST);
@@ -232,8 +227,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         .wake_at = RDL__NEVER,
     };
     if (!p->once)
-        p->deadline =
-            call->op.wait_ms == RDL_WAIT_FOREVER ? RDL__NEVER : rdl__after_ms(call->op.started_at, call->op.wait_ms);
+        p->deadline = rdl__op_wait_ends(&call->op, 0);
     rec->want = rec->count + 1;
     feed(call, &start);
 }
