@@ -1,4 +1,4 @@
-/* args.h - what the public faces of locks, semaphores and latches check alike. */
+/* args.h - argument checks that locks, semaphores and latches share. */
 #ifndef REDLATCH_LOCKS_ARGS_H
 #define REDLATCH_LOCKS_ARGS_H
 

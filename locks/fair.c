@@ -1,10 +1,10 @@
 /* fair.c - first come, first served: the reentrant lock's hash, and a queue beside it (wire.md, Fair; protocol.md, 7).
  *
- * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next is due.
- * Whoever frees the lock passes it on at the server, to the first waiter that lives, and says so on that one's own
- * channel: a change of owner costs a take and a release (docs/decisions.md). Giving up a take is
- * giving back what it may have got, a hold or a place, and that is the release. So queueing needs no verbs of its own,
- * and the rules of the queue are all in the scripts. call->hold.own counts the sendings of a take.
+ * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next one is
+ * due. The script that frees the lock grants it to the first living waiter, and publishes that on the waiter's own
+ * channel: so a change of owner costs a take and a release (docs/decisions.md). A take that is given up is undone by
+ * the release, which takes away the hold or the place. So queueing needs no verbs of its own, and the rules of the
+ * queue are all in the scripts. call->hold.own counts the sendings of a take.
  */
 #include "core/service/scripts.h"
 #include "locks/hash.h"
@@ -28,10 +28,10 @@ static void put_keys(struct rdl__buf *to, const struct rdl__name *name)
 /* Only a first take waits in the queue: who holds the lock already has nothing to wait for. */
 static bool leaves_trace(const struct rdl__call *call)
 {
-    return !call->take.once && call->count == 1;
+    return !call->take.one_try && call->count == 1;
 }
 
-/* A sending that is repeated is another one, of another moment. */
+/* Each sending has a number, since a grant counts from the moment of one sending. */
 static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
@@ -70,8 +70,8 @@ static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool ev
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Each owner that waits listens to a channel of its own. */
-static bool meet(struct rdl__buf *to, const struct rdl__call *call)
+/* Each waiting owner has a channel of its own. */
+static bool waits_on(struct rdl__buf *to, const struct rdl__call *call)
 {
     char place[RDL__FIELD_MAX];
 
@@ -81,14 +81,15 @@ static bool meet(struct rdl__buf *to, const struct rdl__call *call)
     return true;
 }
 
-/* `n:sending:token`, on the owner's channel: the lock was granted to n, for no longer than this sending's sign of life
- * counts. Only the last sending will do, because only its moment is known. The token, or 0; below 0: no such words. */
+/* The message `n:sending:token` on the owner's channel: the lock was granted to n, for no longer than the sign of life
+ * of this sending counts. It is used for the last sending only, because only its moment is known. Returns the token, or
+ * 0; below 0: there is no such message. */
 static int64_t told_token(const struct rdl__call *call)
 {
     size_t len, head;
-    const char *said = rdl__waiter_said(&call->waiter, &len);
+    const char *said = rdl__waiter_message(&call->waiter, &len);
     struct rdl__reply rest = {.type = RDL__REPLY_STRING};
-    char words[RDL__SAID_MAX];
+    char words[RDL__MESSAGE_KEPT];
     int64_t token;
 
     head = rdl__itoa(words, call->n);
@@ -102,9 +103,9 @@ static int64_t told_token(const struct rdl__call *call)
     return rdl__reply_integer(&rest, &token) ? token : -1;
 }
 
-/* Told that it has the lock? It rests on the last sending: from that moment the server keeps it for the lease, or for
- * as long as the sign of life goes, if that is shorter. Where that is much less than what was asked for, another try
- * makes it whole; so it does when the words were about something else. */
+/* Has a message granted the lock? The grant counts from the last sending: the server keeps it for the lease, or for the
+ * life of a waiter, if that is shorter. If much less is left than was asked for, it is not used, and another try
+ * confirms the hold for the whole lease. */
 static bool granted(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms)
 {
     int64_t lease_ms = rdl__call_lease_ms(call), life_ms = rdl__call_name(call)->settings.life_ms;
@@ -137,7 +138,7 @@ const struct rdl__lock_ops rdl__fair_ops = {
     .name = "fair",
     .kind = "fair",
     .news = RDL__NEWS_OWN,
-    .meet = meet,
+    .waits_on = waits_on,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = put_take,

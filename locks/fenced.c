@@ -40,7 +40,7 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .name = "fenced",
     .kind = "fenced",
     .tells_all = true,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = put_take,

@@ -1,4 +1,4 @@
-/* hash.h - what the types share that live in Redisson's hash of one field (wire.md, Reentrant). */
+/* hash.h - functions of the types whose hold is Redisson's hash of one field (wire.md, Reentrant). */
 #ifndef REDLATCH_LOCKS_HASH_H
 #define REDLATCH_LOCKS_HASH_H
 
@@ -15,15 +15,15 @@ void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left);
 void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval);
 
-/* Part of the table of a type whose hold is the hash, whatever it has beside it. */
+/* Members of the table of a type whose hold is the hash; it may have further keys. */
 #define RDL__HOLD_IN_HASH                                                                                              \
     .call_back = rdl__lock_call_back, .channel = RDL__HASH_CHANNEL, .renew = RDL__SCRIPT_REENTRANT_RENEW,              \
     RDL__ONE_END, .put_query = rdl__put_exists, .decode_query = rdl__decode_number,                                    \
     .put_holder = rdl__hash_put_holder, .decode_holder = rdl__hash_decode_holder
 
-/* And of one that has nothing beside it which a release or an eviction has to know of. */
+/* And of one whose release and forced unlock need no further keys. */
 #define RDL__IN_HASH                                                                                                   \
-    RDL__HOLD_IN_HASH, .in_line = true, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,       \
+    RDL__HOLD_IN_HASH, .in_turn = true, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,       \
                        .put_release = rdl__hash_put_release, .put_force = rdl__hash_put_force
 
 #endif

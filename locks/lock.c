@@ -1,4 +1,4 @@
-/* lock.c - the public face of locks: checking arguments, and the questions that need no server. */
+/* lock.c - the public functions of locks: checking arguments, making orders, and the queries that need no server. */
 #include "core/base/err.h"
 #include "core/call/call.h"
 #include "core/call/record.h"
@@ -68,7 +68,7 @@ static int check_handle(const rdl_lock_t *lock, rdl_err_t *err)
     return rdl__check_handle("lock", lock, err);
 }
 
-/* ---- handles ----------------------------------------------------------------------------------------------------- */
+/* ---- handles ---------------------------------------------------------------------------------------------------- */
 
 rdl_lock_t *rdl_lock_free(rdl_lock_t *lock)
 {
@@ -142,8 +142,8 @@ int rdl_extend(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err)
 
 /* ---- the present hold, by local judgement ----------------------------------------------------------------------- */
 
-/* What `owner` (NULL: the calling thread) holds. */
-static int look(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rdl_err_t *err)
+/* The present hold of `owner` (NULL: the calling thread's), by local judgement. */
+static int present_hold(rdl_lock_t *lock, rdl_owner_t *owner, struct rdl__view *view, rdl_err_t *err)
 {
     rdl_client_t *client;
     int rc;
@@ -177,7 +177,7 @@ static int say(const rdl_lock_t *lock, int code, rdl_err_t *err)
 int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err)
 {
     struct rdl__view view;
-    int rc = look(lock, NULL, &view, err);
+    int rc = present_hold(lock, NULL, &view, err);
 
     if (rc < 0)
         return rc;
@@ -189,7 +189,7 @@ int rdl_is_held(rdl_lock_t *lock, rdl_err_t *err)
 int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err)
 {
     struct rdl__view view;
-    int rc = look(lock, NULL, &view, err);
+    int rc = present_hold(lock, NULL, &view, err);
 
     if (rc < 0)
         return rc;
@@ -199,7 +199,7 @@ int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err)
 static int hold_state(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
     struct rdl__view view;
-    int rc = look(lock, owner, &view, err);
+    int rc = present_hold(lock, owner, &view, err);
 
     return rc < 0 ? rc : (int)view.state;
 }
@@ -213,7 +213,7 @@ static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
 {
     const char *why_none;
     struct rdl__view view;
-    int rc = look(lock, owner, &view, err);
+    int rc = present_hold(lock, owner, &view, err);
 
     if (rc < 0)
         return rc;

@@ -10,7 +10,7 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .name = "nonreentrant",
     .kind = "nonreentrant",
     .tells_all = true,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = rdl__hash_put_take,

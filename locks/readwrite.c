@@ -14,8 +14,8 @@
  * that gives up takes its mark away by its release; if it was the last, the release tells those who wait by a message
  * that only ours understand.
  *
- * Whoever shares the lock is never queued behind others of this process, because a try may be granted at any time, and
- * who is let in lets in all who share (waiters.c).
+ * A reader never waits behind other calls of this process, because its try may be granted at any time; and a reader
+ * that is granted wakes all readers (waiters.c).
  */
 #include "core/base/err.h"
 #include "core/service/scripts.h"
@@ -44,7 +44,7 @@ static bool is_writers(const struct rdl__reply *field)
     return field->len > tail && memcmp(field->str + field->len - tail, WRITE, tail) == 0;
 }
 
-/* A writer's hold, or one of anybody else. */
+/* Find a writer's hold, or a reader's. */
 static bool find_holder(const struct rdl__reply *reply, bool writer, const char **ret_field, size_t *ret_len)
 {
     const struct rdl__reply *field;
@@ -69,7 +69,7 @@ static bool decode_writer(const struct rdl__reply *reply, const char **ret_field
     return find_holder(reply, true, ret_field, ret_len);
 }
 
-/* Its owner may have both ends, whatever the mode says: so it matters who holds it. */
+/* By the holders, not by `mode`: one owner may hold both ends. */
 static void decode_reader_query(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const char *field;
@@ -86,15 +86,15 @@ static void decode_writer_query(struct rdl__call *call, const struct rdl__reply 
     call->answer = decode_writer(reply, &field, &len);
 }
 
-/* It goes as a whole: with the holder that was named go those who had it before that was asked for. */
-static bool goes_with(const struct rdl__record *rec, const struct rdl__call *force)
+/* A forced unlock of the read end evicts all readers that held it when the request was sent. */
+static bool evicts_also(const struct rdl__record *rec, const struct rdl__call *force)
 {
     (void)rec;
     return !force->req.resent;
 }
 
 /* A peer's watchdog may have shortened a shared hold at the server since it was confirmed (protocol.md, 6). */
-static int64_t read_believed_ms(const struct rdl__name *name, int64_t lease_ms)
+static int64_t read_trusted_ms(const struct rdl__name *name, int64_t lease_ms)
 {
     int64_t most = name->settings.own;
 
@@ -103,8 +103,7 @@ static int64_t read_believed_ms(const struct rdl__name *name, int64_t lease_ms)
 
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
-/* The number of the owner's hold of the other end: call->hold.own, 0 if it has none. What was lost is given back first.
- */
+/* Put the number of the owner's hold of the other end into call->hold.own, 0 if it has none, and return its state. */
 static rdl_hold_state_t see_other_end(struct rdl__call *call, const struct rdl__lock_ops *other, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -126,7 +125,7 @@ static int read_may_take(struct rdl__call *call, int64_t now)
     return see_other_end(call, &rdl__write_ops, now) == RDL_LOST ? RDL_ELOST : RDL_OK;
 }
 
-/* Who shares the lock cannot have it alone as well. After a refusal: it has taken the other end meanwhile. */
+/* A reader cannot take the write end. Also checked after a refusal: the owner may have taken the read end meanwhile. */
 static int write_may_take(struct rdl__call *call, int64_t now)
 {
     rdl_hold_state_t state = see_other_end(call, &rdl__read_ops, now);
@@ -136,7 +135,7 @@ static int write_may_take(struct rdl__call *call, int64_t now)
     return state != RDL_NOT_HELD && call->rec->count == 0 ? RDL_EDEADLK : RDL_OK;
 }
 
-/* Do writers that wait leave marks? */
+/* Do waiting writers leave marks (prefer_writers)? */
 static bool marks(const struct rdl__name *name)
 {
     return name->settings.life_ms > 0;
@@ -150,7 +149,7 @@ static void put_marks(struct rdl__buf *to, const struct rdl__name *name)
 
 static bool leaves_mark(const struct rdl__call *call)
 {
-    return marks(rdl__call_name(call)) && !call->take.once && call->count == 1;
+    return marks(rdl__call_name(call)) && !call->take.one_try && call->count == 1;
 }
 
 /* The end of a take that leaves no mark: it is told of the owner's hold of the other end, if there is one. */
@@ -177,7 +176,7 @@ static void put_read_take(struct rdl__call *call, struct rdl__buf *to, bool eval
     put_wish_beside(call, to, field, write_field(field, name, call->hold.own));
 }
 
-/* Who gets in takes the marks away, and says so. */
+/* A writer that is granted deletes the marks, and publishes that. */
 static void put_write_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
@@ -200,7 +199,7 @@ static void put_write_take(struct rdl__call *call, struct rdl__buf *to, bool eva
 
 /* ---- giving back ------------------------------------------------------------------------------------------------ */
 
-/* What a script needs to free the lock. */
+/* How many keys a script needs to free the lock. */
 static size_t key_count(const struct rdl__name *name)
 {
     return marks(name) ? 3 : 2;
@@ -255,7 +254,7 @@ static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool ev
 #define PEER_WATCHDOG_MAX_MS 86400000
 #define DAY_BITS 0x7ffffff /* settings->own: the value is known to fit */
 
-/* Whose shared holds a peer's watchdog shortens. */
+/* The option peer_watchdog_ms, into settings->own. */
 static int options_peer(const rdl_lock_options_t *o, struct rdl__settings *settings, rdl_err_t *err)
 {
     int64_t peer_ms = o->peer_watchdog_ms == 0 ? PEER_WATCHDOG_MS : o->peer_watchdog_ms;
@@ -291,12 +290,12 @@ const struct rdl__lock_ops rdl__read_ops = {
     .news = RDL__NEWS_SIDES,
     .shares = true,
     .tells_all = true,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .renew = RDL__SCRIPT_READ_RENEW,
     .field_of = rdl__plain_field,
-    .believed_ms = read_believed_ms,
+    .trusted_ms = read_trusted_ms,
     .may_take = read_may_take,
     .put_take = put_read_take,
     .decode_take = rdl__decode_take,
@@ -308,7 +307,7 @@ const struct rdl__lock_ops rdl__read_ops = {
     .put_holder = rdl__hash_put_holder,
     .decode_holder = decode_reader,
     .put_force = put_force,
-    .goes_with = goes_with,
+    .evicts_also = evicts_also,
 };
 
 RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
@@ -320,14 +319,14 @@ const struct rdl__lock_ops rdl__write_ops = {
     .call_back = rdl__lock_call_back,
     .channel = CHANNEL,
     .news = RDL__NEWS_SIDES,
-    .in_line = true,
+    .in_turn = true,
     .tells_all = true,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */
     .field_of = write_field,
-    .believed_ms = rdl__plain_believed_ms,
+    .trusted_ms = rdl__plain_trusted_ms,
     .may_take = write_may_take,
     .put_take = put_write_take,
     .decode_take = rdl__decode_take,
@@ -339,7 +338,7 @@ const struct rdl__lock_ops rdl__write_ops = {
     .put_holder = rdl__hash_put_holder,
     .decode_holder = decode_writer,
     .put_force = put_force,
-    .goes_with = goes_with,
+    .evicts_also = evicts_also,
 };
 
 RDL__CONSTRUCTOR(rdl_write_lock, rdl__write_ops, options)

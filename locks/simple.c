@@ -1,8 +1,8 @@
-/* simple.c - the lock everybody's code speaks: a string whose value is the owner's, SET NX PX, compare and delete.
+/* simple.c - the lock that much other code uses, too: a string with the owner's value, SET NX PX, compare and delete.
  *
  * The first try is the plain command, six times cheaper in the server than a script. It says nothing of the time left,
- * and cannot be repeated (its second run would refuse itself), so every later try is the script's. The channel is our
- * own: only our unlock publishes, foreign ones are found by polling.
+ * and cannot be repeated (its second run would refuse itself), so every later try is the script's. Only
+ * redlatch's unlock publishes, on a channel of its own; other software's unlocks are found by polling.
  */
 #include "core/call/verb.h"
 #include "locks/types.h"
@@ -75,9 +75,9 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .kind = "simple",
     .call_back = rdl__lock_call_back,
     .channel = "redlatch_simple_channel",
-    .in_line = true,
+    .in_turn = true,
     .tells_all = true,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 1000},
     .renew = RDL__SCRIPT_SIMPLE_RENEW,

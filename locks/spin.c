@@ -1,6 +1,6 @@
-/* spin.c - the lock that is held for moments and waited for by asking again: Redisson's RSpinLock (wire.md).
+/* spin.c - the lock for very short holds, whose waiters poll: Redisson's RSpinLock (wire.md).
  *
- * The reentrant lock's hash, without a subscription: those who wait look again after an exponential, jittered pause.
+ * The reentrant lock's hash, without a subscription: waiters try again after an exponential, jittered pause.
  * The defaults are Redisson's, 1 to 128 ms. Its unlock still publishes, so that ordinary waiters on the name are woken
  * at once.
  */
@@ -14,13 +14,13 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
                    rdl_err_t *err)
 {
     if (o->retry.kind == RDL_RETRY_NONE)
-        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not look again",
+        return rdl__err_set(err, RDL_EINVAL, "lock option retry is RDL_RETRY_NONE: a %s lock would not try again",
                             ops->name);
     return rdl__options_plain(ops, o, settings, err);
 }
 
-/* Nobody listens: those who wait have no more in common than the name. */
-static bool meet(struct rdl__buf *to, const struct rdl__call *call)
+/* Not a channel: waiters of one name only share a timer. */
+static bool waits_on(struct rdl__buf *to, const struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
@@ -32,7 +32,7 @@ const struct rdl__lock_ops rdl__spin_ops = {
     .handle = &rdl__single_handle,
     .name = "spin",
     .kind = "spin",
-    .meet = meet,
+    .waits_on = waits_on,
     .nests = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
     .put_take = rdl__hash_put_take,

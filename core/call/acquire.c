@@ -1,4 +1,5 @@
-/* acquire.c - taking the lock: the machine in take.c decides, this speaks with the server and keeps the record. */
+/* acquire.c - the verb that takes a lock: the machine in take.c decides, this sends, reads answers and sets the record.
+ */
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -15,11 +16,11 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     struct rdl__record *rec = call->rec;
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
     struct rdl__take_event ev = {.kind = RDL__EV_START,
-                                 .others_wait = call->ops->in_line && rdl__name_waited_for(name)};
+                                 .others_wait = call->ops->in_turn && rdl__name_waited_for(name)};
     int rc = call->ops->may_take(call, now);
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
-    rdl__take_init(&call->take, call->once, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (rc < 0)
         return rdl__finish_with(rc);
@@ -30,7 +31,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
             return rdl__finish_with(RDL_EDEADLK);
         if (rec->count >= INT32_MAX)
             return say_einval(call, "held 2^31-1 times already");
-        ev.others_wait = false; /* it holds the lock: nothing to wait for */
+        ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
         call->n = rdl__client_number(name->client);
@@ -55,7 +56,7 @@ static bool is_grant(int64_t answer)
     return answer == RDL__TAKEN || answer == RDL__HELD;
 }
 
-/* The server has granted it for lease_ms: believe that for as long as it goes. */
+/* The server has granted it for lease_ms. False: that time is over already, or the owner is gone. */
 static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
 {
     struct rdl__record *rec = call->rec;
@@ -63,7 +64,7 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
     bool renewed = call->op.lease_ms == RDL_LEASE_AUTO;
     bool held;
 
-    if (now >= rdl__watchdog_validity(wd, call->req.sent_at, call->ops->believed_ms(rec->name, lease_ms)))
+    if (now >= rdl__watchdog_validity(wd, call->req.sent_at, call->ops->trusted_ms(rec->name, lease_ms)))
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if (call->count > 1) {
@@ -100,7 +101,7 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
         rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
     } else if (is_grant(call->answer) && !rdl__call_acked(call)) {
         ev.code = RDL_ENOREPLICAS;
-        ev.unsure = true; /* whoever has it is to forget it */
+        ev.unsure = true; /* undo it at the master and at those replicas that have it */
     } else if (is_grant(call->answer)) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = take_commit(call, rdl__call_lease_ms(call), now);
@@ -114,7 +115,8 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
-/* It may have been granted by what woke it; but where replicas are to confirm it, nobody has asked them. */
+/* The message that woke it may have granted the lock; not where replicas must confirm, since no WAIT was sent with it.
+ */
 static rdl__step_t take_woken(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};

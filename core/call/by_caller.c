@@ -1,5 +1,5 @@
-/* by_caller.c - a blocking call that its caller's thread drives: it sends on a lane of callers, and reads there. When
- * it is to wait for the lock, or to be sent round again in a while, the loop takes over.
+/* by_caller.c - a blocking call that its caller's thread drives: it sends and reads on a lane of callers. When the call
+ * has to wait for the lock, or for a pause between redirections, the loop takes over.
  */
 #include "core/call/inner.h"
 
@@ -11,14 +11,15 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
         enum rdl__outcome outcome;
         int code;
 
-        if (asks == RDL__ASKS_IN_VAIN) {
+        if (asks == RDL__ASKS_REFUSED) {
             step = rdl__call_not_asked(call);
             break;
         }
         if (rdl__behind_undos(call) && rdl__way_behind_undos(call, way) == RDL__WAY_CALLERS)
             way = RDL__WAY_CALLERS;
         rdl__call_ready(call, asks == RDL__ASKS_REPLICAS ? &rdl__blocking_acked_ops : &rdl__blocking_ops, way);
-        if ((code = atomic_load(&call->op.cancel_code)) != RDL_OK) { /* asked before the request could be told of it */
+        if ((code = atomic_load(&call->op.cancel_code)) !=
+            RDL_OK) { /* canceled before POST_CANCEL could reach this request */
             step = rdl__call_stopped_between(call, code);
             break;
         }
@@ -40,7 +41,7 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
         rdl__call_conclude(call, step.rc, step.undo, false, now);
         return true;
     }
-    call->answer = step.hint_ms; /* for the loop, which goes to wait, or sends it again in a while */
+    call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
     rdl__call_hand_over(call, step.what == RDL__DO_SEND ? RDL__NEXT_SEND : RDL__NEXT_WAIT);
     return false;
 }

@@ -1,7 +1,7 @@
 /* by_loop.c - a call that the loop drives: asynchronous ones from the start, blocking ones when they have to wait.
  *
- * It comes here by its task (rdl__call_on_task). Then answers, the waiters' wake-ups, its timer and a cancellation move
- * it on, each by a step for `drive`, until finish_on_loop.  @thread loop, all of it
+ * It comes here by its task (rdl__call_on_task). Then answers, wake-ups (waiters.h), its timer and a cancellation each
+ * give `drive` a step to carry out, until finish_on_loop.  @thread loop, all of it
  */
 #include "core/call/inner.h"
 
@@ -12,22 +12,22 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
-    if (rdl__call_phase(call) == RDL__HANDED) /* its task is posted still: to say just that */
+    if (rdl__call_phase(call) == RDL__HANDED) /* settled before its task ran, which would only say so */
         rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
     rdl__call_goes(call, RDL__BY_LOOP);
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
     drive(call, rdl__call_answered(call, now), now);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Is it counted among those who wait? */
-static bool waits_alone(const struct rdl__call *call)
+/* Is it counted in name->waiting? Only one that wants the lock to itself is. */
+static bool is_counted(const struct rdl__call *call)
 {
-    return call->ops->in_line && !call->verb->listens;
+    return call->ops->in_turn && !call->verb->listens;
 }
 
-/* Is it among the waiters, be it that it sleeps there or that its try is under way? */
+/* Is it among the waiters, asleep or with a try under way? */
 static bool has_joined(const struct rdl__call *call)
 {
     return call->waiter.channel != NULL;
@@ -38,12 +38,12 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
     bool joined = has_joined(call);
 
     rdl__waiter_leave(&call->waiter, used, now);
-    if (joined && waits_alone(call))
+    if (joined && is_counted(call))
         atomic_fetch_sub(&rdl__call_name(call)->waiting, 1);
 }
 
-/* How soon those who go on waiting should look: when the lease just granted would end, or as the retry policy says. */
-static int64_t look_again_ms(struct rdl__call *call)
+/* When the other waiters should try again: when the lease just granted would end, or as the retry policy says. */
+static int64_t next_try_ms(struct rdl__call *call)
 {
     int64_t lease_ms = rdl__call_lease_ms(call);
     int64_t delay_ms = rdl__take_delay_ms(&call->take, &call->rand);
@@ -51,8 +51,8 @@ static int64_t look_again_ms(struct rdl__call *call)
     return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
 }
 
-/* Was it the last to wait, and is there perhaps a place in a queue at the server, which is for whoever of this process
- * waits? One that was let in has left it. */
+/* Was it the last waiter of this process, and may the process have a place in the server's queue that nobody uses now?
+ * A grant has left the place itself. */
 static bool leaves_place(const struct rdl__call *call, int rc)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -62,7 +62,7 @@ static bool leaves_place(const struct rdl__call *call, int rc)
            (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
-/* A call that ended before it began has no number, and its undo wants one that is nobody's. */
+/* The place is left by an undo. A call that ended before it began has drawn no number for that. */
 static bool leave_place(struct rdl__call *call, int rc)
 {
     bool leaves = leaves_place(call, rc);
@@ -76,14 +76,14 @@ static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int6
 {
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
     if (has_joined(call) &&
-        step->rc == RDL_OK) /* the others have not been refused by this hold, and may never be told of its end */
-        rdl__waiter_hint(&call->waiter, look_again_ms(call), now);
+        step->rc == RDL_OK) /* the others were not refused because of this hold, and its release may not be published */
+        rdl__waiter_hint(&call->waiter, next_try_ms(call), now);
     stop_waiting(call, step->rc == RDL_OK, now);
     rdl__call_conclude(call, step->rc, step->undo || leave_place(call, step->rc), true, now);
 }
 
-/* When it gives up because there is no connection: for who waits already the outage has begun when it began.  @thread
- * loop */
+/* When a waiting call gives up for want of a connection: outage_timeout_ms after the connection was lost, or after the
+ * call if that came later.  @thread loop */
 static int64_t outage_end(const struct rdl__call *call)
 {
     int64_t since = rdl__name_shard(rdl__call_name(call))->down_since;
@@ -162,19 +162,19 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     set_alarm(call);
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
-    subscribed = call->ops->meet(&channel, call);
+    subscribed = call->ops->waits_on(&channel, call);
     rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
                                    : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len,
                                                       subscribed, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;
-    if (waits_alone(call))
+    if (is_counted(call))
         atomic_fetch_add(&name->waiting, 1);
     return rc;
 }
 
-/* It is told to look, or its refusal was overtaken. */
+/* It was woken, or a message has come since its refused try was sent: the next step. */
 static rdl__step_t woken(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
@@ -196,7 +196,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
         return false;
     }
-    set_alarm(call); /* before others are woken, who may end this call */
+    set_alarm(call); /* first: rdl__waiter_refused may wake others, which may end this call */
     if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
         return true;
     rdl__call_goes(call, RDL__BY_LOOP);
@@ -204,7 +204,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
     return false;
 }
 
-/* Carry out a step; the rest follows when something happens.  @thread loop */
+/* Carry out a step. The next one follows an event.  @thread loop */
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
@@ -218,7 +218,7 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
         else if (sleeps(call, &step, now))
             return;
     }
-    if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_IN_VAIN)
+    if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_REFUSED)
         step = rdl__call_not_asked(call);
     if (step.what == RDL__DO_SEND && call->detour == RDL__DETOUR_LATER)
         pause_on_loop(call, now);
@@ -238,9 +238,9 @@ static void go(struct rdl__waiter *waiter, int64_t now)
 
 static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed};
 
-/* ---- ending it from outside -------------------------------------------------------------------------------------- */
+/* ---- ending it from outside ------------------------------------------------------------------------------------- */
 
-/* End the call now, whatever it is doing.  @thread loop */
+/* End the call now, whatever its phase.  @thread loop */
 static void stop(struct rdl__call *call, int code, int64_t now)
 {
     rdl__step_t step;
@@ -252,7 +252,7 @@ static void stop(struct rdl__call *call, int code, int64_t now)
             rdl__lane_give_up(rdl__call_lane(call), &call->req, rdl__call_successor(call), call->verb->successor_mode);
 
         if (outcome == RDL__ANSWERED)
-            return; /* and its `done` is about to run */
+            return; /* ops->done is about to run */
         rdl__call_goes(call, RDL__BY_LOOP);
         rdl__call_successor_begins(call, outcome, way);
         step = rdl__call_stopped(call, code, outcome);
@@ -263,7 +263,7 @@ static void stop(struct rdl__call *call, int code, int64_t now)
     finish_on_loop(call, &step, now);
 }
 
-/* Take a call out of its record's queue, as ended with `code`. False: it is not there.  @thread loop */
+/* End a call that is in its record's queue with `code`. False: it is not there.  @thread loop */
 static bool end_queued(struct rdl__call *call, int code, int64_t now)
 {
     bool queued;
@@ -273,8 +273,7 @@ static bool end_queued(struct rdl__call *call, int code, int64_t now)
     queued = rdl__link_on(&call->pending);
     rdl__list_remove(&call->pending);
     if (queued)
-        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)),
-                         &call->task); /* it may have been about to set the timer */
+        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task); /* else the task would set the timer */
     rdl__mutex_unlock(&rdl__call_name(call)->mu);
     if (!queued)
         return false;
@@ -296,7 +295,7 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
         return;
     }
     if (end_queued(call, RDL_ETIMEDOUT, now) || !rdl__phase_is_loops(rdl__call_phase(call)))
-        return; /* it is on its way to begin, and will see the time */
+        return; /* it is about to begin, and rdl__call_begin checks the time */
     if (rdl__call_phase(call) != RDL__ASLEEP || now >= call->deadline)
         stop(call, RDL_OK, now);
     else if (now >= outage_end(call))
@@ -305,7 +304,7 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
         set_alarm(call);
 }
 
-/* A call that its own thread drives looks for itself, and one that is on its way to the loop will when it gets here. */
+/* A call that its caller's thread drives checks cancel_code itself; one that is HANDED does when its task runs. */
 void rdl__call_on_cancel(struct rdl__task *task, int64_t now)
 {
     struct rdl__call *call = rdl__container(task, struct rdl__call, cancel_task);
@@ -316,7 +315,7 @@ void rdl__call_on_cancel(struct rdl__task *task, int64_t now)
     rdl__call_unref(call);
 }
 
-/* ---- taking it over ---------------------------------------------------------------------------------------------- */
+/* ---- taking it over --------------------------------------------------------------------------------------------- */
 
 static bool is_queued(struct rdl__call *call)
 {
@@ -328,7 +327,7 @@ static bool is_queued(struct rdl__call *call)
     return queued;
 }
 
-/* What is to be done with a call that comes to the loop. */
+/* The first step of a call that the loop takes over. */
 static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
 {
     switch (call->next) {
@@ -343,7 +342,7 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
     }
 }
 
-/* It was sent before the loop knew of it.  @thread loop */
+/* Its caller's thread has sent its request.  @thread loop */
 static void watch(struct rdl__call *call, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
@@ -372,7 +371,7 @@ void rdl__call_on_task(struct rdl__task *task, int64_t now)
                 rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, rdl__call_answer_by(call));
             return;
         }
-        /* the two posts may have met: the verb before it ended while this one was on its way here */
+        /* the verb before it has ended; the posts of `enter` and `leave` may have become one */
         rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
         rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
     }

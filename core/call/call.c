@@ -1,24 +1,24 @@
 /* call.c - a single lock's call: made, given its turn on the record, begun, ended.
  *
- * A call passes through these hands:
+ * A call is driven by, in this order:
  *
  *   the caller's thread   begins the verb, sends on one of the shared lanes, finishes: the uncontended blocking call
- *                         ends here without ever meeting the loop (by_caller.c)
+ *                         never involves the loop (by_caller.c)
  *   the loop              takes over when the call has to wait for the lock or for an earlier verb of its owner; drives
  *                         asynchronous calls from the start, on a lane of its own (by_loop.c)
- *   the loop again        carries the undo, after the caller has gone (undo.c)
+ *   the loop again        sends the undo, after the call has ended (undo.c)
  *
- * A composite's members are sent by its caller first (fan.c), and what replicas did not confirm its caller undoes
+ * A composite's thread sends its members' first requests itself (fan.c). A caller undoes what replicas did not confirm
  * itself (rdl__undo_at_once).
  *
- * A verb is begin, which decides locally and fills in what is to be sent, encode and decode, which speak with the
- * server, and answered, which makes the next step of it; the rest of its table is said in verb.h. What stops a call
- * from outside goes through rdl__call_stopped. Acquiring asks the machine in take.c for the steps.
+ * A verb is a table (verb.h): begin decides locally and fills in what is to be sent, encode and decode write the
+ * command and read the reply, answered returns the next step. A cancellation, a time-out and the client's closing go
+ * through rdl__call_stopped. The steps of an acquire come from the machine in take.c.
  *
- * The call is its record's verb in flight from enter to leave; so it alone changes n, count and token. When it is given
- * up, the record does not wait for its undo.
+ * The call is its record's verb in flight from `enter` to `leave`; so it alone changes the record's number, count and
+ * token. When it is given up, the record does not wait for its undo.
  *
- * References: the caller's (or the user's, of an operation), one while the loop drives the call, one for the undo, one
+ * References: the caller's (or that of the user's rdl_op_t), one while the loop drives the call, one for the undo, one
  * for the callback, one for a cancellation that was posted.
  */
 #include "core/call/inner.h"
@@ -27,9 +27,9 @@
 
 #include <string.h>
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
-/* Nobody has a reference to it. */
+/* The last reference was given back. */
 void rdl__call_unused(rdl_op_t *op)
 {
     struct rdl__call *call = rdl__call_of(op);
@@ -79,7 +79,7 @@ static void call_memory(struct rdl__call *call)
     rdl__timer_init(&call->timer, rdl__call_on_timer);
 }
 
-/* Memory for a call, as rdl__owner_take_spare gives it; at last what was set aside. */
+/* Memory for a call: the owner's spare, fresh, or else from the order's reserve. */
 static struct rdl__call *take_memory(const struct rdl__order *order, rdl_owner_t *owner, bool *ret_fresh)
 {
     struct rdl__call *call = rdl__owner_take_spare(owner, sizeof *call, ret_fresh);
@@ -99,7 +99,7 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     if (fresh)
         call_memory(call);
     rdl__clear(&call->op.lock, offsetof(struct rdl__call, timer) - offsetof(struct rdl__call, op.lock));
-    call->timer.fire = rdl__call_on_timer; /* whatever an undo has made of them */
+    call->timer.fire = rdl__call_on_timer; /* an undo may have changed it */
     call->verb = order->verb;
     if (!copy_permits(call, order)) {
         rdl__owner_give_spare(owner, call, sizeof *call);
@@ -112,15 +112,15 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     call->lane = owner->lane;
     call->count = (int32_t)order->count;
     call->n = order->n;
-    call->once = order->once || order->wait_ms == 0;
+    call->one_try = order->one_try || order->wait_ms == 0;
     return call;
 }
 
-/* ---- the record -------------------------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------------------------- */
 
-/* Become the verb in flight on the owner's record. 1: done, or no record is needed; 0: queued behind another verb, the
- * loop goes on when that has ended, which may be at once (so *ret_op is set before, and not looked at later: its
- * callback may have ended what it is part of); RDL_ENOMEM. */
+/* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
+ * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
+ * callback may have freed what it is part of; RDL_ENOMEM. */
 static int enter(struct rdl__call *call, rdl_op_t **ret_op)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -151,7 +151,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
             rdl__call_goes(call, RDL__QUEUED);
             rdl__list_push_back(&rec->pending, &call->pending);
             rdl__loop_post(rdl__client_loop(rdl__call_client(call)),
-                           &call->task); /* here, where leave and end_queued cannot be first */
+                           &call->task); /* under mu, so before leave or end_queued can */
             rc = 0;
         }
     }
@@ -159,8 +159,9 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
     return rc;
 }
 
-/* However the call has ended: what it sent may have run at the server, until now. A hold that is renewed for good lasts
- * a lease from whenever that is asked (rdl__record_most_ms), and needs no note.  @locks the name's */
+/* However the call has ended: what it sent may have run at the server at any time until now, so note until when the
+ * hold may last there. For a hold that is renewed for good, rdl__record_most_ms computes that instead.  @locks the
+ * name's */
 static void note_lease(const struct rdl__call *call, struct rdl__record *rec, int64_t now)
 {
     int64_t ends_by;
@@ -201,9 +202,8 @@ static void leave(struct rdl__call *call, int64_t now)
     rdl__record_unref(rec);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------ */
 
-/* The call's deadline. A wait counts from the call; one answer, for a call without a wait, from when its turn came. */
 void rdl__call_set_deadline(struct rdl__call *call, int64_t now)
 {
     if (call->verb->acquires && call->op.wait_ms > 0)
@@ -218,29 +218,25 @@ rdl__step_t rdl__call_begin(struct rdl__call *call, int64_t now)
 
     rdl__call_set_deadline(call, now);
     if (now != call->op.started_at && code == RDL_OK && call->verb->acquires &&
-        now >= rdl__call_answer_by(call)) /* queued all the time */
+        now >= rdl__call_answer_by(call)) /* it was queued all the time */
         code = RDL_ETIMEDOUT;
     return code != RDL_OK ? rdl__finish_with(code) : call->verb->begin(call, now);
 }
 
-/* The outcome is decided. `undo`: start one (a successor is under way already). `by_loop`: the loop drove the call, and
- * gives its reference back: the call may be gone on return.
- *
- * Who is told directly is told while the call still has its owner's record: an owner that ends leaves a record alone
- * while a verb is in flight on it, so what was granted can be given back by whoever hears of it, in whatever moment the
- * owner ends. */
+/* A `direct` callback runs while the call still is its record's verb in flight: an owner that ends leaves a record
+ * alone until then, so the callback can give back what was granted even if the owner ends at that moment. */
 void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop, int64_t now)
 {
     rdl_client_t *client = rdl__call_client(call);
 
-    if (call->op.result != rc) /* the loop may read it already: an undo that was begun at once */
+    if (call->op.result != rc) /* equal if rdl__undo_at_once has set it: then the loop may be reading it */
         call->op.result = rc;
     rdl__call_goes(call, RDL__ENDED);
     if (call->verb->ended != NULL)
         call->verb->ended(call, rc);
     if (rc < 0 && call->verb->acquires && call->verb->has_successor && !call->undo.begun && rdl__call_may_come(call))
-        undo = true; /* refused, or what not; but an earlier sending of it may be granted yet */
-    if (undo) {      /* before anybody hears of the end, and sends something else */
+        undo = true; /* it failed, but an earlier sending of it may be granted yet */
+    if (undo) {      /* before the end is told, and a next verb sent */
         rdl__undo_post(call);
     }
     if (call->op.direct)
@@ -260,10 +256,10 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
         rdl__call_unref(call);
 }
 
-/* ---- call.h ------------------------------------------------------------------------------------------------------ */
+/* ---- call.h ----------------------------------------------------------------------------------------------------- */
 
-/* Everything up to the verb's own beginning. 1: begin it; 0: the loop will; an error: nothing was done, and the call is
- * gone. *ret_call has one reference, the caller's, which is the user's by *ret_op, unless that is NULL. */
+/* Make a call and give it its turn. 1: begin it; 0: it is queued, and the loop will; an error: nothing was done.
+ * *ret_call has one reference, the caller's; unless ret_op is NULL that is the user's, in *ret_op. */
 static int prepare(const struct rdl__order *order, bool blocking, struct rdl__call **ret_call, rdl_op_t **ret_op,
                    rdl_err_t *err)
 {
@@ -292,8 +288,8 @@ fail:
     return rdl__err_set(err, rc, NULL);
 }
 
-/* Give back the count of a lost hold, which asks no server: at once, or on the loop if the owner has another verb under
- * way. The caller's deadline does not allow for that one. */
+/* Take back the count of a lost hold, which sends nothing: here, or on the loop if the owner has another verb under
+ * way, for which the caller's deadline has no time. */
 static void take_back(const struct rdl__order *order)
 {
     struct rdl__call *call;
@@ -325,7 +321,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
         return rc;
     }
     if (rc > 0 && rdl__behind_undos(call) &&
-        rdl__way_behind_undos(call, RDL__WAY_CALLERS) != RDL__WAY_CALLERS) { /* the loop has some of them to send yet */
+        rdl__way_behind_undos(call, RDL__WAY_CALLERS) != RDL__WAY_CALLERS) { /* the loop has yet to send some of them */
         rdl__call_hand_over(call, RDL__NEXT_BEGIN);
         rc = 0;
     }
@@ -334,7 +330,7 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
         if ((back = rdl__call_lost_meanwhile(call)).verb != NULL)
             take_back(&back);
     } else {
-        refs = 2; /* the loop never had it, and the clock was read as it ended */
+        refs = 2; /* the loop's, too, which never drove it; and it ended just now, so it cannot be lost meanwhile */
     }
     result = rdl__call_result(call);
     if (result < 0)
@@ -384,8 +380,8 @@ void rdl__call_tidy(struct rdl__record *rec, int64_t n)
         return;
     }
     call->n = n;
-    call->ops = rec->ops;  /* whichever end the handle is of */
-    call->may_come = true; /* what took the hold */
+    call->ops = rec->ops;  /* the handle may be of the other end */
+    call->may_come = true; /* the hold's take, where CLIENT KILL is refused */
     rdl__call_goes(call, RDL__ENDED);
     rdl__undo_post(call);
     rdl__undo_gate(call);

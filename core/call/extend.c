@@ -1,4 +1,4 @@
-/* extend.c - making the hold last at least so long: a renewal of one. */
+/* extend.c - the verb that makes a hold last at least lease_ms from now: the renewal's script for one lock. */
 #include "core/call/verb.h"
 
 #include "core/service/scripts.h"

@@ -1,5 +1,5 @@
-/* fan.c - calls that their caller's thread sends together and reads itself for a while (core/io/lane.h, a fan): those
- * of a composite's members. What has not ended by then the loops drive on.
+/* fan.c - calls that one thread sends together, and whose answers it reads for a while (core/io/lane.h, a fan): a
+ * composite's calls of its members. The loops drive on what has not ended by then.
  */
 #include "core/call/inner.h"
 
@@ -24,7 +24,7 @@ void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
     rdl__call_hand_over(call, RDL__NEXT_SEND);
 }
 
-/* The i-th is answered, or to be left to the loop. */
+/* The i-th call is answered, or the loop takes it over. */
 static void leave_fan(struct rdl__fan *fan, unsigned i)
 {
     struct rdl__call *call = rdl__container(fan->at[i].req, struct rdl__call, req);
@@ -37,7 +37,7 @@ static void leave_fan(struct rdl__fan *fan, unsigned i)
         return;
     rdl__call_goes(call, RDL__BY_CALLER);
     if (call->req.rc ==
-        RDL_ENOMEM) { /* the loop's lane may have room for it: it has, if the lock was taken by way of that */
+        RDL_ENOMEM) { /* the loop's lane may have room for it; it has if the lock was taken on that lane */
         call->req.state = RDL__REQ_IDLE;
         step = rdl__send_it();
     } else {
@@ -45,14 +45,14 @@ static void leave_fan(struct rdl__fan *fan, unsigned i)
     }
     if (step.what == RDL__DO_FINISH) {
         rdl__call_conclude(call, step.rc, step.undo, false, now);
-        rdl__call_unref(call); /* the loop never had it */
+        rdl__call_unref(call); /* the loop's */
         return;
     }
     call->answer = step.hint_ms;
     rdl__call_hand_over(call, step.what == RDL__DO_SEND ? RDL__NEXT_SEND : RDL__NEXT_WAIT);
 }
 
-/* The one whose time is up first. */
+/* The call with the earliest deadline. */
 static unsigned most_urgent(const struct rdl__fan *fan, int64_t *ret_deadline)
 {
     unsigned first = 0;
@@ -76,7 +76,7 @@ bool rdl__call_fan(struct rdl__fan *fan, int64_t until)
     int i = fan->n == 0 ? -1 : rdl__fan_wait(fan, until < deadline ? until : deadline);
 
     if (i < 0 && deadline < until)
-        i = (int)urgent; /* the loop ends it */
+        i = (int)urgent; /* its deadline: the loop ends it */
     if (i >= 0)
         leave_fan(fan, (unsigned)i);
     return i >= 0;

@@ -1,4 +1,4 @@
-/* force.c - evicting whoever holds the lock.
+/* force.c - the verb that evicts the lock's holder: a forced unlock.
  *
  * Two requests: who holds it, then the eviction of that holder and no other.
  */
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-enum { FORCE_LOOK, FORCE_EVICT };
+enum { FORCE_ASK, FORCE_EVICT };
 
 static void force_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    if (call->force.stage == FORCE_LOOK) {
+    if (call->force.stage == FORCE_ASK) {
         call->ops->put_holder(to, name->bytes, name->node.key_len);
         return;
     }
@@ -33,9 +33,9 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
         rdl__call_keep_words(call, field, len, false);
 }
 
-/* Was the record's hold evicted, and does nobody know it yet? Not one that came since, even if it is the one that was
- * named: its take may have been sent again (a lock may be passed on before its waiter asks). Its renewal will tell.
- * @locks the name's */
+/* Was the record's hold evicted, and is that not known here yet? Not a hold that was granted after the request was
+ * sent, even with the field that was named: its take may have been repeated (a fair lock may be granted before its
+ * waiter asks). Its renewal will tell.  @locks the name's */
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
@@ -45,7 +45,7 @@ static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
     if (rec->count == 0 || rec->held_since >= call->req.sent_at ||
         rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
         return false;
-    return (len == call->words_len && memcmp(field, call->words, len) == 0) || call->ops->goes_with(rec, call);
+    return (len == call->words_len && memcmp(field, call->words, len) == 0) || call->ops->evicts_also(rec, call);
 }
 
 /* One such record, with a reference, and which hold it has; NULL: there is none. */
@@ -68,7 +68,7 @@ static struct rdl__record *next_evicted(const struct rdl__call *call, int64_t *r
     return found;
 }
 
-/* What was evicted may be held by this client: then its owners need not wait to find out. */
+/* If this client's owners held what was evicted, report it lost at once, not at the next renewal. */
 static void force_notice(const struct rdl__call *call)
 {
     struct rdl__record *rec;

@@ -1,4 +1,4 @@
-/* handle.c - the handle of a lock that is not made of others. */
+/* handle.c - the handle of a single lock. */
 #include "core/call/handle.h"
 
 static rdl_client_t *single_client(const rdl_lock_t *lock)

@@ -1,6 +1,6 @@
-/* handle.h - a lock's handle by the table of its kind, be it a single lock's or one that is made of several.
+/* handle.h - what a handle of a lock does, as a table: one for single locks (handle.c), one for composites.
  *
- * A kind's table hangs on each of its types' (type.h). The functions' arguments are checked already. */
+ * A lock type's table names it (type.h, `handle`). Arguments have been checked by the caller (locks/lock.c). */
 #ifndef REDLATCH_CALL_HANDLE_H
 #define REDLATCH_CALL_HANDLE_H
 
@@ -8,14 +8,14 @@
 #include "core/call/record.h"
 
 struct rdl__handle_ops {
-    bool has_members;                                /* so it cannot be a member itself */
-    rdl_client_t *(*client)(const rdl_lock_t *lock); /* where its callbacks run and its timers go off */
+    bool has_members;                                /* a composite, which cannot be a member */
+    rdl_client_t *(*client)(const rdl_lock_t *lock); /* whose callbacks and timers it uses */
     const char *(*name)(const rdl_lock_t *lock, size_t *ret_len);
     void (*drop)(rdl_lock_t *lock);                                  /* the user's reference  @locks none */
     int64_t (*call)(const struct rdl__order *order, rdl_err_t *err); /* this and the next: as in call.h */
     int (*call_async)(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
     void (*on_lost)(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);    /* @locks none */
-    bool (*knows)(const rdl_lock_t *lock, const rdl_owner_t *owner); /* may the owner act in it? */
+    bool (*knows)(const rdl_lock_t *lock, const rdl_owner_t *owner); /* is it an owner of one of its clients? */
     /* What the owner holds of it. token: 0 when it has none. The client is not closed yet (rdl__client_call_begins).
      * @locks none */
     struct rdl__view (*view)(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now);

@@ -25,7 +25,7 @@ static void hold_pin(struct rdl__hold *hold)
     atomic_fetch_add(&rdl__container(hold, struct rdl__record, hold)->refs, 1);
 }
 
-/* Where CLIENT KILL is refused a sending of its take may come yet, whoever has ended the hold. */
+/* Where CLIENT KILL is refused, a sending of its take may still come, even after a forced unlock. */
 static bool may_be_taken_again(struct rdl__record *rec)
 {
     bool may;
@@ -52,7 +52,7 @@ static int64_t hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
 {
     const struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    return rec->ops->believed_ms(rec->name, lease_ms);
+    return rec->ops->trusted_ms(rec->name, lease_ms);
 }
 
 const struct rdl__hold_ops rdl__hold_ops = {

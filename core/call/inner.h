@@ -2,10 +2,10 @@
  *
  *   call.c        makes a call, gives it its turn on the record, begins and ends it; the API
  *   by_caller.c   its caller's thread drives it
- *   by_loop.c     the loop drives it: waiting, cancellation, time
+ *   by_loop.c     the loop drives it: waiting, cancellation, deadlines
  *   fan.c         its caller sends it with others, and leaves it to the loop
- *   request.c     what it sends and is answered, until when, and where else; what stops it
- *   undo.c        what is left to be undone at the server after it
+ *   request.c     its request: encoding, answers, redirections, deadlines, giving up
+ *   undo.c        its undo at the server, which outlives it
  *   tell.c        how its end is told: callback, words, log, metrics
  */
 #ifndef REDLATCH_CALL_INNER_H
@@ -30,7 +30,7 @@ static inline void rdl__call_goes(struct rdl__call *call, enum rdl__phase to)
     atomic_store_explicit(&call->phase, (unsigned char)to, memory_order_relaxed);
 }
 
-/* From here on the call is the loop's.  @thread whoever drives it */
+/* From here on the call is the loop's.  @thread the one that drives it */
 static inline void rdl__call_hand_over(struct rdl__call *call, enum rdl__next next)
 {
     call->next = (unsigned char)next;
@@ -63,14 +63,14 @@ static inline void rdl__call_ref(struct rdl__call *call)
     rdl__op_ref(&call->op);
 }
 
-/* A wait counts from the call; one answer, for a call without a wait, from when its turn came. */
+/* The wait counts from the call. The answer of a verb without a wait counts from `now`, when its turn has come. */
 void rdl__call_set_deadline(struct rdl__call *call, int64_t now);
 
-/* Its turn has come: the verb's first step.  @thread whoever drives it */
+/* Its turn has come: the verb's first step.  @thread the one that drives it */
 rdl__step_t rdl__call_begin(struct rdl__call *call, int64_t now);
 
-/* The outcome is decided. `undo`: start one (a successor is under way already). `by_loop`: the loop drove the call, and
- * gives its reference back: the call may be gone on return. */
+/* The outcome is decided. `undo`: start one; false if none is wanted, or a successor is under way as the undo.
+ * `by_loop`: the loop drove the call, and gives its reference back: the call may be gone on return. */
 void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop, int64_t now);
 
 /* ---- by_caller.c ------------------------------------------------------------------------------------------------ */
@@ -80,8 +80,7 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
 
 /* ---- by_loop.c: all of it @thread loop -------------------------------------------------------------------------- */
 
-/* Posted when the call is queued (an acquire waits there no longer than anywhere), and when the loop takes it over, to
- * begin it, or to wait. */
+/* Posted when the call is queued, to set its deadline's timer, and when the loop takes it over (call->next). */
 void rdl__call_on_task(struct rdl__task *task, int64_t now);
 void rdl__call_on_timer(struct rdl__timer *timer, int64_t now);
 void rdl__call_on_cancel(struct rdl__task *task, int64_t now);
@@ -89,7 +88,7 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now);
 
 /* ---- fan.c ------------------------------------------------------------------------------------------------------ */
 
-/* Begin it, and send it on a lane that the calling thread reads; or hand it over. */
+/* Begin the call, and send its request on a lane that the calling thread reads; or hand it to the loop. */
 void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan);
 
 /* ---- request.c -------------------------------------------------------------------------------------------------- */
@@ -99,22 +98,23 @@ extern const struct rdl__req_ops rdl__loop_ops, rdl__loop_acked_ops;
 
 #define RDL__DETOUR_PAUSE_MS 10
 
-/* What an answer is in that respect. RDL__DETOUR_ASK: call->ask says where.  @locks the lane's */
+/* Does the answer send the request elsewhere? RDL__DETOUR_ASK: to call->ask.  @locks the lane's */
 enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply);
 bool rdl__call_misrouted(const struct rdl__req *req);
 
-int64_t rdl__call_answer_by(const struct rdl__call *call);                  /* until when an answer may come */
-int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now); /* and that to one request */
+int64_t rdl__call_answer_by(const struct rdl__call *call);                  /* when waiting for an answer ends */
+int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now); /* and for that of one request */
 
 rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now);
 
-/* Its request was given up: what goes on of it in the lane is its undo. */
+/* Its request was given up: if it leaves a successor in the lane, that is the call's undo. */
 void rdl__call_successor_begins(struct rdl__call *call, enum rdl__outcome outcome, enum rdl__way way);
 
-/* Waiting ends: `code`, or RDL_OK when the deadline has come. Between: no request of it is in a lane. */
+/* Waiting ends: `code`, or RDL_OK when the deadline has come. Between: no request of the call is in a lane. */
 rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome);
 rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code);
-rdl__step_t rdl__call_not_asked(struct rdl__call *call); /* instead of a request that would be undone */
+rdl__step_t
+rdl__call_not_asked(struct rdl__call *call); /* replicas cannot be asked: instead of a request that would be undone */
 
 /* ---- undo.c ----------------------------------------------------------------------------------------------------- */
 
@@ -123,36 +123,36 @@ extern const struct rdl__req_ops rdl__undo_ops;
 /* Its pending step, RDL__NEXT_UNDO or RDL__NEXT_UNDONE.  @thread loop */
 void rdl__undo_on_task(struct rdl__call *call, int64_t now);
 
-/* The undo begins, or has begun as a successor and may be settled already; then it has been counted down before it is
- * counted. */
+/* The undo begins; or it has begun as a successor, and may be settled already: then it was counted down before it is
+ * counted up here. */
 void rdl__undo_begins(struct rdl__call *call, enum rdl__way way);
 void rdl__undo_post(struct rdl__call *call); /* the loop is to send it  @thread any */
-/* What replicas have not confirmed is gone when the caller hears of it, if the server answers in time.
- * @thread the caller's */
+/* Undo what replicas have not confirmed before the call returns, if the server answers in time.  @thread the caller's
+ */
 void rdl__undo_at_once(struct rdl__call *call, int64_t now);
 
-/* Called twice: when the call is concluded, and when its undo is settled. The two may happen on different threads, in
- * either order; the second ends both. */
+/* Called twice: when the call is concluded, and when its undo is settled, perhaps on different threads and in either
+ * order. The second lets the client go on closing, and gives the undo's reference back. */
 void rdl__undo_gate(struct rdl__call *call);
 
-/* Are there undos that its first try must not overtake? What an ended call left at the server must not refuse the next
- * one. Only the answer is waited for, as ever. */
+/* Are there undos that its first try must not overtake? Else the try may be refused because of what an ended call has
+ * left at the server. They need not be answered first: the try goes behind them on their connection. */
 static inline bool rdl__behind_undos(const struct rdl__call *call)
 {
     return atomic_load(&rdl__call_name(call)->undos) != 0 && call->verb->acquires && call->take.tries == 0;
 }
 
-/* Which way that is. */
+/* The connection on which they are, for a try that would go the `usual` way. May set call->lane. */
 enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual);
 
 /* ---- tell.c ----------------------------------------------------------------------------------------------------- */
 
 void rdl__call_count_result(const struct rdl__call *call, int64_t now); /* to the metrics, and the log */
-void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err);             /* what happened, for a person */
+void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err);             /* why it failed, as a text */
 extern const struct rdl__op_ops rdl__call_op_ops;
 
-/* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? The order that takes the
- * count back; its verb is NULL when all is well.  @locks none */
+/* Was it granted while its caller slept, and lost before the caller could be told? Returns the order that takes the
+ * count back; its verb is NULL when there is nothing to take back.  @locks none */
 struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call);
 
 static inline int64_t rdl__call_result(const struct rdl__call *call)
@@ -170,7 +170,7 @@ static inline struct rdl__lane *rdl__call_lane(const struct rdl__call *call)
     return call->way == RDL__WAY_ACKED ? rdl__acks_lane(&call->shard->acked) : call->shard->loop_lane;
 }
 
-/* Make the request ready to go, and say where. */
+/* Initialise the request, and decide where it goes. */
 static inline void rdl__call_ready(struct rdl__call *call, const struct rdl__req_ops *ops, enum rdl__way way)
 {
     call->resent_once |= call->req.resent;
@@ -186,7 +186,8 @@ static inline void rdl__call_ready(struct rdl__call *call, const struct rdl__req
     call->detour = RDL__DETOUR_NONE;
 }
 
-/* It may be settled before whoever gave up hears of it: nothing is prepared for it then. */
+/* Ops of the request's successor, or NULL. The successor may be settled before the caller of lane_call returns, so it
+ * needs nothing that is set up later. */
 static inline const struct rdl__req_ops *rdl__call_successor(const struct rdl__call *call)
 {
     return call->verb->has_successor ? &rdl__undo_ops : NULL;

@@ -1,8 +1,8 @@
-/* listen.c - the verb that hears of a lock's releases without wanting it: for composites, which want others as well.
+/* listen.c - the verb that reports a lock's releases without taking it: for composites (locks/composite).
  *
- * It joins the lock's waiters as one who takes nobody's turn (waiters.h), sends nothing, and lasts until it is
- * canceled. Each message on the lock's channel, and each confirmed subscription, calls its function back with
- * RDL__HEARD; the end does so with its code, as of any verb.
+ * It joins the lock's waiters as a listener (waiters.h), sends nothing, and lasts until it is canceled. Each message on
+ * the lock's channel, and each confirmed subscription, calls its function with RDL__HEARD; the end does so with its
+ * code, as of any verb.
  */
 #include "core/call/verb.h"
 
@@ -21,7 +21,7 @@ static rdl__step_t listen_begin(struct rdl__call *call, int64_t now)
 static rdl__step_t listen_woken(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    rdl__waiter_sent(&call->waiter); /* what is heard from now on is news again */
+    rdl__waiter_sent(&call->waiter); /* messages from now on wake it again */
     ((rdl_done_fn)call->op.fn)(call->op.lock, RDL__HEARD, NULL, call->op.arg);
     return sleep_on();
 }

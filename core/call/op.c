@@ -1,8 +1,8 @@
-/* op.c - what the user may do with a call of any kind, and how its end is told. */
+/* op.c - the user's side of a call of either kind: canceling, freeing, calling back. */
 #include "core/call/op.h"
 
-/* Where callbacks run only when the program comes to it, what was granted may be over by then. */
-static void look_again(rdl_op_t *op)
+/* With RDL_DISPATCH_FD the callback runs when the program gets to it: what was granted may be lost by then. */
+static void see_lost_meanwhile(rdl_op_t *op)
 {
     rdl_client_t *client = op->owner->client;
 
@@ -17,7 +17,7 @@ void rdl__op_tell(struct rdl__callback *callback)
     rdl_op_t *op = rdl__container(callback, rdl_op_t, callback);
     rdl_err_t err = {0};
 
-    look_again(op);
+    see_lost_meanwhile(op);
     if (op->result < 0)
         op->ops->explain(op, &err);
     if (op->fn != NULL)

@@ -1,27 +1,27 @@
-/* op.h - what the user has of a call: to cancel it, to wait for it, to be told of its end.
+/* op.h - the user's side of a call: canceling it, waiting for it, its callback, its references.
  *
- * A single lock's call (verb.h, struct rdl__call) and one of several locks embed it. Each drives itself; what is here
- * is the same of both (design.md, How data flows). It goes with its last reference, by ops->unused.
+ * A single lock's call (verb.h, struct rdl__call) and a composite's (locks/composite/call.h) embed it, and drive
+ * themselves; what both do alike is here (design.md, How data flows). The last reference frees it, by ops->unused.
  */
 #ifndef REDLATCH_CALL_OP_H
 #define REDLATCH_CALL_OP_H
 
 #include "core/call/call.h"
 
-/* What is different. */
+/* What differs between the two. */
 struct rdl__op_ops {
     void (*unused)(rdl_op_t *op); /* nobody has a reference to it  @locks none */
-    /* Was it granted, and is it over by now that its caller is told? Then its result is RDL_ELOST, and what is left
-     * goes back; nobody waits for that.  @locks none */
+    /* Was it granted, and is the hold lost by the time its caller is told? Then make the result RDL_ELOST, and give
+     * back what is left, without waiting.  @locks none */
     void (*see_lost)(rdl_op_t *op);
     void (*explain)(const rdl_op_t *op, rdl_err_t *err);    /* why it failed; err may be NULL  @locks none */
     void (*tell)(const rdl_op_t *op, const rdl_err_t *err); /* op->fn is not NULL. err: NULL if it did not fail */
 };
 
 struct rdl_op {
-    /* What is set once for the life of the memory, and on no list between two calls (rdl__op_memory). */
+    /* set once for the life of the memory, and on no list between two calls (rdl__op_memory) */
     struct rdl__underway underway; /* under the owner's mu */
-    struct rdl__callback callback; /* of any thread: the end is to be told */
+    struct rdl__callback callback; /* any thread: pushed to the dispatch when the call has ended */
     const struct rdl__op_ops *ops;
 
     /* immutable once begun */
@@ -32,20 +32,20 @@ struct rdl_op {
     int64_t started_at;
     int64_t wait_ms;
     int64_t lease_ms; /* verbs that have a lease of their own begin by setting it */
-    bool direct;      /* fn runs as the call ends, whatever the client's dispatch */
-    bool owed;        /* the client's closing waits for it */
+    bool direct;      /* fn runs as the call ends, not by the client's dispatch */
+    bool owed;        /* as struct rdl__order */
     bool blocking;
 
-    int64_t result; /* by whoever drives the call */
+    int64_t result; /* set by the thread that drives the call */
 
     /* any thread */
-    struct rdl__parker parker; /* a blocked caller, while others drive the call */
+    struct rdl__parker parker; /* a blocked caller, while the loop drives the call */
     _Atomic unsigned refs;
-    _Atomic int cancel_code; /* RDL_OK: nobody asked */
+    _Atomic int cancel_code; /* RDL_OK: not canceled */
 };
 
-void rdl__op_tell(struct rdl__callback *callback); /* the end of the call, with a reference that is given back */
-void rdl__op_announce(rdl_op_t *op);               /* have it told, once, where callbacks run; a direct one's at once */
+void rdl__op_tell(struct rdl__callback *callback); /* call back; takes a reference over */
+void rdl__op_announce(rdl_op_t *op);               /* call back, once: a direct one at once, else by the dispatch */
 
 /* Once for the life of the memory. */
 static inline void rdl__op_memory(rdl_op_t *op, const struct rdl__op_ops *ops,
@@ -58,8 +58,7 @@ static inline void rdl__op_memory(rdl_op_t *op, const struct rdl__op_ops *ops,
     op->callback.run = rdl__op_tell;
 }
 
-/* Count the call in, so that its client stays whole until it has ended (rdl__client_call_ends), and find whose it is.
- */
+/* Count the call in, so that the client's parts stay until it has ended (rdl__client_call_ends), and find its owner. */
 static inline int rdl__op_begins(const struct rdl__order *order, rdl_client_t *client, rdl_owner_t **ret_owner)
 {
     int rc = order->owed ? rdl__client_debt_begins(client) : rdl__client_call_begins(client);
@@ -105,14 +104,14 @@ static inline void rdl__op_ref(rdl_op_t *op)
     atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
 }
 
-/* True: they were the last, and the caller lets the call go. */
+/* True: they were the last, and the caller runs ops->unused. */
 static inline bool rdl__op_unref(rdl_op_t *op, unsigned refs)
 {
     return atomic_fetch_sub_explicit(&op->refs, refs, memory_order_acq_rel) == refs;
 }
 
-/* Somebody wants it to end with `code`. Is that to be? Not if it was asked before; and a user ends only what waits.
- * @locks the owner's */
+/* Cancel it with `code`. False: it was canceled before, may not be (`owed`), or is not an acquire, which alone the user
+ * may cancel.  @locks the owner's */
 static inline bool rdl__op_cancels(rdl_op_t *op, bool acquires, int code)
 {
     int none = RDL_OK;

@@ -11,8 +11,8 @@
  *                                                v   | (an answer; woken; the timer; stopped)
  *                                        SENT, ASLEEP, PAUSING
  *
- * Up to HANDED its caller's thread writes it; from QUEUED and HANDED on the loop alone. Others may read it: what they
- * see may be old, but not whose it is.
+ * Its caller's thread writes the phase up to QUEUED or HANDED, the loop alone from there on. Other threads may read it:
+ * the value may be out of date, but not on which side of that boundary it is.
  */
 #ifndef REDLATCH_CALL_PHASE_H
 #define REDLATCH_CALL_PHASE_H
@@ -21,22 +21,22 @@
 
 enum rdl__phase {
     RDL__BY_CALLER, /* its caller's thread has it */
-    RDL__QUEUED,    /* behind another verb of its record; or that has just ended, and the loop is to begin this one */
+    RDL__QUEUED,    /* behind another verb of its record; or that one has ended, and the loop's task is posted */
     RDL__HANDED,    /* on its way to the loop, which does what call->next says */
-    RDL__BY_LOOP,   /* the loop is at it */
+    RDL__BY_LOOP,   /* the loop is carrying out a step */
     RDL__SENT,      /* the loop's: a request is in a lane */
-    RDL__ASLEEP,    /* the loop's: among the waiters */
-    RDL__PAUSING,   /* the loop's: until its timer, before the request is sent again */
-    RDL__ENDED,     /* its undo may go on */
+    RDL__ASLEEP,    /* the loop's: among the waiters (waiters.h) */
+    RDL__PAUSING,   /* the loop's: a redirected request is sent again when the timer fires */
+    RDL__ENDED,     /* its undo may still be under way */
 };
 
 /* The pending step: what the loop does when the call's task runs. */
 enum rdl__next {
     RDL__NEXT_BEGIN,  /* begin the verb */
-    RDL__NEXT_SEND,   /* its request; after a pause, if that was sent elsewhere too often */
-    RDL__NEXT_WATCH,  /* the request that was sent already */
-    RDL__NEXT_WAIT,   /* call->answer: look again in so many ms */
-    RDL__NEXT_END,    /* call->op.result says how */
+    RDL__NEXT_SEND,   /* send its request; after a pause, if it was redirected too often */
+    RDL__NEXT_WATCH,  /* a request is under way already: set its timer */
+    RDL__NEXT_WAIT,   /* join the waiters; call->answer: try again in so many ms */
+    RDL__NEXT_END,    /* conclude with call->op.result */
     RDL__NEXT_UNDO,   /* send the undo */
     RDL__NEXT_UNDONE, /* the undo was answered */
 };

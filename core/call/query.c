@@ -1,4 +1,4 @@
-/* query.c - what the server, or the owner's own hold, says of the lock. */
+/* query.c - the verbs that ask: is it locked, and for how long. */
 #include "core/call/verb.h"
 
 static void is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -30,7 +30,7 @@ static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
     if (call->answer == -1)
-        return rdl__answer_is(call, INT64_MAX); /* somebody took the end off it */
+        return rdl__answer_is(call, INT64_MAX); /* its time to live was removed */
     return rdl__answer_is(call, call->answer < 0 ? 0 : call->answer);
 }
 
@@ -41,7 +41,7 @@ const struct rdl__verb rdl__verb_is_locked = {
     .answered = is_locked_answered,
 };
 
-/* What the owner holds needs no server. */
+/* The owner's own hold is judged locally; otherwise the server is asked. */
 static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);

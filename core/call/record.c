@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { FEW = 16 }; /* records of a name that are looked through without a thought */
+enum { FEW = 16 }; /* records of a name that are searched one by one before the owner's list is searched as well */
 
 /* ---- names and handles ------------------------------------------------------------------------------------------ */
 
@@ -109,7 +109,7 @@ static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *o
     return RDL_OK;
 }
 
-/* A handle that has its name becomes known to it. */
+/* Put a handle on its name's list. */
 static void enlist(rdl_lock_t *lock)
 {
     atomic_init(&lock->refs, 1);
@@ -159,15 +159,15 @@ int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, cons
     return RDL_OK;
 }
 
-void rdl__handle_twin(const rdl_lock_t *lock, rdl_lock_t *twin)
+void rdl__handle_copy(const rdl_lock_t *lock, rdl_lock_t *copy)
 {
-    twin->name = lock->name;
-    twin->ops = lock->ops;
-    rdl__name_ref(twin->name);
-    rdl__mutex_lock(&twin->name->client->names_mu);
-    twin->name->handle_count++;
-    rdl__mutex_unlock(&twin->name->client->names_mu);
-    enlist(twin);
+    copy->name = lock->name;
+    copy->ops = lock->ops;
+    rdl__name_ref(copy->name);
+    rdl__mutex_lock(&copy->name->client->names_mu);
+    copy->name->handle_count++;
+    rdl__mutex_unlock(&copy->name->client->names_mu);
+    enlist(copy);
 }
 
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock)
@@ -261,9 +261,9 @@ static bool is_of(const struct rdl__record *rec, const rdl_owner_t *owner, const
     return rec->owner == owner && rec->ops == ops && !rec->orphaned;
 }
 
-/* Look at the rest of the name's records from `l` on and at all of the owner's by turns, until one of the lists ends:
- * thousands may wait for one lock, and one may hold thousands. What an owner has that is gone is perhaps on the first
- * list only. */
+/* Search the rest of the name's records, from `l` on, and the owner's records in parallel, until one of the lists ends:
+ * thousands of owners may wait for one lock, and one owner may hold thousands. The records of an owner that is gone may
+ * be on the name's list only. */
 static __attribute__((noinline)) struct rdl__record *find_by_turns(const struct rdl__name *name, struct rdl__link *l,
                                                                    rdl_owner_t *owner, const struct rdl__lock_ops *ops)
 {
@@ -280,7 +280,7 @@ static __attribute__((noinline)) struct rdl__record *find_by_turns(const struct 
         l = l->next;
         if (t == &owner->links)
             continue;
-        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* or a composite's */
+        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* not a composite's record */
             rec = rdl__container(t, struct rdl__record, owner_link.link);
             if (rec->name == name && is_of(rec, owner, ops))
                 found = rec;
@@ -361,7 +361,7 @@ static void orphan(struct rdl__owner_link *owner_link)
     rec->linked = false;
     rec->orphaned = true;
     if (rec->active != NULL || rec->count == 0) {
-        rdl__record_retire(rec); /* a verb in flight sees to what is held when it ends */
+        rdl__record_retire(rec); /* a verb in flight: `leave` abandons what is held then */
     } else {
         rdl__mutex_unlock(&name->mu);
         rdl__record_abandon(rec);
@@ -427,7 +427,7 @@ static bool unlist(struct rdl__record *rec)
     return unlinked;
 }
 
-/* One idle record stays for its owner, who is likely to come again; the one before it goes. */
+/* A name keeps one idle record, as its owner is likely to come again; the one before it goes. */
 void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
@@ -472,7 +472,7 @@ void rdl__record_unused(struct rdl__record *rec)
 
 /* ---- telling ---------------------------------------------------------------------------------------------------- */
 
-/* The handle after `serial` that wants to know, with a reference and what to call; NULL: none.  @locks none */
+/* The next handle after `serial` that has a callback, with a reference; NULL: none.  @locks none */
 static rdl_lock_t *next_listener(const struct rdl__record *rec, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
 {
     struct rdl__name *name = rec->name;
@@ -550,8 +550,8 @@ static void notice_init(struct rdl__notice *notice, struct rdl__record *rec)
     notice->states = 0;
 }
 
-/* Where to note what there is to tell of hold n. What is due of an earlier hold stays, unless there is no memory: then
- * it gives way, and only the log has both.  @locks the name's */
+/* The notice for hold n. One that is due for an earlier hold stays, unless there is no memory for another: then it is
+ * overwritten, and only the log has both.  @locks the name's */
 static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
 {
     struct rdl__notice *notice = rec->latest;

@@ -1,4 +1,4 @@
-/* record.h - what is shared: a lock's name by its handles, a record of holds by all calls of an owner (protocol.md, 1).
+/* record.h - names, which handles share, and records of holds, which an owner's calls share (protocol.md, 1).
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one
  * (client, owner, name, end): of a lock with two ends an owner may have two records, each with its own n. At most one
@@ -25,7 +25,7 @@
 struct rdl__call;
 struct rdl__record;
 
-/* Numbers of requests whose guards at the server are done with. */
+/* Numbers of requests whose guards at the server may be deleted. */
 struct rdl__settled {
     unsigned count;
     int64_t n[62];
@@ -37,10 +37,10 @@ struct rdl__settings {
     uint32_t retry_min_ms : 22, retry : 3; /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
     uint32_t fencing : 2;                  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
     uint32_t nests : 1;
-    uint32_t in_order : 1;         /* nobody is let in before one who came earlier, however much that one wants */
-    uint32_t replicas_if_able : 1; /* go on where the server cannot wait for replicas */
+    uint32_t in_order : 1; /* fair semaphore: no waiter passes an earlier one, however many permits each wants */
+    uint32_t replicas_if_able : 1; /* go on unconfirmed where the server refuses WAIT */
     uint32_t retry_max_ms : 22, replicas : 8;
-    /* How long a waiter counts as alive after each sign of life; 0: it gives none, and leaves no mark. */
+    /* How long a waiter's place or mark lasts after each sign of life; 0: it has none. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;
     uint32_t own : 27; /* the type's own */
 };
@@ -55,32 +55,33 @@ static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
 struct rdl__name {
     /* immutable */
     rdl_client_t *client;
-    const struct rdl__lock_ops *ops; /* of the first handle; there may be handles of its other end as well */
+    const struct rdl__lock_ops *ops; /* of the first handle; a handle of the lock's other end has its own */
     struct rdl__settings settings;
     struct rdl__table_node node; /* key: the name */
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting; /* calls of this process that wait for the lock to have it alone; and RDL__PLACED */
+    _Atomic uint32_t waiting; /* waiting calls of types with in_turn; and RDL__PLACED */
     uint32_t next_serial;     /* of handles; under mu */
-    _Atomic uint64_t
-        undos; /* of calls that have ended, and not answered yet: how many go which way (call.c); 0: none */
+    _Atomic uint64_t undos;   /* unanswered ones, by way (undo.c); 0: none */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__link records;
     struct rdl__link handles;
-    struct rdl__record *idle;     /* on the list with nothing held or under way: kept for its owner's next verb */
-    struct rdl__record *spare;    /* memory kept for the next record */
-    struct rdl__settled *settled; /* guards that may go (once.c); NULL: the type has none, or no call was made yet */
+    struct rdl__record *idle;  /* on the list, although nothing is held or under way: kept for its owner's next verb */
+    struct rdl__record *spare; /* memory kept for the next record */
+    struct rdl__settled
+        *settled; /* guards that may be deleted (locks/counted/once.c); NULL: no verb with a guard yet */
 
     uint16_t hash_slot; /* immutable: in a cluster; else 0 */
     char bytes[];       /* NUL-terminated */
 };
 
-#define RDL__PLACED (UINT32_C(1) << 31) /* a try may have left a place in a queue that is the process's (once.h) */
+#define RDL__PLACED                                                                                                    \
+    (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (locks/counted/once.h) */
 
-/* Where the lock is now. */
+/* The shard that has the lock now. */
 static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 {
     return rdl__client_shard(name->client, name->hash_slot);
@@ -101,7 +102,7 @@ static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
                               .if_able = name->settings.replicas_if_able};
 }
 
-/* A handle (handle.h). Of a lock that is made of others it is the head of something larger, and has no name here. */
+/* A handle (handle.h). A composite's is the first member of struct rdl__composite, and has no name. */
 struct rdl_lock {
     struct rdl__name *name;
     const struct rdl__lock_ops *ops;
@@ -114,13 +115,14 @@ struct rdl_lock {
     void *arg;
 };
 
-/* A handle in memory that is somebody else's. */
+/* A handle that is part of a larger struct: a composite's member. */
 struct rdl__embedded {
     rdl_lock_t handle;
-    void (*let_go)(rdl_lock_t *lock); /* the last reference was given back */
+    void (*let_go)(rdl_lock_t *lock); /* the last reference was given back: let the larger struct go */
 };
 
-/* What the handles are still to be told of one hold. It has a reference to the record while it is due. */
+/* States of one hold that the handles' callbacks are still to be told. Has a reference to the record while it is due.
+ */
 struct rdl__notice {
     struct rdl__callback event;
     struct rdl__record *rec;
@@ -140,15 +142,14 @@ struct rdl__record {
     struct rdl__call *active; /* the verb in flight */
     struct rdl__link pending;
     int64_t held_since;
-    int64_t ends_by; /* by then whatever was asked for hold n is over at the server as well, but for renewals */
+    int64_t ends_by; /* when every lease asked for this hold has ended at the server as well; renewals not counted */
     int32_t count;   /* 0: not held */
-    bool renewed;    /* hold n, for good */
-    bool may_come;   /* an acquire that cannot be killed, till then: repeat the release */
+    bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
+    bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked;     /* on the owner's list */
     bool orphaned;   /* the owner is gone */
     struct rdl__notice notice;
-    struct rdl__notice
-        *latest; /* of what is due; NULL: nothing is. Not `notice` when that is still about an earlier hold */
+    struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */
 
     struct rdl__owner_link owner_link;
     struct rdl__hold hold; /* in use while count > 0 */
@@ -159,21 +160,21 @@ extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
 /* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */
 int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
                      const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err);
-void rdl__handle_twin(const rdl_lock_t *lock,
-                      rdl_lock_t *twin); /* `twin`, zeroed, becomes another handle of that name */
+void rdl__handle_copy(const rdl_lock_t *lock,
+                      rdl_lock_t *copy); /* `copy`, zeroed, becomes another handle of the same name */
 void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
 void rdl__handle_unref(rdl_lock_t *lock);
 void rdl__name_ref(struct rdl__name *name);
 void rdl__name_unref(struct rdl__name *name);
 
-/* What an owner holds of a lock, or of one end of it, by local judgement. */
+/* An owner's hold of a lock, or of one end of it, by the local clock. */
 struct rdl__view {
     rdl_hold_state_t state;
     int64_t count;
     int64_t token;
     int64_t n;
-    int64_t left; /* how long it is valid, ns */
+    int64_t left; /* how long it is still valid, ns */
 };
 
 /* The client is not closed yet (rdl__client_call_begins).  @locks none */
@@ -187,18 +188,19 @@ struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *
 struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
                                             const struct rdl__lock_ops *ops);
 
-/* A new one on the name's list, whose reference it is. NULL: no memory, or the owner is gone.  @locks the name's */
+/* A new record on the name's list, which has the only reference to it. NULL: no memory, or the owner is gone.  @locks
+ * the name's */
 struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops);
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
 
-/* How long the server may keep the present hold, if it hears no more of it: the longest lease that it may have, of an
- * extend or a nested take too that nobody knows the outcome of; not as long as the hold is believed in, which may be
- * much less.
- * @locks the name's, or by the verb in flight */
+/* How long, in ms, the server may keep the present hold from now on: the longest lease asked for, also by extends and
+ * nested takes whose outcome is unknown. Longer than the hold counts as held here.  @locks the name's, or by the verb
+ * in flight */
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
-/* If nothing is held or under way: idle, or off the list.  @locks the name's, which is released: last thing */
+/* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's, which is
+ * released */
 void rdl__record_retire(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
 static inline void rdl__record_unref(struct rdl__record *rec)
@@ -207,7 +209,7 @@ static inline void rdl__record_unref(struct rdl__record *rec)
         rdl__record_unused(rec);
 }
 
-/* The owner is gone, and no verb is in flight: its hold is lost, and the record goes.  @locks none */
+/* The owner is gone, and no verb is in flight: report the hold lost, and retire the record.  @locks none */
 void rdl__record_abandon(struct rdl__record *rec);
 
 /* A hold of this record was lost, or is at risk: tell every handle that asked.  @locks none */

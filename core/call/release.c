@@ -1,4 +1,4 @@
-/* release.c - giving back one acquire. */
+/* release.c - the verb that gives back one acquire. */
 #include "core/call/verb.h"
 
 /* The outermost release takes the hold out of the watchdog first, so that no renewal starts after it. */
@@ -15,7 +15,7 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     call->n = rec->hold.id.n;
     call->count = call->hold.undo_count = left;
     call->op.lease_ms = rdl__record_most_ms(rec, now);
-    rdl__record_set_count(rec, left); /* from here on it is nobody else's to tell of its loss (force.c) */
+    rdl__record_set_count(rec, left); /* so that force.c does not report its loss as well */
     state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
     if (left == 0)
         rdl__metric(&rdl__call_client(call)->sinks, RDL_M_HOLD_US, (now - rec->held_since) / RDL__US);
@@ -26,9 +26,9 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = call->req.rc, .undo = call->req.rc != RDL_ECLOSED};
     bool late = call->count == 0 && call->rec->may_come &&
-                call->rec->ends_by > now; /* it may yet be taken, whoever has ended it */
+                call->rec->ends_by > now; /* a sending of its take may still arrive, even after a forced unlock */
 
-    call->may_come |= call->rec->may_come; /* the take of what is released */
+    call->may_come |= call->rec->may_come; /* a sending of its take */
     if (call->req.rc != RDL_OK)
         return again;
     if (call->refused_words) {
@@ -36,7 +36,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
         return again;
     }
     if (call->answer == RDL__NO_HOLD &&
-        !(call->req.resent && call->count == 0)) { /* a repeat finds its own work done */
+        !(call->req.resent && call->count == 0)) { /* else an earlier sending of this release has done it */
         if (call->count > 0) {
             rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
         } else {

@@ -1,13 +1,12 @@
-/* request.c - what a call sends and is answered, whoever drives it: encoded, decoded, sent elsewhere; until when an
- * answer may come; and what becomes of the call when none does.
+/* request.c - a call's request, whoever drives the call: encoding, decoding, redirections, deadlines, and giving up.
  */
 #include "core/call/inner.h"
 
-/* Where locks are spread over servers, one may answer that the lock is elsewhere, or will be. That proves that the
- * request did not run there, as NOSCRIPT does. It is sent again: at once where the lock is now (MOVED), this once where
- * it is going (ASK), or after a pause (neither, or it has been sent round AT_ONCE times). All that may take as long as
- * an answer. An earlier sending may be in doubt all the same: if its connection broke before it was repeated, and the
- * repeat was then sent elsewhere. */
+/* A cluster's node may redirect a request (a detour): that proves, as NOSCRIPT does, that it did not run there. It is
+ * sent again at once, to where the slot is now (MOVED) or, this once, to where it is being moved (ASK); or after a
+ * pause, if the map does not know the server, or after AT_ONCE redirections in a row. All of them together may take as
+ * long as one answer. An earlier sending may be in doubt all the same: if its connection broke, and its repeat was
+ * redirected. */
 #define AT_ONCE 5
 
 enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply)
@@ -17,8 +16,8 @@ enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__r
     return rdl__client_detour(rdl__call_client(call), reply, &call->ask);
 }
 
-/* Is the lock elsewhere, while the request waits for a connection? Where it was sent by an ASK it is to stay: the map
- * does not know of that. */
+/* Has the slot moved while the request waits for a connection? A request that follows an ASK stays: the map does not
+ * know of that server. */
 bool rdl__call_misrouted(const struct rdl__req *req)
 {
     const struct rdl__call *call = rdl__container(req, struct rdl__call, req);
@@ -26,23 +25,21 @@ bool rdl__call_misrouted(const struct rdl__req *req)
     return !req->asking && rdl__name_shard(rdl__call_name(call)) != call->shard;
 }
 
-/* ---- until when -------------------------------------------------------------------------------------------------- */
+/* ---- until when ------------------------------------------------------------------------------------------------- */
 
-/* Until when an answer may come. A short wait is to get what is free, as none at all does, although it takes some time
- * to say so: for the first try there is patience. What a composite asks of its members has a bound of its own
- * (rdl__call_patience). */
+/* When waiting for an answer ends: at the deadline. For the first try of an acquire not before rdl__call_patience, so
+ * that the shortest wait_ms gets a free lock as 0 does. A composite bounds its members' calls itself. */
 int64_t rdl__call_answer_by(const struct rdl__call *call)
 {
     if (call->deadline - call->op.started_at >=
-        rdl__call_client(call)->command_timeout_ms * RDL__MS) /* no patience is longer */
+        rdl__call_client(call)->command_timeout_ms * RDL__MS) /* the most that rdl__call_patience returns */
         return call->deadline;
     if (!call->verb->acquires || call->op.wait_ms <= 0 || call->op.direct || call->take.tries > 0)
         return call->deadline;
     return rdl__op_wait_ends(&call->op, rdl__call_patience(rdl__call_client(call), call->shard));
 }
 
-#define FIRST_TRY_MS                                                                                                   \
-    20 /* at least: connecting takes as long as several answers, and threads are late on a busy machine */
+#define FIRST_TRY_MS 20 /* least: connecting takes several round trips, and threads run late on a busy machine */
 #define FIRST_TRY_ROUND_TRIPS 4
 
 int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *shard)
@@ -55,7 +52,7 @@ int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *
     return patience < most ? patience : most;
 }
 
-/* Until when one request may go unanswered. */
+/* When waiting for the answer to one request ends. */
 int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
 {
     int64_t most = rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
@@ -64,9 +61,9 @@ int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
     return by < most ? by : most;
 }
 
-/* ---- what is sent, and what is answered -------------------------------------------------------------------------- */
+/* ---- what is sent, and what is answered ------------------------------------------------------------------------- */
 
-/* Ask for the replicas' confirmation, in time for the call to hear of it. */
+/* Append WAIT, with a timeout that ends before the call's. */
 static __attribute__((noinline)) void put_wait(const struct rdl__call *call, struct rdl__buf *to)
 {
     struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
@@ -83,7 +80,7 @@ static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
         put_wait(call, to);
 }
 
-/* What the replicas have to say. */
+/* The answer to WAIT. */
 static __attribute__((noinline)) void decode_acks(struct rdl__call *call, const struct rdl__reply *reply)
 {
     struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
@@ -126,7 +123,7 @@ const struct rdl__req_ops rdl__loop_acked_ops = {
 static rdl__step_t sent_elsewhere(struct rdl__call *call, int64_t now)
 {
     call->may_come = rdl__call_may_come(call);
-    call->sent_before = call->req.resent; /* which is kept from one sending to the next */
+    call->sent_before = call->req.resent; /* rdl__call_ready passes it on to the next request */
     if (call->detours++ == 0)
         call->detours_until = rdl__call_send_deadline(call, call->req.sent_at != 0 ? call->req.sent_at : now);
     if (call->detours > AT_ONCE)
@@ -154,9 +151,9 @@ rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now)
     return call->verb->answered(call, now);
 }
 
-/* ---- giving up --------------------------------------------------------------------------------------------------- */
+/* ---- giving up -------------------------------------------------------------------------------------------------- */
 
-/* Its request was given up: has it a successor that goes on? */
+/* Does a request that was given up leave a successor? */
 static bool leaves_successor(const struct rdl__call *call, enum rdl__outcome outcome)
 {
     return call->verb->has_successor &&
@@ -185,8 +182,8 @@ rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcom
     return rdl__finish_with(outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN);
 }
 
-/* As `stopped`, while no request of it is in a lane: if it was being sent round, nobody else has seen to its successor.
- */
+/* As rdl__call_stopped, while no request of the call is in a lane. If it was being redirected, no successor was left
+ * there: the undo is a step of its own. */
 rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
 {
     enum rdl__outcome outcome = call->detours > 0 && call->sent_before ? RDL__UNSURE : RDL__UNSENT;
@@ -196,7 +193,6 @@ rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
     return step;
 }
 
-/* Instead of a request that would be undone. */
 rdl__step_t rdl__call_not_asked(struct rdl__call *call)
 {
     call->acks = RDL__ACKS_NOT_ASKED;

@@ -19,10 +19,10 @@ int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl
     return -1;
 }
 
-void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry)
+void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry)
 {
     *t = (struct rdl__take){
-        .once = once,
+        .one_try = one_try,
         .retry = (unsigned char)retry->kind,
         .retry_min_ms = (uint32_t)retry->min_ms,
         .retry_max_ms = (uint32_t)retry->max_ms,
@@ -65,7 +65,7 @@ static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take
     t->tries++;
     t->queued = ev->queued;
     t->contended = true;
-    if (t->once)
+    if (t->one_try)
         return finish(t, RDL_ETIMEDOUT, false);
     if (ttl_ms < 0 || (delay_ms >= 0 && delay_ms < ttl_ms))
         return wait_for(t, delay_ms);
@@ -87,7 +87,7 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
 {
     switch (ev->kind) {
     case RDL__EV_START:
-        return ev->others_wait && !t->once ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
+        return ev->others_wait && !t->one_try ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:

@@ -1,11 +1,12 @@
 /* take.h - the acquire call as a pure machine: events in, steps out.
  *
  * It reads no clock and owns no socket; the blocking call, the asynchronous call and the simulator drive the same
- * machine, so they cannot drift apart. The driver (call.c) carries out each step and reports what came of it.
+ * machine, so they cannot drift apart. The driver (by_caller.c, by_loop.c) carries out each step and reports the
+ * outcome as the next event.
  *
  *             start                 refused                  woken
  *   NEW -----------------> TRYING ----------> WAITING ----------------> TRYING ...
- *    |  others wait already   |  taken, gone,    |  stopped (deadline, cancel, close), or told that it is taken
+ *    | others wait already   |  taken, gone,    |  stopped (deadline, cancel, close), or granted by a message
  *    +-----------> WAITING    |  failed, stopped |
  *                             v                  v
  *                            DONE               DONE
@@ -22,27 +23,28 @@ enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__
 
 struct rdl__take {
     /* set by rdl__take_init */
-    bool once;           /* one try, no waiting */
+    bool one_try;        /* one try, no waiting */
     unsigned char retry; /* rdl_retry_kind_t, with its times in milliseconds: an hour at most */
     uint32_t retry_min_ms, retry_max_ms;
 
     unsigned char state; /* enum rdl__take_state */
     bool contended;      /* it was found taken */
-    bool queued;         /* a refusal left a place in a queue, or a mark, which is to be given up */
-    unsigned tries;      /* refused */
+    bool queued;    /* a refusal left a place in a queue, or a mark, at the server: undo it if the call ends without the
+                       lock */
+    unsigned tries; /* refused */
 };
 
 enum rdl__take_event_kind {
-    RDL__EV_START,   /* others_wait: somebody of this process waits for the lock already */
+    RDL__EV_START,   /* others_wait: other calls of this process wait for the lock already */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
-    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: the server keeps a place in a queue for
-                        us */
+    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: it has left a place or a mark at the
+                        server */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: this try, or an earlier sending of it, may have run
                       */
-    RDL__EV_WOKEN,   /* look again: a message, a timer, a confirmed subscription */
+    RDL__EV_WOKEN,   /* try again: a message, a timer, a confirmed subscription */
     RDL__EV_STOPPED, /* code: why waiting ends; RDL_OK: the deadline. unsure: a try was under way that may have run;
-                        connected: there is a connection to send on */
+                        connected: the server can be reached */
 };
 
 struct rdl__take_event {
@@ -58,10 +60,9 @@ struct rdl__take_event {
 
 enum rdl__take_do {
     RDL__DO_SEND,   /* send a try */
-    RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: look again then, below 0: unknown */
-    RDL__DO_FINISH, /* rc; undo: the server may hold something for us that is not wanted, a hold or a place in a queue
-                       (not after RDL__EV_STOPPED of a try that may have run: whoever stopped it has left its successor)
-                     */
+    RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: try again after that time, below 0: unknown */
+    RDL__DO_FINISH, /* rc; undo: the server may have a hold or a place for us that is not wanted. False after
+                       RDL__EV_STOPPED of a try that may have run: its successor in the lane undoes it */
 };
 
 struct rdl__take_step {
@@ -71,11 +72,12 @@ struct rdl__take_step {
     bool undo;
 };
 
-void rdl__take_init(struct rdl__take *t, bool once, const rdl_retry_t *retry);
+void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry);
 struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand);
 
-/* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: it has no opinion. */
+/* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: no bound. */
 int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand);
-int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand); /* of this call, after its refusals */
+int64_t rdl__take_delay_ms(const struct rdl__take *t,
+                           struct rdl__rand *rand); /* the same by this call's policy and refusals */
 
 #endif

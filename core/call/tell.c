@@ -9,8 +9,7 @@
 
 #define SERVER_TEXT 128
 
-/* The server concerned, for people: the one that the last request went to, if that has not sent it elsewhere; or all of
- * them. */
+/* The label of the server concerned: where the last request went, unless that was redirected; else the client's. */
 static void put_server(const struct rdl__call *call, char *to)
 {
     if (call->sent_to != NULL && call->detours == 0)
@@ -54,7 +53,7 @@ void rdl__call_count_result(const struct rdl__call *call, int64_t now)
     rdl__metric(sinks, RDL_M_WAIT_US, (now - call->op.started_at) / RDL__US);
 }
 
-/* ---- why --------------------------------------------------------------------------------------------------------- */
+/* ---- why -------------------------------------------------------------------------------------------------------- */
 
 static void explain_acks(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
 {
@@ -67,8 +66,7 @@ static void explain_acks(const struct rdl__call *call, const char *lock, const c
                        call->verb->acquires && call->acks != RDL__ACKS_NOT_ASKED ? "; given back" : "");
 }
 
-/* In the server's own words. Of a command in a script they may name the line alone, so that stands in place of its
- * number. */
+/* The server's own words. If they name a script and a line of it, the line itself stands in place of its number. */
 static void explain_refusal(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
 {
     const char *thing = rdl__thing(rdl__call_name(call)->ops), *where = strstr(call->words, " script: ");
@@ -82,7 +80,6 @@ static void explain_refusal(const struct rdl__call *call, const char *lock, cons
                            call->words, (int)len, line);
 }
 
-/* What happened, for a person. */
 void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
 {
     const struct rdl__call *call = rdl__container(op, struct rdl__call, op);
@@ -118,12 +115,11 @@ void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
     rdl__err_where(err, server, name->bytes, name->node.key_len);
 }
 
-/* ---- calling back ------------------------------------------------------------------------------------------------ */
+/* ---- calling back ----------------------------------------------------------------------------------------------- */
 
-/* Was it granted while its caller slept, and is it lost as the caller comes to hear of that? Nobody works under it
- * then, and nothing is left to be undone but the count: whoever decided the loss has sent the release, and permits are
- * over at the server as well. Returns the order that takes the count back, of this hold: by its turn the owner may have
- * a later one. Its verb is NULL when all is well.  @locks none */
+/* Nothing works under such a hold, and only the count is left to be taken back: the loss has sent the release already,
+ * and permits are over at the server as well. The order names this hold, because by its turn the owner may have a later
+ * one. */
 struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call)
 {
     struct rdl__order back = {.lock = call->op.lock, .owner = call->op.owner, .n = call->n, .direct = true};

@@ -1,4 +1,4 @@
-/* type.c - what lock types do that is nothing special: parts of their tables (type.h). */
+/* type.c - functions for the tables of ordinary lock types (type.h). */
 #include "core/call/verb.h"
 
 #include "core/service/scripts.h"
@@ -11,7 +11,7 @@ void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *er
     ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
 }
 
-bool rdl__meet_on_channel(struct rdl__buf *to, const struct rdl__call *call)
+bool rdl__waits_on_channel(struct rdl__buf *to, const struct rdl__call *call)
 {
     rdl__channel_name(to, rdl__call_name(call));
     return true;
@@ -24,7 +24,7 @@ size_t rdl__plain_field(char *to, const struct rdl__name *name, int64_t n)
     return rdl__field(to, &name->client->uuid, n);
 }
 
-int64_t rdl__plain_believed_ms(const struct rdl__name *name, int64_t lease_ms)
+int64_t rdl__plain_trusted_ms(const struct rdl__name *name, int64_t lease_ms)
 {
     (void)name;
     return lease_ms;
@@ -37,7 +37,7 @@ int rdl__plain_may_take(struct rdl__call *call, int64_t now)
     return RDL_OK;
 }
 
-bool rdl__goes_alone(const struct rdl__record *rec, const struct rdl__call *force)
+bool rdl__evicts_no_other(const struct rdl__record *rec, const struct rdl__call *force)
 {
     (void)rec;
     (void)force;

@@ -1,9 +1,10 @@
 /* type.h - what a lock type is to the engine: one const table of functions. The types themselves are in locks/
  * (locks/types.h); docs/adding-a-lock-type.md builds one.
  *
- * A lock that may be held by each of its two ends in its own way has two tables. What many types do alike is a function
- * that they share: here what is nothing special, in locks/hash.h what those do that live in the same hash. So whatever
- * is held fills in every function of its part, and the engine asks for none whether it is there.
+ * A lock with two ends, as the read-write lock, has a table for each. Types share functions for what they do alike: the
+ * ordinary ones are here (type.c), those of types that live in the same hash in locks/hash.h. So every lock type fills
+ * in every function, and the engine does not test for NULL. Semaphores and latches, which have no holds, leave the
+ * functions of holds out.
  */
 #ifndef REDLATCH_CALL_TYPE_H
 #define REDLATCH_CALL_TYPE_H
@@ -16,15 +17,15 @@
 #include <redlatch/lock.h>
 #include <stdbool.h>
 
-/* What the server answers to a take, in numbers (wire.md, Scripts). */
+/* The server's answers to a take (wire.md, Scripts); 0 and above: the holder's time left; -1: unknown. */
 #define RDL__TAKEN (-10)
 #define RDL__HELD (-11)
 #define RDL__GONE (-12)
 #define RDL__NO_HOLD (-14)
-/* And to a release or a force: done, but the server has refused the message to who waits. */
+/* A release or force was done, but the server has refused to publish it. */
 #define RDL__UNTOLD 2
 
-/* A callback of the type's own kind, to be called by ops->call_back alone. */
+/* A callback of the type's own signature: ops->call_back casts it back and calls it. */
 typedef void rdl__callback_fn(void);
 
 struct rdl__call;
@@ -41,60 +42,62 @@ struct rdl__hold_of {
 };
 
 struct rdl__lock_ops {
-    const struct rdl__handle_ops *handle; /* what a handle of such a lock does (handle.h) */
+    const struct rdl__handle_ops *handle; /* handle.h */
 
-    /* What it is. */
+    /* names */
     const char *name;
-    const char *kind;  /* the ends of one lock have the same */
-    const char *thing; /* what its users call it; NULL: a lock */
-    const char *busy;  /* why an acquire has timed out; NULL: somebody else holds it */
+    const char *kind;  /* the same for both ends of one lock */
+    const char *thing; /* in messages, such as "semaphore"; NULL: "lock" */
+    const char *busy;  /* why an acquire has timed out, in messages; NULL: "somebody else holds it" */
     void (*call_back)(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* op->fn is not NULL */
-    void (*unused)(struct rdl__name *name); /* nobody uses the name any more. NULL: fine  @locks none */
+    void (*unused)(struct rdl__name *name); /* the name's last reference is gone; may be NULL  @locks none */
 
     /* How its calls wait. */
     const char *channel; /* prefix of the channel's name: prefix(channel, N); `p{`: always p{N} */
-    enum rdl__news news; /* what messages mean where its calls wait */
-    bool shares;         /* many have it at a time */
-    bool in_line;        /* who waits is counted, and no call of this process asks before those that wait already */
-    bool tells_all;      /* whoever listens on the channel hears of each release */
-    /* Where a call waits: the channel, or, answering false, the name of a meeting place that nobody subscribes to. */
-    bool (*meet)(struct rdl__buf *to, const struct rdl__call *call);
+    enum rdl__news news; /* what messages on the channel mean */
+    bool shares;         /* several may hold it at a time */
+    bool in_turn;        /* its waiting calls are counted, and a new call waits behind them without a first try */
+    bool tells_all;      /* each release is published where all can hear it, so composites may listen */
+    /* Append the name of the channel on which the call waits. False: it is not subscribed to; such waiters only share a
+     * timer, under that name. */
+    bool (*waits_on)(struct rdl__buf *to, const struct rdl__call *call);
 
-    /* The rest is of what is held, by an owner, for a lease. */
+    /* The rest is for types that are held by an owner, for a lease. */
     bool nests;        /* false: a second take by the owner is RDL_EDEADLK */
     rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
-    int renew;         /* script: those of many locks are renewed by one request */
+    int renew;         /* the renewal's script, which takes many locks at a time */
 
-    /* The field of its hold n; not NUL-terminated, `to` has room for RDL__FIELD_MAX. */
+    /* Write the field of hold n, and return its length; not NUL-terminated, `to` has room for RDL__FIELD_MAX. */
     size_t (*field_of)(char *to, const struct rdl__name *name, int64_t n);
-    /* How long after a confirmation for lease_ms a hold may be believed in. */
-    int64_t (*believed_ms)(const struct rdl__name *name, int64_t lease_ms);
+    /* How long a hold that was confirmed for lease_ms counts as held without a further confirmation. */
+    int64_t (*trusted_ms)(const struct rdl__name *name, int64_t lease_ms);
 
-    /* A take, of call->n, with call->count. Before the first try, and after each that was refused, the owner is asked
-     * whether it may have it at all: RDL_OK, or what the call ends with. decode_take leaves one of the numbers above,
-     * or the holder's time left, in call->answer, and a grant's token in call->hold.token. A refused try may have left
-     * something at the server, which a release gives up. A call that is woken may have been granted it by the message,
-     * for *ret_lease_ms from when its last try was sent; then its token is in call->hold.token. */
+    /* A take of number call->n and count call->count.
+     * may_take: before the first try and after each refusal: RDL_OK, or what the call ends with.
+     * decode_take: puts one of the answers above into call->answer, and a grant's token into call->hold.token.
+     * leaves_trace: does a refused try leave something at the server, which a release takes away?
+     * granted: the call was woken: has the message granted the lock, for *ret_lease_ms from its last sending? If so its
+     * token is in call->hold.token. */
     int (*may_take)(struct rdl__call *call, int64_t now);
     void (*put_take)(struct rdl__call *call, struct rdl__buf *to, bool eval);
     void (*decode_take)(struct rdl__call *call, const struct rdl__reply *reply);
     bool (*leaves_trace)(const struct rdl__call *call);
     bool (*granted)(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
-    /* A release, which leaves a count of `left`; with 0 also the undo of whatever a take may have got or left. */
+    /* A release that leaves a count of `left`. With 0 it also undoes whatever a take has got, or left in a queue. */
     void (*put_release)(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left);
 
     /* Is it held? */
     void (*put_query)(struct rdl__buf *to, const char *name, size_t len);
     void (*decode_query)(struct rdl__call *call, const struct rdl__reply *reply); /* call->answer */
 
-    /* Ask who holds it, and find the holder's field in the answer, false: nobody; then evict that holder, which was
-     * kept as call->words. Does the record's hold go with it, another than the one that was named?  @locks the name's
-     */
+    /* A forced unlock: put_holder asks who holds it, decode_holder finds the holder's field in the answer (false:
+     * nobody), put_force evicts that holder, which is in call->words. evicts_also: has that evicted the record's hold,
+     * too, although it is not the one that was named?  @locks the name's */
     void (*put_holder)(struct rdl__buf *to, const char *name, size_t len);
     bool (*decode_holder)(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
     void (*put_force)(const struct rdl__call *call, struct rdl__buf *to, bool eval);
-    bool (*goes_with)(const struct rdl__record *rec, const struct rdl__call *force);
+    bool (*evicts_also)(const struct rdl__record *rec, const struct rdl__call *force);
 };
 
 static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
@@ -102,25 +105,25 @@ static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
     return ops->thing == NULL ? "lock" : ops->thing;
 }
 
-/* ---- type.c: what is nothing special ---------------------------------------------------------------------------- */
+/* ---- type.c: functions for ordinary types ----------------------------------------------------------------------- */
 
 void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* an rdl_done_fn */
-bool rdl__meet_on_channel(struct rdl__buf *to, const struct rdl__call *call);
+bool rdl__waits_on_channel(struct rdl__buf *to, const struct rdl__call *call);
 
-/* Of a lock with one end: its field is U:n, it is believed in for its lease, and one has it at a time. */
+/* For a lock with one end: its field is U:n, a hold is trusted for its lease, and there is one holder at a time. */
 size_t rdl__plain_field(char *to, const struct rdl__name *name, int64_t n);
-int64_t rdl__plain_believed_ms(const struct rdl__name *name, int64_t lease_ms);
+int64_t rdl__plain_trusted_ms(const struct rdl__name *name, int64_t lease_ms);
 int rdl__plain_may_take(struct rdl__call *call, int64_t now);
-bool rdl__goes_alone(const struct rdl__record *rec, const struct rdl__call *force);
+bool rdl__evicts_no_other(const struct rdl__record *rec, const struct rdl__call *force);
 #define RDL__ONE_END                                                                                                   \
-    .field_of = rdl__plain_field, .believed_ms = rdl__plain_believed_ms, .may_take = rdl__plain_may_take,              \
-    .goes_with = rdl__goes_alone
+    .field_of = rdl__plain_field, .trusted_ms = rdl__plain_trusted_ms, .may_take = rdl__plain_may_take,                \
+    .evicts_also = rdl__evicts_no_other
 
-/* A refused take leaves nothing, and only an answer grants. */
+/* A refused take leaves nothing at the server, and only an answer grants. */
 bool rdl__leaves_no_trace(const struct rdl__call *call);
 bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
-/* The answer is a number: as above, or a token of the server's time, which is higher than any lease is long. */
+/* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease. */
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* KEYS the lock and, unless `beside` is NULL, prefix(beside, N); ARGV field, count, lease, and `1` if a token is
@@ -131,7 +134,7 @@ void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool
 /* KEYS the lock, its channel; ARGV the holder's field. */
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script);
 
-/* It is held while the key is there. */
+/* EXISTS: it is held while the key is there. */
 void rdl__put_exists(struct rdl__buf *to, const char *name, size_t len);
 
 #endif

@@ -1,19 +1,19 @@
-/* undo.c - what is left to be undone at the server after a call.
+/* undo.c - the undo of a call: what makes harmless at the server what the call has left there, or may have.
  *
- * When a call is given up, its request goes on in the lane as its undo (lane.h, successors); a call that has nothing in
- * a lane posts one. It outlives the call, whose caller has its answer: both hold the memory, and whoever ends second
- * lets the client go on closing (rdl__undo_gate). It takes over the call's request, way, task and timer, of which the
- * call has no more need by then.
+ * When a call is given up, its request becomes its undo in the lane (lane.h, successors); a call that has no request in
+ * a lane posts an undo. The undo outlives the call, whose caller already has its result. Both use the same memory, and
+ * the one that ends second lets the client go on closing (rdl__undo_gate). The undo takes over the call's request, way,
+ * task and timer.
  *
  * The record does not wait for it: an undo of an outermost verb concerns a number that is never used again, and one of
  * a nested verb can only make the server's count too low, which nothing depends on, because counts are absolute and
- * only 0 deletes. Waiting would tie the owner's next verb to a server that does not answer. But the server may refuse a
- * next take because of what the undo is about to remove: so while undos of the name are unanswered, takes go on the
- * connection that they are on, behind them (rdl__way_behind_undos); where they are on several, on the one that is
- * likeliest to carry the owner's own.
+ * only 0 deletes. Waiting would block the owner's next verb while the server does not answer. But the server may refuse
+ * a next take because of what the undo is about to remove: so while undos of a name are unanswered, its takes are sent
+ * on the same connection, behind them (rdl__way_behind_undos); if there are undos on several connections, on the one
+ * that is likeliest to carry the owner's own.
  *
- * It is repeated while something of the call may come after it, or it was answered with an error; for a lease, at
- * growing distances.
+ * It is repeated at growing intervals, for a lease, if it was answered with an error, or while a request of the call
+ * may still reach the server after it.
  */
 #include "core/call/inner.h"
 
@@ -26,7 +26,7 @@ static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
     if (call->verb->undo_more != NULL)
         req->owed += (unsigned char)call->verb->undo_more(call);
     call->verb->put_undo(call, to,
-                         true); /* were its script unknown, it would be sent again, behind what was sent meanwhile */
+                         true); /* EVAL: after NOSCRIPT it would be sent again behind requests that it must precede */
 }
 
 static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -47,10 +47,10 @@ const struct rdl__req_ops rdl__undo_ops = {
 static const struct rdl__req_ops blocking_undo_ops = {
     .encode = encode_undo, .decode = decode_undo, .misrouted = rdl__call_misrouted};
 
-/* ---- counting them by name --------------------------------------------------------------------------------------- */
+/* ---- counting them by name -------------------------------------------------------------------------------------- */
 
-/* A name's undos that were not answered yet, in one word: how many go each way, and on which lane of callers; SEVERAL:
- * that is of the latest, and there may be some on others. The word is 0 when there are none. */
+/* A name's unanswered undos, in one word: how many go each way, and on which lane of callers. SEVERAL: that lane is the
+ * latest one's, and there may be some on other lanes. The word is 0 when there are none. */
 #define UNDO_BITS 19
 #define UNDO_MASK ((UINT64_C(1) << UNDO_BITS) - 1)
 #define UNDO_SHIFT(way) (UNDO_BITS * ((unsigned)(way)-1))
@@ -85,8 +85,6 @@ static void count_undo(const struct rdl__call *call, enum rdl__way way, bool mor
     } while (!atomic_compare_exchange_weak(undos, &had, has));
 }
 
-/* The undo begins, or has begun as a successor and may be settled already; then done_undo has counted it down before it
- * is counted. */
 void rdl__undo_begins(struct rdl__call *call, enum rdl__way way)
 {
     count_undo(call, way, true);
@@ -94,15 +92,15 @@ void rdl__undo_begins(struct rdl__call *call, enum rdl__way way)
     call->undo.begun = true;
 }
 
-/* The same of a call that has nothing under way. All that it sent was answered, unless some of that was sent more than
- * once. */
+/* As rdl__undo_begins, for a call without a request in a lane. All its requests were answered; sendings before those,
+ * on connections that broke, may not have been. */
 static void undo_begins_answered(struct rdl__call *call, enum rdl__way way)
 {
     call->undo.all_answered = !call->resent_once && !call->req.resent && !call->sent_before && !call->may_come;
     rdl__undo_begins(call, way);
 }
 
-/* Its first answer has come, or never will.  @thread loop */
+/* It was answered, or ends without an answer: takes need not go behind it any more.  @thread loop */
 static void undo_heard(struct rdl__call *call)
 {
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
@@ -110,7 +108,7 @@ static void undo_heard(struct rdl__call *call)
     call->way = RDL__WAY_NONE;
 }
 
-/* It goes on by way of the loop's lane, whichever it went before.  @thread loop */
+/* It is sent on the loop's lane from now on.  @thread loop */
 static void undo_by_loop(struct rdl__call *call)
 {
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
@@ -121,8 +119,8 @@ static void undo_by_loop(struct rdl__call *call)
     call->way = RDL__WAY_LOOP;
 }
 
-/* Which way that is. If they are on several, the owner's own lane comes first: its own are there, as it has one verb
- * under way at a time. What replicas confirm does not hold up the loop's lane. */
+/* If there are undos on several connections, the owner's own lane comes first: the owner's undos are there, as it has
+ * one verb under way at a time. A request with a WAIT never goes on the loop's lane, which it would hold up. */
 enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual)
 {
     uint64_t word = rdl__behind_undos(call) ? atomic_load(&rdl__call_name(call)->undos) : 0;
@@ -141,7 +139,7 @@ enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual)
     return loops ? RDL__WAY_LOOP : acked ? RDL__WAY_ACKED : usual;
 }
 
-/* ---- sending it, and again --------------------------------------------------------------------------------------- */
+/* ---- sending it, and again -------------------------------------------------------------------------------------- */
 
 void rdl__undo_gate(struct rdl__call *call)
 {
@@ -166,8 +164,8 @@ static void send_undo(struct rdl__call *call)
                      &call->req);
 }
 
-/* The loop is to send it, where the owner's next take goes. By now it has no other reason to look at the call.  @thread
- * any */
+/* The loop sends it, on the connection of the owner's next take. The loop has no other use for the call's task by now.
+ * @thread any */
 void rdl__undo_post(struct rdl__call *call)
 {
     call->way = rdl__acks_lane(&call->shard->acked) != NULL &&
@@ -188,7 +186,7 @@ static void on_undo_timer(struct rdl__timer *timer, int64_t now)
     send_undo(call);
 }
 
-/* The client closes: not at its time, but now. */
+/* The client closes: repeat it now, not when its timer fires. */
 static void repeat_undo(struct rdl__debt *debt)
 {
     struct rdl__call *call = rdl__container(debt, struct rdl__call, undo.debt);
@@ -197,7 +195,7 @@ static void repeat_undo(struct rdl__debt *debt)
     send_undo(call);
 }
 
-/* May something that the call sent come after its undo? Where CLIENT KILL is refused, unless all of it was answered. */
+/* May a request of the call reach the server after the undo? Where CLIENT KILL is refused, unless all were answered. */
 static bool undo_is_in_doubt(const struct rdl__call *call)
 {
     return !call->undo.all_answered && atomic_load(&call->shard->node.kill_refused);
@@ -213,7 +211,7 @@ static int64_t undo_until(struct rdl__call *call, int64_t now)
     return call->undo.until;
 }
 
-/* When to repeat the undo: at 0.1, 0.3, 1, 3 ... s from one to the next, and for the last time as its time ends. */
+/* When to repeat the undo: after 0.1, 0.3, 1, 3 ... s, and for the last time at undo.until. */
 static int64_t undo_again_at(const struct rdl__call *call, int64_t now)
 {
     static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000, 30000, 100000, 300000};
@@ -226,8 +224,8 @@ static int64_t undo_again_at(const struct rdl__call *call, int64_t now)
     return at < call->undo.until ? at : call->undo.until;
 }
 
-/* Answered: settled, unless an error or the lack of CLIENT KILL leaves room for an acquire that comes late: then it is
- * repeated (protocol.md, 3). */
+/* Answered: settled, unless after an error, or without CLIENT KILL, an acquire may still come late: then it is repeated
+ * (protocol.md, 3). */
 static void done_undo(struct rdl__req *req, int64_t now)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
@@ -279,7 +277,8 @@ void rdl__undo_at_once(struct rdl__call *call, int64_t now)
     undo_begins_answered(call, call->way);
     rdl__req_init(&call->req, &blocking_undo_ops);
     call->req.resent = resent;
-    if (atomic_load(&call->op.cancel_code) != RDL_OK) /* before the request could be told of it: the loop goes on */
+    if (atomic_load(&call->op.cancel_code) !=
+        RDL_OK) /* canceled before POST_CANCEL could reach this request: leave it to the loop */
         until = now;
     if (rdl__lane_call(rdl__call_lane(call), &call->req, until, &rdl__undo_ops, RDL__SUCCESSOR_REPLACES) !=
         RDL__ANSWERED)

@@ -1,28 +1,28 @@
 /* cluster.c - a deployment of several masters, each with a share of the slots.
  *
- * Finding the node for a name. Each master is a shard: a node (node.h), whose server is another one after a failover.
- * The map says which shard has a slot; it is one 16-bit number a slot, read by any thread without a lock. A failover
- * gives a shard's node another place, and all that follows from that is done by the node and its lanes (node.h,
- * sentinel.c). A slot that moves is another entry in the map; requests look there before each sending.
+ * Finding the node for a name. Each master is a shard: a node (node.h), which a failover moves to another server. The
+ * map has the shard of each slot, a 16-bit number that any thread reads without a lock. After a failover the shard's
+ * node gets another place; the node and its lanes do the rest (node.h). When a slot moves, its entry in the map
+ * changes; each sending of a request reads the map.
  *
- * Telling shards apart. A shard is known by the ids of its servers (topology.c). Shards are never removed, so a pointer
- * to one stays valid. A shard without a master, because that has no slots left or is gone, is left without connections.
- * The places of all servers are remembered as well: redirections name those.
+ * Telling shards apart. A shard is identified by the ids of its servers (topology.c). Shards are never removed, so a
+ * pointer to one stays valid. A shard whose master has no slots left, or is gone, has its connections closed. The
+ * places of all servers are kept as well, because redirections name places.
  *
- * Polling. Pollers are up to POLLERS connections to servers of the cluster, whichever answer, masters or replicas, at
- * first those of the URI. A poller whose server fails goes on to the next that is known. One poller asks every POLL_MS;
- * all of them ask at once when a node could not be reached, or when a server redirected a request, but no more often
- * than every ASK_MS. While a master cannot be reached the next poller asks after a share of the time since: no server
- * tells a client that a replica was promoted. Nothing is asked on the connections that locks use.
+ * Polling. Pollers are up to POLLERS connections to servers of the cluster, masters or replicas, at first those of the
+ * URI. A poller whose server fails connects to the next known one. Every POLL_MS one poller asks for the map, by turns;
+ * all ask at once when a node could not be reached, or a server redirected a request, but not more often than every
+ * ASK_MS. While a master cannot be reached the interval is a share of the outage so far, because no server announces
+ * that a replica was promoted. Pollers do not use the connections of locks.
  *
  * Choosing an answer. Failovers and moved slots raise the cluster's epoch (CLUSTER INFO), so an answer with an older
- * epoch than the one followed last comes from a server that was cut off. It is not followed, unless a master could not
- * be reached and no poller has a newer one.
+ * epoch than the one that was applied last comes from a server that was cut off. It is not applied, unless a master
+ * could not be reached and no poller has a newer one.
  *
- * MOVED changes the one slot at once, on the thread that read it, so that nothing waits for the map. It says no more
- * than that: a master that was demoted says it too, about a server that is known as a replica of the same shard; then
- * the next answer to a poller counts, which says who the shard's master is. ASK may name a server that has no slot yet
- * and is in no map: that becomes a provisional server, a shard without slots.
+ * MOVED changes the one slot at once, on the thread that read it, so that no request waits for the map. A demoted
+ * master answers MOVED, too, with a server that is known as a replica of the same shard: that is ignored, as the next
+ * poll tells the shard's master. ASK may name a server that has no slot yet and is in no map: that becomes a
+ * provisional server, a shard without slots.
  *
  * Thread: the loop, but for rdl__cluster_detour and the map.
  */
@@ -37,18 +37,18 @@
 #define POLLERS 3
 #define POLL_MS 1000
 #define ASK_MS 100
-#define OUTAGE_SHARE 200 /* a failover that took 20 s is noticed 100 ms later */
+#define OUTAGE_SHARE 200 /* the interval is outage / this: a failover that took 20 s is found 100 ms later */
 #define PROVISIONAL_AT_A_TIME 8
 
-/* What a poller asks, in this order. */
+/* A poller's commands, in this order. */
 enum question { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUESTIONS };
 
 struct poller {
     struct rdl__cluster *all;
     struct rdl__node node;
     struct rdl__talk talk;
-    bool again;    /* to be asked again as soon as it has answered */
-    int64_t epoch; /* of its last answer; -1: it has none */
+    bool again;    /* ask again as soon as it has answered */
+    int64_t epoch; /* of its last answer; -1: none */
     bool sharded;
 };
 
@@ -63,37 +63,37 @@ struct rdl__cluster {
     /* loop thread only */
     struct rdl__shard_numbers shards;
     struct rdl__node **nodes; /* of shards; room for RDL__SHARDS_MAX */
-    int64_t now;              /* while shards may be made */
-    struct rdl__task look;
-    struct rdl__timer timer; /* to ask one, or all if that is urgent */
+    int64_t now;              /* for functions that make shards */
+    struct rdl__task check;
+    struct rdl__timer timer; /* asks one poller, or all if `urgent` */
     bool urgent;
-    bool missed;  /* a master could not be reached since an answer was followed last */
-    bool decided; /* whether channels are sharded */
+    bool missed;  /* a master could not be reached since an answer was applied last */
+    bool decided; /* it is known whether channels are sharded */
     bool found;
     bool closed;
-    int64_t asked_at; /* all of them */
-    int64_t epoch;    /* of the answer that was followed last */
+    int64_t asked_at; /* when all were asked last */
+    int64_t epoch;    /* of the answer that was applied last */
     rdl_err_t trouble;
-    struct rdl__repeats told; /* troubles */
+    struct rdl__repeats told; /* pollers' errors */
     unsigned failures;        /* of pollers, in a row */
-    unsigned cursor;          /* through the servers that may be asked */
-    unsigned turn;            /* of whom is asked next */
+    unsigned cursor;          /* the next candidate() for a poller */
+    unsigned turn;            /* the next poller to be asked */
     struct rdl__seed *seeds;
     unsigned seed_count;
-    unsigned poller_count; /* at work */
+    unsigned poller_count; /* started */
     struct poller pollers[POLLERS];
 
     /* any thread */
-    struct rdl__task post; /* to look */
+    struct rdl__task post; /* runs check_map */
     _Atomic bool sharded;
-    _Atomic bool remapped; /* by MOVED, and nobody was told yet */
+    _Atomic bool remapped; /* by MOVED, and ops->changed was not called yet */
     struct rdl__mutex mu;
     struct rdl__topology topology; /* under mu, like the next; only the loop changes it */
     struct rdl__place named[PROVISIONAL_AT_A_TIME];
     unsigned named_count;
 };
 
-/* ---- following an answer ---------------------------------------------------------------------------------------- */
+/* ---- applying an answer ---------------------------------------------------------------------------------------- */
 
 static bool more_shards(struct rdl__shard_numbers *shards)
 {
@@ -105,7 +105,7 @@ static bool more_shards(struct rdl__shard_numbers *shards)
     return true;
 }
 
-/* Takes over what `fresh` has. */
+/* Takes over the contents of `fresh`. */
 static void set_topology(struct rdl__cluster *c, struct rdl__topology *fresh)
 {
     struct rdl__topology old;
@@ -118,7 +118,7 @@ static void set_topology(struct rdl__cluster *c, struct rdl__topology *fresh)
     rdl__topology_done(&old);
 }
 
-/* True: some slot was another shard's. */
+/* True: some slot has changed its shard. */
 static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
 {
     bool changed = false;
@@ -137,7 +137,7 @@ static bool set_map(struct rdl__cluster *c, const struct rdl__reply *slots)
     return changed;
 }
 
-/* A server that does not say where it is appears under the host that each poller reached. It keeps the first one,
+/* A server that does not tell its host has, in each poller's answer, the host of that poller. Keep the first one,
  * unless it cannot be reached there. */
 static void keep_places(const struct rdl__cluster *c, struct rdl__topology *fresh)
 {
@@ -150,7 +150,7 @@ static void keep_places(const struct rdl__cluster *c, struct rdl__topology *fres
     }
 }
 
-/* Nodes go where their masters are. */
+/* Set the nodes' places to their masters'. */
 static void place_shards(struct rdl__cluster *c, int64_t now)
 {
     for (size_t i = 0; i < c->topology.count; i++) {
@@ -168,7 +168,7 @@ static void tell_changes(struct rdl__cluster *c, bool changed, int64_t now)
         c->ops->changed(c->arg, now);
 }
 
-/* Is the poller's answer too old to be followed? */
+/* Is the poller's answer too old to be applied? */
 static bool outdated(const struct rdl__cluster *c, const struct poller *s)
 {
     if (s->epoch >= c->epoch)
@@ -190,7 +190,7 @@ static void decide(struct rdl__cluster *c, bool sharded)
     c->ops->decided(c->arg);
 }
 
-/* Follow an answer to CLUSTER SLOTS. False: it says nothing that could be followed. */
+/* Apply an answer to CLUSTER SLOTS. False: it is no usable map. */
 static bool follow(struct poller *s, const struct rdl__reply *slots, int64_t now)
 {
     struct rdl__cluster *c = s->all;
@@ -254,7 +254,7 @@ static void welcome_all(struct rdl__cluster *c, int64_t now)
 }
 
 /* @locks mu */
-static void invite(struct rdl__cluster *c, const struct rdl__redirect *to)
+static void name_provisional(struct rdl__cluster *c, const struct rdl__redirect *to)
 {
     struct rdl__place *p;
 
@@ -329,8 +329,8 @@ static void on_poll(struct rdl__timer *timer, int64_t now)
         ask_next(c, now);
 }
 
-/* Something is not as the map says. */
-static void look(struct rdl__cluster *c, int64_t now)
+/* The map may be old: ask all pollers, or as soon as ASK_MS have passed. */
+static void check_map(struct rdl__cluster *c, int64_t now)
 {
     if (c->closed)
         return;
@@ -343,23 +343,23 @@ static void look(struct rdl__cluster *c, int64_t now)
         rdl__loop_timer(c->loop, &c->timer, rdl__after_ms(c->asked_at, ASK_MS));
 }
 
-static void on_look(struct rdl__task *task, int64_t now)
+static void on_check(struct rdl__task *task, int64_t now)
 {
-    look(rdl__container(task, struct rdl__cluster, look), now);
+    check_map(rdl__container(task, struct rdl__cluster, check), now);
 }
 
 static void on_post(struct rdl__task *task, int64_t now)
 {
-    look(rdl__container(task, struct rdl__cluster, post), now);
+    check_map(rdl__container(task, struct rdl__cluster, post), now);
 }
 
 void rdl__cluster_doubt(struct rdl__cluster *c)
 {
     rdl__assert_on_loop(c->loop);
-    rdl__loop_later(c->loop, &c->look);
+    rdl__loop_later(c->loop, &c->check);
 }
 
-/* The loop looks when the caller, which missed the master, has returned. */
+/* The map is checked after the caller, a node, has returned. */
 static void missed(struct rdl__finder *finder)
 {
     struct rdl__cluster *c = rdl__container(finder, struct rdl__cluster, finder);
@@ -370,7 +370,7 @@ static void missed(struct rdl__finder *finder)
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
-/* The answer of a server that does not tell the epoch counts least. */
+/* Without an epoch an answer is the oldest. */
 static void take_info(struct poller *s, const struct rdl__reply *reply)
 {
     const char *value;
@@ -425,8 +425,8 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 
 /* ---- pollers ---------------------------------------------------------------------------------------------------- */
 
-/* The i-th server that may be asked: those that are known, then those of the URI. A server whose place is unknown is
- * replaced by one of the URI. */
+/* The i-th server for a poller: the known ones, then those of the URI. One whose host is unknown is replaced by one of
+ * the URI. */
 static struct rdl__seed candidate(const struct rdl__cluster *c, size_t i)
 {
     i %= c->topology.count + c->seed_count;
@@ -443,8 +443,8 @@ static bool polled(const struct rdl__cluster *c, const struct rdl__seed *at)
     return false;
 }
 
-/* Connect to another server, to one without a poller if possible, when the next attempt is due. */
-static void move_on(struct poller *s, int64_t now)
+/* Connect the poller to another server, if possible to one without a poller, when the next attempt is due. */
+static void poll_another(struct poller *s, int64_t now)
 {
     struct rdl__cluster *c = s->all;
     size_t tries = c->topology.count + c->seed_count;
@@ -457,17 +457,17 @@ static void move_on(struct poller *s, int64_t now)
     rdl__conn_start(&s->talk.conn, now);
 }
 
-static void nobody_knows(struct rdl__cluster *c, int64_t now)
+static void report_not_found(struct rdl__cluster *c, int64_t now)
 {
     struct rdl__node *first = c->nodes[0];
     rdl_err_t why;
 
-    (void)rdl__err_set(&why, c->trouble.code, "%s: nobody knows its masters: %s", first->label, c->trouble.message);
+    (void)rdl__err_set(&why, c->trouble.code, "%s: none of its servers tells its masters: %s", first->label,
+                       c->trouble.message);
     rdl__err_where(&why, first->label, NULL, 0);
     rdl__node_not_found(first, &why, now);
 }
 
-/* The poller goes on to another server. */
 static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
     struct poller *s = rdl__container(talk, struct poller, talk);
@@ -479,9 +479,9 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
     s->again = false;
     s->epoch = -1;
     rdl__log_again(s->node.sinks, RDL_LOG_WARN, &c->told, now, "%s", c->trouble.message);
-    move_on(s, now);
+    poll_another(s, now);
     if (++c->failures >= c->seed_count && !c->found)
-        nobody_knows(c, now);
+        report_not_found(c, now);
 }
 
 static void on_up(struct rdl__talk *talk, int64_t now)
@@ -496,7 +496,7 @@ static void start_pollers(struct rdl__cluster *c, unsigned wanted, int64_t now)
     while (c->poller_count < wanted) {
         struct poller *s = &c->pollers[c->poller_count];
 
-        move_on(s, now); /* before it is counted: its own place must not count as polled */
+        poll_another(s, now); /* before it is counted, so that its own place does not count as polled */
         c->poller_count++;
     }
 }
@@ -509,7 +509,7 @@ static bool poller_init(struct poller *s, struct rdl__cluster *c, const struct r
     struct rdl__node_config config = first->config;
     int rc = RDL_ENOMEM;
 
-    /* Most attempts are at another server than the one before. */
+    /* No long pauses: an attempt is usually at another server than the one before. */
     if (config.reconnect_min_ms > ASK_MS)
         config.reconnect_min_ms = ASK_MS;
     if (config.reconnect_max_ms > POLL_MS)
@@ -544,7 +544,7 @@ struct rdl__cluster *rdl__cluster_new(struct rdl__node *first, const struct rdl_
     c->seeds = first->uri.seeds;
     c->seed_count = first->uri.seed_count;
     c->trouble.code = RDL_ECONN;
-    rdl__task_init(&c->look, on_look);
+    rdl__task_init(&c->check, on_check);
     rdl__task_init(&c->post, on_post);
     rdl__timer_init(&c->timer, on_poll);
     rdl__topology_init(&c->topology, c->mem);
@@ -573,7 +573,7 @@ void rdl__cluster_close(struct rdl__cluster *c)
         return;
     rdl__assert_on_loop(c->loop);
     c->closed = true;
-    rdl__loop_not_later(c->loop, &c->look);
+    rdl__loop_not_later(c->loop, &c->check);
     rdl__loop_timer_off(c->loop, &c->timer);
     for (unsigned i = 0; i < POLLERS; i++)
         rdl__talk_stop(&c->pollers[i].talk);
@@ -637,7 +637,7 @@ static enum rdl__detour take_redirect(struct rdl__cluster *c, const struct rdl__
         return RDL__DETOUR_MOVED;
     }
     if (to->what == RDL__DETOUR_ASK && (k == NULL || k->id[0] == '\0'))
-        invite(c, to);
+        name_provisional(c, to);
     if (k != NULL && k->master && to->what == RDL__DETOUR_ASK) {
         *ret_shard = k->shard;
         return RDL__DETOUR_ASK;

@@ -1,6 +1,6 @@
-/* cluster.h - a deployment of several masters, each with a share of the slots: finding them, and the map of slots.
+/* cluster.h - a Redis Cluster: finding its masters, and the map of slots.
  *
- * See cluster.c. What this knows of a master is a shard: a number, and a node whose finder this is (node.h).
+ * See cluster.c. A master is a shard here: a number, and a node (node.h) whose finder this is.
  */
 #ifndef REDLATCH_IO_CLUSTER_H
 #define REDLATCH_IO_CLUSTER_H
@@ -18,13 +18,13 @@ struct rdl__slot_map {
 };
 
 struct rdl__cluster_ops {
-    /* The first masters are about to be found: rdl__cluster_sharded is decided. */
+    /* rdl__cluster_sharded is decided; the first masters will be set after this. */
     void (*decided)(void *arg);
-    /* There is a further master: make the shard's node. NULL: no memory. */
+    /* A new master was found: make the shard's node. NULL: no memory. */
     struct rdl__node *(*make_shard)(void *arg, unsigned shard, int64_t now);
-    /* Some slots are another shard's now. */
+    /* Some slots have moved to another shard. */
     void (*changed)(void *arg, int64_t now);
-    /* A new answer confirms where everything is. */
+    /* A new map was applied, changed or not. */
     void (*confirmed)(void *arg, int64_t now);
 };
 
@@ -38,15 +38,13 @@ struct rdl__cluster *rdl__cluster_free(struct rdl__cluster *cluster);
 
 struct rdl__finder *rdl__cluster_finder(struct rdl__cluster *cluster); /* for the nodes of further shards */
 
-/* Was any master found, ever?  @thread loop */
+/* Was the map ever found?  @thread loop */
 bool rdl__cluster_found(const struct rdl__cluster *cluster);
 
 /* Do the servers know sharded channels? Decided when the first masters are found, and for good.  @thread any */
 bool rdl__cluster_sharded(const struct rdl__cluster *cluster);
 
-/* Has the shard a master, by the last answer: a server with slots, or a provisional one, which may get some?  @thread
- * loop
- */
+/* Has the shard a master by the last map: a server with slots, or a provisional one?  @thread loop */
 bool rdl__cluster_has_master(const struct rdl__cluster *cluster, unsigned shard);
 
 const struct rdl__slot_map *rdl__cluster_map(const struct rdl__cluster *cluster);
@@ -57,12 +55,12 @@ static inline unsigned rdl__map_shard(const struct rdl__slot_map *map, unsigned 
     return atomic_load_explicit(&map->shard[slot], memory_order_acquire);
 }
 
-/* What a server's error says of slots (wire/cluster.h). Where it says RDL__DETOUR_MOVED, the map knows it from now on;
- * RDL__DETOUR_ASK: *ret_shard is to be asked. Either of them about a server that is not known yet is RDL__DETOUR_LATER,
- * and somebody will be asked.  @thread any  @locks any but ours */
+/* The redirection that a server's error means (wire/cluster.h). RDL__DETOUR_MOVED: the map has it from now on.
+ * RDL__DETOUR_ASK: to *ret_shard. RDL__DETOUR_LATER also if the server is not known yet; then the map is asked for.
+ * @thread any  @locks any but the cluster's */
 enum rdl__detour rdl__cluster_detour(struct rdl__cluster *cluster, const struct rdl__reply *error, unsigned *ret_shard);
 
-/* The map may be old: look again.  @thread loop */
+/* The map may be old: ask for it.  @thread loop */
 void rdl__cluster_doubt(struct rdl__cluster *cluster);
 
 #endif

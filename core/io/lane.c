@@ -1,21 +1,21 @@
 /* lane.c - the queue: requests wait to be encoded, then for their replies, in order.
  *
- * Who may write and who may read are two questions. Any thread may write: whoever finds `writing` clear encodes and
- * sends everything that is queued, without the mutex during the system call, until nothing is left. Nobody blocks in a
- * write: when the socket is full the rest waits in `out`, and the reader, who drains the other direction, goes on with
- * it. A failed write only shuts the socket down, and the reader finds out. Who reads is a role (lane_callers.c).
+ * Writing and reading are separate. Any thread may write: one that finds `writing` clear encodes and sends all that is
+ * queued, without the mutex during the system call, until nothing is left. No thread blocks in a write: when the socket
+ * is full the rest stays in `out`, and the reader, which drains the other direction, goes on with it. A failed write
+ * only shuts the socket down; the reader then finds the connection broken. Reading is a role (lane_callers.c).
  *
- * Replies are matched to requests by their order. Those that nobody waits for any more are counted (`skip` of the next
- * request, `tail_skip` behind the last) and passed over.
+ * Replies are matched to requests by their order. Replies to given up requests are counted (`skip` of the next request,
+ * `tail_skip` behind the last) and skipped.
  *
  * A caller may time out in the instant in which its request is settled. So `state` is changed under the mutex before
- * RDL__POST_SETTLED is posted, and whoever finds its request settled stays until it has seen that bit: until then the
- * settling thread may still touch the request.
+ * RDL__POST_SETTLED is posted, and a caller that finds its request settled waits for that bit: until then the settling
+ * thread may still touch the request.
  */
 #include "core/io/lane_inner.h"
 
-#define OUT_ROOM 1024  /* bytes that `out` has at least */
-#define OUT_KEPT 65536 /* and that it keeps at most, once they are sent */
+#define OUT_ROOM 1024  /* the least size of `out` */
+#define OUT_KEPT 65536 /* and the most that it keeps when all is sent */
 
 /* ---- settling --------------------------------------------------------------------------------------------------- */
 
@@ -30,12 +30,12 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     } else {
         lane->loop_owed--;
         rdl__list_push_back(&lane->settled, &req->link);
-        if (lane->role == RDL__ROLE_CALLER) /* a caller has read it; ops->done is the loop's */
+        if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
             rdl__loop_post(lane->node->loop, &lane->attend);
     }
 }
 
-/* Nothing of a request may be touched once its bit is posted, so it is off the list first. */
+/* A request may be gone once its bit is posted, so it is taken off the list first. */
 void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self)
 {
     struct rdl__link *l;
@@ -89,7 +89,7 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
     }
 }
 
-/* A buffer that has grown for very many requests at once is replaced by a small one, if there is memory for that. */
+/* A buffer that has grown above OUT_KEPT is replaced by a small one, if there is memory for that. */
 void rdl__lane_empty_out(struct rdl__lane *lane)
 {
     struct rdl__buf small;
@@ -148,7 +148,7 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
             rdl__lane_empty_out(lane);
     }
     lane->writing = false;
-    if (lane->line != line) { /* broke meanwhile: what was encoded is back in `queued` */
+    if (lane->line != line) { /* it broke meanwhile: what was encoded is back in `queued` */
         rdl__lane_empty_out(lane);
         rdl__loop_post(lane->node->loop, &lane->attend);
     } else if (rdl__lane_out_pending(lane) && lane->role == RDL__ROLE_LOOP && !rdl__loop_here(lane->node->loop)) {
@@ -158,7 +158,7 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-/* Have so many replies passed over before that of `next`, a link of `sent`, or its head.  @locks mu */
+/* Skip so many replies before that to `next`, a link of `sent`, or its head.  @locks mu */
 static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t replies)
 {
     rdl__assert_locked(&lane->mu);
@@ -168,8 +168,8 @@ static void pass_over(struct rdl__lane *lane, struct rdl__link *next, uint32_t r
         lane->tail_skip += replies;
 }
 
-/* Give one reply to the first request of `sent`, unless it is to be passed over. False: the connection is of no use,
- * because nobody asked for the reply, or because it comes from a replica.  @thread the reader  @locks mu */
+/* Give one reply to the first request of `sent`, or skip it. False: close the connection, because there is no request
+ * for the reply, or the server is a replica.  @thread the reader  @locks mu */
 static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int64_t now, struct rdl__link *wake)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
@@ -264,7 +264,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
     if (in_place) {
         lane->loop_owed++;
     } else if (successor != NULL && unsure) {
-        req->asking = false; /* the server will say where it is to go */
+        req->asking = false; /* the server will redirect it if need be */
         rdl__lane_enqueue(lane, req);
     }
     return unsure ? RDL__UNSURE : RDL__UNSENT;
@@ -295,10 +295,10 @@ struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up)
     return lane;
 }
 
-void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane_news, int64_t), void *arg)
+void rdl__lane_on_event(struct rdl__lane *lane, void (*fn)(void *, enum rdl__lane_event, int64_t), void *arg)
 {
-    lane->on_news = fn;
-    lane->on_news_arg = arg;
+    lane->on_event = fn;
+    lane->on_event_arg = arg;
 }
 
 bool rdl__lane_quiet(struct rdl__lane *lane)

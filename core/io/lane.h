@@ -5,12 +5,12 @@
  * The loop reads the answers for which no thread blocks: to asynchronous requests, and to what callers gave up. Which
  * file has what: lane_inner.h.
  *
- * Rules of protocol.md, 3 that live here:
+ * Rules of protocol.md, 3 that are implemented here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind
  * a CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
- *   - The reply to a request that was given up is passed over. The request may go on as another one, its successor,
- * which is the loop's: it follows on the same connection (an undo), or takes the place of the one given up (a release
- * goes on). So every request must bear being repeated, and arriving late.
+ *   - The reply to a request that was given up is skipped. The request may be replaced by another one, its successor,
+ * which is the loop's: an undo, sent behind it on the same connection; or the same request again, in its place (a
+ * release). So every request must be safe to repeat, and to arrive late.
  */
 #ifndef REDLATCH_IO_LANE_H
 #define REDLATCH_IO_LANE_H
@@ -28,43 +28,45 @@ struct rdl__task;
 
 struct rdl__req_ops {
     /* Append one command, and `more` behind it; req->owed counts these already, and is raised for any further one.
-     * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent) and
-     * what was sent before must together do no more than one of them.  @locks under the lane's */
+     * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent)
+     * together with the earlier sending must have the effect of one.
+     * @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
     unsigned char more;
 
-    /* Keep what the reply says; it is gone afterwards. Called for each of the replies, the last when req->owed is 0.
+    /* Read a reply, which is valid during the call. Called for each of the request's replies, with req->owed 0 for the
+     * last.
      * @thread any  @locks under the lane's */
     void (*decode)(struct rdl__req *req, const struct rdl__reply *reply, int64_t now);
 
-    /* The request is settled: req->rc says how. NULL: somebody blocks for it.  @thread loop  @locks none */
+    /* The request is settled, with req->rc. NULL: a thread blocks for it.  @thread loop  @locks none */
     void (*done)(struct rdl__req *req, int64_t now);
 
-    /* Has another node by now what the request is about? Asked while the lane is not connected. NULL: never.  @locks
+    /* Does another node have the request's keys by now? Asked while the lane is not connected. NULL: never.  @locks
      * under the lane's */
     bool (*misrouted)(const struct rdl__req *req);
 };
 
 enum rdl__req_state { RDL__REQ_IDLE, RDL__REQ_QUEUED, RDL__REQ_SENT, RDL__REQ_SETTLED };
 
-#define RDL__MISROUTED 1 /* there is no answer, and it may be in doubt (`resent`): another lane is the right one */
+#define RDL__MISROUTED 1 /* not answered, in doubt if `resent`: it belongs on another node's lane */
 
 /* Bits posted to a blocking request's parker. */
 #define RDL__POST_SETTLED 1u
-#define RDL__POST_LEAD 2u   /* the leader's role is yours */
-#define RDL__POST_CANCEL 4u /* posted by whoever cancels the call */
+#define RDL__POST_LEAD 2u   /* this request's thread is the leader now */
+#define RDL__POST_CANCEL 4u /* the call was canceled */
 
 struct rdl__req {
     struct rdl__link link;
     const struct rdl__req_ops *ops;
     int64_t sent_at; /* of the last sending, read before it */
     int rc;          /* settled: RDL_OK (decode has run), RDL_ENOMEM, RDL_ECLOSED, RDL__MISROUTED */
-    uint32_t skip;   /* replies to requests given up that come before this one's */
+    uint32_t skip;   /* how many replies to given up requests come before this one's */
     unsigned char state;
-    unsigned char owed; /* replies that are to come, once sent */
-    bool resent;        /* was sent before on a connection that broke */
-    bool eval;          /* the server did not know the script: sent again with its text */
-    bool asking;        /* behind an ASKING: the server takes it although the slot is not its own yet */
+    unsigned char owed; /* how many replies are still to come */
+    bool resent;        /* was sent before, on a connection that broke */
+    bool eval;          /* after NOSCRIPT: sent again with the script's text */
+    bool asking;        /* sent behind ASKING, to a server that is about to get the slot */
     struct rdl__parker park;
 };
 
@@ -83,51 +85,51 @@ static inline void rdl__req_init(struct rdl__req *req, const struct rdl__req_ops
     rdl__parker_init(&req->park);
 }
 
-/* What became of a request that its caller stopped waiting for. */
+/* The state of a request whose caller has stopped waiting. */
 enum rdl__outcome {
     RDL__ANSWERED, /* settled after all: look at req->rc */
-    RDL__UNSENT,   /* the server has never seen it */
+    RDL__UNSENT,   /* it was never sent */
     RDL__UNSURE,   /* it was sent; whether it ran is unknown */
 };
 
 enum rdl__successor_mode {
-    RDL__SUCCESSOR_FOLLOWS,  /* only if the request was sent: goes behind what is left of it */
-    RDL__SUCCESSOR_REPLACES, /* always: takes its place */
+    RDL__SUCCESSOR_FOLLOWS,  /* sent behind the request, only if that was sent */
+    RDL__SUCCESSOR_REPLACES, /* in any case, in the request's place */
 };
 
-/* A lane of `node`. kept_up: it is the loop's own, connected as long as it lives; otherwise it connects when it is
- * used. NULL: no memory. */
+/* A lane of `node`. kept_up: the loop's own, which stays connected; otherwise it connects when it is used. NULL: no
+ * memory. */
 struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up);
 
-enum rdl__lane_news {
+enum rdl__lane_event {
     RDL__LANE_UP,
-    RDL__LANE_UP_ANEW, /* at another server than before, or at one that was started anew: it may know less */
+    RDL__LANE_UP_ANEW, /* up at another server than before, or at one that was restarted: it may have lost data */
     RDL__LANE_DOWN,
     RDL__LANE_FAILED, /* an attempt to connect has failed */
 };
 
-/* Be told on the loop. Set before the lane is used. */
-void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_news news, int64_t now), void *arg);
+/* Call fn on the loop for each event. Set before the lane is used. */
+void rdl__lane_on_event(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_event event, int64_t now),
+                        void *arg);
 
 /* Connect now rather than at the first request.  @thread loop */
 void rdl__lane_open(struct rdl__lane *lane, int64_t now);
 
-/* Slots have moved between this node and others: requests that wait for a connection here are to ask ops->misrouted
- * again.  @thread loop */
+/* Slots have moved: ask ops->misrouted again for requests that wait for a connection.  @thread loop */
 void rdl__lane_reroute(struct rdl__lane *lane, int64_t now);
 
-/* Whether the lane is connected only on demand. If so, its connection is closed unless something is under way (then
- * call this again later), and is made at the next request.  @thread loop */
+/* Should the lane connect only for a request? If so, its connection is closed, unless requests are under way (then call
+ * this again later).  @thread loop */
 void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now);
 
-/* Settle everything with RDL_ECLOSED and take nothing more.  @thread loop */
+/* Settle all requests with RDL_ECLOSED, also those that come later.  @thread loop */
 void rdl__lane_close(struct rdl__lane *lane, int64_t now);
 bool rdl__lane_quiet(struct rdl__lane *lane);             /* closed, and no caller is inside any more.  @thread any */
 struct rdl__lane *rdl__lane_free(struct rdl__lane *lane); /* quiet, and the loop stopped. NULL is fine; returns NULL */
 
-/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. When the
- * wait ends without a reply, the same struct becomes its successor with these ops (NULL: it has none), which is the
- * loop's alone by the time this returns. It keeps `resent`.  @thread any but the loop */
+/* Send a request and wait for its reply until `deadline`, or until RDL__POST_CANCEL is posted to req->park. If the wait
+ * ends without a reply, the same struct becomes the successor, with the ops `successor` (NULL: there is none), and is
+ * the loop's alone when this returns. It keeps `resent`.  @thread any but the loop */
 enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
                                  const struct rdl__req_ops *successor, enum rdl__successor_mode mode);
 
@@ -142,9 +144,9 @@ bool rdl__lane_up(struct rdl__lane *lane); /* @thread any */
 
 /* ---- several lanes at once -------------------------------------------------------------------------------------- */
 
-/* A fan: requests that one thread has on several lanes, where it reads the answers itself, so that no loop has to be
- * woken. The thread is the leader of each of its lanes, and other callers there wait for it to read: between sending
- * and leaving it does nothing that may take long. See lane_fan.c.  @thread the one that sends, all of it */
+/* A fan: requests of one thread on several lanes. The thread reads the answers itself, so that no loop has to be woken.
+ * It is the leader of each of these lanes, where other callers wait for it to read: so between sending and leaving it
+ * must not do anything slow. See lane_fan.c.  @thread the one that sends, all of it */
 #define RDL__FAN_MAX 16
 
 struct rdl__fan {
@@ -155,15 +157,15 @@ struct rdl__fan {
     } at[RDL__FAN_MAX];
 };
 
-/* Add a request that blocks (no ops->done); it goes out with the next wait. False, and nothing was done: the lane is
- * not connected (it will be, for the next time), its reader is not of the fan, or the fan is full. */
+/* Add a request that blocks (no ops->done); rdl__fan_wait sends it. False, and nothing was done: the lane is not
+ * connected (it will connect), has a reader outside the fan, or the fan is full. */
 bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req *req);
 
-/* Send and read until one of them should leave: its index; or -1 when `until` has come. It looks at least once. */
+/* Send and read until a request must leave the fan: its index; or -1 when `until` has come. Reads at least once. */
 int rdl__fan_wait(struct rdl__fan *fan, int64_t until);
 
-/* Take one out; others may change places. True: it is settled. False: the loop goes on with it as a submitted one, with
- * these ops, and `task` has been posted, before anything else that the loop hears of it. */
+/* Take request i out; the others' indices may change. True: it is settled. False: it is the loop's, as a submitted
+ * request with these ops, and `task` was posted before the loop can get its answer. */
 bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops *ops, struct rdl__task *task);
 
 #endif

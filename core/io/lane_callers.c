@@ -1,9 +1,9 @@
-/* lane_callers.c - callers that block combine on a lane: one of them, the leader, writes for all and reads for all.
+/* lane_callers.c - callers that block share a lane: one of them, the leader, writes and reads for all.
  *
- * The reader is a calling thread (CALLER: the leader), the loop (LOOP), or nobody (NONE: nothing is awaited). Only the
- * reader receives, parses, and declares a connection broken.
+ * The reader is a calling thread (CALLER: the leader), the loop (LOOP), or there is none (NONE: no reply is awaited).
+ * Only the reader receives, parses, and declares a connection broken.
  *
- *   NONE -> CALLER   a caller with a request finds nobody reading
+ *   NONE -> CALLER   a caller with a request finds no reader
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
  *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
  *   CALLER -> NONE   nothing is left
@@ -11,8 +11,8 @@
  *
  * One thread may be the leader of several lanes, with a request on each (lane_fan.c).
  *
- * A caller may be made leader in the instant in which it times out or is answered. So nobody leaves as leader: whoever
- * has the role passes it on first.
+ * A caller may be made leader in the instant in which it times out or is answered. So a caller that has the role passes
+ * it on before it returns.
  */
 #include "core/io/lane_inner.h"
 
@@ -68,7 +68,8 @@ ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rd
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
     n = rdl__conn_recv(&line->conn, lane->recv, RDL__CONN_RECV, now, now);
-    if (n != 0) { /* it was there already, perhaps because the server ran on this core: polling gained nothing */
+    if (n !=
+        0) { /* the answer was there already, perhaps because the server ran on this core: polling gained nothing */
         atomic_store_explicit(&node->polling, false, memory_order_release);
         return n;
     }
@@ -83,7 +84,7 @@ ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rd
     return n;
 }
 
-/* A lone caller has slept for its answer: what polling saves is measured by that.  @thread the reader  @locks none */
+/* A lone caller has slept for its answer: the account of polling needs that time.  @thread the reader  @locks none */
 static void note_sleep(struct rdl__lane *lane, int64_t took)
 {
     struct rdl__node *node = lane->node;
@@ -119,7 +120,7 @@ void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *le
         rdl__lane_pass_role(lane);
 }
 
-/* Write for all and read for all, until `self` is settled or has waited long enough. In the first case the role is
+/* Write and read for all callers until `self` is settled or has waited long enough. In the first case the role is
  * passed on before the others are woken. In the second it is still this thread's on return, or the loop's if the
  * connection broke. While others are woken the role may be taken away, and come back with another connection.
  * @thread the leader  @locks mu, released while sending, receiving and waking */
@@ -157,7 +158,8 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
         rdl__lane_leader_received(lane, self, n, now, &wake);
-        if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: nobody else's answer came */
+        if (wake.next == &self->link &&
+            wake.prev == &self->link) { /* the usual case: only the leader's own answer came */
             rdl__list_remove(&self->link);
             rdl__parker_mark(&self->park, RDL__POST_SETTLED);
         } else if (!rdl__list_empty(&wake)) {
@@ -194,10 +196,10 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
         } else {
             uint32_t bits;
 
-            /* The bit may be of a role that was taken away; during the flush the role may be given anew. */
+            /* the bit may be from a role that was taken away since; the flush may bring it anew */
             rdl__parker_unmark(&req->park, RDL__POST_LEAD);
             if (lane->role == RDL__ROLE_LOOP || lane->reading)
-                rdl__lane_flush(lane, req, rdl__now()); /* the reader is not about to write */
+                rdl__lane_flush(lane, req, rdl__now()); /* else the leader is about to write it */
             rdl__mutex_unlock(&lane->mu);
             bits = rdl__park(&req->park, deadline);
             if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)

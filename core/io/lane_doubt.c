@@ -1,13 +1,13 @@
-/* lane_doubt.c - a connection that broke with requests unanswered: what it carried may run later.
+/* lane_doubt.c - connections that broke with requests unanswered: these may still run.
  *
  * The server may still read what was sent on a broken connection. So each is kept, as a severed line, until the server
- * has answered a CLIENT KILL for it; the KILLs go before everything else on the next connection, and what was in doubt
- * is repeated behind them (protocol.md, 3). A KILL names a client by its id and address, which one run of a server
- * never uses again. So a KILL that was in doubt itself may arrive late, and is simply made anew.
+ * has answered a CLIENT KILL for it; the KILLs go before everything else on the next connection, and the unanswered
+ * requests are repeated behind them (protocol.md, 3). A KILL names a client by its id and address, which one run of a
+ * server never uses again. So an unanswered KILL may arrive late without harm, and the next connection makes a new one.
  *
- * A broken connection is closed by the loop, never by the thread that noticed: another may be writing to its
- * descriptor. The loop waits for that writer, and begins no new connection before: until the writer has left, it might
- * send what the KILLs of the new connection do not cover.
+ * A broken connection is closed by the loop, never by the thread that found it broken: another may be writing to its
+ * descriptor. The loop waits for that writer, and begins no new connection before: the writer might send requests that
+ * the KILLs of the new connection do not cover.
  */
 #include "core/io/lane_inner.h"
 
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#define OTHER_RUNS 16 /* severed lines of other runs of the server than the present one, at most */
+#define OTHER_RUNS 16 /* the most severed lines that are kept of other runs of the server than the present one */
 
 static const struct rdl__req_ops kill_ops;
 
@@ -27,7 +27,7 @@ void rdl__line_free(struct rdl__line *line)
     rdl__free(mem, line, sizeof *line);
 }
 
-/* Has the server said which run it is, and which client we are? */
+/* Did the server tell its run and the connection's client id? */
 static bool can_be_killed(const struct rdl__line *line)
 {
     return line->conn.id != 0 && line->conn.run_id[0] != '\0';
@@ -68,7 +68,7 @@ static void queue_kill(struct rdl__lane *lane, struct rdl__line *line)
     lane->loop_owed++;
 }
 
-/* Without memory it is sent again after a pause, still before anything else; or, made anew, on the next connection. */
+/* Without memory it is sent again after a pause, before anything else; or made anew on the next connection. */
 static void done_kill(struct rdl__req *req, int64_t now)
 {
     struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
@@ -89,9 +89,8 @@ static void done_kill(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
-/* To another run of the server the ids mean other clients. But that may be another server, and the former master may
- * come back: so lines of other runs stay, the last few of them. A server that does not say which run it is may be the
- * same run. */
+/* Ids of one run mean other clients in another run. But the former master may come back: so lines of other runs are
+ * kept, the newest OTHER_RUNS of them. A server that does not tell its run may be the same one. */
 void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh)
 {
     struct rdl__link *before;

@@ -1,11 +1,12 @@
-/* lane_fan.c - one thread that has requests on several lanes and reads the answers itself.
+/* lane_fan.c - a fan: one thread with requests on several lanes, which reads the answers itself.
  *
- * A composite takes its members on one server each. The thread becomes the leader of each of those lanes
- * (lane_callers.c) and polls their sockets together, so that no loop has to be woken. Several of its requests may be on
- * one lane: one of them is the leader, and its reading settles the others as well.
+ * A composite's members may be at different servers. The thread becomes the leader of each of their lanes
+ * (lane_callers.c) and polls the sockets together, so that no loop has to be woken. Several of its requests may be on
+ * one lane: one of them is the leader there, and reading for it settles the others as well.
  *
- * The thread must not be the leader of a lane that it does not read. So a request joins a fan only where nobody reads
- * or the fan does, and it leaves as soon as it is settled; what is not settled when the wait ends becomes the loop's.
+ * The thread must not be the leader of a lane that it does not read. So a request joins a fan only on a lane without
+ * another reader, and leaves as soon as it is settled; requests that are not settled when the wait ends become the
+ * loop's.
  */
 #include "core/io/lane_inner.h"
 
@@ -17,8 +18,8 @@ static bool in_fan(const struct rdl__fan *fan, const struct rdl__req *req)
     return false;
 }
 
-/* Is the lane up, and nobody outside the fan its reader? Not over TLS: what that has decrypted ahead does not make the
- * socket readable.  @locks mu */
+/* Is the lane up, without a reader outside the fan? Not over TLS, where bytes that are decrypted already do not make
+ * the socket readable.  @locks mu */
 static bool can_lead(const struct rdl__fan *fan, const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
@@ -47,7 +48,7 @@ bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req
     return sent;
 }
 
-/* rdl__lane_wake, where the thread of those that are in the fan is the calling one. */
+/* rdl__lane_wake, where requests of the fan are the calling thread's own. */
 static void wake_others(const struct rdl__fan *fan, struct rdl__link *wake)
 {
     struct rdl__link *next;
@@ -89,8 +90,8 @@ struct reading {
     } of[RDL__FAN_MAX];
 };
 
-/* Send for the i-th request, and add its lane to `r` if it is the leader there. True: it should leave, since it is
- * settled, or the fan reads its lane no more.  @locks none */
+/* Send the i-th request, and add its lane to `r` if it is the leader there. True: it must leave the fan, since it is
+ * settled, or the fan is no longer its lane's reader.  @locks none */
 static bool leaves(struct rdl__fan *fan, unsigned i, struct reading *r, int64_t now)
 {
     struct rdl__lane *lane = fan->at[i].lane;
@@ -163,7 +164,7 @@ bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops 
     else if (!settled && lane->reading)
         rdl__lane_flush(lane, NULL, rdl__now());
     atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
-    rdl__mutex_unlock(&lane->mu); /* what is the loop's may be freed from here on, and the lane with it */
+    rdl__mutex_unlock(&lane->mu); /* the loop's request may be freed from here on, and the lane with it */
     if (settled && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
         (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
     fan->at[i] = fan->at[--fan->n];

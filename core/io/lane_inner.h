@@ -1,14 +1,14 @@
-/* lane_inner.h - what the files of the lane share; besides them only its unit test includes it.
+/* lane_inner.h - the lane from inside: for its files, and its unit test.
  *
  *   lane.c          the queue: requests, writing, reading, settling
  *   lane_callers.c  the reader's role, and threads that block for their answers
  *   lane_fan.c      one thread that blocks for answers on several lanes
  *   lane_loop.c     what the loop does: connecting, keeping up, reading, watching
- *   lane_doubt.c    what becomes of a broken connection, and CLIENT KILL
+ *   lane_doubt.c    broken connections, and CLIENT KILL
  *
  * A request is on one list at a time: `queued` (to be encoded) or `sent` (in the order in which replies will come),
- * then `settled` until the loop has run its ops->done. A request that was given up leaves nothing on a list, but a
- * count on the request behind it of replies to pass over.
+ * then `settled` until the loop has run its ops->done. A request that was given up is on no list; the next request
+ * counts its replies, to skip them.
  */
 #ifndef REDLATCH_IO_LANE_INNER_H
 #define REDLATCH_IO_LANE_INNER_H
@@ -26,7 +26,7 @@ enum rdl__lane_role {
     RDL__ROLE_CALLER, /* the thread that blocks for `leader` */
 };
 
-/* A connection of a lane, kept after its end for as long as the server must be told to forget it. */
+/* A connection of a lane. After its end it is kept until the server has answered a CLIENT KILL for it. */
 struct rdl__line {
     struct rdl__conn conn;
     struct rdl__lane *lane;
@@ -40,48 +40,48 @@ struct rdl__lane {
     /* immutable */
     struct rdl__node *node;
     bool kept_up;
-    void (*on_news)(void *arg, enum rdl__lane_news news, int64_t now);
-    void *on_news_arg;
+    void (*on_event)(void *arg, enum rdl__lane_event event, int64_t now);
+    void *on_event_arg;
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     bool closed;
-    bool on_demand; /* it connects when it is used, even if it is kept up otherwise */
-    bool wanted;    /* somebody would have used it, had it been connected */
-    bool writing;   /* somebody is in the writing loop */
-    bool reading;   /* the leader is in recv, or about to be */
+    bool on_demand; /* connect only for a request, even if kept_up */
+    bool wanted;    /* a fan would have used it, had it been connected */
+    bool writing;   /* a thread is in rdl__lane_flush */
+    bool reading;   /* the leader is in recv, or about to call it */
     enum rdl__lane_role role;
-    struct rdl__req *leader; /* whose thread reads; NULL unless the role is a caller's */
+    struct rdl__req *leader; /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
     struct rdl__line *line;  /* NULL: down */
     struct rdl__link queued;
     struct rdl__link sent;
-    uint32_t tail_skip;  /* replies to pass over after the last of `sent` */
-    unsigned loop_owed;  /* requests on the lists that the loop answers for */
-    struct rdl__buf out; /* encoded; the first out_sent bytes are gone. The writer's alone while `writing` */
+    uint32_t tail_skip;  /* how many replies to skip after the last of `sent` */
+    unsigned loop_owed;  /* how many requests on the lists are the loop's */
+    struct rdl__buf out; /* encoded requests; the first out_sent bytes are sent. The writer's alone while `writing` */
     size_t out_sent;
-    int64_t heard_at;         /* bytes came */
-    struct rdl__link settled; /* the loop's, waiting for ops->done */
+    int64_t heard_at;         /* when bytes came last */
+    struct rdl__link settled; /* the loop's requests, waiting for ops->done */
     struct rdl__link broken;  /* lines to be closed */
-    struct rdl__link severed; /* closed lines whose KILL is unanswered, the last ones last; each can be killed */
+    struct rdl__link severed; /* closed lines whose KILL is unanswered, the newest last */
 
     /* loop thread only */
-    struct rdl__line *making; /* being connected */
+    struct rdl__line *making; /* a connection that is being made */
     struct rdl__task attend;
     struct rdl__task flush_later;
-    struct rdl__timer stall; /* the server has been silent too long */
+    struct rdl__timer stall; /* the server has not answered for too long */
     struct rdl__timer memory_retry;
     struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
     struct rdl__req ping;
     bool connected_once;
-    char run_id[sizeof((struct rdl__conn *)NULL)->run_id]; /* of the server, when it was last connected */
-    bool told_up;                                          /* the last news was RDL__LANE_UP */
+    char run_id[sizeof((struct rdl__conn *)NULL)->run_id]; /* of the server of the last connection */
+    bool told_up;                                          /* the last event was RDL__LANE_UP */
 
     char recv[RDL__CONN_RECV]; /* the reader's */
 };
 
 /* ---- lane.c ----------------------------------------------------------------------------------------------------- */
 
-/* Does a thread sleep for it? Otherwise it is the loop's. */
+/* Does a thread block for it? Otherwise it is the loop's. */
 static inline bool rdl__req_blocks(const struct rdl__req *req)
 {
     return req->ops->done == NULL;
@@ -109,18 +109,18 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
  * @thread any  @locks none */
 void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self);
 
-/* Encode and send everything there is, unless another thread is writing. `now`: no later than the present; 0: the clock
+/* Encode and send all queued requests, unless another thread is writing. `now`: no later than the present; 0: the clock
  * is read when there is something to encode.  @locks mu, released around the system call and around waking */
 void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now);
 
-/* Nothing in `out` is to be sent any more.  @locks mu; nobody is writing, or the caller is */
+/* Empty `out`.  @locks mu; no other thread is writing */
 void rdl__lane_empty_out(struct rdl__lane *lane);
 
-/* Make room in `out` for a few requests, so that what was taken by way of one lane can be given back by way of another
- * without further memory. False: no memory.  @locks mu; nobody is writing */
+/* Make room in `out` for a few requests, so that what was taken on one lane can be released on another without
+ * allocating. False: no memory.  @locks mu; no thread is writing */
 bool rdl__lane_has_room(struct rdl__lane *lane);
 
-/* `len` bytes have come into `recv`: hand out every whole reply. NULL, or what is wrong with them.  @thread the reader
+/* `len` bytes were received into `recv`: hand out every whole reply. NULL, or an error text.  @thread the reader
  * @locks mu */
 const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake);
 
@@ -130,8 +130,8 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
 
 /* ---- lane_callers.c --------------------------------------------------------------------------------------------- */
 
-/* The reader has nothing more to do for itself: the loop becomes the reader if it has requests there, or if only
- * replies to pass over are left; else the first caller that waits, or nobody.  @thread the reader  @locks mu */
+/* The reader needs no more replies itself. The loop becomes the reader if it has requests there, or if only replies to
+ * skip are left; else the first caller that waits; else there is none.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
 /* The leader has received n bytes, or an error. It passes its role on if its own request is settled.  @thread the
@@ -139,8 +139,8 @@ void rdl__lane_pass_role(struct rdl__lane *lane);
 void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
                                struct rdl__link *wake);
 
-/* May the reader poll for the answer to `self`? Only if nobody else waits for anything here, and no other thread for
- * anything of this node.  @locks mu */
+/* May the reader poll for the answer to `self`? Only if it is the lane's only request, and no other caller waits for
+ * this node.  @locks mu */
 bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *self);
 
 /* Poll for the answer before sleeping. As rdl__conn_recv; 0: it has not come.  @thread the reader  @locks none */
@@ -165,7 +165,7 @@ void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now);
  * loop  @locks mu */
 void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh);
 
-/* Take every KILL off the lists; the next connection has them made anew.  @locks mu */
+/* Take every KILL off the lists; the next connection makes new ones.  @locks mu */
 void rdl__lane_drop_kills(struct rdl__lane *lane);
 
 void rdl__line_free(struct rdl__line *line);

@@ -1,12 +1,12 @@
-/* lane_loop.c - what the loop does for a lane: connect, keep up, read for itself, watch.
+/* lane_loop.c - the loop's part of a lane: connecting, its own requests, time-outs, pings.
  *
- * Whatever changes, `attend` is run soon, and does all that has become due. Threads post it as a task; what the loop
- * itself submits is attended to before it sleeps (`flush_later`).
+ * After every change `attend` runs, and does all that has become due. Other threads post it as a task; after the loop's
+ * own changes it runs before the loop sleeps (`flush_later`).
  *
- * The loop reads when it waits for something itself, or when no connection is up (lane_callers.c). It connects at the
- * first request, or at once where the lane is kept up, and after a connection broke with something to be killed. While
- * it reads, a server that is silent with requests outstanding is given up after twice the command timeout (`stall`); a
- * connection that carries nothing is tested with a PING (`silence`), whose answer `stall` judges.
+ * The loop is the reader while it awaits replies itself, or no connection is up (lane_callers.c). It connects for the
+ * first request; at once where the lane is kept up, or a connection broke that needs a KILL. While it reads, the
+ * connection is given up when a request has not been answered for twice the command timeout (`stall`); an idle
+ * connection is tested with a PING (`silence`), whose answer `stall` waits for.
  */
 #include "core/io/lane_inner.h"
 
@@ -23,8 +23,7 @@ static bool may_start(const struct rdl__lane *lane)
     return !lane->closed && lane->making == NULL && rdl__list_empty(&lane->broken);
 }
 
-/* Where there are lines to be killed, at once rather than at the next request: what they carried may still run.  @locks
- * mu */
+/* Lines to be killed are a reason to connect at once: their requests may still run.  @locks mu */
 static bool wants_line(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
@@ -57,7 +56,7 @@ static void stop_making(struct rdl__lane *lane)
     lane->making = NULL;
 }
 
-/* Tell the owner, once, that the connection is gone.  @thread loop  @locks none */
+/* Report, once, that the connection is gone.  @thread loop  @locks none */
 static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
 {
     rdl_err_t why;
@@ -68,11 +67,11 @@ static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
     lane->told_up = false;
     if (!wanted && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
         rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "%s", why.message);
-    if (lane->on_news != NULL)
-        lane->on_news(lane->on_news_arg, RDL__LANE_DOWN, now);
+    if (lane->on_event != NULL)
+        lane->on_event(lane->on_event_arg, RDL__LANE_DOWN, now);
 }
 
-/* Is this another run of a server than the last one? One that does not tell is taken for another only where the node
+/* Is this another run of a server than that of the last connection? If the server does not tell: only where the node
  * has a finder, which may have found another server.  @thread loop */
 static bool up_anew(struct rdl__lane *lane, const struct rdl__conn *conn)
 {
@@ -115,8 +114,8 @@ static void watch_line(struct rdl__lane *lane)
     rdl__conn_watch(&lane->line->conn, events);
 }
 
-/* When the server is given up if it says nothing, so that what is outstanding can be repeated elsewhere; RDL__NEVER:
- * nothing is, or a caller reads.  @locks mu */
+/* When the connection is given up if no reply comes, so that its requests can be repeated on another; RDL__NEVER: none
+ * is outstanding, or a caller reads.  @locks mu */
 static int64_t stalls_at(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
@@ -137,7 +136,7 @@ static void watch_stall(struct rdl__lane *lane)
         rdl__loop_timer_off(lane->node->loop, &lane->stall);
 }
 
-/* The loop is the reader no more, and does not want to hear of the connection.  @thread loop  @locks mu */
+/* Declare the connection broken, and stop watching it.  @thread loop  @locks mu */
 static void sever(struct rdl__lane *lane, const char *why)
 {
     rdl__conn_watch(&lane->line->conn, 0);
@@ -155,7 +154,7 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
 }
 
 /* One request is under way, and the loop is about to sleep until its answer comes: poll for it first, as callers do,
- * unless there is a caller, who may want the core. A waiter that was woken has its lock sooner for it.  @thread loop
+ * unless there is a caller, which may need the core. So a waiter that was woken gets its lock sooner.  @thread loop
  * @locks mu, released while polling */
 static void poll_on_loop(struct rdl__lane *lane)
 {
@@ -187,9 +186,9 @@ static void poll_on_loop(struct rdl__lane *lane)
 
 /* ---- attending -------------------------------------------------------------------------------------------------- */
 
-/* Settle what is another server's by now, which need not wait for this one. Those that block are collected in
- * `wake`.  @locks mu */
-static void shed(struct rdl__lane *lane, struct rdl__link *wake)
+/* Settle requests whose keys another server has by now, so that they need not wait for this one. Those that block are
+ * collected in `wake`.  @locks mu */
+static void settle_misrouted(struct rdl__lane *lane, struct rdl__link *wake)
 {
     struct rdl__link *next;
 
@@ -229,7 +228,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
     }
     down = lane->line == NULL;
     if (down)
-        shed(lane, &wake);
+        settle_misrouted(lane, &wake);
     rdl__lane_close_broken(lane, now);
     watch_line(lane);
     watch_stall(lane);
@@ -294,7 +293,7 @@ static void done_ping(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops ping_ops = {.encode = encode_ping, .decode = decode_ping, .done = done_ping};
 
-/* A connection that died in silence should be found by a ping, not by the next lock call. */
+/* A dead connection should be found by a ping, not by the next call. */
 static void on_silence(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, silence);
@@ -358,8 +357,8 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     rdl__mutex_unlock(&lane->mu);
     rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
     lane->told_up = true;
-    if (lane->on_news != NULL)
-        lane->on_news(lane->on_news_arg, anew ? RDL__LANE_UP_ANEW : RDL__LANE_UP, now);
+    if (lane->on_event != NULL)
+        lane->on_event(lane->on_event_arg, anew ? RDL__LANE_UP_ANEW : RDL__LANE_UP, now);
     attend(lane, now);
 }
 
@@ -374,12 +373,13 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
     rdl__mutex_lock(&lane->mu);
     lane->wanted = false;
     rdl__mutex_unlock(&lane->mu);
-    if (lane->on_news != NULL)
-        lane->on_news(lane->on_news_arg, RDL__LANE_FAILED, now);
+    if (lane->on_event != NULL)
+        lane->on_event(lane->on_event_arg, RDL__LANE_FAILED, now);
     attend(lane, now);
 }
 
-/* What is unanswered goes to the new place. A leader that sleeps in recv is woken, and finds the connection broken. */
+/* The node has moved to another server: unanswered requests follow. A leader that blocks in recv is woken, and finds
+ * the connection broken. */
 static void on_conn_moved(struct rdl__conn *conn, int64_t now)
 {
     struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BRIEF (100 * RDL__MS) /* a connection that breaks sooner was in vain */
+#define BRIEF (100 * RDL__MS) /* a connection that breaks sooner was of no use */
 
 int rdl__node_init(struct rdl__node *node, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                    struct rdl__loop *loop, const struct rdl__node_config *config, struct rdl__uri *uri)
@@ -42,9 +42,9 @@ void rdl__node_done(struct rdl__node *node)
     node->mem = NULL;
 }
 
-/* An attempt was in vain, like all for `outage`. The pause is a twentieth of that, so a short outage is noticed quickly
- * and a long one costs the returning server little: with jitter of a factor of two, a fleet's attempts spread evenly.
- */
+/* An attempt has failed, like all others for `outage`. The next one comes after a twentieth of that: so the end of a
+ * short outage is found quickly, and after a long one, with jitter of a factor of two, a fleet's attempts are spread
+ * evenly. */
 static void missed(struct rdl__node *node, int64_t outage, int64_t now)
 {
     int64_t pause = outage / 20;
@@ -70,9 +70,9 @@ void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
     missed(node, now - node->outage_began, now);
 }
 
-/* Attempts in vain that follow each other are further apart than the longest pause only where something else delayed
- * them. */
-static bool still_in_vain(const struct rdl__node *node, int64_t now)
+/* Do connections still break at once? Such attempts follow each other after reconnect_max_ms at most, unless something
+ * else delays them. */
+static bool still_useless(const struct rdl__node *node, int64_t now)
 {
     return node->vain_since != 0 && now - node->vain_at <= 2 * node->config.reconnect_max_ms * RDL__MS;
 }
@@ -82,7 +82,7 @@ void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_
     rdl__assert_on_loop(node->loop);
     if ((!refused && now - up_at >= BRIEF) || node->placed_at > up_at)
         return;
-    if (!still_in_vain(node, now))
+    if (!still_useless(node, now))
         node->vain_since = now;
     node->vain_at = now;
     missed(node, now - node->vain_since, now);
@@ -93,7 +93,7 @@ int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now)
     rdl__assert_on_loop(node->loop);
     if (node->outage_began != 0)
         return node->outage_began;
-    return still_in_vain(node, now) && node->vain_at > node->placed_at ? node->vain_since : 0;
+    return still_useless(node, now) && node->vain_at > node->placed_at ? node->vain_since : 0;
 }
 
 void rdl__node_connected(struct rdl__node *node, int64_t now)
@@ -101,7 +101,7 @@ void rdl__node_connected(struct rdl__node *node, int64_t now)
     if (node->outage_began != 0)
         rdl__log(node->sinks, RDL_LOG_INFO, "%s: reachable again after %lld ms and %u attempts in vain", node->label,
                  (long long)((now - node->outage_began) / RDL__MS), node->attempts);
-    if (!still_in_vain(node, now))
+    if (!still_useless(node, now))
         node->told = (struct rdl__repeats){0};
     node->attempts = 0;
     node->has_been_up = true;
@@ -130,7 +130,7 @@ void rdl__node_run(struct rdl__node *node, const char *run_id)
     atomic_store(&node->run, run_id[0] == '\0' ? 0 : rdl__hash(run_id, strlen(run_id)) | 1);
 }
 
-/* Tell each connection that the node has now. They may go, and come anew, while that is done. */
+/* Call `tell` for each connection that the node has now; that may end and start connections. */
 static void tell_conns(struct rdl__node *node, void (*tell)(struct rdl__conn *conn, const rdl_err_t *why, int64_t now),
                        const rdl_err_t *why, int64_t now)
 {
@@ -166,7 +166,7 @@ bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t
     if (!rdl__uri_place(&node->uri, host, port))
         return false;
     note_place(node);
-    if (!first) /* it may know less than the one before it did */
+    if (!first) /* another server, which may have lost data */
         atomic_store(&node->born_at, now);
     node->placed_at = now;
     node->next_attempt = 0;
@@ -179,7 +179,7 @@ bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t
 void rdl__node_not_found(struct rdl__node *node, const rdl_err_t *why, int64_t now)
 {
     rdl__assert_on_loop(node->loop);
-    tell_conns(node, rdl__conn_lost_its_way, why, now);
+    tell_conns(node, rdl__conn_place_unknown, why, now);
 }
 
 void rdl__node_server(struct rdl__node *node, char *to, size_t cap)

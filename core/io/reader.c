@@ -102,7 +102,7 @@ static struct rdl__reply *node(const redisReadTask *task, enum rdl__reply_type t
 }
 
 /* Beyond the first word, which says what an error is. */
-static void blot_out(char *text, size_t len, const char *secret)
+static void mask(char *text, size_t len, const char *secret)
 {
     size_t secret_len = secret == NULL ? 0 : strlen(secret);
     char *at = memchr(text, ' ', len);
@@ -122,7 +122,7 @@ static struct rdl__reply *text(const redisReadTask *task, enum rdl__reply_type t
     memcpy(copy, str, len);
     copy[len] = '\0';
     if (type == RDL__REPLY_ERROR)
-        blot_out(copy, len, r->secret);
+        mask(copy, len, r->secret);
     n->str = copy;
     n->len = len;
     return n;

@@ -1,9 +1,9 @@
 /* resolve.c - getaddrinfo on a few threads.
  *
- * getaddrinfo can be neither bounded nor interrupted, while attempts to connect come again and again. So a client has a
- * few threads at most, a name is looked up by one at a time, and its answer goes to all look-ups of that name that wait
- * by then. A thread knows the name and not the look-ups: they may be gone when it has the answer, and the client, too.
- * So what it shares with them is in the C library's memory, and freed with the last reference.
+ * getaddrinfo can be neither bounded nor interrupted, while attempts to connect are repeated. So a client has THREADS
+ * at most, one thread at a time looks a name up, and its answer goes to all look-ups of that name that wait by then. A
+ * thread knows the name but not the look-ups: these, and the client, may be gone when it has the answer. So the struct
+ * that they share is memory of the C library, freed with the last reference.
  */
 #include "core/io/resolve.h"
 
@@ -18,7 +18,7 @@
 #include <strings.h>
 #include <sys/un.h>
 
-#define THREADS 8 /* of a client: one less names may be slow without holding up any other */
+#define THREADS 8 /* of a client: so many names less one may be slow without delaying others */
 
 struct name {
     char host[256]; /* "": none */
@@ -27,22 +27,22 @@ struct name {
 
 struct worker {
     struct rdl__resolver *resolver;
-    struct name name; /* looked up; none: there is no such thread */
+    struct name name; /* the name that it looks up; none: the thread has ended */
 };
 
 struct rdl__resolver {
-    struct rdl__loop *loop; /* immutable; for look-ups that wait */
+    struct rdl__loop *loop; /* immutable; valid while look-ups wait */
     struct rdl__mutex mu;
     /* under mu */
-    unsigned refs; /* the client's, and one a thread */
+    unsigned refs; /* the client's, and one for each thread */
     struct rdl__link waiting;
     struct worker workers[THREADS];
 };
 
 struct rdl__resolve {
     struct rdl__resolver *resolver;
-    struct rdl__link link; /* among those that wait */
-    struct rdl__task task; /* the answer, on its way to the loop */
+    struct rdl__link link; /* on resolver->waiting */
+    struct rdl__task task; /* brings the answer to the loop */
     void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now);
     void *arg;
     struct name name;
@@ -57,7 +57,8 @@ static const struct addrinfo *of_family(const struct addrinfo *a, int family, bo
     return a;
 }
 
-/* The preferred family's and others by turns (RFC 8305, 4), so that a family that leads nowhere hides nothing. */
+/* The preferred family's addresses and others alternate (RFC 8305, 4), so that a family without a route does not use up
+ * the room. */
 static void collect(const struct addrinfo *list, struct rdl__addrs *ret)
 {
     const struct addrinfo *at[] = {of_family(list, list->ai_family, true), of_family(list, list->ai_family, false)};
@@ -102,8 +103,7 @@ bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret)
         return true;
     }
     (void)snprintf(port, sizeof port, "%d", uri->port);
-    if (strcasecmp(uri->host, "localhost") ==
-        0) { /* always this machine (RFC 6761, 6.3), whatever a resolver would say */
+    if (strcasecmp(uri->host, "localhost") == 0) { /* localhost is always this machine (RFC 6761, 6.3) */
         struct rdl__addrs v6;
 
         if (look_up("127.0.0.1", port, AI_NUMERICHOST, ret) != 0)
@@ -154,7 +154,7 @@ static bool looked_up(const struct rdl__resolver *resolver, const struct name *n
     return false;
 }
 
-/* @locks takes mu over, and gives it up */
+/* Drop a reference.  @locks mu, which is released */
 static void let_go(struct rdl__resolver *resolver)
 {
     bool last = --resolver->refs == 0;
@@ -241,8 +241,8 @@ static int start_thread(struct worker *worker)
     return rc;
 }
 
-/* False: no thread will ever look that name up.  @locks mu */
-static bool see_to(struct rdl__resolver *resolver, const struct name *name)
+/* Is a thread looking the name up, or will one? Starts one if need be. False: no, as none can be started.  @locks mu */
+static bool ensure_worker(struct rdl__resolver *resolver, const struct name *name)
 {
     struct worker *idle = NULL;
 
@@ -319,7 +319,7 @@ struct rdl__resolve *rdl__resolve_start(struct rdl__resolver *resolver, const st
     (void)snprintf(r->name.host, sizeof r->name.host, "%s", uri->host);
     (void)snprintf(r->name.port, sizeof r->name.port, "%d", uri->port);
     rdl__mutex_lock(&resolver->mu);
-    hopeless = !see_to(resolver, &r->name);
+    hopeless = !ensure_worker(resolver, &r->name);
     if (!hopeless)
         rdl__list_push_back(&resolver->waiting, &r->link);
     rdl__mutex_unlock(&resolver->mu);

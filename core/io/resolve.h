@@ -12,30 +12,28 @@ struct rdl__addrs {
     unsigned count;
 };
 
-/* Have them begin with this one, and go round; nothing changes when it is none of them. */
+/* Rotate the addresses so that they begin with this one, if it is one of them. */
 void rdl__addrs_begin_with(struct rdl__addrs *addrs, const struct rdl__addr *first);
 
 struct rdl__resolver; /* a client's */
 struct rdl__resolve;  /* a look-up under way */
 
-/* The addresses of a unix path, a numeric host or localhost, at once. False: it is a name, and somebody has to be
- * asked. */
+/* The addresses of a unix path, a numeric host or localhost, at once. False: it is a name, for rdl__resolve_start. */
 bool rdl__resolve_numeric(const struct rdl__uri *uri, struct rdl__addrs *ret);
 
 /* NULL: no memory. */
 struct rdl__resolver *rdl__resolver_new(struct rdl__loop *loop);
 
-/* Without look-ups under way; what its threads wait for they go on waiting for, on their own. NULL is fine; returns
- * NULL. */
+/* Without look-ups under way. Threads that are inside getaddrinfo end by themselves. NULL is fine; returns NULL. */
 struct rdl__resolver *rdl__resolver_free(struct rdl__resolver *resolver);
 
-/* Ask the system's resolver on a thread; `done` runs on the loop: addrs, the families by turns, or NULL and the reason.
- * NULL when there is no memory, or no thread to be had.  @thread loop */
+/* Ask the system's resolver on a thread; `done` runs on the loop: addrs, the families alternating, or NULL and the
+ * reason. NULL when memory is short, or a thread cannot be started.  @thread loop */
 struct rdl__resolve *
 rdl__resolve_start(struct rdl__resolver *resolver, const struct rdl__uri *uri,
                    void (*done)(void *arg, const struct rdl__addrs *addrs, const char *why, int64_t now), void *arg);
 
-/* Forget about it: `done` will not run. NULL is fine; returns NULL.  @thread loop */
+/* Cancel: `done` will not run. NULL is fine; returns NULL.  @thread loop */
 struct rdl__resolve *rdl__resolve_drop(struct rdl__resolve *r);
 
 #endif

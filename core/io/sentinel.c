@@ -1,38 +1,37 @@
-/* sentinel.c - a deployment behind Sentinel: one master, which may be another server at any time.
+/* sentinel.c - a deployment behind Sentinel: one master, which a failover replaces.
  *
- * Finding the node for a name. There is one node, the master, for all names. A failover gives it another place and
- * nothing else (node.h). So nothing above the connections knows of sentinels:
+ * Finding the node for a name. There is one node, the master, for all names. A failover only changes its place
+ * (node.h). So nothing above the connections knows of sentinels:
  *
- *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat what
- * was unanswered at the new place (lane.h): verbs, undos and doubts follow. A CLIENT KILL goes only to the run of the
+ *   - lanes drop their connections at once, also those that a dead or stopped server would never end, and repeat
+ *     unanswered requests at the new place (lane.h), undos included. A CLIENT KILL goes only to the run of the
  * server that issued the id;
  *   - the subscriber subscribes anew, and each acknowledgement makes sleepers try (protocol.md, 5.2);
- *   - the loop's lane says that it is up anew; the client then has the watchdog examine every hold, and repeats the
- * releases that the new master may not have seen (replay.h).
+ *   - the loop's lane reports RDL__LANE_UP_ANEW; the client then has the watchdog examine every hold, and repeats the
+ *     releases that the new master may not have seen (replay.h).
  *
- * Asking. Every sentinel that is known has a connection of its own, all the time. Each is asked as soon as it is
- * connected, every POLL_MS, when it announces +switch-master, and when the master was missed: an attempt to connect
- * there failed, or met a replica. All are asked at once rather than in turn, so that a silent one delays no other; a
- * caller's deadline bounds its wait, whatever they do.
+ * Asking. Every known sentinel has a connection of its own, all the time. Each is asked as soon as it is connected,
+ * every POLL_MS, when it announces +switch-master, and when the master was missed: an attempt to connect there failed,
+ * or found a replica. All are asked at once, so that a silent one delays no other.
  *
  * Choosing an answer. Sentinels may disagree: one that was cut off still names the former master. A failover raises the
- * master's configuration epoch, so the answer with the highest epoch counts. An older one than the answer followed last
- * is not followed, not even when no other sentinel answers, as long as the master can be reached where it is. While a
+ * master's configuration epoch, so the answer with the highest epoch counts. One that is older than the answer that was
+ * applied last is ignored, even if no other sentinel answers, as long as the present master can be reached. While a
  * failover goes on, the leader shows the old address beside the new epoch in SENTINEL MASTER;
- * SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both are asked.
+ * SENTINEL GET-MASTER-ADDR-BY-NAME has the right one. So both commands are sent.
  *
- * Knowing the sentinels. Those of the URI are asked for good; so are up to OTHERS more that any of them names when
- * asked for the others, each until no answer has named it for a while. So a client outlives those that it was given. An
- * announced address may be out of reach, or belong to another server by now, whose master has the same name: a failure
- * to connect there is logged for debugging only, and its answers do not count before it has told the id that it was
- * announced with. By that id it is also seen to be one of the URI under another name. Sentinels that may not be asked
- * for ids or for others just name none.
+ * Knowing the sentinels. Those of the URI are asked for good; so are up to OTHERS more that any of them names (SENTINEL
+ * SENTINELS), each until no answer has named it for a while. So a client does not depend on the URI's sentinels alone.
+ * An announced address may be unreachable, or belong by now to another sentinel whose master has the same name: a
+ * failure to connect there is logged for debugging only, and its answers do not count before it has told the id that it
+ * was announced with. The id also shows whether it is one of the URI's under another name. A sentinel that refuses
+ * these commands names no others.
  *
- * One connection a sentinel serves for questions and announcements, in RESP2 too, where nothing may be asked while
- * something is subscribed: each asking but the first is UNSUBSCRIBE, the questions, SUBSCRIBE. What is announced in
+ * One connection a sentinel serves for commands and announcements, also in RESP2, where no command is allowed during a
+ * subscription: each poll but the first is UNSUBSCRIBE, the commands, SUBSCRIBE. A failover that is announced in
  * between is in the next answers.
  *
- * To follow another kind of coordinator: another finder like this one; nodes and connections do not change.
+ * To support another kind of coordinator, add a finder like this one; nodes and connections do not change.
  */
 #include "core/io/sentinel.h"
 
@@ -45,29 +44,29 @@
 
 #define POLL_MS 1000
 #define OTHERS 8        /* beside those of the URI */
-#define UNNAMED_MOST 30 /* answers in a row that do not name one of them */
+#define UNNAMED_MOST 30 /* one of them is dropped after so many answers in a row that do not name it */
 
-/* What a sentinel is asked, in this order; the first as long as it has not told, the last unless it may not be asked.
- */
+/* A sentinel's commands, in this order; the first until it has told its id, the last unless it has refused it. */
 enum question { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
 
 #define ID_SIZE 41 /* 40 digits */
 
 struct sentinel {
-    struct rdl__repeats told; /* why it was of no use */
+    struct rdl__repeats told; /* its errors */
     struct rdl__sentinels *all;
     bool given;       /* by the URI */
-    unsigned unnamed; /* if not: answers in a row, of others, without it */
-    char id[ID_SIZE]; /* if given, that it has told on this connection, else that it has to tell; "": it is not known */
+    unsigned unnamed; /* if not: how many answers of other sentinels in a row have not named it */
+    char
+        id[ID_SIZE]; /* if given, the id that it told on this connection, else the one that it must tell; "": unknown */
     struct rdl__node node;
     struct rdl__talk talk;
-    enum question last; /* of those whose answers are awaited */
-    bool subscribing;   /* behind them it has to say whether: */
+    enum question last; /* the last command whose answer is awaited */
+    bool subscribing;   /* SUBSCRIBE is awaited behind them: sets `subscribed` */
     bool subscribed;
-    bool identified; /* this connection was asked for the id */
-    bool alone;      /* and is not asked for others */
-    bool again;      /* to be asked again as soon as it has answered */
-    bool heard;      /* has answered or failed since a place was known last */
+    bool identified; /* it was asked for its id on this connection */
+    bool alone;      /* it has refused to name others */
+    bool again;      /* ask again as soon as it has answered */
+    bool heard;      /* it has answered or failed since a place was known last */
     /* its last answer; host empty: it knows of no such master, or is not connected */
     char host[256];
     int port;
@@ -79,16 +78,16 @@ struct rdl__sentinels {
     struct rdl__node *master;
     struct rdl__tls *tls; /* the sentinels' own */
     struct rdl__task ask_task;
-    bool missed;       /* since a place was found last */
-    int64_t epoch;     /* of the answer that was followed last */
-    rdl_err_t trouble; /* why the last sentinel of the URI did not help */
+    bool missed;       /* the master could not be reached since a place was found last */
+    int64_t epoch;     /* of the answer that was applied last */
+    rdl_err_t trouble; /* the last error of a sentinel of the URI */
     unsigned count;
     struct sentinel *sentinels[]; /* those of the URI, then the others */
 };
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 
-/* The sentinel whose answer counts; NULL: none knows. */
+/* The sentinel whose answer counts; NULL: none has a master. */
 static const struct sentinel *best(const struct rdl__sentinels *all)
 {
     const struct sentinel *found = NULL;
@@ -110,7 +109,7 @@ static bool all_heard(const struct rdl__sentinels *all)
     return true;
 }
 
-static void nobody_knows(struct rdl__sentinels *all, int64_t now)
+static void report_not_found(struct rdl__sentinels *all, int64_t now)
 {
     rdl_err_t why;
 
@@ -127,13 +126,13 @@ static void judge(struct rdl__sentinels *all, int64_t now)
 
     if (s == NULL) {
         if (all->master->uri.host == NULL && all_heard(all))
-            nobody_knows(all, now);
+            report_not_found(all, now);
         return;
     }
     if (s->epoch < all->epoch && !all->missed)
         return;
     if (!rdl__node_found(all->master, s->host, s->port, now))
-        return; /* out of memory: the next answer brings another chance */
+        return; /* out of memory: try again with the next answer */
     all->epoch = s->epoch;
     all->missed = false;
 }
@@ -161,7 +160,8 @@ static void ask(struct sentinel *s, int64_t now)
     s->again = s->talk.awaited > 0 || s->subscribing;
     if (s->again)
         return;
-    if (s->subscribed) /* what it refuses to stop it would call an error, of which nobody could tell what it is to */
+    if (s->subscribed) /* else UNSUBSCRIBE could be answered with an error, which could not be told from the commands'
+                        */
         rdl__talk_put(&s->talk, "UNSUBSCRIBE", "+switch-master", NULL);
     for (enum question question = first; question <= last; question++)
         put_query(s, question);
@@ -182,7 +182,7 @@ static void on_ask_task(struct rdl__task *task, int64_t now)
     ask_all(rdl__container(task, struct rdl__sentinels, ask_task), now);
 }
 
-/* The loop asks when the caller, which missed the master, has returned. */
+/* The sentinels are asked after the caller, a node, has returned. */
 static void missed(struct rdl__finder *finder)
 {
     struct rdl__sentinels *all = rdl__container(finder, struct rdl__sentinels, finder);
@@ -208,7 +208,7 @@ static bool says(const struct rdl__reply *r, const char *word)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
-/* Is it of a subscription, rather than an answer? */
+/* Is it a push message of a subscription? */
 static bool is_news(const struct rdl__reply *reply)
 {
     const struct rdl__reply *kind = rdl__reply_at(reply, 0);
@@ -217,7 +217,7 @@ static bool is_news(const struct rdl__reply *reply)
            (reply->len == 3 && (says(kind, "message") || says(kind, "subscribe") || says(kind, "unsubscribe")));
 }
 
-/* Errors tell of the sentinels of the URI alone. */
+/* Only errors of the URI's sentinels are reported. */
 static void note_trouble(struct sentinel *s, int code, const char *text)
 {
     if (s->given)
@@ -242,7 +242,7 @@ static void take_address(struct sentinel *s, const struct rdl__reply *reply)
     s->port = (int)port;
 }
 
-/* The answer of a sentinel that does not tell the epoch counts least. */
+/* Without an epoch an answer is the oldest. */
 static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
 {
     const struct rdl__reply *epoch = rdl__reply_named(reply, "config-epoch");
@@ -255,7 +255,7 @@ static void take_epoch(struct sentinel *s, const struct rdl__reply *reply, int64
 
 /* ---- the others ------------------------------------------------------------------------------------------------- */
 
-/* What a sentinel says of another. */
+/* One element of the answer to SENTINEL SENTINELS. */
 struct entry {
     const char *id, *host;
     int port;
@@ -284,7 +284,7 @@ static struct sentinel *sentinel_new(struct rdl__sentinels *all, const char *hos
                                      const char *password);
 static struct sentinel *sentinel_free(struct sentinel *s);
 
-/* Not the one whose answer is being read. */
+/* Free a sentinel; not the one whose answer is being read. */
 static void forget(struct rdl__sentinels *all, unsigned i)
 {
     rdl__log(all->master->sinks, RDL_LOG_DEBUG, "sentinel %s is not asked any more", all->sentinels[i]->node.label);
@@ -293,8 +293,8 @@ static void forget(struct rdl__sentinels *all, unsigned i)
     all->sentinels[i] = all->sentinels[--all->count];
 }
 
-/* It is named for the first time. */
-static void get_to_know(struct rdl__sentinels *all, const struct entry *e, int64_t now)
+/* Add a sentinel that is named for the first time. */
+static void add_named(struct rdl__sentinels *all, const struct entry *e, int64_t now)
 {
     const struct rdl__uri *as = &all->sentinels[0]->node.uri;
     struct sentinel *s;
@@ -307,7 +307,7 @@ static void get_to_know(struct rdl__sentinels *all, const struct entry *e, int64
     rdl__conn_start(&s->talk.conn, now);
 }
 
-/* An answer names it. One that has moved counts as another. */
+/* An answer names a sentinel. One with another address counts as another. */
 static void take_entry(struct rdl__sentinels *all, const struct entry *e, int64_t now)
 {
     for (unsigned i = 0; i < all->count; i++) {
@@ -318,7 +318,7 @@ static void take_entry(struct rdl__sentinels *all, const struct entry *e, int64_
             return;
         }
     }
-    get_to_know(all, e, now);
+    add_named(all, e, now);
 }
 
 static void take_others(struct sentinel *s, const struct rdl__reply *reply, int64_t now)
@@ -340,7 +340,7 @@ static void take_others(struct sentinel *s, const struct rdl__reply *reply, int6
             forget(all, i);
 }
 
-/* One of the URI is known by its id from now on, and not under another name as well. */
+/* A sentinel of the URI has told its id: drop the same one if it was added under another address. */
 static void take_own_id(struct sentinel *s, const char *id, size_t len)
 {
     struct rdl__sentinels *all = s->all;
@@ -359,12 +359,12 @@ static void take_id(struct sentinel *s, const struct rdl__reply *reply, int64_t 
     if (s->given && told)
         take_own_id(s, reply->str, reply->len);
     else if (s->given)
-        s->alone = true; /* others would not tell either */
+        s->alone = true; /* it would refuse to name others as well */
     else if (!told || strcmp(s->id, reply->str) != 0)
         rdl__talk_lose(&s->talk, RDL_ECONN, "it is not the one that was announced", now);
 }
 
-/* It announces from now on, or refuses to: then it is only polled. */
+/* It announces failovers from now on; or it refuses to, and is only polled. */
 static void take_subscription(struct sentinel *s, bool subscribed, int64_t now)
 {
     if (!s->subscribing)
@@ -413,7 +413,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 
 /* ---- connections ------------------------------------------------------------------------------------------------ */
 
-/* What it said does not count any more. */
+/* Forget its last answer. */
 static void silent(struct sentinel *s)
 {
     s->subscribing = s->subscribed = false;
@@ -426,7 +426,6 @@ static void silent(struct sentinel *s)
     s->host[0] = '\0';
 }
 
-/* It is tried again when the next attempt is due. */
 static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
     struct sentinel *s = rdl__container(talk, struct sentinel, talk);

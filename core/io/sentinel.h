@@ -1,5 +1,4 @@
-/* sentinel.h - finding the master that the sentinels name, now and after every failover.  @thread loop, unless it says
- * otherwise
+/* sentinel.h - the finder of a master behind Sentinel.  @thread loop, unless it says otherwise
  *
  * See sentinel.c. The node whose finder this is stands for the master (node.h).
  */
@@ -10,8 +9,8 @@
 
 struct rdl__sentinels;
 
-/* The finder of `master`, whose URI names the sentinels; it becomes its finder. tls, username and password, which may
- * be NULL, are for the sentinels. NULL: no memory.  @thread any */
+/* Make the finder of `master`, whose URI names the sentinels, and set it there. tls, username and password are for the
+ * sentinels, and may be NULL. NULL: no memory.  @thread any */
 struct rdl__sentinels *rdl__sentinels_new(struct rdl__node *master, struct rdl__tls *tls, const char *username,
                                           const char *password);
 

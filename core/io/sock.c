@@ -107,7 +107,7 @@ static ssize_t take(void *arg, void *to, size_t cap)
 
 ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
-    return rdl__sock_look(take, s, to, cap, now, for_ns, ret_idle);
+    return rdl__sock_poll_with(take, s, to, cap, now, for_ns, ret_idle);
 }
 
 static int wait_for(struct pollfd *fds, unsigned n, int64_t left)

@@ -14,8 +14,10 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define RDL__SOCK_LONGEST_LOOK (15 * RDL__US) /* a look that takes longer was interrupted by somebody else's work */
-#define RDL__SOCK_SLICE_MS 250 /* a blocked receive returns at least that often, so that its caller can look around */
+#define RDL__SOCK_LONGEST_POLL                                                                                         \
+    (15 * RDL__US) /* a receive that takes longer was interrupted: another thread ran on this core */
+#define RDL__SOCK_SLICE_MS                                                                                             \
+    250 /* a blocked receive returns at least that often, so that its caller can check for cancellation */
 
 struct rdl__addr {
     struct sockaddr_storage sa;
@@ -37,10 +39,10 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len);
  * until <= now: never blocks.  @thread any one at a time */
 ssize_t rdl__sock_recv(struct rdl__sock *s, void *to, size_t cap, int64_t now, int64_t until);
 
-/* What rdl__sock_poll does, over any way of receiving that does not block: `take` answers as rdl__sock_recv. Inline, so
- * that a known `take` is called straight. */
-static inline ssize_t rdl__sock_look(ssize_t (*take)(void *arg, void *to, size_t cap), void *arg, void *to, size_t cap,
-                                     int64_t *now, int64_t for_ns, int64_t *ret_idle)
+/* rdl__sock_poll over any receive that does not block: `take` returns as rdl__sock_recv. Inline, so that a known `take`
+ * is called directly. */
+static inline ssize_t rdl__sock_poll_with(ssize_t (*take)(void *arg, void *to, size_t cap), void *arg, void *to,
+                                          size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle)
 {
     const int64_t end = *now + for_ns;
     ssize_t n;
@@ -51,14 +53,14 @@ static inline ssize_t rdl__sock_look(ssize_t (*take)(void *arg, void *to, size_t
 
         n = take(arg, to, cap);
         *now = rdl__now();
-        if (*now - before > RDL__SOCK_LONGEST_LOOK)
+        if (*now - before > RDL__SOCK_LONGEST_POLL)
             *ret_idle += *now - before;
     } while (n == 0 && *now < end);
     return n;
 }
 
-/* Receive without sleeping: look again and again for up to for_ns after *now, which moves to the present. *ret_idle is
- * how long the thread did not run meanwhile, because somebody else had its core.  @thread any one at a time */
+/* Receive without sleeping: poll for up to for_ns after *now, which is set to the present. *ret_idle is how long the
+ * thread did not run meanwhile, because another one had its core.  @thread any one at a time */
 ssize_t rdl__sock_poll(struct rdl__sock *s, void *to, size_t cap, int64_t *now, int64_t for_ns, int64_t *ret_idle);
 
 /* Wait until the socket can be read, or written if `writable`, at most to `until` or a slice. */
@@ -68,13 +70,13 @@ void rdl__sock_wait(struct rdl__sock *s, bool writable, int64_t now, int64_t unt
 #define RDL__SOCK_WAITS 16
 struct rdl__sock_wait {
     const struct rdl__sock *sock;
-    bool writable; /* is room waited for, too? */
-    bool ready;    /* the outcome: it is worth receiving from */
+    bool writable; /* wait for room, too */
+    bool ready;    /* set: it may be read */
 };
 void rdl__sock_wait_any(struct rdl__sock_wait *waits, unsigned n, int64_t now,
                         int64_t until); /* n <= RDL__SOCK_WAITS */
 
-void rdl__sock_shutdown(struct rdl__sock *s); /* whoever is blocked in it returns */
+void rdl__sock_shutdown(struct rdl__sock *s); /* threads that block in it return */
 void rdl__sock_close(struct rdl__sock *s);    /* also of one that is closed */
 
 #endif

@@ -1,16 +1,16 @@
-/* subscriber.c - the connection that has the subscriptions.
+/* subscriber.c - a node's connection for subscriptions.
  *
  * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the
- * channel's name alone: when a topic was dropped and wanted again in between, the older acknowledgement counts for the
- * newer topic, and the newer one follows; since every acknowledgement makes sleepers try (protocol.md, 5), the window
- * between them loses nothing.
+ * channel's name alone: if a topic was dropped and added again in between, the first acknowledgement counts for the new
+ * topic, and the second one follows. No message is lost by that, since every acknowledgement makes sleepers try
+ * (protocol.md, 5).
  *
- * A server that refuses a channel, because a script runs for too long or an ACL forbids it, is asked again after a
- * pause that grows to some seconds, for one channel a command.
+ * If a server refuses a channel, because a script has been running for too long or an ACL forbids it, the subscription
+ * is sent again after a pause that grows to some seconds, with one channel a command.
  *
- * A sharded channel is refused by a server that does not have its slot, and taken back by one that has it no longer.
- * Neither says which server has it; the finder finds that, and then topics move to another subscriber, or are tried
- * again here.
+ * A server that does not have a sharded channel's slot refuses it, and one that loses the slot ends the subscription.
+ * Neither names the server that has it: the finder does, and then topics move to another subscriber, or are retried
+ * here.
  *
  * A connection that has been silent for ping_interval_ms is tested with a PING.
  */
@@ -32,8 +32,8 @@ struct rdl__subscriber {
     struct rdl__table topics;
     struct rdl__link unsent;
     struct rdl__task write_later;
-    struct rdl__timer again; /* a server that has refused a channel is asked again */
-    int64_t again_ms;        /* after that pause; 0: it has refused none */
+    struct rdl__timer again; /* to subscribe to refused channels again */
+    int64_t again_ms;        /* the present pause; 0: none is refused */
     int64_t heard_at;
     bool sharded;
     bool refused; /* some topics have no subscription, and none is on its way */
@@ -48,7 +48,7 @@ static void want_connection(struct rdl__subscriber *sub, int64_t now)
         rdl__conn_start(&sub->talk.conn, now);
 }
 
-/* Of a connection that is no more. */
+/* The connection has ended. */
 static void forget_refusals(struct rdl__subscriber *sub)
 {
     rdl__loop_timer_off(sub->node->loop, &sub->again);
@@ -80,7 +80,7 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
 
 static void encode_subscribe(struct rdl__subscriber *sub)
 {
-    /* sharded: the channels of one command must be of one slot; refused: one must not take others along */
+    /* sharded: the channels of one command must be of one slot; refused: one channel must not fail the others */
     size_t n = 0, most = sub->sharded || sub->again_ms > 0 ? 1 : CHANNELS_A_COMMAND;
 
     for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < most; l = l->next)
@@ -120,7 +120,7 @@ static bool says(const struct rdl__reply *r, const char *word)
     return r != NULL && r->type == RDL__REPLY_STRING && strcmp(r->str, word) == 0;
 }
 
-/* The server does not have the channel's slot, or no longer. */
+/* The server does not have the channel's slot (any more). */
 static void ask_around(struct rdl__subscriber *sub)
 {
     sub->refused = true;
@@ -128,7 +128,7 @@ static void ask_around(struct rdl__subscriber *sub)
         sub->node->finder->missed(sub->node->finder);
 }
 
-/* The server refuses a channel for now, say because a script runs for too long. It does not tell when it would not. */
+/* The server refuses a channel for now, for example because a script has been running for too long. */
 static void ask_again(struct rdl__subscriber *sub, int64_t now)
 {
     sub->refused = true;
@@ -138,7 +138,7 @@ static void ask_again(struct rdl__subscriber *sub, int64_t now)
     }
 }
 
-/* Ask for what was refused, until a pause has passed in which nothing was. */
+/* Subscribe to refused channels again, until a pause has passed without a refusal. */
 static void on_again(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__subscriber *sub = rdl__container(timer, struct rdl__subscriber, again);
@@ -152,7 +152,7 @@ static void on_again(struct rdl__timer *timer, int64_t now)
     rdl__loop_timer(sub->node->loop, &sub->again, rdl__after_ms(now, sub->again_ms));
 }
 
-/* The word in lower case, as it begins with `s` where channels are sharded. */
+/* A message's kind: `sharded` begins with `s`, which plain channels leave out. */
 static const char *word(const struct rdl__subscriber *sub, const char *sharded)
 {
     return sub->sharded ? sharded : sharded + 1;
@@ -181,12 +181,13 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
     if (channel == NULL || channel->type != RDL__REPLY_STRING)
         return; /* an answer to PING, or the last unsubscription */
     if ((n = rdl__table_find(&sub->topics, channel->str, channel->len)) == NULL)
-        return; /* dropped meanwhile */
+        return; /* the topic was dropped meanwhile */
     topic = rdl__container(n, struct rdl__topic, node);
     if (says(kind, word(sub, "ssubscribe"))) {
         topic->confirmed = true;
         topic->ops->subscribed(topic, now);
-    } else if (says(kind, "sunsubscribe") && topic->confirmed) { /* unasked, or of an earlier topic of that name */
+    } else if (says(kind, "sunsubscribe") &&
+               topic->confirmed) { /* the slot has moved; or the answer to an earlier topic's drop */
         topic->confirmed = false;
         ask_around(sub);
     } else if (says(kind, word(sub, "smessage")) && payload != NULL && payload->type == RDL__REPLY_STRING) {

@@ -5,15 +5,14 @@
  * stream has a mutex, held for one call of OpenSSL and never while anybody waits: a receive waits for the socket first,
  * without it.
  *
- * Nothing stays behind unseen. Whoever waits for a socket sees only what the kernel holds, so OpenSSL must hold nothing
- * that is ready: it reads no further than the present record (no read-ahead), and every receive has room for a whole
- * one.
+ * Bytes that OpenSSL has buffered do not make the socket readable, so it must never keep any that are ready: it reads
+ * no further than the present record (no read-ahead), and every receive has room for a whole one.
  *
  * The files (CA, certificate, key) are read when a client is opened, and again before a connection when one of them has
- * changed: whoever replaces a certificate need only wait for the next connection. While they do not fit each other no
- * connection is made, rather than one with what was there before.
+ * changed, so a new certificate is used from the next connection on. While certificate and key do not match no
+ * connection is made, not even one with the files as they were before.
  *
- * OpenSSL is told to leave its memory alone when the process exits: the loop may be at work then.
+ * OpenSSL is told not to free its memory when the process exits, since the loop may still be running then.
  */
 #include "core/io/tls.h"
 
@@ -36,7 +35,7 @@ enum path { CA_FILE, CA_DIR, CERT_FILE, KEY_FILE, PATHS };
 static const char *const path_names[PATHS] = {
     [CA_FILE] = "ca_file", [CA_DIR] = "ca_dir", [CERT_FILE] = "cert_file", [KEY_FILE] = "key_file"};
 
-/* What a file looked like when it was read; zeros: it was not there. */
+/* A file's identity and time when it was read; zeros: it did not exist. */
 struct stamp {
     dev_t device;
     ino_t inode;
@@ -67,13 +66,13 @@ struct rdl__tls_stream {
     int sock_error;      /* of the last call of OpenSSL's to the socket */
     bool at_end;         /* the socket has ended */
     bool broken;         /* `why` is final */
-    char name[NAME_CAP]; /* that the certificate must be for */
+    char name[NAME_CAP]; /* the name that the certificate must be for */
     char why[200];
 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
-/* What went wrong first, of the errors that this thread's last call has left. */
+/* The first error that this thread's last call of OpenSSL has left. */
 static const char *first_error(void)
 {
     unsigned long code = ERR_peek_error();
@@ -85,7 +84,7 @@ static const char *first_error(void)
     return text != NULL ? text : "no reason given";
 }
 
-/* Words of ours for what the usual mistakes look like. */
+/* Plainer texts for the usual errors. */
 static const char *plainer(unsigned long code)
 {
     if (ERR_GET_LIB(code) != ERR_LIB_SSL)
@@ -107,7 +106,7 @@ static const char *plainer(unsigned long code)
     }
 }
 
-/* Remember why the stream is broken, the first time.  @locks mu */
+/* Set `why` for a stream that is broken, unless it is set.  @locks mu */
 static void explain(struct rdl__tls_stream *stream)
 {
     unsigned long code = ERR_peek_error();
@@ -130,7 +129,7 @@ static void explain(struct rdl__tls_stream *stream)
         (void)rdl__line(stream->why, sizeof stream->why, "TLS: %s", first_error());
 }
 
-/* ---- the way to the socket -------------------------------------------------------------------------------------- */
+/* ---- the BIO over the socket ------------------------------------------------------------------------------------ */
 
 static int moved(BIO *bio, struct rdl__tls_stream *stream, ssize_t n, int retry)
 {
@@ -207,7 +206,7 @@ static const char *from_environment(const char *name, const char *otherwise)
     return value != NULL ? value : otherwise;
 }
 
-/* What to look at for changes: the system's certificates, where OpenSSL finds them, if no CA is given. */
+/* The path to check for changes: the system's certificates, where OpenSSL finds them, if no CA is given. */
 static const char *watched(const struct rdl__tls *tls, enum path which)
 {
     bool system_ca = tls->path[CA_FILE] == NULL && tls->path[CA_DIR] == NULL && !tls->insecure;
@@ -219,7 +218,7 @@ static const char *watched(const struct rdl__tls *tls, enum path which)
     return tls->path[which];
 }
 
-/* Look at the files; true when all are as they were. */
+/* Are all files as they were when they were read? Notes how they are now. */
 static bool unchanged(struct rdl__tls *tls)
 {
     bool same = true;
@@ -233,7 +232,7 @@ static bool unchanged(struct rdl__tls *tls)
     return same;
 }
 
-/* A key that is locked by a passphrase: nobody is asked for it. */
+/* A key with a passphrase is refused: there is nobody to ask. */
 static int no_passphrase(char *to, int cap, int writing, void *arg)
 {
     (void)writing;
@@ -261,12 +260,13 @@ static bool read_files(const struct rdl__tls *tls, SSL_CTX *context, char *why, 
         return true;
     if (SSL_CTX_use_certificate_chain_file(context, tls->path[CERT_FILE]) != 1)
         return cannot_read(tls, CERT_FILE, why, cap);
-    if (SSL_CTX_use_PrivateKey_file(context, tls->path[KEY_FILE], SSL_FILETYPE_PEM) != 1) /* checks that it fits, too */
+    if (SSL_CTX_use_PrivateKey_file(context, tls->path[KEY_FILE], SSL_FILETYPE_PEM) !=
+        1) /* also checks that it matches the certificate */
         return cannot_read(tls, KEY_FILE, why, cap);
     return true;
 }
 
-/* A context made from the files as they are now. NULL: `why` says the reason. */
+/* A context from the files as they are now. NULL: `why` has the reason. */
 static SSL_CTX *make_context(const struct rdl__tls *tls, char *why, size_t cap)
 {
     SSL_CTX *context;
@@ -277,7 +277,7 @@ static SSL_CTX *make_context(const struct rdl__tls *tls, char *why, size_t cap)
         return NULL;
     }
     (void)SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    /* A reply says how long it is, so nothing depends on how its stream ends. */
+    /* Replies have lengths, so a stream may end without a close_notify. */
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -289,7 +289,7 @@ static SSL_CTX *make_context(const struct rdl__tls *tls, char *why, size_t cap)
     return NULL;
 }
 
-/* Have a context that fits the files as they are now.  @thread loop, or before there is one */
+/* Make a new context if the files have changed.  @thread loop, or before there is one */
 static bool refresh(struct rdl__tls *tls, char *why, size_t cap)
 {
     if (unchanged(tls) && tls->context != NULL)
@@ -374,7 +374,7 @@ struct rdl__tls *rdl__tls_free(struct rdl__tls *tls)
 
 /* ---- a stream --------------------------------------------------------------------------------------------------- */
 
-/* As certificates have it: no zone behind an IPv6 address, no dot behind a name. */
+/* The form of names in certificates: no zone behind an IPv6 address, no dot behind a name. */
 static void keep_name(struct rdl__tls_stream *stream, const char *name)
 {
     size_t len = strcspn(name, "%");
@@ -391,8 +391,7 @@ static bool expect_name(struct rdl__tls_stream *stream)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(stream->ssl);
 
-    if (X509_VERIFY_PARAM_set1_ip_asc(param, stream->name) ==
-        1) /* an address is never told to the server (RFC 6066, 3) */
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, stream->name) == 1) /* addresses are not sent as SNI (RFC 6066, 3) */
         return true;
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(stream->ssl, stream->name) == 1 && SSL_set_tlsext_host_name(stream->ssl, stream->name) == 1;
@@ -441,7 +440,7 @@ struct rdl__tls_stream *rdl__tls_end(struct rdl__tls_stream *stream)
     return NULL;
 }
 
-/* Before a call of OpenSSL's: what it leaves behind is judged by `failure`.  @locks mu */
+/* Clear the errors before a call of OpenSSL's, for `failure` after it.  @locks mu */
 static void prepare(struct rdl__tls_stream *stream)
 {
     rdl__assert_locked(&stream->mu);
@@ -449,7 +448,7 @@ static void prepare(struct rdl__tls_stream *stream)
     stream->sock_error = 0;
 }
 
-/* What a call of OpenSSL's that moved nothing says: 0, or -errno.  @locks mu */
+/* The result of a call of OpenSSL's that moved no bytes: 0, or -errno.  @locks mu */
 static int failure(struct rdl__tls_stream *stream, int rc)
 {
     rdl__assert_locked(&stream->mu);
@@ -483,9 +482,9 @@ int rdl__tls_handshake(struct rdl__tls_stream *stream)
     return SSL_want_write(stream->ssl) ? RDL__TLS_WANTS_WRITE : RDL__TLS_WANTS_READ;
 }
 
-/* A server that refuses us says so and closes; a write then fails before the words are read. Read them, and nothing
- * else: no reply is taken from the stream.  @locks mu */
-static int last_words(struct rdl__tls_stream *stream, int error)
+/* A server that refuses the handshake sends an alert and closes; a write may then fail before the alert was read. Read
+ * that, and nothing else: no reply is taken from the stream.  @locks mu */
+static int read_alert(struct rdl__tls_stream *stream, int error)
 {
     char ignored;
     int rc;
@@ -504,7 +503,7 @@ ssize_t rdl__tls_send(struct rdl__tls_stream *stream, const void *bytes, size_t 
     prepare(stream);
     n = SSL_write(stream->ssl, bytes, len < INT_MAX ? (int)len : INT_MAX);
     if (n <= 0 && (n = failure(stream, (int)n)) < 0 && n != -EPROTO)
-        n = last_words(stream, (int)n);
+        n = read_alert(stream, (int)n);
     rdl__mutex_unlock(&stream->mu);
     return n;
 }
@@ -533,7 +532,7 @@ ssize_t rdl__tls_recv(struct rdl__tls_stream *stream, void *to, size_t cap, int6
 ssize_t rdl__tls_poll(struct rdl__tls_stream *stream, void *to, size_t cap, int64_t *now, int64_t for_ns,
                       int64_t *ret_idle)
 {
-    return rdl__sock_look(take, stream, to, cap, now, for_ns, ret_idle);
+    return rdl__sock_poll_with(take, stream, to, cap, now, for_ns, ret_idle);
 }
 
 const char *rdl__tls_why(const struct rdl__tls_stream *stream)

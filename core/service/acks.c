@@ -1,22 +1,23 @@
 /* acks.c - replicas' confirmation of what was written (protocol.md, 8).
  *
  * A lock may want that so many replicas have what its take, extend or renewal wrote (struct rdl__acks, from the
- * options). Then a WAIT follows the command, in the same request: repeated alone, on another connection, it would
- * confirm what that has never carried. It holds up all that comes after it on a connection, so such requests have a
- * lane of their own at each server (struct rdl__acks_lane), opened when the first lock wants it.
+ * options). Then a WAIT follows the command in the same request, because a WAIT is about the writes of its own
+ * connection: repeated alone on another it would confirm nothing. It holds up all that comes after it on the
+ * connection, so such requests have a lane of their own at each server (struct rdl__acks_lane), opened when the first
+ * lock wants it.
  *
- * The answer is a number, and what was written counts when that is enough for the lock. A server, or a proxy before it,
- * may refuse WAIT: then it is not asked again for a while, and a lock either goes on without (if_able) or is refused
- * unasked.
+ * The answer is the number of replicas that have confirmed; the request counts if that is enough for the lock. A
+ * server, or a proxy before it, may refuse WAIT: then it is not sent for a while, and locks either go on unconfirmed
+ * (if_able) or fail without being sent.
  *
- * Who asks: a call (core/call/call.c), which undoes what was not confirmed, and a batch of renewals (renewer.c), for
- * which the hold stands as if nothing had been heard.
+ * Users: calls (core/call/request.c), which undo what was not confirmed, and batches of renewals (renewer.c), which
+ * treat it as no answer.
  */
 #include "core/service/acks.h"
 
 #include "core/base/err.h"
 
-#define REFUSED_MS 60000 /* unless it is connected to anew before */
+#define REFUSED_MS 60000 /* or until the next connection */
 #define REPLICAS_MAX 255
 #define REPLICAS_TIMEOUT_MS 100
 #define REPLICAS_TIMEOUT_MAX_MS 1000
@@ -55,10 +56,10 @@ int rdl__acks_resolve(const struct rdl__acks *clients, const rdl_lock_options_t 
 
 /* ---- the lane --------------------------------------------------------------------------------------------------- */
 
-/* The next connection may be to a server that is more willing, or as a user who may. */
-static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
+/* The next connection may be to another server, or as a user with the right. */
+static void on_lane_event(void *arg, enum rdl__lane_event event, int64_t now)
 {
-    (void)news;
+    (void)event;
     (void)now;
     rdl__acks_may(arg);
 }
@@ -71,7 +72,7 @@ bool rdl__acks_lane_open(struct rdl__acks_lane *acked, struct rdl__node *node)
         return true;
     if ((lane = rdl__lane_new(node, false)) == NULL)
         return false;
-    rdl__lane_on_news(lane, on_news, acked);
+    rdl__lane_on_event(lane, on_lane_event, acked);
     atomic_store_explicit(&acked->lane, lane, memory_order_release);
     return true;
 }
@@ -97,7 +98,7 @@ enum rdl__asking rdl__acks_asks(const struct rdl__acks *acks, const struct rdl__
 {
     if (!rdl__acks_refuses(acked))
         return RDL__ASKS_REPLICAS;
-    return acks->if_able ? RDL__ASKS_NOBODY : RDL__ASKS_IN_VAIN;
+    return acks->if_able ? RDL__ASKS_NOBODY : RDL__ASKS_REFUSED;
 }
 
 void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rdl__buf *to)

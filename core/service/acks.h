@@ -11,18 +11,17 @@
 /* How many replicas must have confirmed what was written before it counts. */
 struct rdl__acks {
     uint8_t replicas; /* 0: none */
-    bool if_able;     /* or the server does not let us ask */
+    bool if_able;     /* go on unconfirmed if the server refuses WAIT */
     uint16_t timeout_ms;
 };
 
-/* The connection for what waits for replicas: WAIT holds up all that comes after it. */
+/* The lane for requests with a WAIT, which holds up all that comes after it on a connection. */
 struct rdl__acks_lane {
-    struct rdl__lane *_Atomic lane; /* NULL: nobody has asked for that yet */
-    _Atomic int64_t
-        refused_until; /* the server does not let us wait for replicas: no use in asking before; 0: it may */
+    struct rdl__lane *_Atomic lane; /* NULL: no lock wanted it yet */
+    _Atomic int64_t refused_until;  /* the server has refused WAIT: do not ask before then; 0: ask */
 };
 
-/* See that there is a lane at that node; false: no memory. Made by one thread at a time. */
+/* Make the lane, unless there is one; false: no memory. By one thread at a time. */
 bool rdl__acks_lane_open(struct rdl__acks_lane *acked, struct rdl__node *node);
 void rdl__acks_lane_done(struct rdl__acks_lane *acked); /* a zeroed one is fine */
 
@@ -31,8 +30,7 @@ static inline struct rdl__lane *rdl__acks_lane(const struct rdl__acks_lane *acke
     return atomic_load_explicit(&acked->lane, memory_order_acquire);
 }
 
-/* The server has refused WAIT: it is asked again in a while, or when it is connected to anew (rdl__acks_may).  @thread
- * any */
+/* The server has refused WAIT: ask again after a minute, or on the next connection (rdl__acks_may).  @thread any */
 void rdl__acks_refused(struct rdl__acks_lane *acked);
 void rdl__acks_may(struct rdl__acks_lane *acked);
 
@@ -43,19 +41,19 @@ static inline bool rdl__acks_refuses(const struct rdl__acks_lane *acked)
     return until != 0 && rdl__now() < until;
 }
 
-/* Is there any use in asking? In vain: there would be, and the server is known not to let us. Called where `acks` wants
- * some. */
-enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_IN_VAIN };
+/* Is a WAIT to be sent? ASKS_REFUSED: no, the server has refused it lately, so the request fails unsent. `acks` wants
+ * replicas. */
+enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_REFUSED };
 enum rdl__asking rdl__acks_asks(const struct rdl__acks *acks, const struct rdl__acks_lane *acked);
 
-/* Behind the commands of a request: WAIT, so that who has left_ns for it (RDL__NEVER: no bound) hears of the answer. */
+/* Append WAIT behind a request's commands, with a timeout below left_ns (RDL__NEVER: no bound). */
 void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rdl__buf *to);
 
-/* What the answer to WAIT says: how many replicas have it, RDL__ACKS_NEEDLESS or RDL__ACKS_REFUSED. What was written
- * counts if that is at least acks->replicas. */
-#define RDL__ACKS_NEEDLESS INT32_MAX /* they cannot be asked, and it goes on without */
+/* The answer to WAIT: how many replicas have confirmed, RDL__ACKS_NEEDLESS or RDL__ACKS_REFUSED. The request counts if
+ * that is at least acks->replicas. */
+#define RDL__ACKS_NEEDLESS INT32_MAX /* WAIT was refused, and if_able */
 #define RDL__ACKS_REFUSED (-1)
-#define RDL__ACKS_NOT_ASKED (-2) /* it was in vain */
+#define RDL__ACKS_NOT_ASKED (-2) /* RDL__ASKS_REFUSED */
 int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply);
 
 /* Why what was written does not count, for a person. said: as judged, or RDL__ACKS_NOT_ASKED; words: the server's

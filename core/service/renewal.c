@@ -1,4 +1,4 @@
-/* renewal.c - one renewal request: a batch of holds, its commands, and what the answers say of each hold.
+/* renewal.c - one renewal request: a batch of holds, its commands, and the answers for each hold.
  *
  * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another
  * connection is encoded again, without the holds that were released meanwhile.
@@ -11,24 +11,24 @@
 
 #define GONE (-14)
 
-/* What stands for the answer that a hold has not got. */
+/* In place of a hold's answer. */
 #define UNANSWERED INT64_MIN
-#define MOVED (INT64_MIN + 1)  /* its slot is elsewhere as a whole, or nowhere for now */
-#define MOVING (INT64_MIN + 2) /* its slot is on its way, key by key */
+#define MOVED (INT64_MIN + 1)  /* another server has its slot, or none has for now */
+#define MOVING (INT64_MIN + 2) /* its slot is being migrated, key by key */
 
 /* ---- the request ------------------------------------------------------------------------------------------------ */
 
-/* How many of the slots sent, from this one on, are in one script? */
+/* How many entries, from `first` on, are in its script? */
 static unsigned script_length(const struct rdl__batch *batch, unsigned first)
 {
     unsigned end = first;
 
-    while (end < batch->encoded && batch->part[batch->slots[end]] == batch->part[batch->slots[first]])
+    while (end < batch->encoded && batch->script_of[batch->slots[end]] == batch->script_of[batch->slots[first]])
         end++;
     return end - first;
 }
 
-/* What a renewal asks for: no more than is left of the lease.  @locks mu */
+/* The lease that a renewal asks for: no more than is left until ends_at.  @locks mu */
 static int64_t renewal_ms(const struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now)
 {
     int64_t left = hold->ends_at == RDL__NEVER ? hold->lease_ms : (hold->ends_at - now) / RDL__MS + 1;
@@ -63,7 +63,7 @@ static void encode_script(struct rdl__batch *batch, unsigned first, unsigned cou
     }
 }
 
-/* Which slots are sent now; nothing is heard of them yet.  @locks mu */
+/* Choose the entries to send: those whose hold was not released meanwhile.  @locks mu */
 static void begin_encoding(struct rdl__batch *batch)
 {
     rdl__assert_locked(&batch->wd->mu);
@@ -82,12 +82,12 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
     struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
     unsigned scripts = 0;
 
-    rdl__mutex_lock(&batch->wd->mu); /* so that no hold ends while it is written */
+    rdl__mutex_lock(&batch->wd->mu); /* so that no hold is removed while it is encoded */
     begin_encoding(batch);
     for (unsigned i = 0, count; i < batch->encoded; i += count, scripts++)
         encode_script(batch, i, count = script_length(batch, i), to, eval);
     rdl__mutex_unlock(&batch->wd->mu);
-    if (scripts == 0) { /* all released meanwhile; a request is a command all the same */
+    if (scripts == 0) { /* all were released meanwhile, but a request needs a command */
         rdl__cmd_begin(to, 1);
         rdl__cmd_str(to, "PING");
     } else {
@@ -99,7 +99,7 @@ static void encode_renew(struct rdl__req *req, struct rdl__buf *to, bool eval)
 
 /* ---- its answers ------------------------------------------------------------------------------------------------ */
 
-/* What the replicas have to say. */
+/* The answer to WAIT. */
 static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     batch->confirmed = rdl__acks_judge(&batch->acks, reply);
@@ -107,7 +107,7 @@ static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply
         (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
 }
 
-/* Was the script sent elsewhere?  @locks the lane's */
+/* Was the script redirected?  @locks the lane's */
 static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     const struct rdl__routes *routes = batch->wd->config.routes;
@@ -116,7 +116,7 @@ static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
            routes->detoured(routes->arg, reply, batch->acks.replicas > 0, &batch->ask);
 }
 
-/* What an error says of all holds of its script.  @locks the lane's */
+/* What to note for all holds of a script that was answered with an error.  @locks the lane's */
 static int64_t decode_error(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     if (!detoured(batch, reply)) {
@@ -126,7 +126,7 @@ static int64_t decode_error(struct rdl__batch *batch, const struct rdl__reply *r
     return rdl__reply_is_error(reply, "MOVED") || rdl__reply_is_error(reply, "CLUSTERDOWN") ? MOVED : MOVING;
 }
 
-/* The answers of `count` holds, to `ret_ttl`; the server's clock, or 0: it is no such answer. */
+/* Put the answers for `count` holds into ret_ttl. Returns the server's clock in us; 0: it is no such answer. */
 static int64_t decode_ttls(const struct rdl__reply *reply, unsigned count, int64_t *ret_ttl)
 {
     int64_t s, us;
@@ -186,14 +186,14 @@ static void judge_clock(struct rdl__watchdog *wd, struct rdl__renewer *at, int64
     at->clock_error = error;
 }
 
-/* Does the server's lease run out before it should? Then somebody has meddled with it.  @locks mu */
+/* Was the lease at the server shorter than it should have been? Then another program has changed it.  @locks mu */
 static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
 {
     rdl__assert_locked(&batch->wd->mu);
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* Is one of them due elsewhere by now?  @locks the lane's */
+/* Has one of the holds moved to another server?  @locks the lane's */
 static bool renew_misrouted(const struct rdl__req *req)
 {
     const struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);
@@ -209,7 +209,7 @@ static bool renew_misrouted(const struct rdl__req *req)
     return misrouted;
 }
 
-/* Does the answer count?  @locks mu */
+/* Does the answer settle the renewal?  @locks mu */
 static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold, int64_t ttl)
 {
     rdl__assert_locked(&batch->wd->mu);
@@ -218,7 +218,7 @@ static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold,
     return ttl == GONE || batch->confirmed >= hold->acks.replicas;
 }
 
-/* Whoever is waited for there, it is not the replicas of this one. */
+/* Send the batch to the server of an ASK. Its WAIT is not about this server's replicas, so the next batch may go. */
 static void ask_there(struct rdl__batch *batch)
 {
     struct rdl__watchdog *wd = batch->wd;

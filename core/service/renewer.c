@@ -2,19 +2,19 @@
  *
  * A renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most
  * IN_FLIGHT at a time so that other commands slip in between. So a server that does not answer delays its own renewals,
- * never those of others nor the report of a loss.
+ * not those of other servers, nor the report of a loss.
  *
- * Where there are several servers, the hold's slot says which renewer it is due at; it is looked up anew each time, so
- * a hold need not be moved when its slot is. A script cannot have keys of several slots, so then a batch has one slot.
- * As most have one hold, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for others of a slot
- * no further than LOOK_AHEAD.
+ * In a cluster the hold's slot says which renewer it is due at; that is looked up each time, so a hold that is not due
+ * need not be changed when its slot moves. A script cannot have keys of several slots, so then a batch has one slot. As
+ * most batches have one hold then, many are under way at a time (IN_FLIGHT_SPREAD), and the list is searched for holds
+ * of the same slot no further than LOOK_AHEAD.
  *
- * Where replicas must confirm (acks.c) an answer counts when enough have it for its hold: else the hold stands as if
- * nothing had been heard, unless it is gone. A WAIT is about all that was written before it on the connection, so such
- * a batch has a script for each of its slots and types, and one WAIT behind them, for the most replicas that any of its
- * holds wants. One such batch is under way at a time, so a hold that is due may wait for the batches of all others.
- * Replicas that are dead take all the time that they are given: for all those batches together less than a third of the
- * lease (bound_wait).
+ * Where replicas must confirm (acks.c), an answer counts if enough of them have confirmed it for its hold; otherwise it
+ * is treated as no answer, unless it says that the hold is gone. A WAIT is about all that was written before it on the
+ * connection, so such a batch has a script for each of its slots and types, and one WAIT behind them, for the most
+ * replicas that any of its holds wants. One such batch is under way at a time, so a hold that is due may have to wait
+ * for all others' batches. A WAIT for a dead replica takes its whole timeout: for all those batches together that is
+ * less than a third of the lease (bound_wait).
  */
 #include "core/service/renewer.h"
 
@@ -25,7 +25,7 @@
 #define IN_FLIGHT 2
 #define IN_FLIGHT_SPREAD 32
 #define LOOK_AHEAD 64
-#define WAIT_SHARE 4 /* the part of a lease that the WAITs of all its batches may take together: a quarter */
+#define WAIT_SHARE 4 /* the WAITs of all batches may take a quarter of a lease together */
 
 /* ---- what is due ------------------------------------------------------------------------------------------------ */
 
@@ -36,7 +36,7 @@ struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struc
     return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->hash_slot);
 }
 
-/* Where it waits for a batch.  @locks mu */
+/* The list on which it waits for a batch.  @locks mu */
 static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
 {
     return hold->acks.replicas > 0 ? &at->due_acked : &at->due;
@@ -50,7 +50,7 @@ void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 
 /* ---- batches ---------------------------------------------------------------------------------------------------- */
 
-/* May it go with those that are in the batch already, by a script of its own if need be?  @locks mu */
+/* May the hold go into this batch, in a script of its own if need be?  @locks mu */
 static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
     rdl__assert_locked(&batch->wd->mu);
@@ -76,11 +76,13 @@ static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
     batch->acks = acks;
     rdl__list_remove(&hold->due);
     hold->place = &batch->hold[batch->count];
-    batch->part[batch->count] = (unsigned char)batch->scripts;
+    batch->script_of[batch->count] = (unsigned char)batch->scripts;
     batch->hold[batch->count++] = hold;
 }
 
-/* Add a script: for the first that is due there and may go, and what may share it. False: none may.  @locks mu */
+/* Add a script: for the first hold of the list that fits the batch, and others that may share its script. False: none
+ * fits.
+ * @locks mu */
 static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
 {
     unsigned left = batch->wd->config.routes == NULL ? UINT_MAX : LOOK_AHEAD;
@@ -102,9 +104,8 @@ static bool add_script(struct rdl__batch *batch, const struct rdl__link *due)
     return first != NULL;
 }
 
-/* Replicas may take as long as the holds allow, but those that are dead must not put off the other batches for long. A
- * hold that is due waits for the one under way, full ones of the others, its own, and one that could not be filled.
- * @locks mu */
+/* Bound the WAIT, so that dead replicas do not delay the other batches for too long. A hold that is due waits at most
+ * for the batch under way, the full batches of all others, one that is not full, and its own.  @locks mu */
 static void bound_wait(struct rdl__batch *batch)
 {
     int64_t most = INT64_MAX;
@@ -118,7 +119,7 @@ static void bound_wait(struct rdl__batch *batch)
         batch->acks.timeout_ms = most < 1 ? 1 : (uint16_t)most;
 }
 
-/* With the first that is due there, and what may go along.  @locks mu */
+/* Fill the batch from that list.  @locks mu */
 static void fill(struct rdl__batch *batch, const struct rdl__link *due)
 {
     rdl__assert_locked(&batch->wd->mu);
@@ -130,8 +131,8 @@ static void fill(struct rdl__batch *batch, const struct rdl__link *due)
     batch->at->acks_under_way |= batch->acks.replicas > 0;
 }
 
-/* What may go now; NULL: nothing. One batch at a time waits for replicas, so the others are never without one.  @locks
- * mu */
+/* The list to fill a batch from; NULL: none. One batch with a WAIT at a time, so the others always find a free one.
+ * @locks mu */
 static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
 {
     if (!rdl__list_empty(&at->due_acked) && !at->acks_under_way)
@@ -190,7 +191,7 @@ struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane
     return at;
 }
 
-/* Holds of a batch that is under way are asked about when that is repeated. */
+/* Not holds of a batch that is under way: the lane repeats that on the new connection. */
 void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
 {
     rdl__assert_on_loop(wd->loop);
@@ -205,7 +206,7 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
     rdl__renewer_pump(wd, at);
 }
 
-/* Move on what is due at one whose it is no more.  @locks mu */
+/* Move the holds of a list that have another renewer by now.  @locks mu */
 static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, const struct rdl__link *due)
 {
     struct rdl__link *next;

@@ -1,4 +1,4 @@
-/* renewer.h - inside the watchdog: what is due at one server (renewer.c), and the batches of it (renewal.c). */
+/* renewer.h - inside the watchdog: the renewals of one server (renewer.c), and their batches (renewal.c). */
 #ifndef REDLATCH_SERVICE_RENEWER_H
 #define REDLATCH_SERVICE_RENEWER_H
 
@@ -9,23 +9,23 @@ struct rdl__batch {
     struct rdl__watchdog *wd;
     struct rdl__renewer *at;
     struct rdl__link free;
-    struct rdl__acks acks;              /* the most that any of its holds wants */
-    int32_t confirmed;                  /* what they say: replicas that have it, or RDL__ACKS_... */
-    unsigned count;                     /* slots filled */
-    unsigned scripts;                   /* that these take */
-    unsigned encoded;                   /* slots in the commands as they were sent last */
-    unsigned heard;                     /* of these, whose script was answered */
-    unsigned char slots[RDL__BATCH];    /* which ones, in the commands' order */
-    unsigned char part[RDL__BATCH];     /* the script that a slot belongs to; those of one stand together */
-    struct rdl__hold *hold[RDL__BATCH]; /* NULL: ended meanwhile */
-    int64_t due_end[RDL__BATCH];        /* when its lease was to end, as it was sent; in the commands' order */
-    int64_t ttl[RDL__BATCH];            /* answers, in the commands' order */
-    struct rdl__lane *ask;              /* its only script is to be run there, this time; NULL: no */
-    char refusal[128];                  /* the server's error; empty: none */
-    int64_t server_us;                  /* the server's clock in the answer; 0: no usable answer */
+    struct rdl__acks acks;               /* the most replicas and time that any of its holds wants */
+    int32_t confirmed;                   /* replicas that have confirmed it, or RDL__ACKS_... */
+    unsigned count;                      /* entries of `hold` */
+    unsigned scripts;                    /* how many scripts these take */
+    unsigned encoded;                    /* how many entries were sent last */
+    unsigned heard;                      /* how many of these have an answer */
+    unsigned char slots[RDL__BATCH];     /* which entries, in the commands' order */
+    unsigned char script_of[RDL__BATCH]; /* the script of each entry; those of one script stand together */
+    struct rdl__hold *hold[RDL__BATCH];  /* NULL: ended meanwhile */
+    int64_t due_end[RDL__BATCH];         /* the hold's deadline when it was sent; in the commands' order */
+    int64_t ttl[RDL__BATCH];             /* answers, in the commands' order */
+    struct rdl__lane *ask;               /* ASK: the lane to send its only script on, this once; else NULL */
+    char refusal[128];                   /* the server's error; empty: none */
+    int64_t server_us;                   /* the server's clock in the answer; 0: no usable answer */
 };
 
-/* What is due at one server. */
+/* The renewals of one server. */
 struct rdl__renewer {
     /* immutable */
     struct rdl__lane *lane;
@@ -35,29 +35,30 @@ struct rdl__renewer {
     struct rdl__link link; /* on the watchdog's list */
     int64_t clock_offset;  /* the server's clock minus ours, microseconds, at the last renewal; 0: none yet */
     int64_t clock_at;
-    int64_t clock_error; /* how much later than the server's word it was heard, at most */
+    int64_t clock_error; /* the most by which the answer was late */
 
     /* any thread, under the watchdog's mu */
     struct rdl__link due;
-    struct rdl__link due_acked; /* those that want replicas' confirmation, and must not hold up the others */
-    struct rdl__link free;      /* batches */
-    bool acks_under_way;        /* a batch that waits for replicas */
-    unsigned count;             /* of batches */
+    struct rdl__link
+        due_acked;         /* of holds that want replicas' confirmation, apart so that they do not hold up the others */
+    struct rdl__link free; /* batches */
+    bool acks_under_way;   /* a batch with a WAIT is under way */
+    unsigned count;        /* of batches */
     struct rdl__batch batches[];
 };
 
-/* Where a hold is renewed now. */
+/* The renewer of the server that has the hold now. */
 struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struct rdl__hold *hold);
 
-/* The hold's renewal waits for a batch from now on.  @locks the watchdog's */
+/* The hold is due: it goes into the next batch.  @locks the watchdog's */
 void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold);
 
-/* Make batches of what is due there, as many as may be under way; or wherever something is.  @thread loop  @locks none
- */
+/* Make batches of the holds that are due there, and send as many as may be under way; at one server, or at all.
+ * @thread loop  @locks none */
 void rdl__renewer_pump(struct rdl__watchdog *wd, struct rdl__renewer *at);
 void rdl__renewers_pump(struct rdl__watchdog *wd);
 
-/* Send a batch that was filled; its answers are applied to its holds (renewal.c).  @thread loop */
+/* Send a batch that was filled. Its answers are applied to its holds as they come.  @thread loop */
 void rdl__renewal_send(struct rdl__batch *batch);
 
 #endif

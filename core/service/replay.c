@@ -1,9 +1,9 @@
 /* replay.c - a ring of entries, and a window of repeats.
  *
- * Entries are numbered as they are noted; the ring holds those from `first` up to `next`, and grows by doubling. They
- * go at the front when their time is over or the ring is full. A repetition is a number, `cursor`: everything from
- * there up to `last` is still to be repeated, at most WINDOW at a time so that other commands slip in between. A second
- * failover during a repetition begins it anew; what is on its way then is repeated by the lane.
+ * Entries are numbered as they are noted; the ring holds those from `first` up to `next`, and grows by doubling. The
+ * oldest are dropped when their time is over or the ring is full. During a repetition the entries from `cursor` up to
+ * `last` are still to be repeated, at most WINDOW at a time so that other commands get in between. A second failover
+ * during a repetition begins it anew; the lane repeats requests that are under way then.
  */
 #include "core/service/replay.h"
 
@@ -61,7 +61,7 @@ static void grow(struct rdl__replay *replay)
     replay->room = room;
 }
 
-/* Take the oldest entry out, if its time is over or its place is wanted. False: it stays.  @locks mu */
+/* Take the oldest entry out, if its time is over or its place is needed. False: it stays.  @locks mu */
 static bool take_oldest(struct rdl__replay *replay, bool place_wanted, int64_t now, struct rdl__replay_entry *ret)
 {
     rdl__assert_locked(&replay->mu);
@@ -94,7 +94,7 @@ void rdl__replay_note(struct rdl__replay *replay, const struct rdl__replay_entry
         entry->ops->drop(entry);
 }
 
-/* The next entry to be repeated, kept for that. False: none is left.  @thread loop */
+/* The next entry to be repeated, with a reference. False: none is left.  @thread loop */
 static bool next_entry(struct rdl__replay *replay, int64_t now, struct rdl__replay_entry *ret)
 {
     bool found = false;
@@ -119,7 +119,7 @@ static void encode_repeat(struct rdl__req *req, struct rdl__buf *to, bool eval)
     entry->ops->encode(entry, to, eval);
 }
 
-/* Whatever the answer: it is done, was done before, or could not be. */
+/* The answer does not matter: it was done now or before, or cannot be. */
 static void decode_repeat(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
     (void)req;

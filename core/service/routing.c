@@ -5,7 +5,7 @@
  * When the map changes, what is due at a shard is moved: renewals, waiters' channels, requests that wait for a
  * connection. An answer MOVED or ASK is a detour: the map learns of it, or the request goes to another shard this once.
  *
- * What a shard's connection says (on_news) is here as well: it went down, came up, is a successor's.
+ * What a shard's connection says (on_lane_event) is here as well: it went down, came up, is a successor's.
  */
 #include "core/service/routing.h"
 
@@ -26,25 +26,25 @@ static bool is_final(rdl_client_t *client)
     return !found || rdl__node_error(&client->home.node, RDL_ECONN, NULL) != RDL_ECONN;
 }
 
-static void on_news(void *arg, enum rdl__lane_news news, int64_t now)
+static void on_lane_event(void *arg, enum rdl__lane_event event, int64_t now)
 {
     struct rdl__shard *shard = arg;
     rdl_client_t *client = shard->client;
 
-    if ((news == RDL__LANE_DOWN || news == RDL__LANE_FAILED) && shard->down_since == 0) {
+    if ((event == RDL__LANE_DOWN || event == RDL__LANE_FAILED) && shard->down_since == 0) {
         shard->down_since = now;
         rdl__waiters_missed(&client->waiters);
     }
-    if (news == RDL__LANE_UP_ANEW) {
+    if (event == RDL__LANE_UP_ANEW) {
         rdl__watchdog_examine(client->watchdog, shard->renewer);
         if (shard->replay != NULL)
             rdl__replay_repeat(shard->replay, now);
     }
-    if (news == RDL__LANE_UP || news == RDL__LANE_UP_ANEW) {
+    if (event == RDL__LANE_UP || event == RDL__LANE_UP_ANEW) {
         shard->down_since = 0;
         rdl__acks_may(&shard->acked); /* the acked lane may be asleep, and not know that it is down */
         rdl__parker_post(&client->parker, RDL__POST_CONNECTED);
-    } else if (news == RDL__LANE_FAILED && is_final(client)) {
+    } else if (event == RDL__LANE_FAILED && is_final(client)) {
         rdl__parker_post(&client->parker, RDL__POST_FAILED);
     }
 }
@@ -58,7 +58,7 @@ int rdl__routing_equip(rdl_client_t *client, struct rdl__shard *shard, const str
     rc = rdl__shard_init(shard, &client->mem, &client->sinks, client->loop, config, lane_count, uri);
     if (rc < 0)
         return rc;
-    rdl__lane_on_news(shard->loop_lane, on_news, shard);
+    rdl__lane_on_event(shard->loop_lane, on_lane_event, shard);
     return RDL_OK;
 }
 

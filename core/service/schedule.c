@@ -1,18 +1,18 @@
-/* schedule.c - when something is due for a hold, and what becomes of it.
+/* schedule.c - when something is due for a hold, and its changes of state.
  *
  * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end.
  * While a renewal is under way the heap still knows when the hold would be at risk or lost.
  *
- * Renewal every third of the lease, the first one somewhat earlier by chance, so that holds taken together are not
- * renewed together for ever. AT_RISK when less than a third of the lease is left: two renewals in a row went
- * unanswered.
+ * A hold is renewed every third of its lease, each time a random bit earlier, so that holds taken together are not
+ * renewed together for ever. It is AT_RISK when less than a third of the lease is left: two renewals in a row were not
+ * confirmed.
  *
- * Every change of a hold is here: it enters, is raised, is confirmed or not by a renewal, is lost, leaves. A loss is
- * decided under the mutex, by which the hold is pinned in memory, and reported after it.
+ * All changes are here: a hold is added, raised, confirmed or not by a renewal, lost, removed. A loss is decided under
+ * the mutex, where the hold is also pinned in memory, and reported after the mutex is released.
  */
 #include "core/service/schedule.h"
 
-#define DETOUR_MS 20 /* until a renewal that was sent elsewhere is sent again */
+#define DETOUR_MS 20 /* until a renewal that was redirected is sent again */
 
 /* ---- time ------------------------------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ int64_t rdl__watchdog_validity(const struct rdl__watchdog *wd, int64_t sent_at, 
     return rdl__after_ms(sent_at, lease_ms) - drift;
 }
 
-/* What was taken off for the clocks is added here. */
+/* The drift allowance is added here, where validity subtracts it. */
 int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at, int64_t lease_ms)
 {
     int64_t end = rdl__after_ms(granted_at, lease_ms);
@@ -40,7 +40,7 @@ void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold)
     rdl__heap_move(&wd->heap, &hold->node, at);
     if (at < wd->armed && !wd->closed) {
         wd->armed = at;
-        rdl__loop_post(wd->loop, &wd->look);
+        rdl__loop_post(wd->loop, &wd->rearm);
     }
 }
 
@@ -54,8 +54,8 @@ static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *ho
     return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
 }
 
-/* It was confirmed to its end, and now has a later one that nothing is on its way to confirm.  @locks mu */
-static bool rests(const struct rdl__hold *hold)
+/* Its end was put off, and no renewal is due or under way that would confirm it until then?  @locks mu */
+static bool lacks_renewal(const struct rdl__hold *hold)
 {
     return hold->renewed && hold->renew_at == RDL__NEVER && !rdl__hold_under_way(hold) &&
            hold->deadline < hold->ends_at;
@@ -63,7 +63,7 @@ static bool rests(const struct rdl__hold *hold)
 
 /* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
-/* Take the hold out of everything.  @locks mu */
+/* Take the hold out of the heap, its list and its batch.  @locks mu */
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     rdl__assert_locked(&wd->mu);
@@ -92,10 +92,10 @@ void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, cons
     hold->ops->changed(hold, id, state, reason, now);
 }
 
-/* ---- what a renewal says ---------------------------------------------------------------------------------------- */
+/* ---- a renewal's answer ---------------------------------------------------------------------------------------- */
 
-/* What is noted after the deadline revives nothing, whenever it came: whoever has asked meanwhile was told that the
- * hold is lost. So the clock is read under the mutex. */
+/* A confirmation that is noted after the deadline does not revive the hold, even if it came in time: callers may have
+ * been told of the loss meanwhile. So the clock is read under the mutex. */
 int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool gone, int64_t sent_at,
                           struct rdl__hold_id *ret_id)
 {
@@ -173,8 +173,7 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
     now = rdl__now(); /* here, as in rdl__schedule_confirm */
     alive = hold->state != RDL_LOST && hold->deadline > now;
     if (alive) {
-        for_good =
-            renewed && hold->ends_at != RDL__NEVER; /* so far confirmed until its end, at longer intervals maybe */
+        for_good = renewed && hold->ends_at != RDL__NEVER; /* renewed without end from now on */
         if (deadline > hold->deadline)
             hold->deadline = deadline;
         if (ends_at > hold->ends_at)
@@ -185,7 +184,7 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
             if (!rdl__hold_under_way(hold))
                 hold->renew_at = next_renewal(wd, hold, sent_at);
         }
-        if (rests(hold))
+        if (lacks_renewal(hold))
             hold->renew_at = next_renewal(wd, hold, sent_at);
         if (hold->state == RDL_AT_RISK && rdl__hold_risk_at(hold) > now)
             hold->state = RDL_HELD;
@@ -221,7 +220,7 @@ void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
     rdl__mutex_unlock(&wd->mu);
 }
 
-/* Not one that is being given back: who does that will tell. `n` 0: whichever it is. */
+/* Not a hold that is being released: the release reports its loss. `n` 0: whatever its number. */
 static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, rdl_loss_reason_t reason)
 {
     struct rdl__hold_id id = {0};

@@ -1,4 +1,4 @@
-/* schedule.h - inside the watchdog: its state, and the changes of a hold (schedule.c). */
+/* schedule.h - inside the watchdog: its state, and a hold's changes of state (schedule.c). */
 #ifndef REDLATCH_SERVICE_SCHEDULE_H
 #define REDLATCH_SERVICE_SCHEDULE_H
 
@@ -14,14 +14,14 @@ struct rdl__watchdog {
 
     /* loop thread only */
     struct rdl__timer timer;
-    struct rdl__task look;     /* something may be due earlier than the timer */
+    struct rdl__task rearm;    /* set the timer earlier */
     struct rdl__link renewers; /* home among them */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__heap heap;
     int64_t armed;        /* when the timer will go off */
-    unsigned acked_holds; /* that want replicas' confirmation */
+    unsigned acked_holds; /* holds that want replicas' confirmation */
     bool closed;
     struct rdl__rand rand;
 };
@@ -31,7 +31,7 @@ static inline int64_t rdl__hold_risk_at(const struct rdl__hold *hold)
     return hold->deadline - hold->lease_ms * RDL__MS / 3;
 }
 
-/* Is its end one that renewals should have put off?  @locks mu */
+/* Is its deadline one that renewals should have put off?  @locks mu */
 static inline bool rdl__hold_may_be_at_risk(const struct rdl__hold *hold)
 {
     return hold->renewed && hold->state == RDL_HELD && hold->deadline < hold->ends_at;
@@ -49,7 +49,7 @@ static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
     return at;
 }
 
-/* Is it being renewed or examined, or about to be? Whatever comes of that sets renew_at.  @locks mu */
+/* Is a renewal of it under way, or due? Its outcome sets renew_at.  @locks mu */
 static inline bool rdl__hold_under_way(const struct rdl__hold *hold)
 {
     return hold->place != NULL || rdl__link_on(&hold->due);
@@ -63,20 +63,20 @@ static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t l
 /* Put the hold where it belongs in the heap; wake the loop if that is first.  @locks mu */
 void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
-/* Decide a loss, of which hold; whoever calls reports it afterwards.  @locks mu */
+/* Mark the hold lost, and return its id. The caller reports that after releasing mu.  @locks mu */
 struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
-/* Tell whose hold it is: at risk, or lost.  @locks none */
+/* Call ops->changed: at risk, or lost.  @locks none */
 void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
                           rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
 
-/* A renewal of `sent_at` has confirmed the hold, or, if `gone`, found it gone. RDL_LOSS_*: the hold *ret_id is lost,
- * and the caller reports; 0: it goes on.  @locks mu */
+/* A renewal sent at `sent_at` has confirmed the hold, or found it `gone`. RDL_LOSS_*: the hold *ret_id is lost, and the
+ * caller reports that; 0: it goes on.  @locks mu */
 int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool gone, int64_t sent_at,
                           struct rdl__hold_id *ret_id);
 
-/* A renewal came to nothing, and is to be repeated: soon, if it was only sent elsewhere; alone, if its slot's keys are
- * on their way one by one, so that no server has those of all holds.  @locks mu */
+/* A renewal failed, and is repeated: `soon`, if it was only redirected; `alone`, in a batch of its own, while its slot
+ * is being migrated key by key, so that no server has the keys of all holds.  @locks mu */
 void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool alone, int64_t now);
 
 #endif

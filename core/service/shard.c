@@ -4,7 +4,7 @@
 
 #include <redlatch/error.h>
 
-#define UNUSED_MS 3000 /* a slot that is on its way may come back */
+#define UNUSED_MS 3000 /* a slot that is being migrated may come back */
 
 int rdl__shard_init(struct rdl__shard *shard, const struct rdl__mem *mem, const struct rdl__sinks *sinks,
                     struct rdl__loop *loop, const struct rdl__node_config *config, unsigned lane_count,
@@ -56,7 +56,8 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
 {
     rdl__assert_on_loop(shard->node.loop);
     if (used && shard->unused_since != 0) {
-        shard->unused_since = shard->down_since = 0; /* that it was not connected while nobody used it was no outage */
+        shard->unused_since = shard->down_since =
+            0; /* the time without a connection while it was unused was no outage */
         set_on_demand(shard, false, now);
     } else if (!used && shard->unused_since == 0) {
         shard->unused_since = now;

@@ -1,8 +1,8 @@
-/* shard.h - what a client has of one server, or of the part that several play by turns: a node and its connections.
+/* shard.h - one master of a client's, whichever server that is at the moment: a node and the connections to it.
  *
- * A client of one server has one shard, and so has one behind Sentinel. One of a cluster has a shard for each master;
- * which one a name is at, the cluster's map says (io/cluster.h). Waiters and the watchdog are the client's: they know
- * shards by what is theirs there, a subscriber and a renewer.
+ * A client of one server has one shard, and so has one behind Sentinel. A client of a cluster has one for each master;
+ * the cluster's map says which has a name (io/cluster.h). Waiters and the watchdog belong to the client; each shard has
+ * a subscriber for the one and a renewer for the other.
  */
 #ifndef REDLATCH_SERVICE_SHARD_H
 #define REDLATCH_SERVICE_SHARD_H
@@ -30,8 +30,9 @@ struct rdl__shard {
     struct rdl__replay *replay;   /* NULL: the server is never replaced */
 
     /* loop thread only */
-    int64_t unused_since; /* no server has it; 0: one has */
-    int64_t down_since;   /* the loop's lane is not connected, or was not at the first attempt; 0: it is */
+    int64_t unused_since; /* since when no server is this master; 0: one is */
+    int64_t
+        down_since; /* since when the loop's lane has not been connected; 0: it is, or the first attempt is under way */
 
     struct rdl__acks_lane acked; /* opened under the client's names_mu */
 };
@@ -44,14 +45,14 @@ int rdl__shard_init(struct rdl__shard *shard, const struct rdl__mem *mem, const 
 void rdl__shard_done(
     struct rdl__shard *shard); /* a zeroed one is fine. The loop has stopped, or has never heard of it */
 
-/* A server has it, or none has: then its connections are closed in a while. To be told now and then. @thread
- * loop */
+/* Is a server this master? If none is for a while, its connections are closed. Called with each new map.  @thread loop
+ */
 void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
 
-/* Slots are elsewhere now: so is what waits for a connection because of them.  @thread loop */
+/* Slots have moved: so do requests that wait for a connection here.  @thread loop */
 void rdl__shard_reroute(struct rdl__shard *shard, int64_t now);
 
-/* No command and no message goes through it any more; then, when no caller is inside, it is quiet.  @thread loop */
+/* Close its lanes and its subscriber; once the last caller has left, it is quiet.  @thread loop */
 void rdl__shard_close(struct rdl__shard *shard, int64_t now);
 bool rdl__shard_quiet(struct rdl__shard *shard);
 

@@ -1,39 +1,37 @@
 /* waiters.c - channels, epochs and wake-ups.
  *
- * Why nobody sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and a timer
- * that has run out each wake the first sleeper; one who is woken either gets in (and its release publishes), or is
- * refused by a server that knew no later message (then somebody holds it, and that one's release publishes), or leaves
- * and hands the wake-up on. A refusal that a message has overtaken is no refusal: the epoch tells.
+ * Why no waiter sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and the
+ * timer each wake the first sleeper. A woken waiter gets the lock (and its release publishes), or is refused by a
+ * server that has published nothing since (then there is a holder, whose release publishes), or leaves and hands the
+ * wake-up on. A refusal counts only if no message has come since its try was sent: the channel's epoch tells.
  *
- * So one who joins a confirmed channel on which others wait may go straight to sleep, without a try: whatever wakes the
+ * So a waiter that joins a confirmed channel on which others wait may sleep at once, without a try: what wakes the
  * others reaches it in turn.
  *
- * A channel of a waiter's own lingers when it has left. Who comes again and finds it confirmed goes to sleep if nothing
- * was heard there since its refused try was sent: the subscription was in force all that time, so a message after the
- * refusal is yet to come. Otherwise it looks again, be it at the message, which was kept (rdl__waiter_said), or at the
- * server.
+ * A channel of one waiter's own lingers after it has left. If it joins again and nothing was heard there since its
+ * refused try was sent, it sleeps: the subscription was in force all that time, so a message after the refusal is yet
+ * to come. Otherwise it is woken at once: the message, which was kept (rdl__waiter_message), may be its grant, or else
+ * it tries.
  *
- * Where wishes differ, that is not enough: a message may have passed over the sleepers, because none of their wishes
- * fitted, just before somebody with a smaller wish joins. So who joins such a channel when it is confirmed tries once
- * more. What is known to be free, from a message or from the answer to a try, less what those who are trying may take
- * of it, is offered to the sleepers in order (offer). What is known may be older than a grant whose answer is on its
- * way: that costs a try in vain, never a wake-up. Where nobody may pass, only the first tries, and whoever leaves first
- * place wakes the next.
+ * Where wishes differ, that is not enough: a message may have woken nobody, because no sleeper's wish fitted, just
+ * before a waiter with a smaller wish joins. So a waiter that joins such a channel when it is confirmed tries once
+ * more. The number of permits known to be free, from a message or from the answer to a try, less the wishes of waiters
+ * that are trying, is offered to the sleepers in order (offer). That number may be older than a grant whose answer is
+ * under way: the cost is a refused try, never a lost wake-up. With in_order only the first waiter tries, and when it
+ * leaves it wakes the next.
  *
- * A listener wakes nobody and is passed over by what wakes others: nothing of the above rests on it. So one who joins
- * listeners only is the first to wait, and tries once more when the channel is confirmed, because nobody was there to
- * be woken by a message after its refusal.
+ * Listeners do not count in any of this. So a waiter that finds only listeners is the first to wait, and tries once
+ * more if the channel is confirmed, because a message after its refusal found no waiter to wake.
  *
- * Where there are two sides, whoever wakes the first of one wakes the first of the other, because nobody here knows
- * which of them may come in. Who shares and is let in wakes all others who share.
+ * With readers and writers, whatever wakes the first of one wakes the first of the other, because it is not known here
+ * which of them will be granted. A reader that is granted wakes all other readers.
  *
- * To wake somebody is to put it on a list. The loop empties that before it sleeps, at one place (on_woken), which
- * nothing that happens there enters again: one who is told to go may leave and wake the next, so calls inside calls
- * would take stack for each of those who wait. A wake-up on the list is one under way, and handed on like any other by
- * whoever leaves with it.
+ * A waiter is woken by putting it on a list, which the loop empties before it sleeps, in on_woken alone. So there is no
+ * recursion where one waiter that is woken leaves and wakes the next, and so on. A waiter that leaves while it is on
+ * the list hands its wake-up on like any other.
  *
- * 100,000 may wait. So nothing but waking all looks at all of them: who goes back to its place among the sleepers
- * begins where the last one went (struct queue), and an offer looks at nobody while it is smaller than every wish.
+ * There may be 100,000 waiters. So only waking all visits all of them: a waiter that goes back to sleep searches its
+ * place from where the last one went (struct queue), and an offer that is smaller than every wish visits none.
  */
 #include "core/service/waiters.h"
 
@@ -42,11 +40,10 @@
 #include <redlatch/error.h>
 #include <string.h>
 
-/* Those who sleep, in the order of joining. */
+/* Sleepers in the order of joining. */
 struct queue {
     struct rdl__link waiters;
-    struct rdl__link
-        *last; /* who went back to a place among others last: the next one's is often beside it. Or the head */
+    struct rdl__link *last; /* where the last one was inserted, or the head: the next one's place is often beside it */
 };
 
 struct rdl__channel {
@@ -56,22 +53,22 @@ struct rdl__channel {
     struct rdl__subscriber *sub; /* while subscribed */
     bool subscribed;
     struct queue sleepers;
-    struct queue sharers; /* sleepers who share */
+    struct queue sharers; /* sleepers with `shares` */
     struct queue listeners;
-    struct rdl__link lingers; /* on the list of those without waiters */
-    struct rdl__timer hint;   /* or the end of its lingering */
-    enum rdl__news news;      /* of those who wait here */
-    unsigned waiters;         /* asleep and trying, and listeners */
-    unsigned listening;
-    uint32_t next_place; /* of who joins */
-    uint32_t epoch;      /* raised by every message */
-    int64_t known;       /* free, as far as is known; UNKNOWN */
-    int64_t trying;      /* wishes of those who were woken */
-    uint32_t least;      /* no sleeper wishes less */
-    int64_t heard_at;    /* the last message, or acknowledgement */
+    struct rdl__link lingers; /* on waiters->lingering */
+    struct rdl__timer hint;   /* the first sleeper is woken; or the end of its lingering */
+    enum rdl__news news;      /* the same for all waiters here */
+    unsigned waiters;         /* asleep or trying, listeners included */
+    unsigned listening;       /* how many of them are listeners */
+    uint32_t next_place;      /* for the next that joins */
+    uint32_t epoch;           /* raised by every message */
+    int64_t known;            /* how many permits are free; UNKNOWN */
+    int64_t trying;           /* sum of the woken waiters' wishes */
+    uint32_t least;           /* no sleeper's wish is smaller */
+    int64_t heard_at;         /* when the last message or acknowledgement came */
     size_t size;
     size_t said_len;
-    char said[RDL__SAID_MAX]; /* RDL__NEWS_OWN: by the last message */
+    char said[RDL__MESSAGE_KEPT]; /* RDL__NEWS_OWN: the last message */
     char name[];
 };
 
@@ -107,7 +104,7 @@ static bool joined_after(const struct rdl__link *l, const struct rdl__waiter *w)
     return (int32_t)(rdl__container(l, struct rdl__waiter, link)->place - w->place) > 0;
 }
 
-/* Into its place, from where the last one went. */
+/* Insert it in the order of joining, searching from q->last. */
 static void insert(struct queue *q, struct rdl__waiter *w)
 {
     struct rdl__link *l = q->last;
@@ -120,7 +117,7 @@ static void insert(struct queue *q, struct rdl__waiter *w)
     q->last = &w->link;
 }
 
-/* To sleep, behind those who joined before: the first time, or again. */
+/* Put it to sleep in the order of joining: the first time, or again. */
 static void sleep_on(struct rdl__channel *c, struct rdl__waiter *w)
 {
     struct queue *q = queue_of(c, w);
@@ -133,7 +130,7 @@ static void sleep_on(struct rdl__channel *c, struct rdl__waiter *w)
         c->least = w->wish;
 }
 
-/* Off the list that it is on, be it that of the woken. */
+/* Take it off its list, the sleepers' or the woken. */
 static void off(struct rdl__waiter *w)
 {
     struct queue *q = queue_of(w->channel, w);
@@ -168,14 +165,14 @@ static void wake_first_in(const struct queue *q)
         wake(w);
 }
 
-/* The first asleep, of each side. */
+/* Wake the first sleeper of each side. */
 static void wake_first(const struct rdl__channel *c)
 {
     wake_first_in(&c->sleepers);
     wake_first_in(&c->sharers);
 }
 
-/* Everyone asleep now. */
+/* Wake all that sleep now. */
 static void wake_all(const struct queue *q)
 {
     struct rdl__waiter *w;
@@ -184,7 +181,7 @@ static void wake_all(const struct queue *q)
         wake(w);
 }
 
-/* Everyone who was woken, and those whom they wake. */
+/* Run ops->go of all that are woken, including those that these wake. */
 static void on_woken(struct rdl__task *task, int64_t now)
 {
     struct rdl__waiters *ws = rdl__container(task, struct rdl__waiters, task);
@@ -214,7 +211,7 @@ static void linger(struct rdl__channel *c, int64_t now)
         channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
 }
 
-/* One that waited does so no more. */
+/* A waiter has left: free the channel, or let it linger, if it was the last. */
 static void release(struct rdl__channel *c, int64_t now)
 {
     if (--c->waiters > 0)
@@ -225,7 +222,7 @@ static void release(struct rdl__channel *c, int64_t now)
         channel_free(c);
 }
 
-/* In order, all who fit into what is known to be free and in nobody's hands. */
+/* Wake, in order, all sleepers whose wishes fit into what is known to be free, less what woken waiters may take. */
 static void offer_all(struct rdl__channel *c)
 {
     struct rdl__link *l = c->sleepers.waiters.next;
@@ -249,7 +246,7 @@ static void offer_all(struct rdl__channel *c)
         c->least = least;
 }
 
-/* Wake whom what is known to be free may reach. */
+/* Wake the sleepers that may get what is known to be free. */
 static void offer(struct rdl__channel *c)
 {
     struct rdl__waiter *w = first_in(&c->sleepers);
@@ -262,13 +259,13 @@ static void offer(struct rdl__channel *c)
         wake(w);
 }
 
-/* Whatever is heard is for all who wait here. */
+/* Does every message wake all waiters? */
 static bool wakes_all(const struct rdl__channel *c)
 {
     return c->news == RDL__NEWS_ALL || c->news == RDL__NEWS_OWN;
 }
 
-/* Somebody should look, although nothing is known. */
+/* Without knowing what is free: wake the first sleeper, or all where every message does. */
 static void wake_somebody(struct rdl__channel *c)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
@@ -308,7 +305,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         channel_free(c);
         return;
     }
-    arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try says better */
+    arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     wake_somebody(c);
 }
 
@@ -324,7 +321,7 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
     wake_all(&c->listeners);
 }
 
-/* `0` and `1` on a channel where they are commands. */
+/* RDL__NEWS_WAKE. */
 static void on_command(struct rdl__channel *c, const char *payload, size_t len)
 {
     if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
@@ -354,7 +351,7 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
 
 static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
 {
-    c->said_len = len < RDL__SAID_MAX ? len : RDL__SAID_MAX;
+    c->said_len = len < RDL__MESSAGE_KEPT ? len : RDL__MESSAGE_KEPT;
     memcpy(c->said, payload, c->said_len);
 }
 
@@ -460,7 +457,7 @@ void rdl__waiters_spread(struct rdl__waiters *ws,
     ws->sub_of_arg = arg;
 }
 
-/* The acknowledgement from the other server makes sleepers try, so that nothing said in between is missed. */
+/* The acknowledgement from the other server makes sleepers try, so that no message in between is missed. */
 void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now)
 {
     struct rdl__table_node *n = NULL;
@@ -495,8 +492,8 @@ void rdl__waiters_done(struct rdl__waiters *ws)
     rdl__table_done(&ws->channels);
 }
 
-/* May a message have passed over the sleepers, let others in who share, or found nobody here, between the waiter's
- * refusal and its joining? */
+/* May a message between the waiter's refusal and its joining have been meant for it: one that woke no sleeper, that
+ * woke other readers only, or that found no waiter? */
 static bool may_have_missed(const struct rdl__waiter *w)
 {
     bool first = w->channel->waiters - w->channel->listening <= 1;
@@ -546,7 +543,7 @@ void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
         w->channel->known = total;
 }
 
-const char *rdl__waiter_said(const struct rdl__waiter *w, size_t *ret_len)
+const char *rdl__waiter_message(const struct rdl__waiter *w, size_t *ret_len)
 {
     *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
     return w->channel == NULL ? NULL : w->channel->said;
@@ -619,7 +616,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     w->channel = NULL;
     c->listening -= w->listens;
     if (w->in_order)
-        c->known = UNKNOWN; /* whoever is first now has not tried yet */
+        c->known = UNKNOWN; /* the first waiter now has not tried yet */
     if (used && w->shares)
         wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))

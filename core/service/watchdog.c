@@ -1,16 +1,16 @@
-/* watchdog.c - one heap of holds and one timer: what is due now is decided here.
+/* watchdog.c - the timer of the heap of holds: it takes from the heap what is due.
  *
- * When that is, is schedule.c's; renewals are renewer.c's.
+ * schedule.c decides when that is; renewer.c sends renewals.
  *
- * With many holds one or two are due at any moment, and a command for each would cost the server and the loop ten times
- * what the renewal does. So whoever is due takes along those that will be soon, up to COMPANY in all; more go only
- * where many are due already, because a long command is a long wait for everybody else.
+ * With many holds one or two are due at any moment, and a request for each would cost the server and the loop ten times
+ * what the renewal does. So holds that are nearly due are renewed with those that are, up to TOGETHER in all. Not more,
+ * because other commands wait while a long script runs; if more are due already, all of those go.
  */
 #include "core/service/renewer.h"
 
-#define COMPANY 20 /* renewals that go together, although some of them would have had a little time */
+#define TOGETHER 20 /* renewals of one tick, as far as holds are nearly due */
 
-/* Handle the first hold of the heap if its moment has come; *count those that are to be renewed. False: none.
+/* Handle the first hold of the heap, if something is due; add 1 to *count if that is a renewal. False: nothing is due.
  * @thread loop  @locks none */
 static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
 {
@@ -53,25 +53,23 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     return true;
 }
 
-/* May the hold's next renewal be sent now, with others? A little early: a thirty-second part of the usual time.  @locks
- * mu */
-static bool may_go_along(const struct rdl__hold *hold, int64_t now)
+/* Is the hold's renewal due within a 32nd of the usual interval?  @locks mu */
+static bool nearly_due(const struct rdl__hold *hold, int64_t now)
 {
     return hold->node.at == hold->renew_at && hold->renew_at - now <= hold->lease_ms * RDL__MS / 3 / 32;
 }
 
-/* Where there are many holds, one or two are due at any moment. Each command costs everybody a turn of the loop and of
- * the server, so those that are due are sent with the next few.  @thread loop  @locks none */
-static void find_company(struct rdl__watchdog *wd, unsigned count, int64_t now)
+/* Renew holds that are nearly due as well, up to TOGETHER; and set `armed`.  @thread loop  @locks none */
+static void add_nearly_due(struct rdl__watchdog *wd, unsigned count, int64_t now)
 {
     struct rdl__heap_node *first;
 
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
-    while (count++ < COMPANY && !wd->closed && (first = rdl__heap_min(&wd->heap)) != NULL) {
+    while (count++ < TOGETHER && !wd->closed && (first = rdl__heap_min(&wd->heap)) != NULL) {
         struct rdl__hold *hold = rdl__container(first, struct rdl__hold, node);
 
-        if (!may_go_along(hold, now))
+        if (!nearly_due(hold, now))
             break;
         rdl__renewer_due(rdl__renewer_of(wd, hold), hold);
         rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
@@ -89,7 +87,7 @@ static void tick(struct rdl__watchdog *wd, int64_t now)
     while (step(wd, now, &count))
         ;
     if (count > 0)
-        find_company(wd, count, now);
+        add_nearly_due(wd, count, now);
     rdl__renewers_pump(wd);
     rdl__mutex_lock(&wd->mu);
     armed = wd->closed ? RDL__NEVER : wd->armed;
@@ -105,11 +103,11 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     tick(rdl__container(timer, struct rdl__watchdog, timer), now);
 }
 
-/* Something is due earlier than the timer goes off. The timer is only ever set earlier here, never put off: a hold that
- * comes and goes between two turns of the loop would otherwise wake it each time. */
-static void on_look(struct rdl__task *task, int64_t now)
+/* Something is due before the timer goes off. The timer is only set earlier here, never later: otherwise each hold that
+ * is added and removed between two turns of the loop would wake it. */
+static void on_rearm(struct rdl__task *task, int64_t now)
 {
-    struct rdl__watchdog *wd = rdl__container(task, struct rdl__watchdog, look);
+    struct rdl__watchdog *wd = rdl__container(task, struct rdl__watchdog, rearm);
     int64_t armed;
 
     (void)now;
@@ -141,7 +139,7 @@ struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct
     wd->armed = RDL__NEVER;
     (void)rdl__entropy(&wd->rand.state, sizeof wd->rand.state);
     rdl__timer_init(&wd->timer, on_timer);
-    rdl__task_init(&wd->look, on_look);
+    rdl__task_init(&wd->rearm, on_rearm);
     rdl__list_init(&wd->renewers);
     wd->home = rdl__renewer_new(wd, lane, acked);
     return wd->home != NULL ? wd : rdl__watchdog_free(wd);

@@ -19,9 +19,9 @@ extern "C" {
 /* A call under way. */
 typedef struct rdl_op rdl_op_t;
 
-/* `result` is what the blocking twin returns; `err` has the details when it is negative and is NULL otherwise, valid
- * during the call. May call any function of the library but rdl_client_close; blocking verbs stall the loop thread with
- * RDL_DISPATCH_LOOP and are refused there (RDL_EDEADLK). */
+/* `result` is what the blocking function returns; `err` has the details when it is negative and is NULL otherwise,
+ * valid during the call. May call any function of the library but rdl_client_close; blocking verbs stall the loop
+ * thread with RDL_DISPATCH_LOOP and are refused there (RDL_EDEADLK). */
 typedef void (*rdl_done_fn)(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg);
 
 /* When ret_op is not NULL it gets a reference to the call, to be freed with rdl_op_free at any time: it has it before

@@ -75,11 +75,12 @@ typedef struct rdl_tls_options {
 
 /* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
 typedef struct rdl_client_options {
-    uint32_t version;               /* RDL_CLIENT_OPTIONS_VERSION */
-    rdl_dispatch_t dispatch;        /* where callbacks run; default RDL_DISPATCH_LOOP */
-    const char *username;           /* instead of the URI's; copied. Not without a password, there or here */
-    const char *password;           /* instead of the URI's; copied, wiped when the client is freed */
-    rdl_credentials_fn credentials; /* asked for each connection, in place of the URI's; not beside the two above */
+    uint32_t version;        /* RDL_CLIENT_OPTIONS_VERSION */
+    rdl_dispatch_t dispatch; /* where callbacks run; default RDL_DISPATCH_LOOP */
+    const char *username;    /* instead of the URI's; copied. Not without a password, there or here */
+    const char *password;    /* instead of the URI's; copied, wiped when the client is freed */
+    rdl_credentials_fn
+        credentials; /* called for each connection, in place of the URI's; not together with the two above */
     void *credentials_arg;
     const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
@@ -94,8 +95,8 @@ typedef struct rdl_client_options {
     int32_t connections;      /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
     int32_t drift_ppm;        /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
     int64_t drift_ms;         /* and a constant part; 2 */
-    int64_t poll_us; /* a lone blocking call may look for its answer that long before it sleeps, where that pays:
-                        quicker where the server has a core of its own, for CPU time; 200, at most 1000; -1: never */
+    int64_t poll_us; /* how long a lone blocking call may poll for its answer before it sleeps, where that pays: faster
+                        if the server has a core of its own, for CPU time; 200, at most 1000; -1: never */
     rdl_log_fn log;  /* NULL: silent */
     void *log_arg;
     rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */
@@ -127,9 +128,9 @@ typedef struct rdl_client_options {
  *   clusters://...                                the same over TLS
  *
  * sentinel: the master that these sentinels (port 26379 if none is given) know under that name, now and after every
- * failover; list several, so that any of them may be down. Up to eight more that they name are asked as well, so that a
- * client outlives those that it was given. User, password and db are the master's; the sentinels' own are options.
- * While no sentinel knows a master that can be reached, it is as if the server were down.
+ * failover; list several, so that any of them may be down. Up to eight more that they name are asked as well, so that
+ * all of those listed may be replaced in time. User, password and db are the master's; the sentinels' own are options.
+ * While no sentinel names a master that can be reached, the server counts as down.
  *
  * cluster: a Redis Cluster of which these are some servers, masters or replicas; list more than one, so that any of
  * them may be down. The others are found, and followed through failovers and when slots move. User and password are
@@ -141,9 +142,9 @@ typedef struct rdl_client_options {
  * A password has a colon before it: redis://secret@host names a user, and is refused with RDL_EINVAL unless the options
  * have a password for that user, because nothing would be sent. A user without a password is written user:@host.
  * Percent-encoding is undone in user, password and path. `options` is copied. Blocks for at most connect_timeout_ms,
- * and a moment to learn what took so long. Of a name's addresses the first eight are tried, IPv6 and IPv4 by turns,
- * each when the one before it has failed or been silent for a quarter of a second at most; the first that connects is
- * taken (RFC 8305). If the server there does not answer, the next attempt begins with the next address.
+ * and a moment for the reason when that was not enough. Of a name's addresses the first eight are tried, IPv6 and IPv4
+ * by turns, each when the one before it has failed or been silent for a quarter of a second at most; the first that
+ * connects is taken (RFC 8305). If the server there does not answer, the next attempt begins with the next address.
  *
  * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for
  * that as they do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock
@@ -152,17 +153,18 @@ typedef struct rdl_client_options {
  * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not
  * reachable in time, or its certificate or id is not accepted, with the reason), RDL_EAUTH (user or password refused,
  * or none given where one is wanted: WRONGPASS, NOAUTH), RDL_ESERVER (anything else refused: NOPERM, LOADING ...; or
- * the server is of another kind than the URI says: a sentinel, a node of a cluster, a replica), RDL_ENOMEM. A server
- * that refuses the greeting is quoted with the first word of its answer only, because the rest may hold the password:
- * some answer with what they were sent. */
+ * the server is of another kind than the URI says: a sentinel, a node of a cluster, a replica), RDL_ENOMEM. When a
+ * server refuses the greeting, only the first word of its answer is quoted, because the rest may have the password:
+ * some servers quote the command. */
 RDL_API int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client,
                             rdl_err_t *err);
 
 /* Close and free. Calls under way on other threads return RDL_ECLOSED, asynchronous ones call back with it (with
  * RDL_DISPATCH_FD: from inside this call). Undo commands still owed, and what a multi-lock or red lock still gives back
  * to its members, are sent within close_timeout_ms. Holds are *not* released: they are no longer renewed and end with
- * their lease, because somebody may still be working under them. A multi-lock's take under way by another client that
- * has taken a member here ends with RDL_ECLOSED. Handles of the client stay valid for freeing and answer RDL_ECLOSED.
+ * their lease, because the program may still be working under them. A multi-lock's take under way by another client
+ * that has taken a member here ends with RDL_ECLOSED. Handles of the client stay valid for freeing and answer
+ * RDL_ECLOSED.
  *
  * NULL is fine. Returns NULL. Must not be called from a callback, also not while another thread closes (it then does
  * nothing and returns its argument), nor twice. */

@@ -1,7 +1,7 @@
 /* latch.h - a count-down latch: callers that await it go on when it has been counted down to 0.
  *
- * Somebody sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that it
- * may be set again. A latch that was never set is open. In Redis it is what Java's RCountDownLatch knows (wire.md).
+ * try_set_count sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that
+ * it may be set again. A latch that was never set is open. In Redis it is Java's RCountDownLatch (wire.md).
  *
  * A waiter is woken by a message and then reads the count: when a latch is set again at once, it may read the new
  * count and go on waiting. Use another name for another round.

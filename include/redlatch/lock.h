@@ -43,9 +43,9 @@ typedef enum rdl_fencing {
         3, /* the fenced lock's own: one more than the last, counted by a key of its own in the server */
 } rdl_fencing_t;
 
-/* When to try again although no message came. Locks whose holders announce their unlock need no such pause: waiters are
- * woken by messages, and try again when the present lease ends, at least every 5 s. The simple lock is shared with code
- * that announces nothing, so it also polls. All waiters of a process on one lock poll as one. */
+/* When to try again without a message. Locks whose unlock is published need no such pause: waiters are woken by
+ * messages, and try again when the present lease ends, at least every 5 s. The simple lock is shared with code that
+ * publishes nothing, so it also polls. All waiters of a process for one lock poll together, with one request. */
 typedef enum rdl_retry_kind {
     RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
                               EXPONENTIAL, 1 to 128 ms */
@@ -87,11 +87,11 @@ typedef struct rdl_lock_options {
      * restarted server has forgotten nothing (appendfsync always). */
     int64_t min_uptime_ms;
     bool prefer_writers; /* read-write locks only: see rdl_read_lock */
-    /* So many replicas must confirm a hold: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What
-     * that is worth: docs/replicas.md. Each take, rdl_extend and renewal asks for it in the same round trip, and counts
-     * only when as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of what is
-     * left of the call's wait; renewals, which go together, may be given another time. A take that fewer confirm is
-     * RDL_ENOREPLICAS, and undone; so is one where the user may not call WAIT, unless replicas_if_able. */
+    /* How many replicas must confirm a hold: 1 to 255; 0: as the client's options say; RDL_REPLICAS_NONE: none. What
+     * that guarantees: docs/replicas.md. Each take, rdl_extend and renewal asks for it in the same round trip, and
+     * counts only when as many have confirmed it within replicas_timeout_ms (1 to 1000; 0: 100), or three quarters of
+     * what is left of the call's wait; the time for renewals, which are sent in batches, may differ. A take that fewer
+     * confirm is RDL_ENOREPLICAS, and undone; so is one where the user may not call WAIT, unless replicas_if_able. */
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
@@ -139,7 +139,7 @@ RDL_API int rdl_fenced_lock(rdl_client_t *client, const char *name, const rdl_lo
  * process come in with the first.
  *
  * prefer_writers: a writer that waits for readers keeps new readers out, and gets in when the present ones have left.
- * Then all waiters have their chance again, so that neither side waits without end. An owner that holds either end is
+ * Then all waiters compete again, so that neither side waits without end. An owner that holds either end is
  * let in as without the option, but code that reads must not wait for another owner that is about to read. A writer
  * that dies while it waits keeps readers out for waiter_life_ms. Writers and readers must both set the option: readers
  * of programs without it, and Java's, are not kept out.
@@ -155,17 +155,16 @@ RDL_API int rdl_read_lock(rdl_client_t *client, const char *name, const rdl_lock
 RDL_API int rdl_write_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                            rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* The lock of countless scripts: SET name value NX PX lease, deleted if the value is still the caller's. The cheapest;
- * not re-entrant (RDL_EDEADLK). Waiters notice unlocks by other software by the retry policy. */
+/* The lock of many scripts: SET name value NX PX lease, deleted if the value is still the caller's. The cheapest; not
+ * re-entrant (RDL_EDEADLK). Waiters find unlocks by other software by polling (the retry policy). */
 RDL_API int rdl_simple_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                             rdl_lock_t **ret_lock, rdl_err_t *err);
 
-/* First come, first served, across threads, processes and languages: Java's RFairLock. Whoever has to wait stands in a
- * queue in the server, and each unlock passes the lock on to the first of it. A waiter keeps its place as long as it
- * gives signs of life; giving up (time-out, cancel) leaves the queue at once; one that has died is passed over after
- * waiter_life_ms. A try with wait_ms 0 does not queue, and does not overtake waiters. Costs the server a few times a
- * reentrant lock's work, however many wait. Java's own dead waiters are passed over when their place ends by Java's
- * rules: minutes. */
+/* First come, first served, across threads, processes and languages: Java's RFairLock. Waiters are in a queue at the
+ * server, and each unlock passes the lock on to the first of them. A waiter keeps its place as long as it gives signs
+ * of life; giving up (time-out, cancel) leaves the queue at once; one that has died is skipped after waiter_life_ms. A
+ * try with wait_ms 0 does not queue, and does not overtake waiters. Costs the server a few times a reentrant lock's
+ * work, however many wait. Java's own dead waiters are skipped when their place ends by Java's rules, after minutes. */
 RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock_options_t *options,
                           rdl_lock_t **ret_lock, rdl_err_t *err);
 
@@ -186,24 +185,24 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
 /* ---- several locks as one --------------------------------------------------------------------------------------- */
 
 /* A composite is made from 1 to 256 handles of single locks, `members`, which may be freed: it has handles of its own.
- * Every verb of this header and of async.h is for composites, too, and does to the whole what it does to one lock. Each
- * member is taken, renewed and released as any lock of its type is, so whoever takes a member alone, or with other
- * members, in this process or in Java, excludes and is excluded.
+ * Every function of this header and of async.h works on composites, too, as on one lock. Each member is taken, renewed
+ * and released as any lock of its type is, so whoever takes a member alone, or with other members, in this process or
+ * in Java, excludes and is excluded.
  *
  * Its owner in each member's client is the one that the calling thread has there, or is bound to, at the outermost
- * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others one is made
- * to stand for it. What an owner holds of a member by itself is counted apart: the composite gives back what it has
- * taken. When its owner in the first member's client ends, what was taken elsewhere under owners that go on is given
- * back. Callbacks run, and timers go off, in the client of the first of `members`; when that is closed the composite
- * is, too.
+ * acquire. An `owner` given to an asynchronous verb must be of one of the members' clients; in the others an owner is
+ * made that stands in for it. An owner's own holds of a member are counted apart: the composite releases only what it
+ * has taken. When its owner in the first member's client ends, members that were taken elsewhere under owners that are
+ * still there are released. Callbacks run, and timers go off, in the client of the first of `members`; when that is
+ * closed the composite is, too.
  *
- * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. state is
- * what has become of the whole: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its
- * error. rdl_lock_name is the members' names with `+` between them. rdl_lock_free does not release: what is still held
- * of members that have other handles goes on being held.
+ * rdl_on_lost tells each loss by member (rdl_loss_t.member), where the callbacks of that member's client run. `state`
+ * is the whole's: RDL_LOST, or RDL_AT_RISK while it is still held. rdl_unlock names lost members in its error.
+ * rdl_lock_name is the members' names with `+` between them. rdl_lock_free does not release: members that are still
+ * held and have other handles stay held.
  *
- * rdl_is_locked: are so many members held, by whomever, that it cannot be had? rdl_remaining_ms of one that is not
- * held: when could it be had at the latest?  rdl_force_unlock: 1 when any member was freed.
+ * rdl_is_locked: are so many members held, by anybody, that it cannot be taken? rdl_remaining_ms, when the caller does
+ * not hold it: the longest time until it can be taken.  rdl_force_unlock: 1 when any member was freed.
  *
  * Options: retry, and what says so; the others belong to the members. Errors: RDL_EINVAL (no or too many members; a
  * NULL one; a composite; the same lock twice, or both ends of one, be it by two clients of one server; of a red lock: a
@@ -211,13 +210,13 @@ RDL_API int rdl_fair_lock(rdl_client_t *client, const char *name, const rdl_lock
 
 /* All of the members, or none; of any types and clients. Free members cost one round trip together, in one write where
  * they are of one client. A member that is taken is waited for like a single lock; meanwhile only members that come
- * before it by name are held, so multi-locks never wait for each other in a circle; and those only for a time that
- * `retry` gives (250 to 500 ms, a third of the lease at most), for the sake of others who know no such order. The hold
- * is valid until the first member's end. No member's time to live is ever above the lease. Lost with the first member
- * that is lost; the others stay held until unlocked. A member's error is the error of the whole, and names that member.
- * RDL_EDEADLK: two members are one lock, at one server by two clients, which was not known when the multi-lock was
- * made. Of several single tries at a time (wait_ms 0) all may be refused, each by what another one had for a moment.
- * rdl_token: RDL_EINVAL, the members have theirs. */
+ * before it by name are held, so multi-locks never wait for each other in a circle; and
+ * those only for a time that `retry` gives (250 to 500 ms, a third of the lease at most), since other programs may take
+ * them in another order. The hold is valid until the first member's end. No member's time to live is ever above the
+ * lease. Lost with the first member that is lost; the others stay held until unlocked. A member's error is the error of
+ * the whole, and names that member. RDL_EDEADLK: two members are one lock, at one server by two clients, which was not
+ * known when the multi-lock was made. Of several concurrent tries with wait_ms 0 all may be refused, each by a member
+ * that another one had for a moment. rdl_token: RDL_EINVAL, the members have theirs. */
 RDL_API int rdl_multi_lock(rdl_lock_t *const *members, size_t n, const rdl_lock_options_t *options,
                            rdl_lock_t **ret_lock, rdl_err_t *err);
 
@@ -251,7 +250,7 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
  * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is
  * not re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before
  * the call could return, and is given back); RDL_EUNKNOWN (sent, not answered in time; what it may have done is being
- * undone); RDL_ECONN (never sent; or there is no connection when the wait ends, so nobody knows who has it);
+ * undone); RDL_ECONN (never sent; or there is no connection when the wait ends, so it is unknown who has it);
  * RDL_ENOREPLICAS (too few replicas have it: the option `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY,
  * WRONGTYPE ...: not held; what it may have done is being undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
@@ -263,19 +262,20 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* ---- releasing -------------------------------------------------------------------------------------------------- */
 
-/* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as given up from
- * the moment of the call, whatever it returns; what could not be confirmed is repeated in the background. RDL_OK also
- * where the server has freed it and refused to send the message: that is logged, and waiters try again by themselves,
- * for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
+/* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as released from
+ * the moment of the call, whatever it returns; a release that is not confirmed is repeated in the background. RDL_OK
+ * also where the server has freed it and refused to send the message: that is logged, and waiters try again by
+ * themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
  * RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED.
  * Blocks for at most command_timeout_ms. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* Free the lock whoever holds it, and wake a waiter. For manual repair: the holder learns of it by RDL_ELOST. Only the
  * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. The owner of
- * a hold of RDL_LEASE_AUTO hears of it within a third of that lease. A hold with an explicit lease is not asked about
- * before its end: its owner hears at the next verb that asks the server (rdl_extend, rdl_unlock), and takes it for
- * valid until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+ * a hold of RDL_LEASE_AUTO hears of it within a third of that lease. A hold with
+ * an explicit lease is not renewed: its owner learns it from the next verb that asks the server (rdl_extend,
+ * rdl_unlock), and takes the hold for valid until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,
+ * RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* ---- the present hold ------------------------------------------------------------------------------------------- */

@@ -1,23 +1,23 @@
-/* semaphore.h - permits, shared by all who name the same semaphore.
+/* semaphore.h - semaphores: permits, shared by all clients that use the same name.
  *
- * Two kinds. A permit of rdl_semaphore_t is a number: whoever took it may give it back, and one whose taker has died is
- * gone until somebody adds another. A permit of rdl_permit_semaphore_t has an id and a lease, after which it returns by
- * itself. In Redis they are what Java's RSemaphore and RPermitExpirableSemaphore know (wire.md). The two share names:
- * one of them in a client, as with locks.
+ * Two kinds. The permits of rdl_semaphore_t are a number: any client may release them, and those of a process that died
+ * are gone until others are added. A permit of rdl_permit_semaphore_t has an id and a lease, after which it returns by
+ * itself. In Redis they are Java's RSemaphore and RPermitExpirableSemaphore (wire.md). The two share names: a client
+ * can use a name for one of them only, as with locks.
  *
  * The number of permits is set once, by the first caller of try_set_permits; until then there are none. A
  * semaphore has no owner: permits may be acquired here and released there. The owner of a call (owner.h) only tells
  * whose calls rdl_owner_cancel ends.
  *
- * Waiters are woken by messages. Without the fair option whoever fits goes first: many who want 1 permit can keep one
- * who wants 10 waiting for ever. With it nobody in this process overtakes, and processes take turns: the first waiter
- * of each that has the option keeps a place in a queue beside the semaphore; a process that dies in the queue, or
- * closes its client there, holds it up for at most a third more than its waiter_life_ms (20 s). Java knows of no such
- * queue, and overtakes.
+ * Waiters are woken by messages. Without the option `fair` any waiter whose permits are free is served: many that want
+ * 1 can keep one that wants 10 waiting for ever. With it no waiter of this process overtakes another, and processes
+ * take turns: the first waiter of each process keeps a place in a queue beside the semaphore. A process that dies in
+ * the queue, or closes its client there, holds it up for at most a third more than its waiter_life_ms (20 s). Java
+ * ignores this queue, and overtakes.
  *
  * After a call without an answer (RDL_EUNKNOWN) the library goes on in the background: it undoes an acquire or drain,
  * and repeats a release, or adding permits, until it is done exactly once. These two go on after RDL_ECONN as well:
- * calling them again would count twice. Whether permits were set has to be asked. After RDL_ESERVER nothing was done;
+ * calling them again would count twice. Whether permits were set must be queried. After RDL_ESERVER nothing was done;
  * what an acquire may have done is undone in the background.
  *
  * Errors of all verbs that talk to a server: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL (NULL, a number out of
@@ -48,10 +48,10 @@ typedef struct rdl_permit_semaphore rdl_permit_semaphore_t;
 
 typedef struct rdl_semaphore_options {
     uint32_t version; /* RDL_SEMAPHORE_OPTIONS_VERSION */
-    bool fair;        /* see above; all processes that are to take turns must set it */
+    bool fair;        /* see above; every process that takes turns must set it */
     size_t name_len;  /* the name's bytes when it is not a C string; 0: up to its NUL */
-    /* Fair: a process whose first waiter has given no sign of life for so long has lost its place in the queue. It
-     * gives one each third of that, with a try. 100 to 3600000; 0: 15000. */
+    /* Fair: how long a process keeps its place in the queue after its first waiter's last sign of life, which is a try
+     * every third of that. 100 to 3600000; 0: 15000. */
     int64_t waiter_life_ms;
 } rdl_semaphore_options_t;
 
@@ -78,15 +78,15 @@ RDL_API int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permit
 /* The same with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN). */
 RDL_API int rdl_semaphore_acquire(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
-/* Give `permits` (1 to RDL_PERMITS_MAX) back, and wake waiters. Nothing checks that they had been taken, but more than
+/* Give `permits` (1 to RDL_PERMITS_MAX) back, and wake waiters. Whether they were taken is not checked, but more than
  * RDL_PERMITS_MAX cannot be free: RDL_ESERVER, and nothing was done. */
 RDL_API int rdl_semaphore_release(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
 /* How many are free, 0 or more. */
 RDL_API int64_t rdl_semaphore_available(rdl_semaphore_t *semaphore, rdl_err_t *err);
 
-/* Take all that are free, without waiting (RDL_PERMITS_MAX of them, where somebody else has stored more). Returns how
- * many, 0 or more. */
+/* Take all that are free, without waiting (at most RDL_PERMITS_MAX, should another program have stored more). Returns
+ * how many, 0 or more. */
 RDL_API int64_t rdl_semaphore_drain(rdl_semaphore_t *semaphore, rdl_err_t *err);
 
 /* Set the number of permits (0 to RDL_PERMITS_MAX), unless it is set. Returns 1 done, 0 it was set before. */
@@ -96,8 +96,8 @@ RDL_API int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t pe
  * the number of free permits would leave these bounds. */
 RDL_API int rdl_semaphore_add_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err);
 
-/* The same without waiting; the rules of async.h hold. `result` is what the blocking twin returns. An acquire can be
- * canceled by rdl_op_cancel. */
+/* The same without waiting; the rules of async.h hold. `result` is what the blocking function returns. An acquire can
+ * be canceled by rdl_op_cancel. */
 typedef void (*rdl_semaphore_fn)(rdl_semaphore_t *semaphore, int64_t result, const rdl_err_t *err, void *arg);
 
 RDL_API int rdl_semaphore_try_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,

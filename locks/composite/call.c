@@ -1,17 +1,17 @@
-/* composite/call.c - a composite's call: its turn on the record, who drives it, how it ends.
+/* composite/call.c - a composite's call: its turn on the record, its calls of the members, its end.
  *
- * A call is moved on by whoever brings news: its members' loops, its own thread, the home client's loop for an
- * asynchronous one. All under the composite's mutex. It ends on its own thread (blocking), or on that loop.
+ * Members' loops drive it as their answers come; deadlines, cancellation and the end are its own thread's (blocking) or
+ * the home client's loop's (asynchronous). All under the composite's mutex.
  *
- * One acquire, release or extend at a time on a record; later ones queue. An acquire that has its majority may leave
- * stragglers behind. The next call on that record cancels them, and begins when they have ended, which takes no
- * server's answer; a release begins at once, for it asks only members that have been taken, and what a straggler brings
- * after it goes back.
+ * One acquire, release or extend at a time is under way on a record; later ones queue. An acquire that has its majority
+ * may leave stragglers: member calls that are still under way. The next call on that record cancels them, and begins
+ * when they have ended, which does not depend on a server's answer. A release begins at once, since it asks only
+ * members that were taken; a member that a straggler takes after that is given back.
  *
  * A blocking call's thread sends its first requests and reads their answers itself, for BY_HAND_MS at most, on lanes of
- * callers (a fan: core/io/lane.h). Later ones are its members' loops'.
+ * callers (a fan: core/io/lane.h). After that the members' loops do.
  *
- *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --look--> conclude
+ *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --handle_due--> conclude
  */
 #include "locks/composite/call.h"
 
@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define POST_NEWS 1u
-/* How long a calling thread reads its answers itself; meanwhile it does not hear of anything else. */
+#define POST_NUDGE 1u
+/* How long a calling thread reads its answers itself; other events have to wait for that. */
 #define BY_HAND_MS 10
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void call_ref(struct rdl__composite_op *call)
     rdl__op_ref(&call->op);
 }
 
-/* Nobody has a reference to it.  @locks none */
+/* The last reference was given back.  @locks none */
 static void call_free(rdl_op_t *op)
 {
     struct rdl__composite_op *call = call_of(op);
@@ -80,13 +80,13 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
         return NULL;
     rdl__clear(call, j->call_size);
     rdl__op_memory(&call->op, &op_ops, on_cancel);
-    /* The caller's reference, and until it has ended. Whose cancellation, and whose client's closing, ends it. */
+    /* Two references: the caller's, and one until it has ended. The owner is the one in the home client. */
     rdl__op_init(&call->op, order, rdl__owner_ref(rec->hold[j->home_member].owner), 2);
     (void)rdl__composite_ref(j);
     call->op.started_at = rdl__now();
     call->op.blocking = blocking;
     rdl__list_init(&call->pending);
-    rdl__list_init(&call->in_line);
+    rdl__list_init(&call->listening);
     rdl__task_init(&call->task, on_task);
     rdl__timer_init(&call->timer, on_timer);
     call->verb = verb;
@@ -108,7 +108,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
 void rdl__composite_nudge(struct rdl__composite_op *call)
 {
     if (call->op.blocking)
-        rdl__parker_post(&call->op.parker, POST_NEWS);
+        rdl__parker_post(&call->op.parker, POST_NUDGE);
     else
         rdl__loop_post(rdl__client_loop(call->op.owner->client), &call->task);
 }
@@ -121,7 +121,7 @@ static void on_cancel(struct rdl__underway *underway, int code)
         rdl__composite_nudge(call);
 }
 
-/* The closing of a client that is not the home ends only what is asked of its own members. */
+/* The closing of another client than the home ends only the calls of its own members. */
 static void on_cancel_named(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__composite_op, named);
@@ -130,7 +130,7 @@ static void on_cancel_named(struct rdl__underway *underway, int code)
         on_cancel(&call->op.underway, code);
 }
 
-/* A client whose member was taken closes: who needs all of them has no use for the rest. */
+/* A client whose member was taken closes: a multi-lock, which needs all members, ends. */
 static void on_cancel_taken(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__member_call, taken)->call;
@@ -139,8 +139,7 @@ static void on_cancel_taken(struct rdl__underway *underway, int code)
         on_cancel(&call->op.underway, code);
 }
 
-/* From now on it can be canceled: by the owner that the user knows, too, which may be of another client than the home.
- */
+/* From now on it can be canceled, also by the owner that the user named, if that is of another client than the home. */
 static void enlist(struct rdl__composite_op *call)
 {
     rdl__owner_begin(call->op.owner, &call->op.underway);
@@ -154,7 +153,7 @@ static void delist(struct rdl__composite_op *call)
     rdl__owner_end(call->rec->owner, &call->named);
 }
 
-/* The call itself keeps the home client open. */
+/* Not for the home client: the call itself keeps that open. */
 void rdl__composite_owing_begins(struct rdl__composite_op *call, unsigned i)
 {
     struct rdl__member_call *q = &call->call_at[i];
@@ -190,7 +189,7 @@ void rdl__composite_owing_ends_all(struct rdl__composite_op *call)
 static void on_answer(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg);
 
 int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct rdl__verb *verb, int64_t wait_ms,
-                       bool once)
+                       bool one_try)
 {
     struct rdl__member_call *q = &call->call_at[i];
     struct rdl__member_hold *hold = &call->rec->hold[i];
@@ -202,7 +201,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
         .lease_ms = call->op.lease_ms,
         .fn = (rdl__callback_fn *)on_answer,
         .arg = q,
-        .once = once,
+        .one_try = one_try,
         .direct = true,
         .owed = call->verb->gives_back,
         .fan = call->fan,
@@ -229,7 +228,7 @@ void rdl__composite_cancel_takes(struct rdl__composite_op *call)
             rdl_op_cancel(call->call_at[i].op);
 }
 
-static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg);
+static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg);
 
 static void listen_to(struct rdl__composite_op *call, unsigned i)
 {
@@ -240,7 +239,7 @@ static void listen_to(struct rdl__composite_op *call, unsigned i)
         .lock = rdl__member_lock(j, i),
         .owner = call->rec->hold[i].owner,
         .wait_ms = RDL_WAIT_FOREVER,
-        .fn = (rdl__callback_fn *)on_news,
+        .fn = (rdl__callback_fn *)on_heard,
         .arg = q,
         .direct = true,
     };
@@ -249,27 +248,27 @@ static void listen_to(struct rdl__composite_op *call, unsigned i)
         call_ref(call);
 }
 
-/* Not where each waiter has a channel of its own, or waiters want none. */
+/* Not members whose releases are not heard on a shared channel (fair, spin). */
 void rdl__composite_listen(struct rdl__composite_op *call)
 {
     struct rdl__composite *j = rdl__composite_of_call(call);
 
-    call->plan.behind = !rdl__list_empty(&j->line);
-    rdl__list_push_back(&j->line, &call->in_line);
+    call->plan.behind = !rdl__list_empty(&j->listening);
+    rdl__list_push_back(&j->listening, &call->listening);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
         if (rdl__member_lock(rdl__composite_of_call(call), i)->ops->tells_all)
             listen_to(call, i);
     }
 }
 
-/* The first of those who listen ends: the next one acts on news from now on, and on what the first leaves open. */
+/* The first call that listens ends: the next one acts on releases from now on, and on those that it has noted. */
 static void pass_turn(struct rdl__composite *j)
 {
     struct rdl__composite_op *next;
 
-    if (rdl__list_empty(&j->line))
+    if (rdl__list_empty(&j->listening))
         return;
-    next = rdl__container(j->line.next, struct rdl__composite_op, in_line);
+    next = rdl__container(j->listening.next, struct rdl__composite_op, listening);
     if (!next->plan.behind)
         return;
     next->plan.behind = false;
@@ -281,7 +280,7 @@ static void end_listening(struct rdl__composite_op *call)
 {
     struct rdl__composite *j = rdl__composite_of_call(call);
 
-    rdl__list_remove(&call->in_line);
+    rdl__list_remove(&call->listening);
     if (call->verb->acquires && call->op.result == RDL_OK)
         j->taken++;
     pass_turn(j);
@@ -296,7 +295,7 @@ static bool queued(const struct rdl__composite_op *call)
     return rdl__link_on(&call->pending);
 }
 
-/* The record's next call, if it may begin: nothing of the last one is under way. */
+/* Take the record's next call off the queue, if it may begin: no other is active, and no straggler hinders it. */
 static struct rdl__composite_op *next_call(struct rdl__composite_record *rec)
 {
     struct rdl__link *l = rdl__list_first(&rec->pending);
@@ -312,7 +311,7 @@ static struct rdl__composite_op *next_call(struct rdl__composite_record *rec)
     return rdl__container(l, struct rdl__composite_op, pending);
 }
 
-/* One may end as it begins, and come back here: the next one is then begun by whoever began it. */
+/* A call may end as it begins, and so call this again: the loop here then begins the next one. */
 static void begin_next(struct rdl__composite_record *rec)
 {
     struct rdl__composite_op *call;
@@ -335,7 +334,7 @@ static bool asking(const struct rdl__composite_op *call)
     return false;
 }
 
-/* Whoever drives the call will conclude it. */
+/* The thread that drives the call concludes it. */
 void rdl__composite_end(struct rdl__composite_op *call, int64_t result)
 {
     struct rdl__composite_record *rec = call->rec;
@@ -353,7 +352,7 @@ void rdl__composite_end(struct rdl__composite_op *call, int64_t result)
     begin_next(rec);
 }
 
-/* All that it asked has been answered, too. */
+/* A call that has ended: have its stragglers ended, too? Then the record is free for the next call. */
 static void straggled(struct rdl__composite_op *call)
 {
     struct rdl__composite_record *rec = call->rec;
@@ -363,7 +362,7 @@ static void straggled(struct rdl__composite_op *call)
     rec->straggling = NULL;
     begin_next(rec);
     rdl__composite_record_retire(rec);
-    call_unref(call); /* the member call that was just answered has one, too */
+    call_unref(call); /* not the last: the member call that has just ended has one */
 }
 
 /* @thread the member's loop, or the call's own  @locks none */
@@ -388,12 +387,12 @@ static void on_answer(rdl_lock_t *member, int64_t result, const rdl_err_t *err, 
 }
 
 /* @thread the member's loop  @locks none */
-static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg)
+static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, void *arg)
 {
     struct rdl__member_call *q = arg;
     struct rdl__composite_op *call = q->call;
     struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
-    struct rdl__plan_event news = {.kind = RDL__PLAN_NEWS, .member = q->index, .now = rdl__now()};
+    struct rdl__plan_event news = {.kind = RDL__PLAN_RELEASED, .member = q->index, .now = rdl__now()};
     rdl_op_t *ended = NULL;
 
     (void)member;
@@ -415,8 +414,7 @@ static void on_news(rdl_lock_t *member, int64_t result, const rdl_err_t *err, vo
 
 /* ---- what is due ------------------------------------------------------------------------------------------------ */
 
-/* By what a handle keeps of its client: no call is under way there, so that it may be closed meanwhile, with its
- * shards. */
+/* The clients may be closing meanwhile; their structs stay as long as the handles. */
 int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
 {
     int64_t most = 0;
@@ -440,8 +438,9 @@ static int64_t turn_by(const struct rdl__composite_op *call)
     return rdl__op_wait_ends(&call->op, rdl__composite_patience_ms(rdl__composite_of_call(call)) * RDL__MS);
 }
 
-/* Look what is due. True: the call has ended.  @locks mu */
-static bool look(struct rdl__composite_op *call, int64_t now)
+/* Carry out what is due: the end of a queued call, a cancellation, the machine's timer. True: the call has ended.
+ * @locks mu */
+static bool handle_due(struct rdl__composite_op *call, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
@@ -474,8 +473,8 @@ static bool look(struct rdl__composite_op *call, int64_t now)
     return call->ended;
 }
 
-/* When to look next, if nothing happens.  @locks mu */
-static int64_t next_look(const struct rdl__composite_op *call)
+/* When something will be due, if no event comes before.  @locks mu */
+static int64_t next_due(const struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (queued(call))
@@ -485,7 +484,7 @@ static int64_t next_look(const struct rdl__composite_op *call)
     return call->end_by != 0 ? call->end_by : RDL__NEVER;
 }
 
-/* Last thing but for the callback.  @locks mu */
+/* After the end: everything but the callback itself.  @locks mu */
 static void conclude(struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
@@ -519,7 +518,7 @@ static const char *vote_of(const struct rdl__member *member)
     }
 }
 
-/* Why there was no majority; at the end what each server said, as far as there is room. */
+/* Why there was no majority, with each server's vote as far as there is room. */
 static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -561,8 +560,8 @@ static void explain(const rdl_op_t *op, rdl_err_t *err)
     rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
 }
 
-/* As call.c's: it was granted, and is lost by now that its caller hears of it. What members still hold for it goes back
- * as after a take that failed, even if the client is closing; nobody waits for that.  @locks mu */
+/* As rdl__call_lost_meanwhile: it was granted, and lost before its caller could be told. Members that are still held
+ * are given back as after a take that failed, even if the client is closing, without waiting.  @locks mu */
 static void see_lost_meanwhile(struct rdl__composite_op *call)
 {
     struct rdl__composite_record *rec = call->rec;
@@ -606,9 +605,9 @@ static void drive(struct rdl__composite_op *call, int64_t now)
     bool ended;
 
     rdl__mutex_lock(&j->mu);
-    ended = look(call, now);
-    if (!ended && next_look(call) != RDL__NEVER)
-        rdl__loop_timer(rdl__client_loop(home), &call->timer, next_look(call));
+    ended = handle_due(call, now);
+    if (!ended && next_due(call) != RDL__NEVER)
+        rdl__loop_timer(rdl__client_loop(home), &call->timer, next_due(call));
     else if (!ended)
         rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
     else
@@ -633,9 +632,9 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 
 /* ---- call.h ----------------------------------------------------------------------------------------------------- */
 
-/* Everything up to the beginning; a blocking call's thread has a fan. An error: nothing was done. *ret_call has two
- * references, the caller's is the user's by *ret_op, unless that is NULL. An asynchronous one may have called back when
- * this returns, so *ret_op is set before. */
+/* Make a call, give it its turn, and begin it if it has it. `fan`: a blocking call's. An error: nothing was done.
+ * *ret_call has two references; unless ret_op is NULL the caller's is the user's, in *ret_op, which is set first, as an
+ * asynchronous call may have called back when this returns. */
 static int prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
                    struct rdl__composite_op **ret_call, rdl_op_t **ret_op, rdl_err_t *err)
 {
@@ -678,8 +677,8 @@ out:
     return rdl__err_set(err, rc, NULL);
 }
 
-/* The calling thread reads the first answers itself, so no loop has to be woken for them. Those that the call can do
- * without, and whatever takes longer, are the loops'. */
+/* The calling thread reads the first answers itself, so that no loop has to be woken. The loops read what comes after
+ * the call has ended, or after BY_HAND_MS. */
 static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
 {
     struct rdl__composite *j = rdl__composite_of_call(call);
@@ -691,8 +690,8 @@ static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
         bool ended;
 
         rdl__mutex_lock(&j->mu);
-        ended = look(call, now);
-        until = ended ? now : next_look(call) < most ? next_look(call) : most;
+        ended = handle_due(call, now);
+        until = ended ? now : next_due(call) < most ? next_due(call) : most;
         rdl__mutex_unlock(&j->mu);
         on = rdl__call_fan(fan, until) || (!ended && rdl__now() < most);
     }
@@ -730,10 +729,10 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
     for (;;) {
         int64_t until;
 
-        rdl__parker_unmark(&call->op.parker, POST_NEWS);
-        if (look(call, rdl__now()))
+        rdl__parker_unmark(&call->op.parker, POST_NUDGE);
+        if (handle_due(call, rdl__now()))
             break;
-        until = next_look(call);
+        until = next_due(call);
         rdl__mutex_unlock(&j->mu);
         (void)rdl__park(&call->op.parker, until);
         slept = true;

@@ -1,12 +1,12 @@
-/* composite/call.h - a composite's call, as its verbs see it (call.c). All under the composite's mutex, unless it says
- * otherwise. */
+/* composite/call.h - a composite's call, for its verbs (call.c). Under the composite's mutex, unless it says otherwise.
+ */
 #ifndef REDLATCH_COMPOSITE_CALL_H
 #define REDLATCH_COMPOSITE_CALL_H
 
 #include "core/call/verb.h"
 #include "locks/composite/record.h"
 
-/* What a call asks of one member. */
+/* A composite's call of one of its members. */
 struct rdl__member_call {
     struct rdl__composite_op *call;
     unsigned index;
@@ -15,9 +15,9 @@ struct rdl__member_call {
     bool takes;
     bool answered;
     int64_t result;
-    rdl_op_t *listener;         /* of an acquire: hears of the member's releases */
-    bool owing;                 /* of an acquire: the member's client is kept open for what was taken */
-    struct rdl__underway taken; /* and its closing ends a take that cannot do without */
+    rdl_op_t *listener; /* of an acquire: a listen call, which reports the member's releases */
+    bool owing;         /* of an acquire: the member was taken, and its client's connections stay for a give-back */
+    struct rdl__underway taken; /* while `owing`: that client's closing ends a multi-lock's take */
 };
 
 /* A call, and what it asks of the members. Under mu; what explains the outcome does not change once it has ended, so
@@ -26,23 +26,23 @@ struct rdl__composite_op {
     rdl_op_t op;
     const struct rdl__composite_verb *verb;
     struct rdl__composite_record *rec;
-    struct rdl__underway named; /* at the record's owner, when another one acts for it in the home client */
-    struct rdl__link pending;   /* on the record's queue: until it begins */
-    struct rdl__task task;      /* of the home client's loop, like the next: to look at an asynchronous call */
+    struct rdl__underway named; /* at the record's owner, if that is not the one that acts in the home client */
+    struct rdl__link pending;   /* on the record's queue, until it begins */
+    struct rdl__task task;      /* of the home client's loop, like the next: they drive an asynchronous call */
     struct rdl__timer timer;
     bool ended;
-    struct rdl__fan *fan;     /* while its own thread begins it: where that asks the members itself */
+    struct rdl__fan *fan;     /* while its own thread begins it: requests to members go there */
     bool was_lost;            /* before its release */
     int64_t serial;           /* of the hold that it took */
     unsigned asked, answered; /* of verbs other than acquire, like the next */
-    unsigned spared;          /* members that count and have what is wanted of them without being asked */
+    unsigned spared;          /* members that count, hold what is wanted, and need not be asked */
     int64_t end_by;      /* the home client closes: answers of other clients' members are waited for until then; or 0 */
-    rdl_err_t why;       /* the details of a member's failure that stands for the whole */
-    unsigned lost_count; /* members that were lost, and which, for a person */
+    rdl_err_t why;       /* the member's error that is reported as the whole's */
+    unsigned lost_count; /* how many members were lost, and their names */
     char lost[160];
-    struct rdl__link in_line; /* of an acquire, like the rest: on the composite's list from its first pause on */
-    uint64_t taken;           /* as of its composite, when its news was heard */
-    bool its_turn;            /* to act on what was heard, as it has become the first there */
+    struct rdl__link listening; /* of an acquire, like the rest: on composite->listening from its first pause on */
+    uint64_t taken;             /* composite->taken when the last release was heard of */
+    bool its_turn;              /* it has become the first on composite->listening: act on the releases noted so far */
     struct rdl__plan plan;
     struct rdl__member *member;
     struct rdl__member_call call_at[];
@@ -50,16 +50,16 @@ struct rdl__composite_op {
 
 /* A verb of composites. */
 struct rdl__composite_verb {
-    bool acquires, on_record; /* as its member's */
+    bool acquires, on_record; /* as struct rdl__verb */
     const struct rdl__verb *member;
-    bool gives_back; /* a release: with memory that was set aside, and beside stragglers, as it asks only who was taken
+    bool gives_back; /* a release: uses reserved memory, and need not wait for stragglers, as it asks taken members only
                       */
     void (*begin)(struct rdl__composite_op *call, int64_t now);
-    /* A member call was answered; it is no longer under way. */
+    /* A member call has ended. */
     void (*answered)(struct rdl__composite_op *call, unsigned i, int64_t result, const rdl_err_t *err);
-    /* Of an acquire that has begun: an event for its machine, and all that follows from it at once. */
+    /* Of an acquire that has begun: give its machine an event, and carry out the orders. */
     void (*feed)(struct rdl__composite_op *call, const struct rdl__plan_event *ev);
-    /* Of the others (gather.c): is the member concerned? If so it will be asked. */
+    /* Of the others (gather.c): is the member to be asked? Called once for each, as it may note that. */
     bool (*concerns)(struct rdl__composite_op *call, unsigned i);
     bool (*add_up)(const struct rdl__composite_op *call, int64_t *ret); /* False: more answers are needed */
 };
@@ -69,32 +69,32 @@ static inline struct rdl__composite *rdl__composite_of_call(const struct rdl__co
     return rdl__composite_of(call->op.lock);
 }
 
-/* As their namesakes of core/call/call.h; `verb` is what the order's verb is to a composite.  @locks none */
+/* As rdl__call and rdl__call_async; `verb` is the composite's verb for order->verb.  @locks none */
 int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_err_t *err);
 int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_op_t **ret_op,
                               rdl_err_t *err);
 
 size_t rdl__composite_call_size(unsigned n); /* with n members  @locks any */
 
-/* Begin a member's verb. RDL_OK: `answered` will run. once: an acquire that does not wait for the lock. */
+/* Begin a member's verb. RDL_OK: verb->answered will run. one_try: an acquire that does not wait for the lock. */
 int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct rdl__verb *verb, int64_t wait_ms,
-                       bool once);
-void rdl__composite_cancel_takes(struct rdl__composite_op *call); /* those that take */
+                       bool one_try);
+void rdl__composite_cancel_takes(struct rdl__composite_op *call); /* cancel the member calls that are acquires */
 
-/* Member i was taken by an acquire that is under way, and may have to be given back: its client stays open for that. It
- * ends as the give-back is begun, or as the whole is the caller's. */
+/* Member i was taken by an acquire that is under way, and may have to be given back: its client keeps its connections
+ * for that, until the give-back has begun or the acquire has ended. */
 void rdl__composite_owing_begins(struct rdl__composite_op *call, unsigned i);
 void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i);
-/* Of all members; of a call that has ended its own thread does it without mu. */
+/* For all members. After a blocking call has ended: without mu. */
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call);
 
-/* For how long the first answers of an acquire are waited for, be its wait shorter: by the home shards of its clients,
- * as another may go with its client.  @locks any */
+/* The least time that the first answers of an acquire are waited for (rdl__call_patience), even if its wait is shorter.
+ * By the home shards of the clients, since the others may be freed with their client.  @locks any */
 int64_t rdl__composite_patience_ms(const struct rdl__composite *j);
 
-/* Feed the machine with what is heard of the members' releases; until the call has ended, or as long as it goes. */
+/* Report the members' releases to the machine until the call has ended; best effort. */
 void rdl__composite_listen(struct rdl__composite_op *call);
-void rdl__composite_nudge(struct rdl__composite_op *call); /* whoever drives the call should look at it */
+void rdl__composite_nudge(struct rdl__composite_op *call); /* wake the thread that drives the call */
 void rdl__composite_end(struct rdl__composite_op *call, int64_t result);
 
 #endif

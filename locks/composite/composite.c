@@ -1,4 +1,4 @@
-/* composite.c - several locks behind one handle: which they are.
+/* composite.c - making a composite: its members, their order, its name.
  *
  * The members are checked, put in the order in which their locks are taken, and named; all of that is immutable
  * afterwards. The home of a composite is the client of the member that was given first: there its callbacks run and its
@@ -57,7 +57,7 @@ bool rdl__composite_one_server(struct rdl__site a, struct rdl__site b)
     return (a.run != 0 && a.run == b.run) || a.label == b.label;
 }
 
-/* Whoever makes a lock may do so while one of the clients closes. */
+/* The client may be closing while the composite is made. */
 static int member_site(const rdl_lock_t *member, struct rdl__site *ret)
 {
     int rc = rdl__client_call_begins(member->name->client);
@@ -69,7 +69,7 @@ static int member_site(const rdl_lock_t *member, struct rdl__site *ret)
     return RDL_OK;
 }
 
-/* Do two names of different clients say the same, in databases of the same number? */
+/* Are two names of different clients equal, in databases of the same number? */
 static bool same_text(const struct rdl__name *a, const struct rdl__name *b)
 {
     return a->client != b->client && a->node.key_len == b->node.key_len &&
@@ -77,7 +77,7 @@ static bool same_text(const struct rdl__name *a, const struct rdl__name *b)
            a->client->home.node.uri.db == b->client->home.node.uri.db;
 }
 
-/* Are they one lock, as far as is known?  RDL_EDEADLK: yes. RDL_OK: no. RDL_ECLOSED */
+/* Are they one lock, as far as their servers are known?  RDL_EDEADLK: yes. RDL_OK: no. RDL_ECLOSED */
 static int same_lock(const rdl_lock_t *a, const rdl_lock_t *b)
 {
     struct rdl__site one, other;
@@ -90,9 +90,9 @@ static int same_lock(const rdl_lock_t *a, const rdl_lock_t *b)
     return rdl__composite_one_server(one, other) ? RDL_EDEADLK : RDL_OK;
 }
 
-int rdl__composite_check_twins(struct rdl__composite *j, rdl_err_t *err)
+int rdl__composite_check_duplicates(struct rdl__composite *j, rdl_err_t *err)
 {
-    for (unsigned i = 1; j->twins && i < j->n; i++)
+    for (unsigned i = 1; j->duplicates && i < j->n; i++)
         for (unsigned k = i; k-- > 0 && same_text(rdl__member_lock(j, k)->name, rdl__member_lock(j, i)->name);)
             if (same_lock(rdl__member_lock(j, k), rdl__member_lock(j, i)) == RDL_EDEADLK)
                 return rdl__err_set(err, RDL_EDEADLK, "two members are the same lock, at one server by two clients");
@@ -168,10 +168,10 @@ static void add_members(struct rdl__composite *j, const struct rdl__composite_ki
         member->as.let_go = member_gone;
         member->as.handle.embedded = true;
         member->as.handle.fn = kind->member_lost;
-        rdl__handle_twin(order[i], &member->as.handle);
+        rdl__handle_copy(order[i], &member->as.handle);
         if (order[i] == members[0])
             j->home_member = i;
-        j->twins |= !j->plan->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
+        j->duplicates |= !j->plan->majority && i > 0 && same_text(order[i - 1]->name, order[i]->name);
     }
 }
 
@@ -204,7 +204,7 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
     j->call_size = kind->call_size(j->n);
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
-    rdl__list_init(&j->line);
+    rdl__list_init(&j->listening);
     add_members(j, kind, members);
     join_names(j);
     *ret_lock = &j->handle;

@@ -1,8 +1,8 @@
-/* composite/gather.c - the verbs of a composite that ask its members and add the answers up.
+/* composite/gather.c - the verbs of a composite that ask its members and combine their answers.
  *
- * Such a verb asks all members that it concerns at once, and has its verdict as soon as the answers allow one; the rest
- * of the answers go by. A red lock needs a majority, a multi-lock everything. A verb is a table at the end of the file:
- * which members it concerns, what may be said without asking, how its answers add up.
+ * Such a verb asks all members that it concerns at once, and ends as soon as the answers decide it; later ones are
+ * ignored. A red lock needs a majority, a multi-lock all. A verb is a table at the end of the file: which members it
+ * concerns, when it need not ask, how the answers combine.
  *
  * Everything is under the composite's mutex.
  */
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- adding up -------------------------------------------------------------------------------------------------- */
+/* ---- combining answers ------------------------------------------------------------------------------------------ */
 
 static unsigned count_of(const struct rdl__composite_op *call, int64_t result)
 {
@@ -32,8 +32,7 @@ static unsigned failures(const struct rdl__composite_op *call)
     return count;
 }
 
-/* Too few members have answered as they should. What a member failed with stands for the whole, unless loss alone
- * explains it. */
+/* Too few members have answered well: the code of the whole. RDL_ELOST if losses alone explain it, else a member's. */
 static int too_few(const struct rdl__composite_op *call)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -41,8 +40,8 @@ static int too_few(const struct rdl__composite_op *call)
     return count_of(call, RDL_ELOST) > j->n - j->quorum ? RDL_ELOST : call->why.code;
 }
 
-/* What of the composite's hold the members have confirmed, and what may be there although they failed. A member that
- * did not count when it was taken does not count here. */
+/* How many members have confirmed the hold, and how many may have it although they failed. A member that did not count
+ * when it was taken does not count here. */
 struct tally {
     unsigned held, unknown;
 };
@@ -62,8 +61,8 @@ static struct tally tally(const struct rdl__composite_op *call)
     return t;
 }
 
-/* A multi-lock's release and extend wait for all of them, to say which members were lost. It is lost when there are too
- * few even with those of which nothing is known: what was not asked is not held. */
+/* A multi-lock's release and extend wait for all answers, to name the members that were lost. The hold is lost if there
+ * are too few members even with the unknown ones; a member that was neither asked nor spared is not held. */
 static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -78,7 +77,7 @@ static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
     return true;
 }
 
-/* So many are held that nobody else can take the whole, or so many are free that somebody can. */
+/* Locked: too few members are free for anybody to take the whole. Not locked: enough are free. */
 static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -107,7 +106,7 @@ static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
     return true;
 }
 
-/* When enough of them will be free. */
+/* The time until enough members are free. */
 static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -129,7 +128,7 @@ static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
-/* What is lost, by name. */
+/* Append the member's name to call->lost. */
 static void note_lost(struct rdl__composite_op *call, unsigned i)
 {
     const struct rdl__name *name = rdl__member_lock(rdl__composite_of_call(call), i)->name;
@@ -152,7 +151,7 @@ static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t res
     q->result = result;
     call->answered++;
     if (result == RDL_ELOST || result == RDL_ENOTOWNER) {
-        q->result = RDL_ELOST; /* who does not hold what the composite took has lost it */
+        q->result = RDL_ELOST; /* the composite took it, so it was lost */
         call->lost_count++;
         note_lost(call, i);
     } else if (result < 0 && call->why.code == RDL_OK) {
@@ -176,7 +175,7 @@ static bool concerns_taken(struct rdl__composite_op *call, unsigned i)
     return call->rec->hold[i].mine > 0;
 }
 
-/* What is released is off the hold at once. */
+/* Counts the release at once. */
 static bool concerns_surplus(struct rdl__composite_op *call, unsigned i)
 {
     struct rdl__member_hold *hold = &call->rec->hold[i];
@@ -187,7 +186,7 @@ static bool concerns_surplus(struct rdl__composite_op *call, unsigned i)
     return true;
 }
 
-/* Not asked: has it what is wanted of it, and does it count? */
+/* A member that is not asked: does it count, and is it held as often as wanted? */
 static bool spared(const struct rdl__composite_op *call, unsigned i, int64_t now)
 {
     return !call->rec->hold[i].uncounted && rdl__member_hold_view(call->rec, i, now).state != RDL_NOT_HELD;
@@ -201,7 +200,8 @@ static void ask_those(struct rdl__composite_op *call, int64_t now)
 
     for (unsigned i = 0; i < n; i++) {
         call->asked += ask_it[i] = call->verb->concerns(call, i);
-        call->spared += !ask_it[i] && spared(call, i, now); /* it has missed the take that is given back */
+        call->spared +=
+            !ask_it[i] && spared(call, i, now); /* a member that the nested take which is given back did not get */
     }
     for (unsigned i = 0; i < n; i++) {
         int rc = ask_it[i] ? rdl__composite_ask(call, i, call->verb->member, 0, false) : RDL_OK;
@@ -240,7 +240,7 @@ static void begin_extend(struct rdl__composite_op *call, int64_t now)
         ask_those(call, now);
 }
 
-/* Of one's own hold it is known. */
+/* The caller's own hold is judged locally. */
 static void begin_remaining(struct rdl__composite_op *call, int64_t now)
 {
     struct rdl__view view = rdl__composite_record_view(call->rec, now);

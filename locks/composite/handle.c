@@ -1,4 +1,4 @@
-/* composite/handle.c - multi-locks and red locks as locks: their tables, their constructors, what a handle answers. */
+/* composite/handle.c - multi-locks and red locks as locks: the tables of their handles, and their constructors. */
 #include "core/base/err.h"
 #include "locks/args.h"
 #include "locks/composite/verbs.h"
@@ -41,7 +41,7 @@ static void composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
     rdl__mutex_unlock(&j->mu);
 }
 
-/* An owner of the client of any of its members. */
+/* Is it an owner of any member's client? */
 static bool composite_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
 {
     const struct rdl__composite *j = rdl__composite_of(lock);
@@ -111,7 +111,7 @@ static const struct rdl__composite_kind red_kind = {
 
 /* ---- constructors ----------------------------------------------------------------------------------------------- */
 
-/* What a composite has of its own among the options, with defaults. */
+/* Check a composite's options, and fill in the defaults. */
 static int resolve(const struct rdl__composite_kind *kind, const rdl_client_t *client, const rdl_lock_options_t *o,
                    struct rdl__composite_options *ret, rdl_err_t *err)
 {

@@ -1,38 +1,37 @@
 /* multi.c - taking all of several locks, or none.
  *
- * A round asks for every member that is not had yet, without waiting for anybody, all at once: one round trip when all
- * are free, and one write where they live at one client. When some are refused, the first of them in the order of the
- * members is waited for as a single lock is, by message; of the members that were granted, those before it are kept
- * meanwhile and those behind it released. Then comes the next round.
+ * A round tries every member that is not held yet, all at once and without waiting: one round trip when all are free,
+ * and one write where they are of one client. If some are refused, the first of them in the members' order is waited
+ * for as a single lock is, by message; of the granted members those before it are kept meanwhile and those behind it
+ * released. Then comes the next round.
  *
  *   ROUND --all granted--> DONE
  *    |  ^
  *    v  | granted
  *   WAIT --time, cancel--> DONE
  *
- * While something is waited for, only members before it in the order are held. The order is the same for all
- * multi-locks that have the same members (composite.c sorts them), so among them nobody waits in a circle, and each
- * round gets further than the one before.
+ * While a member is waited for, only members before it in the order are held. All multi-locks order the members that
+ * they share alike (composite.c sorts them), so among them no deadlock is possible, and each round gets further than
+ * the one before.
  *
- * Others know no such order: Java, or code that takes one lock inside another. So what is held while waiting is held
- * for a bounded, random time only (retry; a third of the lease at most). Then it is released, and the wait goes on
- * empty-handed.
+ * Java, and code that takes one lock inside another, know no such order. So members are held while waiting for a
+ * bounded, random time only (retry; a third of the lease at most). Then they are released, and the wait goes on.
  *
- * Members with a lease of their own are extended in every later round, so that in the end each has the whole lease; no
- * time to live is ever above it.
+ * With a lease of its own a take extends the members that it holds in every later round, so that in the end each has
+ * the whole lease; no time to live is ever above it.
  *
  * One script for all members in one slot was measured and not taken (docs/decisions.md). The round trip is the same.
- * Three free members cost the server as much by it as by three scripts in one write, within 3 %, and 6 % less where it
- * writes what it does to a file. It would hold the members together for the time of one script; but that some are
- * granted and others refused is what a round deals with anyway, and every grant that is not wanted has its own undo
- * (call.c), whatever is lost. The answers, repeats and undos of members would have to be taken apart from a request
- * that they share.
+ * The
+ * server's time for three free members is the same within 3 %, and 6 % less with an append-only file. One script would
+ * take all or none in one step; but a round copes with partial grants anyway, and every grant that is not wanted has
+ * its own undo (core/call/undo.c). Answers, repeats and undos of the members would have to be separated from one shared
+ * request.
  */
 #include "locks/composite/plan.h"
 
 #include "core/base/clock.h"
 
-/* Ask for all that is not had, and again for a whole lease of what is. */
+/* Try all members that are not held, and extend those that are to a whole lease. */
 static void begin_round(struct rdl__plan *p, int64_t now)
 {
     int64_t left_ms = rdl__plan_round_ms(p, now);
@@ -44,7 +43,7 @@ static void begin_round(struct rdl__plan *p, int64_t now)
             rdl__plan_ask(p, i, RDL__MEMBER_TRY, left_ms);
         } else if (!p->renewed) {
             rdl__plan_ask(p, i, RDL__MEMBER_EXTEND, left_ms);
-            p->wake_at = p->deadline; /* an extend has a bound of its own, which may be longer */
+            p->wake_at = p->deadline; /* an extend's own bound, command_timeout_ms, may be later */
         }
     }
     p->rounds++;
@@ -89,7 +88,7 @@ static void end_round(struct rdl__plan *p, int64_t now)
 
     if (at == p->n)
         rdl__plan_finish(p, RDL_OK, 0);
-    else if (p->once || rdl__plan_late(p, now))
+    else if (p->one_try || rdl__plan_late(p, now))
         rdl__plan_finish(p, RDL_ETIMEDOUT, at);
     else
         wait_for(p, at, now);
@@ -107,8 +106,8 @@ static void answered(struct rdl__plan *p, const struct rdl__plan_event *ev)
         end_round(p, ev->now);
 }
 
-/* Some were held for long enough while another was waited for; or the last round's extends were not answered in time.
- */
+/* The timer: members were held long enough while another was waited for; or extends of a round were not answered by the
+ * deadline. */
 static void yield(struct rdl__plan *p)
 {
     if (p->phase == RDL__PLAN_ROUND) {
@@ -136,7 +135,7 @@ static void multi_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
     case RDL__PLAN_STOP:
         rdl__plan_finish(p, ev->code, p->at);
         break;
-    case RDL__PLAN_NEWS:
+    case RDL__PLAN_RELEASED:
     case RDL__PLAN_TURN:
         break;
     }

@@ -35,7 +35,7 @@ void rdl__plan_let_go(struct rdl__plan *p, unsigned i)
         release(member);
     } else if (member->state == RDL__MEMBER_ASKED && !member->given_up) {
         p->out--;
-        if (member->order == RDL__MEMBER_TRY || member->order == RDL__MEMBER_WAIT) { /* it has not begun */
+        if (member->order == RDL__MEMBER_TRY || member->order == RDL__MEMBER_WAIT) { /* the driver has not begun it */
             member->state = RDL__MEMBER_FREE;
             member->order = RDL__MEMBER_NOTHING;
             member->open |= member->was_open;
@@ -63,13 +63,13 @@ bool rdl__plan_note(struct rdl__plan *p, const struct rdl__plan_event *ev)
         member->anothers = ev->code != RDL_OK;
     if (ev->code == RDL_OK)
         member->state = RDL__MEMBER_TAKEN;
-    else if (!wanted) /* why says nothing about the round that is under way */
+    else if (!wanted) /* its error says nothing about the present round */
         member->state = RDL__MEMBER_FREE;
     else
         member->state = ev->code == RDL_ETIMEDOUT ? RDL__MEMBER_REFUSED : RDL__MEMBER_FAILED;
     if (!wanted && member->state == RDL__MEMBER_TAKEN)
         release(member);
-    else if (!wanted && ev->code != RDL_ETIMEDOUT) /* it was not tried, maybe */
+    else if (!wanted && ev->code != RDL_ETIMEDOUT) /* perhaps it was never sent */
         member->open |= member->was_open;
     return wanted;
 }
@@ -110,7 +110,7 @@ int64_t rdl__plan_pause_ms(struct rdl__plan *p)
     return ms < 1 ? 1 : ms;
 }
 
-/* How many members count and are valid for longer than `than`, or as long. */
+/* How many counted members are valid until `than` or longer. */
 static unsigned as_long(const struct rdl__plan *p, int64_t than)
 {
     unsigned count = 0;

@@ -1,20 +1,20 @@
-/* composite/record.c - what an owner has of a composite.
+/* composite/record.c - owners' records of a composite.
  *
  * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in
  * its home client (or whichever explicit owner was given), and a record has a hold at each member, by an owner that
  * acts for it there. For a call without an explicit owner that is whoever the calling thread is in that client (itself,
  * or the owner that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
- * client one made to stand in for it, which lives as long as the record. These owners are found when the record is
- * made, at the outermost acquire, and stay: whoever acts for the record's owner later acts for the same holds.
+ * client one made to stand in for it, which lives as long as the record. These owners are
+ * chosen when the record is made, at the outermost acquire, and stay the same.
  *
- * A hold counts the takes that are the composite's (`mine`), so that it gives back what it has taken and no more,
- * whatever the same owner holds of that lock besides. The rule at every moment: what a hold has above the record's
- * wanted count is released. That covers failing, giving up, stragglers and surplus alike.
+ * A hold counts the takes that are the composite's (`mine`), so that it gives back what it has taken and no
+ * more, whatever else the same owner holds of that lock. The invariant: what a hold has above the record's wanted count
+ * is being released. That covers failures, giving up, stragglers and surplus alike.
  *
- * When the record's owner is gone, so are those who stand in for it, and what they have ends with its lease. Another
- * owner that the thread was bound to may stay: what was taken under that one is given back.
+ * When the record's owner is gone, so are those that stand in for it, and their holds end with their leases. Another
+ * owner that the thread was bound to may still be there: what was taken under that one is given back.
  *
- * Everything here is under the composite's mutex, but for what others call: orphan, tell_orphaned,
+ * Everything here is under the composite's mutex, except orphan, tell_orphaned,
  * rdl__composite_member_lost, rdl__composite_view.
  */
 #include "locks/composite/record.h"
@@ -67,8 +67,8 @@ static void settle_member(struct rdl__composite_record *rec, unsigned i, int64_t
         ;
 }
 
-/* The record's owner is gone: is whoever acts at member i still there? Not if it is itself, one that stands in for it,
- * or the same thread's owner in another client. */
+/* The record's owner is gone: is the owner that acts at member i still there? Not if it is the same, one that stands in
+ * for it, or the same thread's owner in another client. */
 static bool survives(const struct rdl__composite_record *rec, unsigned i)
 {
     const rdl_owner_t *owner = rec->hold[i].owner;
@@ -76,9 +76,8 @@ static bool survives(const struct rdl__composite_record *rec, unsigned i)
     return !rec->given && owner != rec->owner && (owner->slot == NULL || rec->owner->slot == NULL);
 }
 
-/* What is left of an owner that is gone ends with its lease, like any hold of such a one: the members' clients see to
- * that. But what was taken for it under another owner, who is still there, would be renewed for as long as that one
- * lives. */
+/* The members' clients end the holds of owners that are gone. But a hold under another owner, which is still there,
+ * would be renewed as long as that one lives: give it back. */
 static void settle_survivors(struct rdl__composite_record *rec)
 {
     for (unsigned i = 0; i < rec->composite->n; i++)
@@ -112,7 +111,7 @@ void rdl__composite_records_drop(struct rdl__composite *j)
     }
 }
 
-/* On the wire, the member's hold that the composite's takes are takes of. */
+/* The field of the record's hold at member i. */
 static size_t hold_field(char *to, const struct rdl__composite_record *rec, unsigned i)
 {
     const rdl_lock_t *member = rdl__member_lock(rec->composite, i);
@@ -167,8 +166,9 @@ static bool is_of(const struct rdl__composite_record *rec, const struct rdl__com
     return rec->owner == owner && rec->composite == j && !rec->orphaned;
 }
 
-/* Of the composite's records and of the owner's by turns, until one of the lists ends: thousands may wait for one
- * composite, and one may hold thousands. What an owner has that is gone is perhaps on the first list only. */
+/* Search the composite's records and the owner's in parallel, until one of the lists ends: thousands of owners may wait
+ * for one composite, and one owner may hold thousands. The records of an owner that is gone may be on the first list
+ * only. */
 static struct rdl__composite_record *record_find(const struct rdl__composite *j, rdl_owner_t *owner)
 {
     struct rdl__composite_record *found = NULL;
@@ -184,7 +184,7 @@ static struct rdl__composite_record *record_find(const struct rdl__composite *j,
         l = l->next;
         if (t == &owner->links)
             continue;
-        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* or a single lock's */
+        if (rdl__container(t, struct rdl__owner_link, link)->orphan == orphan) { /* not a single lock's record */
             rec = rdl__container(t, struct rdl__composite_record, owner_link.link);
             if (is_of(rec, j, owner))
                 found = rec;
@@ -195,7 +195,7 @@ static struct rdl__composite_record *record_find(const struct rdl__composite *j,
     return found;
 }
 
-/* Whoever the calling thread is in that client, with a reference. */
+/* The calling thread's owner in that client, with a reference. */
 static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
 {
     int rc = rdl__client_call_begins(client);
@@ -208,7 +208,7 @@ static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
     return rc;
 }
 
-/* Who acts at member i. */
+/* Choose the owner that acts at member i. */
 static int take_place(struct rdl__composite_record *rec, unsigned i)
 {
     struct rdl__composite *j = rec->composite;
@@ -256,7 +256,7 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
     return rc;
 }
 
-/* Onto the list, whose reference it becomes. RDL_ENOMEM: the owner is gone. */
+/* Put it on the list, which takes the reference over. RDL_ENOMEM: the owner is gone. */
 static int record_add(struct rdl__composite_record *rec)
 {
     if (!rdl__owner_link_add(rec->owner, &rec->owner_link))
@@ -275,7 +275,7 @@ int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool 
 
     if ((*ret = record_find(j, owner)) != NULL)
         return RDL_OK;
-    rdl__mutex_unlock(&j->mu); /* a thread's place in a client has a lock, under which orphan takes this one */
+    rdl__mutex_unlock(&j->mu); /* record_make may take a thread slot's mutex, which comes before mu (orphan) */
     rc = record_make(j, owner, given, &made);
     rdl__mutex_lock(&j->mu);
     if (rc < 0)
@@ -283,7 +283,7 @@ int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool 
     if ((*ret = record_find(j, owner)) == NULL && (rc = record_add(made)) == RDL_OK)
         *ret = made;
     else
-        rdl__composite_record_unref(made); /* another thread that acts for the owner was quicker, or it is gone */
+        rdl__composite_record_unref(made); /* another thread has made one meanwhile, or the owner is gone */
     return rc;
 }
 
@@ -297,7 +297,7 @@ struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, 
 
     if (hold->mine == 0 || (rdl__client_call_begins(rdl__member_client(j, i)) < 0 &&
                             rdl__client_debt_begins(rdl__member_client(j, i)) < 0))
-        return view; /* a client that is closing has its holds until its connections go */
+        return view; /* a client that is closing has its holds as long as it has connections */
     view = rdl__record_view(rdl__member_lock(j, i)->name, hold->owner, rdl__member_lock(j, i)->ops, now);
     rdl__client_call_ends(rdl__member_client(j, i));
     if (view.n != hold->n || view.state == RDL_LOST)
@@ -392,7 +392,7 @@ static struct rdl__composite_record *record_of_field(const struct rdl__composite
     for (struct rdl__link *l = j->records.next; l != &j->records; l = l->next) {
         struct rdl__composite_record *rec = rdl__container(l, struct rdl__composite_record, link);
 
-        if (rec->hold[i].mine == 0 || rec->count == 0) /* thousands that wait */
+        if (rec->hold[i].mine == 0 || rec->count == 0) /* cheap to skip: thousands may be waiting */
             continue;
         text[hold_field(text, rec, i)] = '\0';
         if (strcmp(text, field) == 0)

@@ -1,31 +1,29 @@
 /* red.c - taking a lock on a majority of independent servers
  * (https://redis.io/docs/latest/develop/use/patterns/distributed-locks).
  *
- * A round asks all servers at once, none for longer than member_timeout_ms. When a quorum has granted, the lock is had,
- * and those that are still to answer go on: they join the hold if they grant it in time. When a quorum has become
- * impossible, everything is released, on all servers, those included that did not answer: their undo is repeated until
- * it is settled (call.c). Then comes a random pause, which grows, and the next round, until the deadline. Two rivals
- * that have split the servers between them thus come back at different moments.
+ * A round asks all servers at once, each for member_timeout_ms at most. When a quorum has granted, the lock is held;
+ * servers that have not answered yet join the hold if they grant it in time. When a quorum has become impossible,
+ * everything is released on all servers, also on those that did not answer: their undo is repeated until it is settled
+ * (core/call/undo.c). Then comes a random, growing pause and the next round, until the deadline. So two rivals that
+ * have split the servers between them try again at different moments.
  *
  *   ROUND --quorum--> DONE
  *    ^  | lost
  *    |  v
  *   PAUSE --deadline, cancel--> DONE
  *
- * The pause ends early when a majority may be had: of each member it is heard when somebody releases it, by the
- * members' own channels, and what was granted in a lost round was released by us. A holder has a majority of them, so
- * while it holds, what is left is not enough; and one of those that refused must be among them, because our own
- * releases are heard as well, or one that the round could not ask, because its answer to the round before was still to
- * come. Those who have split the servers hear of each other's releases all at the same moment. So a round that follows
- * news comes at once the first time, and when such rounds were lost, at a random moment within the time of two rounds,
- * four, at most sixteen. Of those who wait for one composite only the first acts on news: all of them together would
- * ask n times at each of n releases. Not all is heard: leases end by themselves, and messages are lost. For that there
- * is the pause.
+ * The pause ends early when a majority may be free: members' releases are heard on their channels, and what was granted
+ * in a lost round was released here. While there is a holder it has a majority, so the rest is not enough. At least one
+ * of the free members must have refused the last round, or not been asked by it, since our own releases are heard as
+ * well. Rivals that have split the servers hear of each other's releases at the same moment. So a round that follows a
+ * release begins at once the first time; after such rounds were lost, at a random moment within two round times, four,
+ * at most sixteen. Of the calls that wait for one composite only the first acts on releases: otherwise n calls would
+ * ask at each of n releases. Ends of leases and lost messages are not heard: for those there is the pause.
  *
  * The hold is valid until the quorum-th longest of its members' deadlines (protocol.md, 8): each of those is lease -
- * elapsed - drift, by its own client. A member from a server that is young is held and released like any other, but
- * does not count: that server may have forgotten a holder whose lease still runs. Nor does a second member from one
- * server.
+ * elapsed - drift, by its own client. A member whose server has been up for too short a time is held and released like
+ * any other, but does not count: that server may have forgotten a holder whose lease still runs. Nor does a second
+ * member at one server.
  */
 #include "locks/composite/plan.h"
 
@@ -45,7 +43,7 @@ static void begin_round(struct rdl__plan *p, int64_t now)
         if (p->member[i].state != RDL__MEMBER_ASKED)
             rdl__plan_ask(p, i, RDL__MEMBER_TRY, bound_ms);
         else
-            p->member[i].passed_over = true; /* it was canceled and has not ended yet */
+            p->member[i].passed_over = true; /* its canceled call has not ended yet */
     p->rounds++;
     if (p->out < p->quorum)
         round_lost(p, now);
@@ -64,7 +62,7 @@ static unsigned failed_with(const struct rdl__plan *p, int code, unsigned *ret_m
     return count;
 }
 
-/* Why the round was lost. True: another round would end like this one. */
+/* Why the round was lost. True: for good, since another round would end the same. */
 static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_member)
 {
     static const int ours[] = {RDL_ECANCELED, RDL_EDEADLK, RDL_EINVAL, RDL_ENOMEM};
@@ -81,8 +79,8 @@ static bool judge(const struct rdl__plan *p, int *ret_code, unsigned *ret_member
     return false;
 }
 
-/* By what is known of those that can be asked. Somebody else has had one of them, or the round has missed one:
- * otherwise this would be the round that was lost just now. */
+/* Judged by the members that can be asked. At least one of them has refused, or was passed over by, the last round:
+ * otherwise the next round would be the one that was just lost. */
 static bool majority_may_be_had(const struct rdl__plan *p)
 {
     unsigned open = 0, left = 0;
@@ -96,7 +94,7 @@ static bool majority_may_be_had(const struct rdl__plan *p)
     return open >= p->quorum && left > 0;
 }
 
-/* In a pause: it is over soon, if there is reason to. */
+/* End the pause early if a majority may be free. */
 static void bring_forward(struct rdl__plan *p, int64_t now)
 {
     int64_t at = now;
@@ -114,7 +112,7 @@ static void round_lost(struct rdl__plan *p, int64_t now)
 {
     bool final = judge(p, &p->rc, &p->culprit);
 
-    if (final || p->once || rdl__plan_late(p, now)) {
+    if (final || p->one_try || rdl__plan_late(p, now)) {
         rdl__plan_finish(p, p->rc, p->culprit);
         return;
     }
@@ -171,7 +169,7 @@ static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
         else
             begin_round(p, ev->now);
         break;
-    case RDL__PLAN_NEWS:
+    case RDL__PLAN_RELEASED:
         p->member[ev->member].open = true;
         if (p->phase == RDL__PLAN_PAUSE)
             bring_forward(p, ev->now);
@@ -189,5 +187,5 @@ static void red_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
 const struct rdl__plan_ops rdl__red_ops = {
     .on = red_on,
     .majority = true,
-    .wants_news = true,
+    .wants_releases = true,
 };

@@ -1,11 +1,11 @@
 /* composite/take.c - acquiring a composite: the driver of the machines of multi.c and red.c.
  *
- *   a member's answer, the timer, a cancellation --event--> the machine
+ *   a member's answer or release, the timer, a cancellation --event--> the machine
  *   the machine --an order for each member--> a member's acquire, extend, cancel, or give-back
  *
- * Whatever a member grants is counted in its hold before the machine hears of it, wanted or not; what the machine does
- * not want, and whatever it has not ordered back itself when it ends, goes back by the record's rule
- * (rdl__composite_settle). So an error here can leave a take unfinished, but no member taken.
+ * Every grant is counted in the record's hold of that member before the machine is told. What the machine does not
+ * want, and what is left when it ends without the lock, is given back by rdl__composite_settle. So an error here cannot
+ * leave a member taken.
  *
  * Everything is under the composite's mutex.
  */
@@ -41,7 +41,7 @@ static bool second_vote(const struct rdl__composite_op *call, unsigned i)
     return found;
 }
 
-/* A member was taken: whether the machine still wants it or not, it is in the count. */
+/* A member was taken: count it, whether the machine still wants it or not. */
 static void note_taken(struct rdl__composite_op *call, unsigned i, struct rdl__plan_event *ev)
 {
     struct rdl__member_hold *hold = &call->rec->hold[i];
@@ -77,7 +77,7 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
 
 /* ---- orders ----------------------------------------------------------------------------------------------------- */
 
-/* Carry out one order of the machine's. An error is the member's answer. */
+/* Carry out the machine's order for a member. An error counts as the member's answer. */
 static int obey(struct rdl__composite_op *call, unsigned i)
 {
     struct rdl__member *member = &call->member[i];
@@ -112,13 +112,13 @@ static void obey_all(struct rdl__composite_op *call)
         if (failed.code == RDL_OK)
             continue;
         failed.now = rdl__now();
-        feed(call, &failed); /* which obeys anew, from the first member on */
+        feed(call, &failed); /* which calls obey_all again */
     }
 }
 
 /* ---- beginning and ending --------------------------------------------------------------------------------------- */
 
-/* Not too few, and not too late. */
+/* Are enough members still held? Sets the count. */
 static bool still_held(struct rdl__composite_op *call)
 {
     struct rdl__composite_record *rec = call->rec;
@@ -127,7 +127,7 @@ static bool still_held(struct rdl__composite_op *call)
     return !rec->orphaned && rdl__composite_record_view(rec, rdl__now()).state != RDL_LOST;
 }
 
-/* The largest of the members'. */
+/* The largest of the members' tokens; 0: none. */
 static int64_t token_of(const struct rdl__composite_record *rec, int64_t now)
 {
     int64_t token = 0;
@@ -162,12 +162,12 @@ static void end_take(struct rdl__composite_op *call)
         rdl__composite_cancel_takes(call);
     }
     rdl__composite_settle(rec);
-    if (rc < 0 || !call->op.blocking) /* else its thread sees whether it is still held as it returns */
+    if (rc < 0 || !call->op.blocking) /* else its thread does after see_lost_meanwhile */
         rdl__composite_owing_ends_all(call);
     rdl__composite_end(call, rc);
 }
 
-/* What was open has been taken since: who waits has to hear of the next release. */
+/* The composite was taken since a member was heard to be free: forget that. */
 static void forget_news(struct rdl__composite_op *call)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
@@ -184,8 +184,8 @@ static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *e
     forget_news(call);
     rdl__composite_of_call(call)->plan->on(&call->plan, ev);
     obey_all(call);
-    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_news &&
-        !rdl__link_on(&call->in_line))
+    if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_releases &&
+        !rdl__link_on(&call->listening))
         rdl__composite_listen(call);
     if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
         end_take(call);
@@ -205,7 +205,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         rdl__composite_end(call, RDL_ELOST);
         return;
     }
-    if (rdl__composite_check_twins(j, &call->why) < 0) {
+    if (rdl__composite_check_duplicates(j, &call->why) < 0) {
         rdl__composite_end(call, RDL_EDEADLK);
         return;
     }
@@ -217,7 +217,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         .member = call->member,
         .n = j->n,
         .quorum = j->quorum,
-        .once = call->op.wait_ms == 0,
+        .one_try = call->op.wait_ms == 0,
         .renewed = call->op.lease_ms == RDL_LEASE_AUTO,
         .patience_ms = call->op.wait_ms > 0 ? rdl__composite_patience_ms(j) : 0,
         .member_timeout_ms = j->options.member_timeout_ms < lease_ms ? j->options.member_timeout_ms : lease_ms,
@@ -226,7 +226,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
         .rand.state = j->home->serial ^ (uint64_t)now,
         .wake_at = RDL__NEVER,
     };
-    if (!p->once)
+    if (!p->one_try)
         p->deadline = rdl__op_wait_ends(&call->op, 0);
     rec->want = rec->count + 1;
     feed(call, &start);

@@ -1,6 +1,6 @@
 /* latch.c - the count-down latch: a string, the count, gone when it is open (wire.md, Latch).
  *
- * To await is to ask for the count until it is 0; the messages wake all.
+ * An await reads the count until it is 0; messages wake all waiters.
  */
 #include "core/base/err.h"
 #include "locks/args.h"
@@ -57,7 +57,7 @@ static const struct rdl__verb try_set_verb = {
     .texts = rdl__done_or_not,
 };
 
-/* It is counted, here; the guard tells a successor whether it was counted there. */
+/* It is counted at this master; the guard tells a new one whether it was counted there, too. */
 static void counted(const struct rdl__call *call, int64_t now)
 {
     rdl__once_note(call, call->verb->script, rdl__once_put_again, true, now);
@@ -143,7 +143,7 @@ static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
     ((rdl_latch_fn)op->fn)(rdl__container(op->lock, rdl_latch_t, handle), result, err, op->arg);
 }
 
-/* What every verb does with its arguments. A verb's own have been checked: `rc`. */
+/* Check the handle, and carry the verb out. `rc`: the result of the check of the verb's own arguments. */
 static int64_t do_it(const struct rdl__verb *verb, rdl_latch_t *latch, int64_t count, int64_t wait_ms, int rc,
                      rdl_err_t *err)
 {
@@ -226,8 +226,8 @@ const struct rdl__lock_ops rdl__latch_ops = {
     .kind = "latch",
     .channel = "redisson_countdownlatch__channel__{",
     .shares = true,
-    .in_line = true,
-    .meet = rdl__meet_on_channel,
+    .in_turn = true,
+    .waits_on = rdl__waits_on_channel,
     .news = RDL__NEWS_ALL,
     .call_back = call_back,
 };

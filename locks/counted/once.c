@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define GUARD_MS INT64_C(3600000) /* beyond the last repeat: an undo may have to wait for the server */
+#define GUARD_MS                                                                                                       \
+    INT64_C(3600000) /* how long a guard outlasts the last repeat: an undo may have to wait for the server */
 #define SETTLED_MOST (sizeof((struct rdl__settled *)0)->n / sizeof((struct rdl__settled *)0)->n[0])
 
 int64_t rdl__guard_ms(const rdl_client_t *client)
@@ -22,7 +23,7 @@ void rdl__once_number(struct rdl__call *call)
     call->n = rdl__client_number(name->client);
     rdl__mutex_lock(&name->mu);
     if (name->settled == NULL)
-        name->settled = rdl__zalloc(&name->client->mem, sizeof *name->settled); /* without it guards go by themselves */
+        name->settled = rdl__zalloc(&name->client->mem, sizeof *name->settled); /* without it guards expire */
     if (name->settled != NULL && name->settled->count > 0)
         call->guard.settled_n = name->settled->n[--name->settled->count];
     rdl__mutex_unlock(&name->mu);
@@ -30,8 +31,8 @@ void rdl__once_number(struct rdl__call *call)
 
 static void sweep(struct rdl__name *name, const struct rdl__settled *settled);
 
-/* More than a few are left when many calls were under way at once: then they go without waiting for a verb to take
- * them. */
+/* Note that the guard may be deleted. When SETTLED_MOST are noted, since many calls were under way at once, a DEL is
+ * sent for them instead of waiting for a verb. */
 static void settle(struct rdl__name *name, int64_t n)
 {
     struct rdl__settled full = {0};
@@ -63,14 +64,14 @@ void rdl__once_ended(const struct rdl__call *call, int rc)
         rdl__once_settled(call, 0);
 }
 
-/* ---- what another server may not have seen ---------------------------------------------------------------------- */
+/* ---- the replay log ---------------------------------------------------------------------- */
 
 /* A confirmed request, as it was sent. */
 struct replay_request {
     struct rdl__name *name;
     _Atomic unsigned refs;
     int script;
-    int64_t guard; /* to go with it; 0: none */
+    int64_t guard; /* to be deleted when the log drops it; 0: none */
     size_t len;
     char bytes[];
 };
@@ -198,8 +199,7 @@ void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__
     struct rdl__name *name = rdl__call_name(call);
 
     rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
-    if (what ==
-        RDL__TURN_LEFT) { /* noted first: the place is left by this, or by whoever waits and is the last to end */
+    if (what == RDL__TURN_LEFT) { /* before it is read: so either this undo leaves the place, or the last waiter does */
         (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
         rdl__cmd_int(to, !rdl__name_waited_for(name));
         return;
@@ -219,21 +219,21 @@ void rdl__put_queue(struct rdl__buf *to, const struct rdl__name *name)
     rdl__put_prefixed(to, "redlatch_semaphore_signs", name);
 }
 
-/* ---- guards that nobody takes away ------------------------------------------------------------------------------ */
+/* ---- guards that no verb deletes ------------------------------------------------------------------------------ */
 
-/* A DEL that nobody waits for; closing does until it is sent, where there is a connection. In vain, the guards go by
- * themselves. */
+/* A DEL of guards. The client's closing waits until it is sent, if there is a connection. If it fails, the guards
+ * expire. */
 struct sweep {
     struct rdl__req req;
     struct rdl__task task;
     rdl_client_t *client; /* a reference */
-    bool held_up;         /* loop only: a call under way of the client's, so that closing waits */
+    bool held_up;         /* loop only: counts as a call of the client's, for which closing waits */
     struct rdl__shard *shard;
     size_t len;
     char bytes[];
 };
 
-/* Closing need not wait for it any more. */
+/* It no longer counts as a call. */
 static void let_close(struct sweep *sweep)
 {
     if (sweep->held_up)
@@ -257,7 +257,7 @@ static void encode_sweep(struct rdl__req *req, struct rdl__buf *to, bool eval)
     rdl__loop_post(rdl__client_loop(sweep->client), &sweep->task);
 }
 
-/* Only on the connection that is there: the guards have a time to live. */
+/* Not worth waiting for a connection: the guards expire. */
 static bool sweep_misrouted(const struct rdl__req *req)
 {
     (void)req;
@@ -325,7 +325,7 @@ static void sweep(struct rdl__name *name, const struct rdl__settled *settled)
     struct sweep *sweep;
 
     if (settled->count == 0 || rdl__client_forked(client) ||
-        rdl__client_debt_begins(client) < 0) /* the last reference may go while the client is closing */
+        rdl__client_debt_begins(client) < 0) /* a name's last reference may be dropped while the client is closing */
         return;
     if ((sweep = sweep_make(name, settled)) == NULL)
         rdl__client_call_ends(client);
@@ -344,7 +344,7 @@ void rdl__guards_sweep(struct rdl__name *name)
 rdl__step_t rdl__once_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    call->op.lease_ms = rdl__call_client(call)->outage_timeout_ms; /* for as long an undo may be repeated */
+    call->op.lease_ms = rdl__call_client(call)->outage_timeout_ms; /* how long an undo may be repeated */
     rdl__once_number(call);
     return rdl__send_it();
 }
@@ -377,8 +377,8 @@ rdl__step_t rdl__once_answered(struct rdl__call *call, int64_t now)
     return step;
 }
 
-/* Our scripts put back what they have done when a command of theirs is refused. Other words, of something that stands
- * between, say nothing of what was done. */
+/* Is the error not a script's? Our scripts undo their writes when one of their commands is refused. Another error, of a
+ * proxy say, does not tell what was done. */
 static bool is_foreign(const struct rdl__call *call)
 {
     return rdl__call_refused_in_doubt(call) && (call->words_len == 0 || strstr(call->words, "script") == NULL);
@@ -462,6 +462,6 @@ rdl__step_t rdl__acquire_begin(struct rdl__call *call)
     rdl__take_init(&call->take, call->op.wait_ms == 0, &no_retry);
     rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
     if (ev.others_wait && call->op.wait_ms == 0)
-        return rdl__finish_with(RDL_ETIMEDOUT); /* it would pass them, if their place is not kept at the moment */
+        return rdl__finish_with(RDL_ETIMEDOUT); /* it could overtake them, if their place has expired for the moment */
     return rdl__take_on(&call->take, &ev, &call->rand);
 }

@@ -1,55 +1,55 @@
-/* once.h - verbs that change a count, each exactly once; and what semaphores and latches have in common beside them.
+/* once.h - guards, by which verbs that change a count take effect exactly once; and other code that semaphores and
+ * latches share.
  *
- * A count has no fields by which a repeat would be known, so each such request carries a number, and its script stores
- * the answer under it, in the guard (protocol.md, 2). The guard outlives every repeat of the request, and its undo.
- * When the answer has been read, the next verb on the same name takes it away, or who frees the name's last handle; so
- * there are about as many as calls under way. Where more have ended at once they go by themselves, a DEL for each
- * SETTLED_MOST; and one that is forgotten goes when its time is over.
+ * A count has no fields by which a repeat could be recognized, so each such request carries a number, and its script
+ * stores the answer in a key of that number, the guard (protocol.md, 2). The guard outlives every repeat of the
+ * request, and its undo. When the answer has been read, the next verb on the same name deletes it, or the freeing of
+ * the name's last handle does; so there are about as many guards as calls under way. If more calls than SETTLED_MOST
+ * have ended, a DEL is sent for their guards. A guard that is never deleted expires.
  */
 #ifndef REDLATCH_COUNTED_ONCE_H
 #define REDLATCH_COUNTED_ONCE_H
 
 #include "core/call/verb.h"
 
-/* Draw call->n, and find a guard to take away. */
+/* Draw call->n, and choose a guard to delete (call->guard.settled_n). */
 void rdl__once_number(struct rdl__call *call);
 
-/* The guard will not be wanted any more, unless a first sending may still come. Also when the call was undone, or went
- * on, and that is settled.  @locks none */
+/* The call's guard may be deleted, unless an earlier sending may still arrive. Also once the call's undo, or its repeat
+ * in the background, is settled.  @locks none */
 void rdl__once_settled(const struct rdl__call *call, int64_t now);
 
-/* The call ends: a guard that it was to take away and that may be there is another call's to take. So is its own, if
- * nobody will ask how it went.  @locks none */
+/* The call ends: a guard that it should have deleted, and may not have, is left to another call. So is its own, if
+ * nothing goes on in the background.  @locks none */
 void rdl__once_ended(const struct rdl__call *call, int rc);
 
-/* The server has confirmed what `put` asks for with `script`, which bears repeating at any time, by itself or under its
- * guard. Another server that takes over may not have seen it, and is told again. `guard`: it is the call's own, and may
- * go only when the request is remembered no more; this stands in for rdl__once_settled.  @locks none */
+/* The server has confirmed the request that `put` writes with `script`, which is safe to repeat, by itself or by its
+ * guard: note it in the replay log, for a new master that may not have seen it. `guard`: the call's guard may be
+ * deleted only when the log has dropped the request; this is called instead of rdl__once_settled.  @locks none */
 void rdl__once_note(const struct rdl__call *call, int script,
                     void (*put)(const struct rdl__call *call, struct rdl__buf *to, bool eval), bool guard, int64_t now);
 
-/* Nobody uses the name any more: take the guards away that may go.  @locks none */
+/* The name's last reference is gone: delete the guards that may be deleted.  @locks none */
 void rdl__guards_sweep(struct rdl__name *name);
 
 /* How long a guard is kept, in ms. */
 int64_t rdl__guard_ms(const rdl_client_t *client);
 
-/* Of a take: the place of this process in the queue of a fair semaphore, and whether it is kept when the take is
- * refused. Of its undo: the same place, and whether it is left, as nobody else of this process waits. Others let it be.
- */
+/* The process' place in the queue of a fair semaphore. KEPT: a take that waits renews it if it is refused. LEFT: an
+ * undo leaves it, if no other call of this process waits. LET_BE: it is not changed. */
 enum rdl__turn { RDL__TURN_KEPT, RDL__TURN_LEFT, RDL__TURN_LET_BE };
 void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__turn what);
 
 struct rdl__once_form {
-    int script; /* its keys begin with N, channel, guard; its arguments with call->count and the guard's time */
-    bool queue; /* it knows the queue of a fair semaphore, and does this with the place in it: */
+    int script; /* KEYS begin with N, channel, guard; ARGV with call->count and the guard's time to live */
+    bool queue; /* it has the keys of a fair semaphore's queue, and does this with the process' place: */
     enum rdl__turn place;
-    bool forgets; /* it takes call->guard.settled_n's guard away */
+    bool forgets; /* it deletes the guard of call->guard.settled_n */
 };
 
 void rdl__once_put(const struct rdl__call *call, struct rdl__buf *to, bool eval, const struct rdl__once_form *form);
 
-/* Keys of guards, for a script of another form: this request's, and the one that goes, if there is one. */
+/* The keys of guards, for a script of another form: this request's, and the one to be deleted, if there is one. */
 size_t rdl__guard_keys(const struct rdl__call *call);
 void rdl__put_guards(const struct rdl__call *call, struct rdl__buf *to);
 
@@ -61,8 +61,8 @@ rdl__step_t rdl__once_begin(struct rdl__call *call, int64_t now);
 void rdl__once_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 rdl__step_t rdl__once_answered(struct rdl__call *call, int64_t now);
 
-/* An error. An earlier sending may have run all the same, or this one where the words are not the script's: then nobody
- * knows, and it is seen to as if there were no answer. */
+/* The request failed. If an earlier sending may have run, or this one, as the error is not a script's, the outcome is
+ * unknown: it is treated as not answered. */
 rdl__step_t rdl__once_failed(const struct rdl__call *call, int rc);
 
 /* Undo: give back what was taken; or, for what must go on, the same once more. */

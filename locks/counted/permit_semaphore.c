@@ -1,15 +1,15 @@
-/* permit_semaphore.c - permits with ids and leases: a string, how many are free, and a sorted set, each taken one by
- * the moment at which it expires (wire.md, Permit-expirable).
+/* permit_semaphore.c - permits with ids and leases: a string, the number of free permits, and a sorted set of those
+ * taken, by when they expire (wire.md, Permit-expirable).
  *
- * The ids of a take are made from its number, so that its repeats and its undo name the same: no guard is wanted. They
- * are unique as long as clients' random identities are.
+ * The ids of a take are made from its number, so that its repeats and its undo name the same ids, and need no guard.
+ * They are unique as long as clients' random identities are.
  *
- * Where CLIENT KILL is refused that is not enough. A sending whose connection broke may come after its repeat was
- * answered, and after the permits were given back, by whomever: it would take them again, for nobody. So the caller is
- * told of ids only that were sent once. Each repeat names others, the next series of its number; if it turns out only
- * then that the first cannot be killed, the repeat is followed by another. What takes goes behind the undo of the
- * series before it, and these are undone for as long as something may come when the call has ended as well. The last
- * EARLIER of them are: who waits for hours need not remember each connection that broke meanwhile.
+ * Where CLIENT KILL is refused that is not enough. A sending whose connection broke may arrive after its repeat was
+ * answered, and after the permits were released: it would take them again, unknown to any client. So the caller gets
+ * only ids that were sent once. Each repeat names other ids, the next series of its number; if it turns out only then
+ * that the first connection cannot be killed, another repeat follows. A take's request begins with the undo of the
+ * series before it, and these undos are repeated after the end of the call for as long as a sending may arrive. That
+ * goes for the last EARLIER series only, so that a wait of hours need not remember each connection that broke.
  */
 #include "core/base/err.h"
 #include "core/service/scripts.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define ID_BYTES 16
-#define SERIES_SHIFT 48 /* numbers are below */
+#define SERIES_SHIFT 48 /* bits of a number; the series is above them */
 #define EARLIER 4U
 
 struct rdl_permit_semaphore {
@@ -37,7 +37,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* False: it is no id. */
+/* False: it is no valid id. */
 static bool id_bytes(const rdl_permit_t *permit, unsigned char to[ID_BYTES])
 {
     for (size_t i = 0; i < ID_BYTES; i++) {
@@ -61,8 +61,7 @@ static void id_text(const unsigned char id[ID_BYTES], rdl_permit_t *to)
     to->id[32] = '\0';
 }
 
-/* The id of permit `n` of this client: the client's random bytes, stirred by n; the stirring never makes two n alike.
- */
+/* The id of permit `n` of this client: the client's random bytes, mixed with n; the mixing is a bijection in n. */
 static void id_make(const rdl_client_t *client, uint64_t n, unsigned char to[ID_BYTES])
 {
     unsigned char seed[ID_BYTES];
@@ -94,7 +93,7 @@ static void put_id(struct rdl__buf *to, const rdl_permit_t *permit)
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
-/* EVALSHA and the keys that all scripts of permits begin with. */
+/* The script and the keys that all scripts of permits begin with. */
 static void put_head(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, size_t more_keys,
                      size_t args)
 {
@@ -179,7 +178,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     return rdl__acquire_begin(call);
 }
 
-/* May a sending of this series come beside, or after, the one that is answered? */
+/* May another sending of this series arrive besides the one that is answered? */
 static bool comes_twice(const struct rdl__call *call)
 {
     return call->permit.in_doubt && rdl__call_unkilled(call);
@@ -193,7 +192,7 @@ static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
         call->permit.in_doubt = false;
     }
     call->permit.unanswered = true;
-    if (!call->req.asking) { /* which is said of one command */
+    if (!call->req.asking) { /* ASKING is for one command */
         put_undos(call, to, true, RDL__TURN_LET_BE, call->permit.series, earlier(call));
         call->req.owed += (unsigned char)undos_of(call, earlier(call));
     }
@@ -201,7 +200,7 @@ static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
     put_series(call, to, call->permit.series);
 }
 
-/* What the caller is told of is not undone. */
+/* The series that the caller was told is not undone. */
 static unsigned undo_end(const struct rdl__call *call)
 {
     return call->permit.series + (call->permit.told ? 0U : 1U);
@@ -211,8 +210,7 @@ static unsigned undo_count(const struct rdl__call *call)
 {
     unsigned count = earlier(call) + (call->permit.told ? 0U : 1U);
 
-    return call->req.asking && count > most_series(call) ? most_series(call)
-                                                         : count; /* ASKING is said of one command */
+    return call->req.asking && count > most_series(call) ? most_series(call) : count; /* ASKING is for one command */
 }
 
 static void take_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -225,7 +223,7 @@ static unsigned take_undo_more(const struct rdl__call *call)
     return undos_of(call, undo_count(call)) - 1;
 }
 
-/* One command, of the last series if it cannot name all. */
+/* One command; of the last series, if it cannot name all. */
 static void take_put_replay(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     unsigned count = undo_count(call);
@@ -238,8 +236,8 @@ static void take_undone(const struct rdl__call *call, int64_t now)
     rdl__once_note(call, RDL__SCRIPT_PERMIT_UNDO, take_put_replay, false, now);
 }
 
-/* How many are left, or {free, ms}: -1 - free goes to call->answer, and ms to call->permit.hint_ms. Answers of undos
- * before it do not stay. */
+/* The number left; or {free, ms}: -1 - free goes to call->answer, ms to call->permit.hint_ms. Overwrites the answers of
+ * undos before it. */
 static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
@@ -253,7 +251,7 @@ static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
         call->permit.hint_ms = -1;
 }
 
-/* When what is granted by the request that was answered is over. */
+/* When the permits that the answered request has granted expire. */
 static int64_t grant_ends(const struct rdl__call *call)
 {
     return call->op.lease_ms == RDL_LEASE_NEVER
@@ -319,8 +317,8 @@ static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eva
     put_ids(call, to);
 }
 
-/* What goes on when the caller has left without an answer gives back whatever is still taken: nobody is there to be
- * told that a permit had expired, and to give back the others. */
+/* A release that goes on in the background releases all permits that are still taken, even if one of them has expired:
+ * no caller is left to be told, and to release the others. */
 static void release_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)call->count);
@@ -340,7 +338,8 @@ static bool release_short(const struct rdl__reply *reply)
     return rdl__reply_integer(reply, &answer) && answer == RDL__NO_HOLD;
 }
 
-/* A repeat that finds none of them finds its own work done; one that finds some, that a permit had expired. */
+/* A repeat that finds none of the permits: an earlier sending has released them. One that finds some: a permit had
+ * expired. */
 static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 {
     int rc = rdl__answer_failed(call);
@@ -560,13 +559,13 @@ static int check_number(const struct rdl__order *order, rdl_err_t *err)
     return rdl__check_permits(order->count, 0, RDL_PERMITS_MAX, err);
 }
 
-/* The list is copied by the call, and not written to. */
+/* The call copies the list, and does not write to it. */
 static rdl_permit_t *list_of(const rdl_permit_t *permits)
 {
     return (rdl_permit_t *)(uintptr_t)permits;
 }
 
-/* Each order is written once, for the blocking verb and for its twin. */
+/* One function for each order, for the blocking and the asynchronous verb. */
 static struct rdl__order take_order(int64_t count, int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits)
 {
     return (struct rdl__order){
@@ -660,7 +659,7 @@ int rdl_permit_semaphore_add_permits(rdl_permit_semaphore_t *semaphore, int64_t 
     return (int)rdl__semaphore_do(&order, handle_of(semaphore), rdl__check_more(permits, err), err);
 }
 
-/* What the asynchronous twins add. */
+/* The further arguments of asynchronous verbs. */
 struct later {
     rdl_owner_t *owner;
     rdl_permit_semaphore_fn fn;
@@ -764,8 +763,8 @@ const struct rdl__lock_ops rdl__permit_semaphore_ops = {
     .handle = &rdl__single_handle,
     .name = "permit semaphore",
     .kind = "permit semaphore",
-    .in_line = true,
-    .meet = rdl__meet_on_channel,
+    .in_turn = true,
+    .waits_on = rdl__waits_on_channel,
     .thing = "semaphore",
     .busy = "too few permits are free",
     .unused = rdl__guards_sweep,

@@ -85,7 +85,8 @@ rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hi
         rdl__waiter_told(&call->waiter, -1 - call->answer);
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = hint_ms;
-        if (life_ms > 0 && (hint_ms < 0 || hint_ms > life_ms / 3)) /* its place wants a sign of life by then */
+        if (life_ms > 0 &&
+            (hint_ms < 0 || hint_ms > life_ms / 3)) /* the place in the queue needs a sign of life by then */
             ev.ttl_ms = life_ms / 3;
     }
     return rdl__take_on(&call->take, &ev, &call->rand);

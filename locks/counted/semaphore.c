@@ -1,4 +1,4 @@
-/* semaphore.c - permits that are numbers: a string, how many are free (wire.md, Semaphore). */
+/* semaphore.c - the semaphore: a string, the number of free permits (wire.md, Semaphore). */
 #include "core/base/err.h"
 #include "locks/counted/permits.h"
 #include "locks/types.h"
@@ -214,8 +214,8 @@ const struct rdl__lock_ops rdl__semaphore_ops = {
     .handle = &rdl__single_handle,
     .name = "semaphore",
     .kind = "semaphore",
-    .in_line = true,
-    .meet = rdl__meet_on_channel,
+    .in_turn = true,
+    .waits_on = rdl__waits_on_channel,
     .thing = "semaphore",
     .busy = "too few permits are free",
     .unused = rdl__guards_sweep,

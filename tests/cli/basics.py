@@ -91,7 +91,7 @@ class CommandLine(support.Case):
         self.assert_misused(["run"], "run: NAME is missing", " run")
         self.assert_misused(["run", "x"], "run: COMMAND is missing", " run")
         self.assert_misused(["run", "", "true"], "run: NAME is empty", " run")
-        self.assert_misused(["run", "-n", "-w", "1", "x", "true"], "run: -n and -w exclude each other", " run")
+        self.assert_misused(["run", "-n", "-w", "1", "x", "true"], "run: -n and -w cannot be combined", " run")
         self.assert_misused(["run", "--nonsense", "x", "true"], "run: unknown option '--nonsense'", " run")
         self.assert_misused(["run", "-w", "soon", "x", "true"],
                             "run: --wait: 'soon' is not a time (such as 10, 2.5, 500ms, 5m, 1h)", " run")
@@ -515,7 +515,7 @@ class TheServer(support.Case):
         inner = "%s run y true" % support.REDLATCH
         self.assert_result(self.run_lock("x", "-c", inner, env={"REDLATCH_SERVER": "@" + file}), 0)
         for bad in ("@/nonexistent/address", "@/dev/null", "@"):
-            self.assert_says(self.run_lock("--server", bad, "x", "true"), 64, "no address of a server in")
+            self.assert_says(self.run_lock("--server", bad, "x", "true"), 64, "no server address in")
 
     def test_N5_a_server_that_answers_with_what_it_was_sent_tells_nothing(self):
         listener = socket.socket()

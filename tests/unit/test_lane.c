@@ -66,7 +66,7 @@ void rdl__conn_moved(struct rdl__conn *conn, const rdl_err_t *unused, int64_t no
     conn->ops->moved(conn, now);
 }
 
-void rdl__conn_lost_its_way(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
+void rdl__conn_place_unknown(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 {
     conn->ops->failed(conn, why, now);
 }

@@ -24,7 +24,7 @@ static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadlin
     plan = (struct rdl__plan){.member = member,
                               .n = n,
                               .quorum = which->majority ? n / 2 + 1 : n,
-                              .once = deadline == 0,
+                              .one_try = deadline == 0,
                               .deadline = deadline,
                               .member_timeout_ms = 50,
                               .most_hold_ms = 100,
@@ -223,7 +223,7 @@ Test(plan_red, says_who_is_to_blame)
 
 static void news_at(int64_t ms, unsigned i)
 {
-    on((struct rdl__plan_event){.kind = RDL__PLAN_NEWS, .member = i, .now = AT(ms)});
+    on((struct rdl__plan_event){.kind = RDL__PLAN_RELEASED, .member = i, .now = AT(ms)});
 }
 
 /* A round of three that begins now and is lost a millisecond later: server 0 grants, the others are somebody's. */

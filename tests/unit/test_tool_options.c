@@ -155,7 +155,7 @@ Test(tool_options, a_shell_line_is_accepted_before_and_behind_the_name)
 
 Test(tool_options, shell_lines_and_commands_do_not_mix)
 {
-    EXPECT_REFUSED("exclude", "-c", "x", "name", "true");
+    EXPECT_REFUSED("cannot be combined", "-c", "x", "name", "true");
     EXPECT_REFUSED("twice", "-c", "x", "name", "-c", "y");
     EXPECT_REFUSED("one argument", "name", "-c", "echo", "hi");
     EXPECT_REFUSED("wants a value", "name", "-c");
@@ -212,7 +212,7 @@ Test(tool_options, several_names_are_checked_one_by_one)
 {
     EXPECT_REFUSED("NAME is empty", "a", "", "--", "true");
     EXPECT_REFUSED("NAME 'a\\x1b' is given twice", "a\x1b", "b", "a\x1b", "--", "true");
-    EXPECT_REFUSED("'-n' behind NAME", "a", "-n", "--", "true");
+    EXPECT_REFUSED("'-n' after NAME", "a", "-n", "--", "true");
     EXPECT_REFUSED("COMMAND is missing", "a", "b", "--");
     EXPECT_REFUSED("NAME is missing", "-n", "--", "--", "true");
 }
@@ -282,7 +282,7 @@ Test(tool_options, a_red_lock_has_three_servers_or_more_and_no_two_the_same)
     EXPECT_REFUSED("address 1 is empty", "--redlock", "", "name", "true");
     EXPECT_REFUSED("address 2 is empty", "--redlock", "a,,b", "name", "true");
     EXPECT_REFUSED("address 3 is empty", "--redlock", "a,b,", "name", "true");
-    EXPECT_REFUSED("address 3 is there before", "--redlock", "a,b,a", "name", "true");
+    EXPECT_REFUSED("address 3 is given twice", "--redlock", "a,b,a", "name", "true");
 }
 
 Test(tool_options, files_for_tls_have_names_and_a_certificate_its_key)
@@ -299,25 +299,25 @@ Test(tool_options, files_for_tls_have_names_and_a_certificate_its_key)
     EXPECT_REFUSED("--key: the name of the file is empty", "--key=", "name", "true");
     EXPECT_REFUSED("--cert and --key go together", "--cert", "/crt", "name", "true");
     EXPECT_REFUSED("--cert and --key go together", "--key", "/key", "name", "true");
-    EXPECT_REFUSED("--insecure and --cacert exclude each other", "--cacert", "/ca", "--insecure", "name", "true");
+    EXPECT_REFUSED("--insecure and --cacert cannot be combined", "--cacert", "/ca", "--insecure", "name", "true");
 }
 
 Test(tool_options, what_makes_no_sense_together_is_named)
 {
-    EXPECT_REFUSED("-s and -x exclude each other", "-s", "-x", "name", "true");
-    EXPECT_REFUSED("-s and --type exclude each other: a read-write lock is a type of its own", "--type", "fair", "-s",
+    EXPECT_REFUSED("-s and -x cannot be combined", "-s", "-x", "name", "true");
+    EXPECT_REFUSED("-s and --type cannot be combined: a read-write lock is a type of its own", "--type", "fair", "-s",
                    "name", "true");
-    EXPECT_REFUSED("-x and --type exclude each other", "-x", "--type", "fair", "name", "true");
-    EXPECT_REFUSED("--permits and -s exclude each other", "-s", "--permits", "2", "name", "true");
-    EXPECT_REFUSED("--permits and -x exclude each other", "-x", "--permits", "2", "name", "true");
-    EXPECT_REFUSED("--permits and --type exclude each other", "--permits", "2", "--type", "fair", "name", "true");
-    EXPECT_REFUSED("--permits and --redlock exclude each other", "--permits", "2", "--redlock", "a,b,c", "name",
+    EXPECT_REFUSED("-x and --type cannot be combined", "-x", "--type", "fair", "name", "true");
+    EXPECT_REFUSED("--permits and -s cannot be combined", "-s", "--permits", "2", "name", "true");
+    EXPECT_REFUSED("--permits and -x cannot be combined", "-x", "--permits", "2", "name", "true");
+    EXPECT_REFUSED("--permits and --type cannot be combined", "--permits", "2", "--type", "fair", "name", "true");
+    EXPECT_REFUSED("--permits and --redlock cannot be combined", "--permits", "2", "--redlock", "a,b,c", "name",
                    "true");
-    EXPECT_REFUSED("--permits and several NAMEs exclude each other", "--permits", "2", "a", "b", "--", "true");
-    EXPECT_REFUSED("--redlock and -s exclude each other", "--redlock", "a,b,c", "-s", "name", "true");
-    EXPECT_REFUSED("--redlock and -x exclude each other", "--redlock", "a,b,c", "-x", "name", "true");
-    EXPECT_REFUSED("--redlock and --server exclude each other", "--redlock", "a,b,c", "--server", "d", "name", "true");
-    EXPECT_REFUSED("--redlock and several NAMEs exclude each other", "--redlock", "a,b,c", "a", "b", "--", "true");
+    EXPECT_REFUSED("--permits and several NAMEs cannot be combined", "--permits", "2", "a", "b", "--", "true");
+    EXPECT_REFUSED("--redlock and -s cannot be combined", "--redlock", "a,b,c", "-s", "name", "true");
+    EXPECT_REFUSED("--redlock and -x cannot be combined", "--redlock", "a,b,c", "-x", "name", "true");
+    EXPECT_REFUSED("--redlock and --server cannot be combined", "--redlock", "a,b,c", "--server", "d", "name", "true");
+    EXPECT_REFUSED("--redlock and several NAMEs cannot be combined", "--redlock", "a,b,c", "a", "b", "--", "true");
     EXPECT_ACCEPTED("--redlock", "a,b,c", "--type", "fair", "name", "true");
     EXPECT_ACCEPTED("--type", "fair", "a", "b", "--", "true");
     EXPECT_ACCEPTED("--permits", "2", "--server", "d", "-w", "1", "name", "true");

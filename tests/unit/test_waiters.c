@@ -437,7 +437,7 @@ static void has_been_home(char letter)
 static void expect_said(char letter, const char *words)
 {
     size_t len;
-    const char *said = rdl__waiter_said(waiter(letter), &len);
+    const char *said = rdl__waiter_message(waiter(letter), &len);
 
     cr_assert_eq(len, strlen(words));
     cr_assert(len == 0 || memcmp(said, words, len) == 0);
@@ -497,7 +497,7 @@ Test(waiters, who_comes_again_to_a_broken_subscription_is_woken_by_its_acknowled
 
 Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
 {
-    char many[RDL__SAID_MAX + 2];
+    char many[RDL__MESSAGE_KEPT + 2];
 
     memset(many, 'x', sizeof many - 1);
     many[sizeof many - 1] = '\0';
@@ -505,7 +505,7 @@ Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
     cr_assert_eq(come_home('a', T0), RDL_OK);
     expect_said('a', "");
     message(many);
-    many[RDL__SAID_MAX] = '\0';
+    many[RDL__MESSAGE_KEPT] = '\0';
     expect_said('a', many);
     message("0");
     expect_said('a', "0");

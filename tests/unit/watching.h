@@ -60,7 +60,8 @@ struct rdl__lane *rdl__lane_new(struct rdl__node *node, bool kept_up)
     return NULL;
 }
 
-void rdl__lane_on_news(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_news news, int64_t now), void *arg)
+void rdl__lane_on_event(struct rdl__lane *lane, void (*fn)(void *arg, enum rdl__lane_event news, int64_t now),
+                        void *arg)
 {
     (void)lane;
     (void)fn;

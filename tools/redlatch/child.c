@@ -8,9 +8,9 @@
  * Whether exec worked comes through a pipe that exec closes: nothing in it is success, an errno is the failure. It is
  * read when the child has ended, so a slow exec holds nothing up.
  *
- * Our death. The kernel kills the command when we die without having ended it (PR_SET_PDEATHSIG): after that nobody
- * renews the lock, and nobody could follow up on a SIGTERM that was ignored. The signal belongs to the thread that
- * forked, which must therefore be the main one. */
+ * When this program dies without having ended the command, the kernel kills the command (PR_SET_PDEATHSIG), because the
+ * lock is no longer renewed. The signal comes when the thread that forked ends, which must therefore be the main one.
+ */
 #include "tools/redlatch/child.h"
 
 #include <errno.h>

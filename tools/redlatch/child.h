@@ -18,7 +18,7 @@ struct child {
     struct family family;
 };
 
-/* What the command is told about its lock, in its environment. */
+/* The facts about its lock that the command finds in its environment. */
 struct child_facts {
     const char *name;
     int64_t token; /* 0: it has none */
@@ -31,10 +31,10 @@ void child_done(struct child *c);
  * Returns 0, or -1 with errno set; then nothing was started. */
 int child_start(struct child *c, char *const argv[], const struct child_facts *facts);
 
-/* Take the status of every process that ended, the command's own into `c`. Never waits. */
+/* Reap every child that has ended; the command's status goes into `c`. Never waits. */
 void child_reap(struct child *c);
 
-/* Pass on what we were sent, unless the command has it already: a terminal's signal goes to the whole process group. */
+/* Pass a signal on to the command, unless it has it already: a terminal's signal goes to the whole process group. */
 void child_forward(const struct child *c, const struct signal_event *event);
 
 /* Ask the command and every process that it started to end; child_kill makes them. */

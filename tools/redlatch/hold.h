@@ -1,10 +1,10 @@
-/* hold.h - what the command runs under: a lock, a multi-lock, a red lock or a permit, all with the same verbs.
+/* hold.h - what the command holds while it runs: a lock, a multi-lock, a red lock or a permit, with the same functions.
  *
- * The session (session.c) asks for one thing at a time and is told what became of it by the events; it does not know
- * which kind it has. A kind is a table of its own (struct hold_ops): hold_lock.c has what the library calls a lock,
- * hold_permit.c the permits of a semaphore. hold.c has the clients, which they share, and picks the kind.
+ * The session (session.c) makes one request at a time, and an event tells its outcome; it does not know which kind it
+ * has. A kind is a table of its own (struct hold_ops): hold_lock.c has what the library calls a lock, hold_permit.c the
+ * permits of a semaphore. hold.c has the clients, which they share, and picks the kind.
  *
- * One thread: everything here is called, and every event comes, on the session's. Nothing but hold_open waits. */
+ * One thread, the session's: all functions are called there, and all events come there. Only hold_open waits. */
 #ifndef REDLATCH_TOOL_HOLD_H
 #define REDLATCH_TOOL_HOLD_H
 
@@ -31,12 +31,12 @@ struct hold_ops {
     void (*free)(struct hold *h);                                     /* the handles, which may be NULL */
 };
 
-/* What the session is told. Never from inside hold_take, hold_ask or hold_release. */
+/* Events for the session. Never from inside hold_take, hold_ask or hold_release. */
 struct hold_events {
     void (*taken)(void *arg, int code, const rdl_err_t *err);    /* RDL_OK: it is held */
-    void (*answered)(void *arg, int code, const rdl_err_t *err); /* RDL_OK or RDL_ESERVER: the server is there */
-    void (*released)(void *arg, int code, const rdl_err_t *err); /* it is not, whatever the code */
-    void (*lost)(void *arg, const char *why);                    /* held no more, and still to be released */
+    void (*answered)(void *arg, int code, const rdl_err_t *err); /* RDL_OK or RDL_ESERVER: the server has answered */
+    void (*released)(void *arg, int code, const rdl_err_t *err); /* it is no longer held, whatever the code */
+    void (*lost)(void *arg, const char *why);                    /* it is lost, and still has to be released */
 };
 
 struct hold {
@@ -64,7 +64,7 @@ struct hold {
         int64_t renew_ms;       /* when to ask for the next; HOLD_NEVER: one is under way */
         int64_t valid_until_ms; /* what the server has confirmed, judged pessimistically */
         bool counted;           /* the server has been told how many permits there are */
-        bool waiting;           /* for one, be it long */
+        bool waiting;           /* for a permit, not only asking once */
         bool canceled;
         bool held;
     } permit;
@@ -82,8 +82,8 @@ int hold_begin(struct hold *h, const struct hold_events *events, void *arg, rdl_
 /* Free everything; NULL and half-built parts are fine. What is held is left to its lease. Events may still come. */
 void hold_close(struct hold *h);
 
-/* As rdl_try_lock_async, rdl_op_cancel and rdl_unlock_async. hold_ask: does the server, or a majority of several, say
- * anything? */
+/* As rdl_try_lock_async, rdl_op_cancel and rdl_unlock_async. hold_ask: does the server, or a majority of several,
+ * answer? */
 int hold_take(struct hold *h, int64_t wait_ms, rdl_err_t *err);
 int hold_ask(struct hold *h, rdl_err_t *err);
 void hold_cancel(struct hold *h);
@@ -96,7 +96,7 @@ int hold_token(struct hold *h, int64_t *ret_token, rdl_err_t *err);
 size_t hold_poll(const struct hold *h, struct pollfd fds[HOLD_FDS_MAX]);
 void hold_dispatch(struct hold *h);
 
-/* How long a server may be away while it is waited without end. */
+/* How long a server may be away during a wait without a bound. */
 #define HOLD_OUTAGE_MS 60000
 
 /* How long reaching a server may take when the user waits that long. */

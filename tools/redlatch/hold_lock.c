@@ -1,7 +1,7 @@
 /* hold_lock.c - what the library calls a lock: one, several as a multi-lock, or one on several servers as a red lock.
  *
- * They differ in how the handle is made; the library renews, tells losses, and gives back what a failed take of several
- * had. */
+ * They differ in how the handle is made. The library renews, reports losses, and releases the members of a failed take.
+ */
 #include "tools/redlatch/hold.h"
 
 #include "tools/redlatch/text.h"

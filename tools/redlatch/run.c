@@ -28,9 +28,9 @@ static void run_help(FILE *out)
           "URI is redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://... for TLS, unix:/PATH[?db=DB],\n"
           "sentinel://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT].../MASTER[/DB] for the master that they name,\n"
           "cluster://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT]... for a cluster, clusters://... with TLS.\n"
-          "Passwords belong into REDLATCH_SERVER, or into a file, @FILE: ps shows the command line to\n"
-          "everybody. Sentinels that want one of their own find it in REDLATCH_SENTINEL_PASSWORD, and\n"
-          "REDLATCH_SENTINEL_USERNAME. COMMAND inherits none of them, unless --pass-server is given.\n"
+          "Put passwords into REDLATCH_SERVER, or into a file, @FILE: ps shows the command line to everybody.\n"
+          "Sentinels that require a password of their own get it from REDLATCH_SENTINEL_PASSWORD, and the\n"
+          "user from REDLATCH_SENTINEL_USERNAME. COMMAND inherits no password, unless --pass-server is given.\n"
           "\n"
           "COMMAND finds in its environment REDLATCH_NAME (several NAMEs have a + between them), and\n"
           "REDLATCH_TOKEN, a number that grows whenever the lock changes hands; there is none with\n"
@@ -50,7 +50,7 @@ static void run_help(FILE *out)
           "\n"
           "Examples:\n"
           "  redlatch run nightly -- backup.sh /srv\n"
-          "  redlatch run -n -E 0 report -- make report       # skip it while another host is at it\n"
+          "  redlatch run -n -E 0 report -- make report       # skip it if another host is doing it\n"
           "  redlatch run -w 30 --max-hold 1h db:migrate -- ./migrate\n"
           "  redlatch run account:1 account:2 -- ./transfer    # both of them, or neither\n"
           "  redlatch run --permits 4 build -- make           # on four hosts at once, at most\n"
@@ -58,7 +58,7 @@ static void run_help(FILE *out)
           out);
 }
 
-/* Where the locks are, as strings that argv's owner can no longer read off. */
+/* The servers' addresses, as copies: in argv the secrets are overwritten. */
 struct servers {
     const char *uris[REDLOCK_MAX];
     size_t count;
@@ -75,7 +75,7 @@ static void split(struct servers *s, char *list)
         s->uris[s->count++] = uri;
 }
 
-/* The first line of a file. NULL when it has none, which was said. */
+/* The first line of a file. NULL when it has none; a message was printed. */
 static char *read_address(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -89,7 +89,7 @@ static char *read_address(const char *path)
     if (len <= 0 || line[0] == '\0') {
         char shown[TEXT_SAFE_CAP];
 
-        text_say("no address of a server in '%s': %s", text_safe(path, strlen(path), shown),
+        text_say("no server address in '%s': %s", text_safe(path, strlen(path), shown),
                  errno != 0 ? strerror(errno) : "its first line is empty");
         free(line);
         line = NULL;
@@ -99,7 +99,7 @@ static char *read_address(const char *path)
     return line;
 }
 
-/* In place of each @FILE what stands there. False: something does not, which was said. */
+/* Replace each @FILE by its first line. False: one has none; a message was printed. */
 static bool read_addresses(struct servers *s)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -119,8 +119,8 @@ static void servers_done(struct servers *s)
     free(s->copy);
 }
 
-/* What the command inherits has no secret of ours in it, unless that is asked for; where the locks are it may know.
- * Before there are threads. Returns 0, or -1 without memory. The strings that getenv has found stay where they are. */
+/* Take passwords out of the environment that the command inherits, unless --pass-server; the server's address stays.
+ * Before there are threads. Returns 0, or -1 without memory. Strings that getenv has returned stay valid. */
 static int hide_environment(const struct run_options *o)
 {
     const char *inherited = getenv("REDLATCH_SERVER");

@@ -183,7 +183,7 @@ static int apply_redlock(void *to, const char *text, struct usage_error *why)
         if (len == 0)
             return usage_fail(why, "--redlock: address %zu is empty", count + 1);
         if (is_repeated(text, uri, len))
-            return usage_fail(why, "--redlock: address %zu is there before", count + 1);
+            return usage_fail(why, "--redlock: address %zu is given twice", count + 1);
         more = uri[len] == ',';
         uri += len + 1;
     }
@@ -238,35 +238,34 @@ static const struct option_row rows[] = {
     {'\0', "max-hold", "TIME", "end COMMAND when it has run that long\n(default: no bound)", apply_max_hold},
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
     {'\0', "server", "URI",
-     "where the locks are, or @FILE, whose first line says so\n(default: the environment's REDLATCH_SERVER, else\n"
+     "the server's address, or @FILE, whose first line has it\n(default: the environment's REDLATCH_SERVER, else\n"
      "redis://127.0.0.1:6379)",
      apply_server},
     {'\0', "pass-server", NULL, "leave the passwords of REDLATCH_SERVER and the sentinels\nin COMMAND's environment",
      apply_pass_server},
-    {'\0', "cacert", "FILE", "certificates of those who may vouch for a rediss://\nserver (default: the system's)",
+    {'\0', "cacert", "FILE", "certificates of the CAs to trust for a rediss://\nserver (default: the system's)",
      apply_cacert},
-    {'\0', "cert", "FILE", "our own certificate, for a server that wants one", apply_cert},
-    {'\0', "key", "FILE", "and its key, without a passphrase", apply_key},
-    {'\0', "insecure", NULL, "believe any rediss:// server; for tests only", apply_insecure},
+    {'\0', "cert", "FILE", "client certificate, for a server that requires one", apply_cert},
+    {'\0', "key", "FILE", "the key of --cert, without a passphrase", apply_key},
+    {'\0', "insecure", NULL, "accept any certificate; for tests only", apply_insecure},
     {'s', "shared", NULL,
-     "take the read end of a read-write lock: many may have\nit at once, as long as nobody has the other",
-     apply_shared},
-    {'x', "exclusive", NULL, "take the write end of a read-write lock: for one alone", apply_exclusive},
+     "take a read-write lock for reading: many may hold it\nat once, while nobody holds it for writing", apply_shared},
+    {'x', "exclusive", NULL, "take a read-write lock for writing, alone", apply_exclusive},
     {'\0', "type", "TYPE",
      "reentrant (default), nonreentrant, fair (first come,\nfirst served), fenced, spin, each shared with Redisson's\n"
      "lock of that name; or simple (with code that uses SET\nNX PX)",
      apply_type},
     {'\0', "permits", "N",
-     "a semaphore: NAME is for N at most at once; a permit is\nrenewed like a lock, and comes back when its holder is\n"
-     "killed. Say the same N everywhere: the last one counts",
+     "NAME is a semaphore for at most N commands at once. A\npermit is renewed like a lock, and returns when its holder\n"
+     "is killed. Give the same N everywhere: the last counts",
      apply_permits},
     {'\0', "redlock", "URI,URI,...",
      "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has "
      "been\n"
      "up for less than --lease does not count",
      apply_redlock},
-    {'c', "command", "LINE", "give LINE to /bin/sh instead of running COMMAND", apply_shell},
-    {'\0', "verbose", NULL, "say on stderr what happens to the lock", apply_verbose},
+    {'c', "command", "LINE", "run LINE with /bin/sh instead of COMMAND", apply_shell},
+    {'\0', "verbose", NULL, "report on stderr what happens to the lock", apply_verbose},
     {'h', "help", NULL, "show this help", apply_help},
 };
 
@@ -295,16 +294,16 @@ static const struct {
     {GIVEN_SHARED, GIVEN_EXCLUSIVE, ""},
     {GIVEN_SHARED, GIVEN_TYPE, ": a read-write lock is a type of its own"},
     {GIVEN_EXCLUSIVE, GIVEN_TYPE, ": a read-write lock is a type of its own"},
-    {GIVEN_PERMITS, GIVEN_SHARED, ": a semaphore has no ends"},
-    {GIVEN_PERMITS, GIVEN_EXCLUSIVE, ": a semaphore has no ends"},
+    {GIVEN_PERMITS, GIVEN_SHARED, ": a semaphore is no read-write lock"},
+    {GIVEN_PERMITS, GIVEN_EXCLUSIVE, ": a semaphore is no read-write lock"},
     {GIVEN_PERMITS, GIVEN_TYPE, ": a semaphore is a type of its own"},
     {GIVEN_PERMITS, GIVEN_REDLOCK, ": a semaphore lives on one server"},
-    {GIVEN_PERMITS, GIVEN_NAMES, ": a semaphore is not taken together with others"},
-    {GIVEN_REDLOCK, GIVEN_SHARED, ": a majority of servers can only exclude"},
-    {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a majority of servers knows no readers to keep out"},
+    {GIVEN_PERMITS, GIVEN_NAMES, ": a semaphore cannot be taken together with others"},
+    {GIVEN_REDLOCK, GIVEN_SHARED, ": a red lock has no readers"},
+    {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a red lock is always exclusive"},
     {GIVEN_REDLOCK, GIVEN_SERVER, ": it names the servers itself"},
     {GIVEN_REDLOCK, GIVEN_NAMES, ": it takes one lock on several servers"},
-    {GIVEN_INSECURE, GIVEN_CACERT, ": any server would be believed"},
+    {GIVEN_INSECURE, GIVEN_CACERT, ": any certificate would be accepted"},
 };
 
 static const char *name_of(enum given given)
@@ -320,7 +319,7 @@ static int check_given(unsigned given, struct usage_error *why)
 {
     for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
         if ((given & excluded[i].one) != 0 && (given & excluded[i].other) != 0)
-            return usage_fail(why, "%s and %s exclude each other%s", name_of(excluded[i].one),
+            return usage_fail(why, "%s and %s cannot be combined%s", name_of(excluded[i].one),
                               name_of(excluded[i].other), excluded[i].because);
     if (((given & GIVEN_CERT) != 0) != ((given & GIVEN_KEY) != 0))
         return usage_fail(why, "--cert and --key go together");
@@ -346,7 +345,7 @@ static int misplaced(const char *option, struct usage_error *why)
 {
     char shown[TEXT_SAFE_CAP];
 
-    return usage_fail(why, "'%s' behind NAME: options go before NAME, a command named so behind --",
+    return usage_fail(why, "'%s' after NAME: options go before NAME, a command of that name after --",
                       text_safe(option, strlen(option), shown));
 }
 
@@ -404,7 +403,7 @@ static int take_command(int argc, char *const argv[], bool separated, struct run
     if (!separated && argc > 0 && argv[0][0] == '-')
         return misplaced(argv[0], why);
     if (o->shell != NULL)
-        return argc == 0 ? 0 : usage_fail(why, "-c and a COMMAND exclude each other");
+        return argc == 0 ? 0 : usage_fail(why, "-c and a COMMAND cannot be combined");
     if (argc == 0)
         return usage_fail(why, "COMMAND is missing");
     o->command = argv;

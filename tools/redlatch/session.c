@@ -13,9 +13,8 @@
  *     DONE        v               ENDING (SIGTERM) --grace--> KILLING ---+
  *              GIVING_UP --> RELEASING (taken all the same) or DONE
  *
- * A wait in vain has two outcomes: somebody else has the lock, or the server is away. It is the server that says which:
- * what it said before it went away counts no more, so a wait that is over ends with a question (ASKING) that any answer
- * settles.
+ * A wait can fail in two ways: another holder has the lock, or the server is away. An answer from before the server
+ * went away does not tell which, so a wait ends with a query (ASKING), which any answer settles.
  *
  * The lock is released in every case where it was taken: after an ordinary end when the command itself has ended, as
  * everybody expects of a wrapper; after a loss or --max-hold when all that it started has ended as well (family.h).
