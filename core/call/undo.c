@@ -12,8 +12,8 @@
  * on the same connection, behind them (rdl__way_behind_undos); if there are undos on several connections, on the one
  * that is likeliest to carry the owner's own.
  *
- * It is repeated at growing intervals, for a lease, if it was answered with an error, or while a request of the call
- * may still reach the server after it.
+ * It is repeated at growing intervals, for a lease or a waiter's life, if it was answered with an error, or while a
+ * request of the call may still reach the server after it.
  */
 #include "core/call/inner.h"
 
@@ -201,13 +201,17 @@ static bool undo_is_in_doubt(const struct rdl__call *call)
     return !call->undo.all_answered && atomic_load(&call->shard->node.kill_refused);
 }
 
-/* Until when the undo may be repeated: a lease after its first answer, and no longer than RDL__REPEATS_MOST_MS. */
+/* Until when the undo may be repeated: for as long as a hold lasts, or a waiter's place where that is longer, from its
+ * first answer, and no longer than RDL__REPEATS_MOST_MS. */
 static int64_t undo_until(struct rdl__call *call, int64_t now)
 {
-    int64_t lease_ms = call->op.lease_ms > 0 ? call->op.lease_ms : rdl__call_client(call)->watchdog_lease_ms;
+    int64_t most_ms = call->op.lease_ms > 0 ? call->op.lease_ms : rdl__call_client(call)->watchdog_lease_ms;
+    int64_t life_ms = rdl__call_name(call)->settings.life_ms;
 
+    if (most_ms < life_ms)
+        most_ms = life_ms;
     if (call->undo.until == 0)
-        call->undo.until = rdl__after_ms(now, lease_ms < RDL__REPEATS_MOST_MS ? lease_ms : RDL__REPEATS_MOST_MS);
+        call->undo.until = rdl__after_ms(now, most_ms < RDL__REPEATS_MOST_MS ? most_ms : RDL__REPEATS_MOST_MS);
     return call->undo.until;
 }
 

@@ -321,6 +321,33 @@ Test(refused, N7_take_that_was_refused_half_way_is_undone)
     rdl_lock_free(lock);
 }
 
+/* A place in the queue keeps others out for longer than the hold would that was waited for. */
+Test(refused, N7_place_that_could_not_be_given_up_is_given_up_as_long_as_it_lives)
+{
+    enum { SHORT_LEASE_MS = 300, MORE_THAN_FIT = 4 }; /* at 0, 0.1, 0.3, 1 ... s from one to the next */
+    struct outcome o = {0};
+    rdl_lock_t *lock;
+    rdl_op_t *op;
+    int64_t before;
+
+    open_as_app();
+    lock = fair(st.client, "placed", NULL);
+    cr_assert_eq(probe_int(st.probe, "HSET placed somebody 1"), 1);
+    cr_assert_eq(probe_int(st.probe, "PEXPIRE placed 600000"), 1);
+    expect(RDL_OK, rdl_lock_async(lock, NULL, SHORT_LEASE_MS, outcome_note, &o, &op, &err));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN redisson_lock_queue:{placed}") == 1, SOON_MS));
+    limit("-hdel");
+    before = probe_calls(st.probe, "eval");
+    rdl_op_cancel(op);
+    expect(RDL_ECANCELED, outcome_wait(&o, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "eval") >= before + MORE_THAN_FIT, UNDONE_MS));
+    limit("+hdel");
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 1, UNDONE_MS));
+    cr_assert_eq(probe_int(st.probe, "DEL placed"), 1);
+    rdl_op_free(op);
+    rdl_lock_free(lock);
+}
+
 /* What stands between may say so of a request that it has passed on. */
 Test(refused, N7_take_that_is_answered_with_an_error_though_it_ran_is_undone)
 {
