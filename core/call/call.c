@@ -120,12 +120,12 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 
 /* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
  * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
- * callback may have freed what it is part of; RDL_ENOMEM. */
+ * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone. */
 static int enter(struct rdl__call *call, rdl_op_t **ret_op)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec;
-    int rc = 1;
+    int rc = RDL_OK;
 
     if (!call->verb->on_record) {
         if (ret_op != NULL)
@@ -136,10 +136,13 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
     rec = rdl__record_find(name, call->op.owner, call->ops);
     if (rec == NULL && call->op.owed)
         rec = rdl__record_find_orphan(name, call->op.owner, call->ops);
-    if (rec == NULL && call->verb->acquires && (rec = rdl__record_make(name, call->op.owner, call->ops)) == NULL)
-        rc = RDL_ENOMEM;
-    if (rc > 0 && ret_op != NULL)
-        *ret_op = &call->op;
+    if (rec == NULL && call->verb->acquires)
+        rc = rdl__record_make(name, call->op.owner, call->ops, &rec);
+    if (rc == RDL_OK) {
+        rc = 1;
+        if (ret_op != NULL)
+            *ret_op = &call->op;
+    }
     if (rec != NULL) {
         if (name->idle == rec)
             name->idle = NULL;

@@ -369,20 +369,21 @@ static void orphan(struct rdl__owner_link *owner_link)
     rdl__record_unref(rec);
 }
 
-struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                     struct rdl__record **ret)
 {
     struct rdl__record *rec = name->spare;
 
     rdl__assert_locked(&name->mu);
     name->spare = NULL;
     if (rec == NULL && (rec = rdl__alloc(&name->client->mem, sizeof *rec)) == NULL)
-        return NULL;
+        return RDL_ENOMEM;
     memset(rec, 0, sizeof *rec);
     rdl__list_init(&rec->owner_link.link);
     rec->owner_link.orphan = orphan;
     if (!rdl__owner_link_add(owner, &rec->owner_link)) {
         name->spare = rec;
-        return NULL;
+        return RDL_ELOST;
     }
     rec->linked = true;
     rec->name = name;
@@ -398,7 +399,8 @@ struct rdl__record *rdl__record_make(struct rdl__name *name, rdl_owner_t *owner,
     rec->hold.hash_slot = name->hash_slot;
     rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
-    return rec;
+    *ret = rec;
+    return RDL_OK;
 }
 
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)

@@ -5,7 +5,8 @@
  * is not one thread: asynchronous work, coroutines, thread pools, a hold handed from one thread to another.
  *
  * A thread that ends while its owner still holds locks is reported (a log line, and the lock's on_lost callback with
- * reason RDL_LOSS_THREAD_EXIT); those holds are no longer renewed and end with their lease.
+ * reason RDL_LOSS_THREAD_EXIT); those holds are no longer renewed and end with their lease. What it left waiting
+ * (async.h) ends with RDL_ELOST when its turn comes.
  */
 #ifndef REDLATCH_OWNER_H
 #define REDLATCH_OWNER_H

@@ -256,11 +256,11 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
     return rc;
 }
 
-/* Put it on the list, which takes the reference over. RDL_ENOMEM: the owner is gone. */
+/* Put it on the list, which takes the reference over. RDL_ELOST: the owner is gone. */
 static int record_add(struct rdl__composite_record *rec)
 {
     if (!rdl__owner_link_add(rec->owner, &rec->owner_link))
-        return RDL_ENOMEM;
+        return RDL_ELOST;
     rec->linked = true;
     rec->refs++;
     rdl__list_push_back(&rec->composite->records, &rec->link);

@@ -108,6 +108,40 @@ Test(thread_exit, thread_that_gave_everything_back_is_not_reported)
     rdl_lock_free(lock);
 }
 
+struct waiting {
+    rdl_lock_t *lock;
+    struct outcome end;
+};
+
+static int64_t begin_to_wait(void *arg, rdl_err_t *reterr)
+{
+    struct waiting *waiting = arg;
+
+    return rdl_lock_async(waiting->lock, NULL, LEASE_MS, outcome_note, &waiting->end, NULL, reterr);
+}
+
+/* What it would get is nobody's: it says so, of composites too, which begin with their members anew. */
+Test(thread_exit, take_that_the_thread_left_waiting_is_lost)
+{
+    stage_open(&st);
+    FOR_EACH_KIND(kind)
+    {
+        struct waiting waiting = {.lock = kind->make(st.client, NAME, NULL)};
+        rdl_lock_t *rival = kind->rival(st.client, NAME, NULL);
+        struct actor *actor = actor_new();
+
+        expect(RDL_OK, rdl_try_lock(rival, 0, 100 * LEASE_MS, &err));
+        actor_call(actor, begin_to_wait, &waiting);
+        expect_result(RDL_OK, actor, SOON_MS);
+        actor_free(actor);
+        expect(RDL_OK, rdl_unlock(rival, &err));
+        cr_assert_eq(outcome_wait(&waiting.end, SOON_MS), RDL_ELOST, "%s: %s", kind->type, waiting.end.err.message);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS), "%s", kind->type);
+        rdl_lock_free(rival);
+        lock_over(st.probe, waiting.lock);
+    }
+}
+
 static int64_t bind_owner(void *owner, rdl_err_t *reterr)
 {
     return rdl_owner_bind(owner, reterr);

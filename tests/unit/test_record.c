@@ -49,7 +49,7 @@ static struct rdl__record *make(rdl_owner_t *owner)
     struct rdl__record *rec;
 
     rdl__mutex_lock(&name->mu);
-    rec = rdl__record_make(name, owner, lock->ops);
+    cr_assert_eq(rdl__record_make(name, owner, lock->ops, &rec), RDL_OK);
     rdl__mutex_unlock(&name->mu);
     return rec;
 }
@@ -177,7 +177,7 @@ Test(record, owner_of_many_names_finds_the_record_of_each)
         (void)snprintf(text, sizeof text, "job:%d", i);
         cr_assert_eq(rdl_reentrant_lock(client, text, NULL, &locks[i], NULL), RDL_OK);
         rdl__mutex_lock(&locks[i]->name->mu);
-        recs[i] = rdl__record_make(locks[i]->name, owner, locks[i]->ops);
+        cr_assert_eq(rdl__record_make(locks[i]->name, owner, locks[i]->ops, &recs[i]), RDL_OK);
         rdl__mutex_unlock(&locks[i]->name->mu);
     }
     for (int i = 0; i < MANY; i++) {
