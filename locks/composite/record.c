@@ -416,7 +416,8 @@ void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void
         news.member = member;
         news.state = view.state == RDL_LOST ? RDL_LOST : RDL_AT_RISK;
         news.remaining_ms = view.left / RDL__MS;
-        fn = j->handle.fn;
+        if (loss->state == RDL_LOST || news.state != RDL_LOST) /* else this was a risk, and is told as a loss next */
+            fn = j->handle.fn;
         arg = j->handle.arg;
         rdl__composite_settle(rec);
     }

@@ -92,6 +92,35 @@ static void note_owner(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 }
 
 /* The news of one hold is still due when the next one is lost. */
+/* Its risk, that nobody has heard of by then, is not told as another loss. */
+Test(dispatch, composite_that_was_at_risk_first_is_lost_once)
+{
+    struct losses losses;
+    rdl_lock_t *member, *multi = NULL;
+
+    losses_init(&losses);
+    open_stage();
+    member = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_multi_lock(&member, 1, NULL, &multi, &err));
+    expect(RDL_OK, rdl_on_lost(multi, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
+    server_pause(st.server);
+    cr_assert(WAIT_UNTIL(rdl_hold_state(multi, &err) == RDL_LOST, SOON_MS));
+    server_resume(st.server);
+    while (losses_count(&losses, RDL_LOST) == 0) {
+        cr_assert(readable(SOON_MS));
+        cr_assert_geq(rdl_client_dispatch(st.client), 0);
+    }
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_LEASE);
+    expect(RDL_ELOST, rdl_unlock(multi, &err));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+    (void)rdl_client_dispatch(st.client);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 1);
+    cr_assert_eq(losses_count(&losses, RDL_AT_RISK), 0);
+    rdl_lock_free(multi);
+    rdl_lock_free(member);
+}
+
 Test(dispatch, each_of_several_losses_is_told_and_under_its_own_hold)
 {
     struct told told = {0};
