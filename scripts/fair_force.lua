@@ -1,4 +1,5 @@
--- Free the fair lock from the holder that was seen, whoever asks; a holder that came since is left alone.
+-- Free the fair lock from the holder that was seen, whoever asks, and tell that holder's client; a holder that
+-- came since is left alone.
 --
 -- KEYS     as in fair_queue.inc
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
@@ -7,6 +8,7 @@
 -- include arguments.inc
 -- include holds.inc
 -- include fair_queue.inc
+-- include evicted.inc
 
 local publish = ARGV[2] or 'publish'
 
@@ -19,4 +21,5 @@ if call('hexists', lock, ARGV[1]) == 0 then
 end
 local head = call('lindex', queue, 0)
 call('del', lock)
+tell_evicted(ARGV[1])
 return head and freed(publish) or 1

@@ -1,5 +1,5 @@
 -- Free one end of a read-write lock, if the holder that was seen still has it, whoever asks; with it goes the whole
--- lock.
+-- lock, and the clients of all its holds are told.
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen: one that ends in `:write` is a writer's
@@ -10,6 +10,7 @@
 -- include arguments.inc
 -- include holds.inc
 -- include readwrite.inc
+-- include evicted.inc
 
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
@@ -34,6 +35,9 @@ for i = 1, #fields, 2 do
     end
 end
 delete(names)
+for i = 1, #fields, 2 do
+    tell_evicted(fields[i])
+end
 if writes then
     redis.pcall(publish, KEYS[2], '1')
 end

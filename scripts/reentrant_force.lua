@@ -1,4 +1,5 @@
--- Free the reentrant lock from the holder that was seen, whoever asks; a holder that came since is left alone.
+-- Free the reentrant lock from the holder that was seen, whoever asks, and tell that holder's client; a holder
+-- that came since is left alone.
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
@@ -6,6 +7,7 @@
 
 -- include arguments.inc
 -- include holds.inc
+-- include evicted.inc
 
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 
@@ -17,4 +19,5 @@ if call('hexists', key, ARGV[1]) == 0 then
     return 0
 end
 call('del', key)
+tell_evicted(ARGV[1])
 return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -6,7 +6,9 @@
  * (protocol.md, 5).
  *
  * If a server refuses a channel, because a script has been running for too long or an ACL forbids it, the subscription
- * is sent again after a pause that grows to some seconds, with one channel a command.
+ * is sent again after a pause that grows to some seconds, with one channel a command. But a plain topic, which the
+ * client can do without: a user without the right to it is refused it once a connection, and that is no warning. Errors
+ * name no channel: another channel's error may cost a plain topic its repetition, not its acknowledgement.
  *
  * A server that does not have a sharded channel's slot refuses it, and one that loses the slot ends the subscription.
  * Neither names the server that has it: the finder does, and then topics move to another subscriber, or are retried
@@ -69,7 +71,7 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
     while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
         struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
 
-        topic->confirmed = false;
+        topic->confirmed = topic->forgone = false;
         rdl__list_remove(&topic->unsent);
         rdl__list_push_back(&sub->unsent, &topic->unsent);
     }
@@ -78,17 +80,29 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+/* The word for a topic, as it begins with `s` where channels are sharded. */
+static const char *word(const struct rdl__subscriber *sub, const struct rdl__topic *topic, const char *sharded)
+{
+    return sub->sharded && !topic->plain ? sharded : sharded + 1;
+}
+
+static struct rdl__topic *unsent_at(struct rdl__link *l)
+{
+    return rdl__container(l, struct rdl__topic, unsent);
+}
+
 static void encode_subscribe(struct rdl__subscriber *sub)
 {
+    const struct rdl__topic *first = unsent_at(sub->unsent.next);
     /* sharded: the channels of one command must be of one slot; refused: one channel must not fail the others */
-    size_t n = 0, most = sub->sharded || sub->again_ms > 0 ? 1 : CHANNELS_A_COMMAND;
+    size_t n = 1, most = sub->sharded || sub->again_ms > 0 || first->plain ? 1 : CHANNELS_A_COMMAND;
 
-    for (struct rdl__link *l = sub->unsent.next; l != &sub->unsent && n < most; l = l->next)
+    for (struct rdl__link *l = first->unsent.next; l != &sub->unsent && n < most && !unsent_at(l)->plain; l = l->next)
         n++;
     rdl__cmd_begin(&sub->talk.out, n + 1);
-    rdl__cmd_str(&sub->talk.out, sub->sharded ? "SSUBSCRIBE" : "SUBSCRIBE");
+    rdl__cmd_str(&sub->talk.out, word(sub, first, "SSUBSCRIBE"));
     while (n-- > 0) {
-        struct rdl__topic *topic = rdl__container(rdl__list_pop(&sub->unsent), struct rdl__topic, unsent);
+        const struct rdl__topic *topic = unsent_at(rdl__list_pop(&sub->unsent));
 
         rdl__cmd_arg(&sub->talk.out, topic->node.key, topic->node.key_len);
     }
@@ -152,10 +166,36 @@ static void on_again(struct rdl__timer *timer, int64_t now)
     rdl__loop_timer(sub->node->loop, &sub->again, rdl__after_ms(now, sub->again_ms));
 }
 
-/* A message's kind: `sharded` begins with `s`, which plain channels leave out. */
-static const char *word(const struct rdl__subscriber *sub, const char *sharded)
+/* Is it that a right is missing to a plain topic, perhaps? That one is not asked for again. */
+static bool forgo(struct rdl__subscriber *sub, const struct rdl__reply *error)
 {
-    return sub->sharded ? sharded : sharded + 1;
+    struct rdl__table_node *n = NULL;
+    bool forgone = false;
+
+    while (rdl__reply_is_error(error, "NOPERM") && (n = rdl__table_next(&sub->topics, n)) != NULL) {
+        struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
+
+        if (!topic->plain || topic->confirmed || topic->forgone || rdl__link_on(&topic->unsent))
+            continue;
+        topic->forgone = forgone = true;
+    }
+    return forgone;
+}
+
+/* The server refuses something. */
+static void on_error(struct rdl__subscriber *sub, const struct rdl__reply *error, int64_t now)
+{
+    if (sub->sharded && rdl__redirect_of(error).what != RDL__DETOUR_NONE) {
+        ask_around(sub);
+        return;
+    }
+    if (forgo(sub, error))
+        rdl__log(sub->node->sinks, RDL_LOG_INFO, "%s: evictions are learnt of by renewals: %s", sub->node->label,
+                 error->str);
+    else
+        rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s",
+                       sub->node->label, error->str);
+    ask_again(sub, now);
 }
 
 static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int64_t now)
@@ -169,13 +209,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
     sub->heard_at = now;
     talk->awaited = 0;
     if (reply->type == RDL__REPLY_ERROR) {
-        if (sub->sharded && rdl__redirect_of(reply).what != RDL__DETOUR_NONE) {
-            ask_around(sub);
-            return;
-        }
-        rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s",
-                       sub->node->label, reply->str);
-        ask_again(sub, now);
+        on_error(sub, reply, now);
         return;
     }
     if (channel == NULL || channel->type != RDL__REPLY_STRING)
@@ -183,14 +217,14 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
     if ((n = rdl__table_find(&sub->topics, channel->str, channel->len)) == NULL)
         return; /* the topic was dropped meanwhile */
     topic = rdl__container(n, struct rdl__topic, node);
-    if (says(kind, word(sub, "ssubscribe"))) {
+    if (says(kind, word(sub, topic, "ssubscribe"))) {
         topic->confirmed = true;
         topic->ops->subscribed(topic, now);
     } else if (says(kind, "sunsubscribe") &&
                topic->confirmed) { /* the slot has moved; or the answer to an earlier topic's drop */
         topic->confirmed = false;
         ask_around(sub);
-    } else if (says(kind, word(sub, "smessage")) && payload != NULL && payload->type == RDL__REPLY_STRING) {
+    } else if (says(kind, word(sub, topic, "smessage")) && payload != NULL && payload->type == RDL__REPLY_STRING) {
         topic->ops->message(topic, payload->str, payload->len, now);
     }
 }
@@ -270,7 +304,7 @@ struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub)
 void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now)
 {
     rdl__assert_on_loop(sub->node->loop);
-    topic->confirmed = false;
+    topic->confirmed = topic->forgone = false;
     rdl__list_init(&topic->unsent);
     rdl__table_add(&sub->topics, &topic->node);
     rdl__list_push_back(&sub->unsent, &topic->unsent);
@@ -289,7 +323,7 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
     if (!rdl__talk_up(&sub->talk))
         return;
     rdl__cmd_begin(&sub->talk.out, 2);
-    rdl__cmd_str(&sub->talk.out, sub->sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE");
+    rdl__cmd_str(&sub->talk.out, word(sub, topic, "SUNSUBSCRIBE"));
     rdl__cmd_arg(&sub->talk.out, topic->node.key, topic->node.key_len);
     write_later(sub);
 }
@@ -311,7 +345,7 @@ void rdl__subscriber_retry(struct rdl__subscriber *sub)
     while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
         struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
 
-        if (topic->confirmed || rdl__link_on(&topic->unsent))
+        if (topic->confirmed || topic->forgone || rdl__link_on(&topic->unsent))
             continue;
         rdl__list_push_back(&sub->unsent, &topic->unsent);
     }

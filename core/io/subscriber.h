@@ -22,6 +22,8 @@ struct rdl__topic {
     struct rdl__link unsent; /* waiting for its SUBSCRIBE to be written */
     const struct rdl__topic_ops *ops;
     bool confirmed; /* subscribed to on the present connection, and acknowledged */
+    bool plain;     /* set before it is added: never sharded, and done without, on a connection where ACL forbids it */
+    bool forgone;   /* of such a one: the present connection has been refused it */
 };
 
 /* Sharded channels (SSUBSCRIBE) are at the server that has their slot. A server ends subscriptions when their slots

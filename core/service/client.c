@@ -124,8 +124,11 @@ static bool make_sentinels(rdl_client_t *client, const rdl_client_options_t *o)
  * nothing is posted to it before all is there. */
 static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struct rdl__uri *uri, rdl_err_t *err)
 {
-    struct rdl__watchdog_config watchdog = {
-        .drift_ppm = o->drift_ppm, .drift_ms = o->drift_ms, .lease_ms = o->watchdog_lease_ms};
+    struct rdl__watchdog_config watchdog = {.drift_ppm = o->drift_ppm,
+                                            .drift_ms = o->drift_ms,
+                                            .lease_ms = o->watchdog_lease_ms,
+                                            .listen = rdl__routing_listen,
+                                            .listen_arg = client};
     struct rdl__node_config node = {
         .connect_timeout_ms = o->connect_timeout_ms,
         .command_timeout_ms = o->command_timeout_ms,
@@ -163,6 +166,7 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
                                          &client->home.acked, &watchdog);
     if (client->watchdog == NULL)
         return RDL_ENOMEM;
+    rdl__evictions_init(&client->evictions, &client->uuid, client->watchdog);
     client->home.renewer = rdl__watchdog_home(client->watchdog);
     if ((rc = rdl__waiters_init(&client->waiters, &client->mem, client->loop, client->home.sub)) < 0)
         return rc;

@@ -14,6 +14,7 @@
 #include "core/io/loop.h"
 #include "core/io/sentinel.h"
 #include "core/service/dispatch.h"
+#include "core/service/evictions.h"
 #include "core/service/shard.h"
 #include "core/service/waiters.h"
 #include "core/service/watchdog.h"
@@ -67,6 +68,7 @@ struct rdl_client {
 
     /* loop thread only */
     struct rdl__waiters waiters;
+    struct rdl__evictions evictions;
     struct rdl__task open_task;
     struct rdl__task close_task;
     struct rdl__task idle_task;

@@ -109,6 +109,7 @@ static void close_lanes(rdl_client_t *client, int64_t now)
     client->acks_closed = true;
     rdl__mutex_unlock(&client->names_mu);
     rdl__waiters_close(&client->waiters);
+    rdl__evictions_close(&client->evictions);
     for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
         rdl__shard_close(rdl__routing_shard(client, i), now);
     rdl__sentinels_close(client->sentinels);

@@ -206,6 +206,24 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
     rdl__renewer_pump(wd, at);
 }
 
+void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n)
+{
+    rdl__assert_on_loop(wd->loop);
+    rdl__mutex_lock(&wd->mu);
+    for (struct rdl__heap_node *node = rdl__heap_min(&wd->heap); node != NULL; node = rdl__heap_next(node)) {
+        struct rdl__hold *hold = rdl__container(node, struct rdl__hold, node);
+
+        if (n != 0 && hold->id.n != n)
+            continue;
+        if (!rdl__hold_under_way(hold))
+            rdl__renewer_due(rdl__renewer_of(wd, hold), hold);
+        else if (hold->place != NULL)
+            hold->again = true;
+    }
+    rdl__mutex_unlock(&wd->mu);
+    rdl__renewers_pump(wd);
+}
+
 /* Move the holds of a list that have another renewer by now.  @locks mu */
 static void reroute(struct rdl__watchdog *wd, const struct rdl__renewer *at, const struct rdl__link *due)
 {

@@ -122,12 +122,34 @@ static struct rdl__node *on_shard(void *arg, unsigned number, int64_t now)
     return &shard->node;
 }
 
+static struct rdl__shard *shard_of_slot(rdl_client_t *client, unsigned slot)
+{
+    return rdl__routing_shard(client, rdl__map_shard(client->map, slot));
+}
+
+static struct rdl__subscriber *subscriber_of(void *arg, const char *channel, size_t len)
+{
+    return shard_of_slot(arg, rdl__slot(channel, len))->sub;
+}
+
+/* Any server of a cluster will do; this one is told of when it has gone. */
+void rdl__routing_listen(void *arg, int64_t now)
+{
+    rdl_client_t *client = arg;
+    struct rdl__evictions *ev = &client->evictions;
+
+    rdl__evictions_listen(
+        ev, client->cluster == NULL ? client->home.sub : subscriber_of(client, ev->channel, sizeof ev->channel), now);
+}
+
 static void on_remapped(void *arg, int64_t now)
 {
     rdl_client_t *client = arg;
 
     rdl__watchdog_reroute(client->watchdog);
     rdl__waiters_reroute(&client->waiters, now);
+    if (client->evictions.sub != NULL)
+        rdl__routing_listen(client, now);
     for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
         rdl__shard_reroute(rdl__routing_shard(client, i), now);
 }
@@ -150,19 +172,9 @@ static void on_confirmed(void *arg, int64_t now)
     }
 }
 
-static struct rdl__shard *shard_of_slot(rdl_client_t *client, unsigned slot)
-{
-    return rdl__routing_shard(client, rdl__map_shard(client->map, slot));
-}
-
 static struct rdl__renewer *renewer_of_slot(void *arg, unsigned slot)
 {
     return shard_of_slot(arg, slot)->renewer;
-}
-
-static struct rdl__subscriber *subscriber_of(void *arg, const char *channel, size_t len)
-{
-    return shard_of_slot(arg, rdl__slot(channel, len))->sub;
 }
 
 enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask)

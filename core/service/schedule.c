@@ -32,16 +32,29 @@ int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at,
     return end + (end - rdl__watchdog_validity(wd, granted_at, lease_ms));
 }
 
-void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold)
+/* @locks mu */
+static void move_to(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t at)
 {
-    int64_t at = rdl__hold_next_due(hold);
-
     rdl__assert_locked(&wd->mu);
     rdl__heap_move(&wd->heap, &hold->node, at);
     if (at < wd->armed && !wd->closed) {
         wd->armed = at;
         rdl__loop_post(wd->loop, &wd->rearm);
     }
+}
+
+void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    move_to(wd, hold, rdl__hold_next_due(hold));
+}
+
+/* The same, and the loop looks at it at `look_at` if nothing is due before: is it still held, so that it is time to
+ * listen?  @locks mu */
+static void move_and_look(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t look_at)
+{
+    int64_t at = rdl__hold_next_due(hold);
+
+    move_to(wd, hold, rdl__hold_wants_listening(wd, hold) && look_at < at ? look_at : at);
 }
 
 /* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks
@@ -121,6 +134,9 @@ int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool
     if (rdl__hold_risk_at(hold) > now)
         hold->state = RDL_HELD;
     hold->renew_at = hold->deadline < hold->ends_at ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
+    if (hold->again)
+        hold->renew_at = now;
+    hold->again = false;
     rdl__schedule_move(wd, hold);
     return 0;
 }
@@ -132,6 +148,7 @@ void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool 
     rdl__assert_locked(&wd->mu);
     hold->place = NULL;
     hold->alone = alone;
+    hold->again = false;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
     rdl__schedule_move(wd, hold);
 }
@@ -155,9 +172,10 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     hold->state = RDL_HELD;
     hold->told_risk = false;
     hold->alone = false;
+    hold->again = false;
     hold->brief = renewed && lease_ms < wd->config.lease_ms;
     hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
-    rdl__schedule_move(wd, hold);
+    move_and_look(wd, hold, rdl__after_ms(sent_at, RDL__LISTEN_AFTER_MS));
     rdl__mutex_unlock(&wd->mu);
 }
 
@@ -188,7 +206,7 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
             hold->renew_at = next_renewal(wd, hold, sent_at);
         if (hold->state == RDL_AT_RISK && rdl__hold_risk_at(hold) > now)
             hold->state = RDL_HELD;
-        rdl__schedule_move(wd, hold);
+        move_and_look(wd, hold, hold->node.at);
     }
     rdl__mutex_unlock(&wd->mu);
     return alive;

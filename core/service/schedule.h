@@ -4,6 +4,9 @@
 
 #include "core/service/watchdog.h"
 
+/* Who has a hold for so long listens for evictions; holds that are shorter never pay for that. */
+#define RDL__LISTEN_AFTER_MS INT64_C(1000)
+
 struct rdl__watchdog {
     /* immutable */
     const struct rdl__mem *mem;
@@ -23,6 +26,7 @@ struct rdl__watchdog {
     int64_t armed;        /* when the timer will go off */
     unsigned acked_holds; /* holds that want replicas' confirmation */
     bool closed;
+    bool listens; /* config.listen was called, or is about to be */
     struct rdl__rand rand;
 };
 
@@ -58,6 +62,13 @@ static inline bool rdl__hold_under_way(const struct rdl__hold *hold)
 static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)
 {
     return hold->ops->trust_ms == NULL ? lease_ms : hold->ops->trust_ms(hold, lease_ms);
+}
+
+/* Is it one for which evictions are worth hearing of, and nobody listens yet? A lease that is renewed every second, or
+ * shorter than that, is not.  @locks mu */
+static inline bool rdl__hold_wants_listening(const struct rdl__watchdog *wd, const struct rdl__hold *hold)
+{
+    return !wd->listens && wd->config.listen != NULL && hold->lease_ms > 3 * RDL__LISTEN_AFTER_MS;
 }
 
 /* Put the hold where it belongs in the heap; wake the loop if that is first.  @locks mu */

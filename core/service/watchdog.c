@@ -18,6 +18,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     struct rdl__hold_id id = {0};
     struct rdl__heap_node *first;
     struct rdl__hold *hold;
+    bool listens = false;
 
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
@@ -32,6 +33,8 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
         id = rdl__schedule_lose(wd, hold);
         news = RDL_LOST;
     } else {
+        listens = rdl__hold_wants_listening(wd, hold);
+        wd->listens = wd->listens || listens;
         if (hold->renew_at <= now) {
             rdl__renewer_due(rdl__renewer_of(wd, hold), hold);
             (*count)++;
@@ -48,6 +51,8 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
         rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
     }
     rdl__mutex_unlock(&wd->mu);
+    if (listens)
+        wd->config.listen(wd->config.listen_arg, now);
     if (news != RDL_NOT_HELD)
         rdl__schedule_report(wd, hold, &id, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
     return true;

@@ -58,6 +58,7 @@ struct rdl__hold {
     uint8_t told_risk : 1;      /* RDL_AT_RISK is reported once a hold */
     uint8_t brief : 1;          /* granted for less than the lease that renewals ask for */
     uint8_t alone : 1;          /* its next renewal is a batch of its own */
+    uint8_t again : 1;          /* what is under way may have been answered too early: ask again after it */
     struct rdl__heap_node node; /* in the heap, by when something is due */
     struct rdl__link due;       /* on its renewer's list */
     struct rdl__hold **place;   /* in the batch that renews it; NULL: none does */
@@ -83,6 +84,10 @@ struct rdl__watchdog_config {
     int64_t drift_ms;
     int64_t lease_ms; /* of RDL_LEASE_AUTO; a hold that was granted for less is renewed for this as well */
     const struct rdl__routes *routes; /* NULL: one server has all holds */
+    /* A hold has lasted for a while: from now on it is worth hearing of evictions. Called once. NULL: never.
+     * @thread loop  @locks none */
+    void (*listen)(void *arg, int64_t now);
+    void *listen_arg;
 };
 
 struct rdl__watchdog;
@@ -131,6 +136,9 @@ void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* The server may have forgotten holds: renew all of this server's now.  @thread loop */
 void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at);
+
+/* Hold n may be gone, or, n 0, any may be: ask the server about it now.  @thread loop */
+void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n);
 
 /* Some slots have moved: move the renewals that are due to their servers.  @thread loop */
 void rdl__watchdog_reroute(struct rdl__watchdog *wd);

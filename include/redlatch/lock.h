@@ -271,10 +271,11 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* Free the lock whoever holds it, and wake a waiter. For manual repair: the holder learns of it by RDL_ELOST. Only the
- * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. The owner of
- * a hold of RDL_LEASE_AUTO hears of it within a third of that lease. A hold with
- * an explicit lease is not renewed: its owner learns it from the next verb that asks the server (rdl_extend,
- * rdl_unlock), and takes the hold for valid until then. Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,
+ * holder that was seen is evicted, never one that came since. Returns 1 when freed, 0 when nobody held it. Its client
+ * is told at once if it has had a hold for a second or more, and within that second otherwise (the server may forbid
+ * that: docs/acl.md). A client that is not told, an older one, say, hears by its next renewal, which is at most a third
+ * of the lease later; a hold with an explicit lease, which is not renewed, then passes for valid until its end or the
+ * next verb that asks the server (rdl_extend, rdl_unlock). Errors: RDL_ECONN, RDL_EUNKNOWN, RDL_ESERVER, RDL_EINVAL,
  * RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
@@ -339,12 +340,13 @@ typedef struct rdl_loss {
 typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
 
 /* Set the function that is told of holds of this lock, of any owner of this client, that are at risk or lost: once for
- * each hold and state. That the server no longer knows a hold is noticed by its renewals: at the latest a third of the
- * lease later for RDL_LEASE_AUTO, and for read locks shared with Java. A hold with an explicit lease is not renewed,
- * and so not asked about until it ends, except after a reconnect to another server or to one that was restarted, and by
- * the verbs that ask anyway. One function a handle; NULL removes it. After rdl_on_lost or rdl_lock_free has returned on
- * the thread where callbacks run, the former function is not called again; on other threads it may still be running.
- * Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+ * each hold and state. That the server no longer knows a hold is noticed when it is evicted by this library, or by its
+ * renewals: at the latest a third of the lease later for RDL_LEASE_AUTO, and for read locks shared with Java. A hold
+ * with an explicit lease is not renewed, and so not asked about until it ends, except after such an eviction, after a
+ * reconnect to another server or to one that was restarted, and by the verbs that ask anyway. One function a handle;
+ * NULL removes it. After rdl_on_lost or rdl_lock_free has returned on the thread where callbacks run, the former
+ * function is not called again; on other threads it may still be running. Errors: RDL_EINVAL, RDL_EFORK,
+ * RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
 /* The lock's name and its length; valid while the handle is. */

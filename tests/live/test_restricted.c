@@ -2,7 +2,10 @@
  *
  * Whatever is missing, locks work, messages wake, a lost reply is settled, and nothing is left behind. */
 #include "tests/live/live.h"
+#include "tests/support/rights.h"
 #include "tests/support/sentinels.h"
+
+#include <stdio.h>
 
 #define NAME "annex"
 #define LEASE_MS 20000
@@ -238,8 +241,8 @@ Test(restricted, no_info_for_a_red_lock)
     rdl_lock_free(red);
 }
 
-/* The hold is gone with the data: who can tell the runs apart says so at once, and who cannot at the next word about
- * it. */
+/* The hold is gone with the data: who can tell the runs apart says so at once. Who cannot asks when it subscribes to
+ * evictions anew; without that right, too, it is said at the next word about the hold. */
 Test(restricted, no_info_about_an_empty_restart)
 {
     for (int without = 0; without < 2; without++) {
@@ -247,7 +250,7 @@ Test(restricted, no_info_about_an_empty_restart)
         rdl_lock_t *lock;
 
         losses_init(&losses);
-        start_without(without == 0 ? "" : "-info");
+        start_without(without == 0 ? "" : "-info resetchannels");
         st.client = client_open(stage_uri(&st), OPTIONS(.username = "app", .password = "pw", .ping_interval_ms = 50));
         lock = reentrant(st.client, NAME, NULL);
         expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
@@ -348,4 +351,86 @@ Test(behind_sentinel, no_sentinel_master)
 Test(behind_sentinel, no_subscribe_at_the_sentinel)
 {
     expect_follows_one_sentinel("+sentinel|master -subscribe -unsubscribe", false);
+}
+
+/* ---- who may not use the channel of evictions -------------------------------------------------------------------- */
+
+#define LONG_MS 600000
+#define SOME_MS 6000 /* renewed every two seconds */
+
+static struct losses losses;
+static unsigned warnings;
+static char warning[256];
+
+static void count_warnings(rdl_log_level_t level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == RDL_LOG_WARN && warnings++ == 0)
+        (void)snprintf(warning, sizeof warning, "%s", line);
+}
+
+static char *grant_all_but_the_channel(const char *user)
+{
+    (void)probe_text(st.probe, "ACL SETUSER %s reset on >secret allkeys resetchannels &redisson_* +@all", user);
+    return must_format("unix://%s:secret@%s", user, server_socket(st.server));
+}
+
+/* Neither may use the channel: the eviction is done, the victim hears of it from its renewal, and nobody is warned. */
+Test(restricted, rights_to_the_channel_are_not_needed)
+{
+    rdl_client_t *victim, *evictor;
+    rdl_lock_t *lock, *far;
+    char *uri;
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    losses_init(&losses);
+    uri = grant_all_but_the_channel("app");
+    victim = client_open(uri, OPTIONS(.watchdog_lease_ms = SOME_MS, .log = count_warnings));
+    evictor = client_open(uri, NULL);
+    lock = reentrant(victim, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    cr_assert(WAIT_UNTIL(rights_refused(st.server) >= 1, SOON_MS));
+    far = reentrant(evictor, NAME, NULL);
+    expect(1, rdl_force_unlock(far, &err));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(losses_get(&losses, RDL_LOST)->reason, RDL_LOSS_GONE);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(far);
+    rdl_client_close(victim);
+    rdl_client_close(evictor);
+    cr_assert_eq(warnings, 0, "%u: %s", warnings, warning);
+    free(uri);
+}
+
+/* A waiter's channel on the same connection is subscribed to all the same. */
+Test(restricted, client_without_the_right_hears_on_other_channels)
+{
+    struct actor *waiter = actor_new();
+    rdl_client_t *other;
+    rdl_lock_t *lock, *far;
+    char *uri, *channel = channel_of(NAME);
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    uri = grant_all_but_the_channel("app");
+    st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = LONG_MS));
+    other = client_open(uri, NULL);
+    lock = reentrant(st.client, NAME "2", NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    cr_assert(WAIT_UNTIL(rights_refused(st.server) >= 1, SOON_MS));
+    far = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(far, 0, LONG_MS, &err));
+    actor_try_lock(waiter, reentrant(st.client, NAME, NULL), LONG_MS, LONG_MS);
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
+    expect(RDL_OK, rdl_unlock(far, &err));
+    expect_result(RDL_OK, waiter, WOKEN_MS);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    left_behind = true;
+    actor_free(waiter);
+    rdl_client_close(other);
+    free(uri);
+    free(channel);
 }

@@ -257,6 +257,7 @@ static void wait_in_vain(void)
     take_for_a_day();
     pass_ms(3600000 + 60000); /* that is over, and the client knows that there is no KILL */
     must_answer(do_it(b, TAKE, 0, 20000), RDL_OK, "the take");
+    pass_ms(1500); /* that its client listens for evictions, and has asked about it */
     must_answer(do_it(a, TAKE, 50, 20000), RDL_ETIMEDOUT, "the wait");
     scripts = scripts_ran;
     pass_ms(15000);

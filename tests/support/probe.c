@@ -267,7 +267,12 @@ int64_t probe_keys(struct probe *p)
 
 int64_t probe_channels_of(struct probe *p, bool sharded)
 {
-    return (int64_t)probe_ask(p, "PUBSUB %s", sharded ? "SHARDCHANNELS" : "CHANNELS")->count;
+    const struct reply *names = probe_ask(p, "PUBSUB %s", sharded ? "SHARDCHANNELS" : "CHANNELS");
+    int64_t n = 0;
+
+    for (size_t i = 0; i < names->count; i++)
+        n += strncmp(names->items[i].text, "redlatch_lost:", strlen("redlatch_lost:")) != 0;
+    return n;
 }
 
 int64_t probe_channels(struct probe *p)
