@@ -125,6 +125,20 @@ int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err)
     return (int)call_plain(&rdl__verb_force, lock, err);
 }
 
+int rdl_evict(rdl_lock_t *lock, const char *owner, rdl_err_t *err)
+{
+    struct rdl__order order = {.verb = &rdl__verb_evict, .lock = lock, .seen = owner};
+    int rc = check_handle(lock, err);
+
+    if (rc < 0)
+        return rc;
+    if (owner == NULL || owner[0] == '\0')
+        return rdl__err_set(err, RDL_EINVAL, "owner is %s", owner == NULL ? "NULL" : "empty");
+    if (lock->ops->handle->has_members)
+        return rdl__err_set(err, RDL_EINVAL, "a lock of several members has no owner of its own: evict from each");
+    return (int)rdl__lock_call(&order, err);
+}
+
 int rdl_is_locked(rdl_lock_t *lock, rdl_err_t *err)
 {
     return (int)call_plain(&rdl__verb_is_locked, lock, err);

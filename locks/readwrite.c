@@ -37,11 +37,11 @@ static size_t write_field(char *to, const struct rdl__name *name, int64_t n)
     return len + sizeof WRITE - 1;
 }
 
-static bool is_writers(const struct rdl__reply *field)
+static bool is_writers(const char *field, size_t len)
 {
     size_t tail = sizeof WRITE - 1;
 
-    return field->len > tail && memcmp(field->str + field->len - tail, WRITE, tail) == 0;
+    return len > tail && memcmp(field + len - tail, WRITE, tail) == 0;
 }
 
 /* Find a writer's hold, or a reader's. */
@@ -50,7 +50,8 @@ static bool find_holder(const struct rdl__reply *reply, bool writer, const char 
     const struct rdl__reply *field;
 
     for (size_t i = 0; (field = rdl__reply_at(reply, i)) != NULL; i++) {
-        if (field->type != RDL__REPLY_STRING || strcmp(field->str, "mode") == 0 || is_writers(field) != writer)
+        if (field->type != RDL__REPLY_STRING || strcmp(field->str, "mode") == 0 ||
+            is_writers(field->str, field->len) != writer)
             continue;
         *ret_field = field->str;
         *ret_len = field->len;
@@ -86,11 +87,18 @@ static void decode_writer_query(struct rdl__call *call, const struct rdl__reply 
     call->answer = decode_writer(reply, &field, &len);
 }
 
-/* A forced unlock of the read end evicts all readers that held it when the request was sent. */
+/* Is it to end the one hold that was named? A writer has the whole lock. */
+static bool ends_reader_alone(const struct rdl__call *force)
+{
+    return force->force.alone && !is_writers(force->words, force->words_len);
+}
+
+/* A forced unlock of the read end evicts all readers that held it when the request was sent, an eviction the one that
+ * was named. */
 static bool evicts_also(const struct rdl__record *rec, const struct rdl__call *force)
 {
     (void)rec;
-    return !force->req.resent;
+    return !force->req.resent && !ends_reader_alone(force);
 }
 
 /* A peer's watchdog may have shortened a shared hold at the server since it was confirmed (protocol.md, 6). */
@@ -242,7 +250,8 @@ static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool ev
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    rdl__script_begin(to, RDL__SCRIPT_READWRITE_FORCE, eval, key_count(name), 1 + rdl__publish_args(name));
+    rdl__script_begin(to, ends_reader_alone(call) ? RDL__SCRIPT_READ_FORCE : RDL__SCRIPT_READWRITE_FORCE, eval,
+                      key_count(name), 1 + rdl__publish_args(name));
     put_keys(to, name);
     rdl__cmd_arg(to, call->words, call->words_len);
     rdl__put_publish_last(to, name);

@@ -21,6 +21,7 @@
     X(RDL__SCRIPT_READ_RENEW, "read_renew")                                                                            \
     X(RDL__SCRIPT_WRITE_TAKE, "write_take")                                                                            \
     X(RDL__SCRIPT_WRITE_RELEASE, "write_release")                                                                      \
+    X(RDL__SCRIPT_READ_FORCE, "read_force")                                                                            \
     X(RDL__SCRIPT_READWRITE_FORCE, "readwrite_force")                                                                  \
     X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                          \
     X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                    \

@@ -113,6 +113,8 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     call->count = (int32_t)order->count;
     call->n = order->n;
     call->one_try = order->one_try || order->wait_ms == 0;
+    if (order->seen != NULL)
+        rdl__call_keep_words(call, order->seen, strlen(order->seen), false);
     return call;
 }
 

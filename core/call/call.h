@@ -22,6 +22,7 @@ extern const struct rdl__verb rdl__verb_take; /* wait_ms, lease_ms */
 extern const struct rdl__verb rdl__verb_release;
 extern const struct rdl__verb rdl__verb_extend; /* lease_ms */
 extern const struct rdl__verb rdl__verb_force;
+extern const struct rdl__verb rdl__verb_evict; /* seen */
 extern const struct rdl__verb rdl__verb_is_locked;
 extern const struct rdl__verb rdl__verb_remaining;
 extern const struct rdl__verb rdl__verb_listen; /* for types with `tells_all`; its order is `direct` */
@@ -37,6 +38,7 @@ struct rdl__order {
     int64_t lease_ms;
     int64_t count;         /* of permits; its absolute value below 2^31 */
     int64_t n;             /* a release: the number of the only hold that it may release; 0: of any */
+    const char *seen;      /* an eviction: the field that is to go, as it was shown */
     rdl_permit_t *permits; /* `count` of them; the caller's, or copied where verb->copies_permits */
     rdl__callback_fn *fn;  /* asynchronous: of the type's own signature; runs where callbacks run; may be NULL */
     void *arg;

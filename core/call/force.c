@@ -1,6 +1,7 @@
 /* force.c - the verb that evicts the lock's holder: a forced unlock.
  *
- * Two requests: who holds it, then the eviction of that holder and no other.
+ * Two requests: who holds it, then the eviction of that holder and no other. Who has seen the holder already names it,
+ * and sends the second alone.
  */
 #include "core/call/verb.h"
 
@@ -95,6 +96,23 @@ static rdl__step_t force_answered(struct rdl__call *call, int64_t now)
     call->force.stage = FORCE_EVICT;
     return rdl__send_it();
 }
+
+static rdl__step_t evict_begin(struct rdl__call *call, int64_t now)
+{
+    (void)now;
+    if (call->words_len == 0)
+        return rdl__finish_with(RDL_ENOMEM);
+    call->force.stage = FORCE_EVICT;
+    call->force.alone = true;
+    return rdl__send_it();
+}
+
+const struct rdl__verb rdl__verb_evict = {
+    .begin = evict_begin,
+    .encode = force_encode,
+    .decode = force_decode,
+    .answered = force_answered,
+};
 
 const struct rdl__verb rdl__verb_force = {
     .begin = rdl__begin_by_asking,

@@ -77,6 +77,7 @@ struct rdl__guard_fields { /* verbs with a guard (locks/counted/once.c) */
 
 struct rdl__force_fields {
     unsigned char stage;
+    bool alone; /* the hold that was named, and none that many have beside it */
 };
 
 /* The undo, which outlives the call (undo.c). Loop thread only, but where it says so. */

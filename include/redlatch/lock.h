@@ -279,6 +279,13 @@ RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
  * RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_force_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
+/* End the hold of `owner` and no other: "U:n", as rdl_loss_t and <redlatch/inspect.h> show it, of a writer "U:n:write".
+ * Of a read-write lock either end will do as the handle: one reader of several is ended alone, and a writer with what
+ * it reads. Who waits is woken, and the holder learns of it, as by rdl_force_unlock. Returns 1 when ended, 0 when that
+ * hold is gone already: then nothing was done, whoever has the lock now. Errors: those of rdl_force_unlock; RDL_EINVAL
+ * also for a multi-lock or a red lock, whose members have owners. */
+RDL_API int rdl_evict(rdl_lock_t *lock, const char *owner, rdl_err_t *err);
+
 /* ---- the present hold ------------------------------------------------------------------------------------------- */
 
 /* Extend the caller's hold to at least lease_ms from now; never shortens it. A hold with an explicit lease keeps

@@ -154,6 +154,131 @@ Test(evicted, client_that_holds_for_moments_only_listens_to_nothing)
     rdl_client_close(other);
 }
 
+/* ---- exactly the holder that was shown --------------------------------------------------------------------------- */
+
+/* The nth hold's field, or the value of a simple lock; to be freed. */
+static char *owner_shown(int nth)
+{
+    const struct reply *fields = probe_ask(st.probe, "HKEYS " NAME);
+
+    if (fields->kind == REPLY_ERROR)
+        return must_format("%s", probe_ask(st.probe, "GET " NAME)->text);
+    for (size_t i = 0; i < fields->count; i++)
+        if (strcmp(fields->items[i].text, "mode") != 0 && nth-- == 0)
+            return must_format("%s", fields->items[i].text);
+    return must_format("nobody");
+}
+
+Test(evicted, holder_of_each_type_that_was_shown_is_ended_and_nobody_who_came_since)
+{
+    open_two();
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        rdl_lock_t *lock = take(kind->make(st.client, NAME, NULL), RDL_LEASE_AUTO);
+        rdl_lock_t *far = kind->make(other, NAME, NULL);
+        char *first = owner_shown(0), *second;
+
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        expect(0, rdl_evict(far, first, &err));
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        second = owner_shown(0);
+        cr_assert_str_neq(first, second);
+        expect(0, rdl_evict(far, first, &err));
+        expect(1, rdl_is_locked(far, &err));
+        expect(1, rdl_is_held(lock, &err));
+        cr_assert(WAIT_UNTIL(listening(st.probe) == 1, SOON_MS));
+        losses_init(&losses);
+        expect(1, rdl_evict(far, second, &err));
+        expect(0, rdl_is_locked(far, &err));
+        expect_told(lock, 1);
+        expect(0, rdl_evict(far, second, &err));
+        rdl_lock_free(far);
+        lock_over(st.probe, lock);
+        free(first);
+        free(second);
+    }
+    rdl_client_close(other);
+}
+
+Test(evicted, one_reader_of_several_is_ended_alone_and_the_last_lets_a_writer_in)
+{
+    struct actor *second = actor_new(), *writer = actor_new();
+    rdl_lock_t *lock, *beside, *far;
+    char *owner;
+
+    open_two();
+    lock = take(read_end(st.client, NAME, NULL), RDL_LEASE_AUTO);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* twice */
+    owner = owner_shown(0);
+    beside = take(read_end(other, NAME, NULL), 2 * LONG_MS);
+    far = write_end(other, NAME, NULL);
+    actor_try_lock(writer, write_end(st.client, NAME, NULL), LONG_MS, LONG_MS);
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1 && listening(st.probe) == 2, SOON_MS));
+    losses_init(&losses);
+    expect(1, rdl_evict(far, owner, &err));
+    expect_told(lock, 1);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(1, rdl_is_held(beside, &err));
+    cr_assert_eq(probe_keys(st.probe), 2, "the lock, and the key of the reader that is left");
+    cr_assert_gt(probe_int(st.probe, "PTTL " NAME), LONG_MS);
+    free(owner);
+    owner = owner_shown(0);
+    expect(1, rdl_evict(lock, owner, &err));
+    expect_result(RDL_OK, writer, WOKEN_MS);
+    expect_told(beside, 2);
+    actor_unlock(writer, far);
+    free(owner);
+    left_behind = true;
+    actor_free(second);
+    actor_free(writer);
+    rdl_client_close(other);
+}
+
+Test(evicted, whoever_reads_and_writes_loses_what_was_shown)
+{
+    rdl_lock_t *reads, *writes;
+    char *reader = NULL, *writer = NULL;
+
+    open_two();
+    writes = take(write_end(st.client, NAME, NULL), RDL_LEASE_AUTO);
+    reads = take(read_end(st.client, NAME, NULL), RDL_LEASE_AUTO);
+    writer = owner_shown(0);
+    reader = owner_shown(1);
+    expect(1, rdl_evict(writes, reader, &err));
+    expect(RDL_ELOST, rdl_unlock(reads, &err));
+    expect(1, rdl_is_held(writes, &err));
+    cr_assert_gt(probe_int(st.probe, "PTTL " NAME), 0);
+    expect(1, rdl_evict(reads, writer, &err));
+    expect(RDL_ELOST, rdl_unlock(writes, &err));
+    cr_assert_eq(probe_keys(st.probe), 0);
+    free(reader);
+    free(writer);
+    rdl_lock_free(reads);
+    rdl_lock_free(writes);
+    rdl_client_close(other);
+}
+
+Test(evicted, what_cannot_be_evicted_is_refused)
+{
+    rdl_lock_t *lock, *both[2], *multi = NULL;
+
+    open_two();
+    lock = reentrant(st.client, NAME, NULL);
+    both[0] = lock;
+    both[1] = reentrant(st.client, NAME "2", NULL);
+    expect(RDL_OK, rdl_multi_lock(both, 2, NULL, &multi, &err));
+    expect(RDL_EINVAL, rdl_evict(NULL, "U:1", &err));
+    expect(RDL_EINVAL, rdl_evict(lock, NULL, &err));
+    expect(RDL_EINVAL, rdl_evict(lock, "", &err));
+    expect(RDL_EINVAL, rdl_evict(multi, "U:1", &err));
+    expect(0, rdl_evict(lock, "mode", &err));
+    expect(0, rdl_evict(read_end(st.client, NAME "3", NULL), "mode", &err));
+    cr_assert_eq(probe_int(st.probe, "LPUSH " NAME " x"), 1);
+    expect(RDL_ESERVER, rdl_evict(lock, "U:1", &err));
+    left_behind = true;
+    rdl_client_close(other);
+}
+
 /* ---- several servers -------------------------------------------------------------------------------------------- */
 
 /* The subscription is at one node, the eviction at another. */

@@ -535,6 +535,8 @@ Test(refusals, N7_of_the_read_write_lock)
          {"!read_take N , U:1 1 30000", "!read_take N , U:1 2 30000"},
          "!read_renew N , U:1 60000"},
         {"force of readers", {READER, "!read_take N , U:1 1 10000"}, "!readwrite_force N C , U:8"},
+        {"force of one reader", {READER, "!read_take N , U:1 1 60000"}, "!read_force N C , U:1"},
+        {"force of the last reader", {"!read_take N , U:1 1 30000"}, "!read_force N C , U:1"},
         {"write", {0}, "!write_take N , U:1:write 1 60000", "!write_release N C , U:1:write 0"},
         {"write with a token", {0}, "!write_take N , U:1:write 1 60000 1", "!write_release N C , U:1:write 0"},
         {"write that takes marks away",

@@ -439,6 +439,35 @@ Test(scripts_readwrite, lock_lives_as_long_as_the_longest_of_a_crowd_that_reads_
     check_who_reads_on(12);
 }
 
+/* What others have, and a writer, stay as they are. */
+Test(scripts_readwrite, force_of_one_reader_leaves_the_others, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *listener = listen_to(&f, "SUBSCRIBE");
+
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , A"), 0, "free");
+    (void)run_integer(&f, "read_take", "N , A 1 120000");
+    (void)run_integer(&f, "read_take", "N , A 2 120000");
+    (void)run_integer(&f, "read_take", "N , B 1 60000");
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , C"), 0);
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , mode"), 0);
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , A"), 1);
+    cr_expect_eq(probe_keys(f.probe), 2);
+    cr_expect(ttl_is_near(&f, LEASE));
+    cr_expect(nothing_heard(&f, listener));
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , B"), 1);
+    cr_expect_str_eq(heard(listener), "0");
+    cr_expect_eq(probe_keys(f.probe), 0);
+    (void)run_integer(&f, "write_take", "N , A:write 1 120000");
+    (void)run_integer(&f, "read_take", "N , B 1 60000 0 A:write");
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , A:write"), 0, "no reader");
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , B"), 1);
+    cr_expect(ttl_is_near(&f, LONGER));
+    cr_expect(run_fails(&f, "read_force", "N ch , A flushall", WAYS_TO_PUBLISH));
+    probe_close(listener);
+    close_fixture(&f);
+}
+
 Test(scripts_readwrite, force_of_a_writer_tells_both_kinds_of_waiters, .timeout = 60)
 {
     struct fixture f = open_fixture();
