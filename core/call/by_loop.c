@@ -160,6 +160,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     int rc;
 
     set_alarm(call);
+    rdl__describer_used(&name->client->describer, now);
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
     subscribed = call->ops->waits_on(&channel, call);

@@ -120,6 +120,26 @@ static bool make_sentinels(rdl_client_t *client, const rdl_client_options_t *o)
     return client->sentinels != NULL && client->home.replay != NULL;
 }
 
+/* Who it is, for people; and the name that its connections have at the server. */
+static bool make_name(rdl_client_t *client, const rdl_client_options_t *o)
+{
+    char made[RDL__CLIENT_NAME_MAX];
+    const char *name = o->client_name;
+
+    rdl__describer_init(&client->describer, o);
+    if (name == NULL) {
+        rdl__describer_name(&client->describer, made);
+        name = made;
+    }
+    client->client_name_size = strlen(name) + 1;
+    return (client->client_name = rdl__memdup(&client->mem, name, client->client_name_size - 1)) != NULL;
+}
+
+static void on_hold(void *arg, int64_t now)
+{
+    rdl__describer_used(&((rdl_client_t *)arg)->describer, now);
+}
+
 /* Everything with threads and connections, in the order in which it is needed. The loop runs from the start, but
  * nothing is posted to it before all is there. */
 static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struct rdl__uri *uri, rdl_err_t *err)
@@ -127,6 +147,8 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
     struct rdl__watchdog_config watchdog = {.drift_ppm = o->drift_ppm,
                                             .drift_ms = o->drift_ms,
                                             .lease_ms = o->watchdog_lease_ms,
+                                            .began = on_hold,
+                                            .began_arg = client,
                                             .listen = rdl__routing_listen,
                                             .listen_arg = client};
     struct rdl__node_config node = {
@@ -141,8 +163,7 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
     };
     int rc;
 
-    client->client_name_size = strlen(o->client_name) + 1;
-    if ((client->client_name = rdl__memdup(&client->mem, o->client_name, client->client_name_size - 1)) == NULL)
+    if (!make_name(client, o))
         return RDL_ENOMEM;
     node.client_name = client->client_name;
     node.kind = uri->scheme == RDL__SCHEME_CLUSTER ? RDL__KIND_CLUSTER : RDL__KIND_SERVER;

@@ -13,6 +13,7 @@
 #include "core/io/cluster.h"
 #include "core/io/loop.h"
 #include "core/io/sentinel.h"
+#include "core/service/describer.h"
 #include "core/service/dispatch.h"
 #include "core/service/evictions.h"
 #include "core/service/shard.h"
@@ -65,6 +66,7 @@ struct rdl_client {
     struct rdl__routes routes;
     struct rdl__watchdog *watchdog;
     struct rdl__dispatch dispatch;
+    struct rdl__describer describer;
 
     /* loop thread only */
     struct rdl__waiters waiters;

@@ -165,6 +165,7 @@ static void on_close(struct rdl__task *task, int64_t now)
 
     if (!client->close_told) { /* a call that ended may have brought it here before */
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
+        rdl__describer_close(&client->describer, rdl__watchdog_holds(client->watchdog), now);
         pay_debts(client);
     }
     close_further(client, now);

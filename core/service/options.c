@@ -3,6 +3,7 @@
 
 #include "core/base/err.h"
 #include "core/service/acks.h"
+#include "core/service/describe.h"
 #include "core/service/shard.h"
 
 #include <stddef.h>
@@ -22,6 +23,7 @@ static const struct {
     {"reconnect_min_ms", offsetof(rdl_client_options_t, reconnect_min_ms), 1, 3600000, 10},
     {"reconnect_max_ms", offsetof(rdl_client_options_t, reconnect_max_ms), 1, 3600000, 1000},
     {"ping_interval_ms", offsetof(rdl_client_options_t, ping_interval_ms), 1, 3600000, 15000},
+    {"describe_interval_ms", offsetof(rdl_client_options_t, describe_interval_ms), 10, 86400000, 30000},
     {"drift_ms", offsetof(rdl_client_options_t, drift_ms), 0, 3600000, 2},
     {"poll_us", offsetof(rdl_client_options_t, poll_us), -1, 1000, 200},
 };
@@ -39,14 +41,21 @@ static int check_int(rdl_err_t *err, const char *name, int32_t *value, int32_t l
     return *value >= least && *value <= most ? RDL_OK : bad_option(err, name, *value, least, most);
 }
 
-static int check_name(rdl_err_t *err, const char **name)
+static int check_name(rdl_err_t *err, const char *name)
 {
-    if (*name == NULL)
-        *name = "redlatch";
-    for (const char *p = *name; *p != '\0'; p++)
+    if (name == NULL)
+        return RDL_OK;
+    for (const char *p = name; *p != '\0'; p++)
         if (*p < '!' || *p > '~')
             return rdl__err_set(err, RDL_EINVAL, "client option client_name holds a character outside ! to ~");
-    return **name != '\0' ? RDL_OK : rdl__err_set(err, RDL_EINVAL, "client option client_name is empty");
+    return *name != '\0' ? RDL_OK : rdl__err_set(err, RDL_EINVAL, "client option client_name is empty");
+}
+
+static int check_text(rdl_err_t *err, const char *name, const char *text, size_t most)
+{
+    if (text == NULL || strlen(text) <= most)
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EINVAL, "client option %s has %zu bytes: at most %zu", name, strlen(text), most);
 }
 
 int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_options_t *o, rdl_err_t *err)
@@ -70,7 +79,8 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
     }
     if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 4)) < 0 ||
         (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 ||
-        (rc = check_name(err, &o->client_name)) < 0 ||
+        (rc = check_name(err, o->client_name)) < 0 || (rc = check_text(err, "label", o->label, RDL__LABEL_MAX)) < 0 ||
+        (rc = check_text(err, "info", o->info, RDL__INFO_MAX)) < 0 ||
         (rc = rdl__check_replicas("client", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
         return rc;
     if (o->dispatch != RDL_DISPATCH_LOOP && o->dispatch != RDL_DISPATCH_FD)

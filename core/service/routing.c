@@ -42,6 +42,7 @@ static void on_lane_event(void *arg, enum rdl__lane_event event, int64_t now)
     }
     if (event == RDL__LANE_UP || event == RDL__LANE_UP_ANEW) {
         shard->down_since = 0;
+        rdl__describer_up(&client->describer, shard->loop_lane, event == RDL__LANE_UP_ANEW, now);
         rdl__acks_may(&shard->acked); /* the acked lane may be asleep, and not know that it is down */
         rdl__parker_post(&client->parker, RDL__POST_CONNECTED);
     } else if (event == RDL__LANE_FAILED && is_final(client)) {

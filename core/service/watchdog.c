@@ -115,7 +115,8 @@ static void on_rearm(struct rdl__task *task, int64_t now)
     struct rdl__watchdog *wd = rdl__container(task, struct rdl__watchdog, rearm);
     int64_t armed;
 
-    (void)now;
+    if (wd->config.began != NULL)
+        wd->config.began(wd->config.began_arg, now);
     rdl__mutex_lock(&wd->mu);
     armed = wd->closed ? RDL__NEVER : wd->armed;
     rdl__mutex_unlock(&wd->mu);
@@ -153,6 +154,16 @@ struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct
 struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd)
 {
     return wd->home;
+}
+
+bool rdl__watchdog_holds(struct rdl__watchdog *wd)
+{
+    bool holds;
+
+    rdl__mutex_lock(&wd->mu);
+    holds = rdl__heap_min(&wd->heap) != NULL;
+    rdl__mutex_unlock(&wd->mu);
+    return holds;
 }
 
 void rdl__watchdog_close(struct rdl__watchdog *wd)

@@ -84,6 +84,9 @@ struct rdl__watchdog_config {
     int64_t drift_ms;
     int64_t lease_ms; /* of RDL_LEASE_AUTO; a hold that was granted for less is renewed for this as well */
     const struct rdl__routes *routes; /* NULL: one server has all holds */
+    /* There is a hold: told of the first, and of others now and then; NULL: to nobody.  @thread loop  @locks none */
+    void (*began)(void *arg, int64_t now);
+    void *began_arg;
     /* A hold has lasted for a while: from now on it is worth hearing of evictions. Called once. NULL: never.
      * @thread loop  @locks none */
     void (*listen)(void *arg, int64_t now);
@@ -136,6 +139,9 @@ void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* The server may have forgotten holds: renew all of this server's now.  @thread loop */
 void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at);
+
+/* Is there any hold?  @thread any */
+bool rdl__watchdog_holds(struct rdl__watchdog *wd);
 
 /* Hold n may be gone, or, n 0, any may be: ask the server about it now.  @thread loop */
 void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n);

@@ -82,7 +82,8 @@ typedef struct rdl_client_options {
     rdl_credentials_fn
         credentials; /* called for each connection, in place of the URI's; not together with the two above */
     void *credentials_arg;
-    const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch" */
+    const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch:HOST:PID:PROGRAM", or a label in place of
+                                   the program; "redlatch" where the client is anonymous */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
     int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
     int64_t outage_timeout_ms; /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
@@ -113,6 +114,14 @@ typedef struct rdl_client_options {
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
+    /* Who this client is, for people who ask who holds a lock: beside the host's name, the process' id and program, and
+     * when the client was opened. At the server from a tenth of a second after the client's first hold or wait on,
+     * until it is closed (with locks still held: or three intervals longer); whoever may read keys there may read it.
+     */
+    const char *label;            /* a few words, at most 128 bytes; NULL: none. Copied */
+    const char *info;             /* anything else, text of at most 1024 bytes; NULL: none. Copied */
+    bool anonymous;               /* nothing is said, nor written; label and info are not looked at */
+    int64_t describe_interval_ms; /* it is written again so often, and is gone after three of these; 30000 */
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT RDL_INIT_(rdl_client_options_t, RDL_CLIENT_OPTIONS_VERSION)

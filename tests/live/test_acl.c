@@ -13,6 +13,7 @@
 
 #define DOCUMENT "docs/acl.md"
 #define EVERYBODY "Every program"
+#define DESCRIPTION "Description"
 #define REPLICAS "The option `replicas`"
 #define GRANT "ACL SETUSER app "
 #define NAME "orders:42"
@@ -451,6 +452,33 @@ Test(acl, of_the_permit_semaphore_is_enough_and_no_more)
 static int64_t await(void *latch, rdl_err_t *why)
 {
     return rdl_latch_await(latch, WAIT_MS, why);
+}
+
+/* Of one who waits at a latch, which wants none of these rights. */
+Test(acl, of_the_description_is_enough_and_no_more)
+{
+    rdl_latch_t *latch = NULL;
+    char *uri;
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    for_each_grant(EVERYBODY, grant);
+    for_each_grant("Latch", grant);
+    for_each_grant(DESCRIPTION, grant);
+    uri = must_format("unix://app:secret@%s", server_socket(st.server));
+    st.client = client_open(uri, &(rdl_client_options_t){.version = RDL_CLIENT_OPTIONS_VERSION});
+    free(uri);
+    waiter = actor_new();
+    expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
+    expect(1, rdl_latch_try_set_count(latch, 1, &err));
+    actor_call(waiter, await, latch);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS redlatch_client:{%s}", rdl_client_id(st.client)), SOON_MS));
+    expect(0, rdl_latch_count_down(latch, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    rdl_latch_free(latch);
+    st.client = rdl_client_close(st.client);
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "pexpire") == 3, SOON_MS));
+    expect_all_rights_of(DESCRIPTION);
 }
 
 Test(acl, of_the_latch_is_enough_and_no_more)

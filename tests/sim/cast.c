@@ -35,6 +35,7 @@ void cast_begin(void)
     rdl__list_init(&cast.deeds);
     cast.void_at = -1;
     cast.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
+    cast.options.anonymous = true;
     cast.options.connect_timeout_ms = 200;
     cast.options.command_timeout_ms = 60;
     cast.options.outage_timeout_ms = 2000;

@@ -535,6 +535,7 @@ static void draw_options(void)
         hooks = counting_alloc_init(&memory);
     joint.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
     joint.options.lazy = true;
+    joint.options.anonymous = true;
     joint.options.connect_timeout_ms = 200;
     joint.options.command_timeout_ms = draw_from(70, 140);
     joint.options.outage_timeout_ms = 2000;

@@ -57,8 +57,9 @@ ROOMS = {
 ORDER = {
     "core/service": """scripts.h scripts.c describe.h describe.c dispatch.h dispatch.c acks.h acks.c replay.h replay.c
                        watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters.h waiters.c
-                       evictions.h evictions.c shard.h shard.c client.h routing.h routing.c life.h life.c options.h
-                       options.c owner.h owner.c client.c""".split(),
+                       evictions.h evictions.c shard.h shard.c describer.h client.h
+                       routing.h routing.c describer.c life.h life.c options.h options.c owner.h owner.c
+                       client.c""".split(),
 }
 
 # Headers that not every room may use; any other system header is the C library's and free.

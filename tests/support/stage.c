@@ -10,7 +10,7 @@ rdl_client_t *client_open(const char *uri, const rdl_client_options_t *options)
     rdl_client_t *client = NULL;
     rdl_err_t err;
 
-    if (rdl_client_open(uri, options, &client, &err) < 0)
+    if (rdl_client_open(uri, options != NULL ? options : OPTIONS(.lazy = false), &client, &err) < 0)
         die("rdl_client_open: %s", err.message);
     return client;
 }

@@ -28,9 +28,11 @@ struct stage_options {
     const rdl_client_options_t *client;
 };
 
-/* stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 300)) */
+/* Clients are not described, unless a test is about that: what the server has and is told is what locks want.
+ *
+ * stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 300)) */
 #define stage_open(stage, ...) stage_open_with((stage), &(struct stage_options){__VA_ARGS__})
-#define OPTIONS(...) (&(rdl_client_options_t){.version = RDL_CLIENT_OPTIONS_VERSION, __VA_ARGS__})
+#define OPTIONS(...) (&(rdl_client_options_t){.version = RDL_CLIENT_OPTIONS_VERSION, .anonymous = true, __VA_ARGS__})
 #define LOCK_OPTIONS(...) (&(rdl_lock_options_t){.version = RDL_LOCK_OPTIONS_VERSION, __VA_ARGS__})
 
 void stage_open_with(struct stage *stage, const struct stage_options *options);
