@@ -10,14 +10,12 @@
 #include "core/wire/ident.h"
 #include "core/wire/reply.h"
 
+#include <redlatch/client.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define RDL__DESCRIBE_KEY_MAX (sizeof "redlatch_client:{}" + RDL__UUID_LEN) /* with its NUL */
-
-#define RDL__LABEL_MAX 128 /* bytes without the NUL, as that of the next */
-#define RDL__INFO_MAX 1024
 
 /* Texts end in a NUL, and are "" where nothing is known; numbers are 0 then. They are the bytes of whoever wrote them:
  * not to be shown but through rdl__printable. */
@@ -25,8 +23,8 @@ struct rdl__description {
     char host[65];
     char program[65];
     char version[17]; /* of the library */
-    char label[RDL__LABEL_MAX + 1];
-    char info[RDL__INFO_MAX + 1];
+    char label[RDL_LABEL_MAX + 1];
+    char info[RDL_INFO_MAX + 1];
     int64_t pid;
     int64_t start_ms; /* when the client was opened: ms since 1970, by its host's clock */
 };

@@ -3,7 +3,6 @@
 
 #include "core/base/err.h"
 #include "core/service/acks.h"
-#include "core/service/describe.h"
 #include "core/service/shard.h"
 
 #include <stddef.h>
@@ -79,8 +78,8 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
     }
     if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 4)) < 0 ||
         (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 ||
-        (rc = check_name(err, o->client_name)) < 0 || (rc = check_text(err, "label", o->label, RDL__LABEL_MAX)) < 0 ||
-        (rc = check_text(err, "info", o->info, RDL__INFO_MAX)) < 0 ||
+        (rc = check_name(err, o->client_name)) < 0 || (rc = check_text(err, "label", o->label, RDL_LABEL_MAX)) < 0 ||
+        (rc = check_text(err, "info", o->info, RDL_INFO_MAX)) < 0 ||
         (rc = rdl__check_replicas("client", o->replicas, o->replicas_if_able, &o->replicas_timeout_ms, err)) < 0)
         return rc;
     if (o->dispatch != RDL_DISPATCH_LOOP && o->dispatch != RDL_DISPATCH_FD)

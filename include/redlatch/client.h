@@ -71,6 +71,10 @@ typedef struct rdl_tls_options {
 
 #define RDL_TLS_OPTIONS_INIT RDL_INIT_(rdl_tls_options_t, RDL_TLS_OPTIONS_VERSION)
 
+/* Bytes of the options `label` and `info`, without the NUL. */
+#define RDL_LABEL_MAX 128
+#define RDL_INFO_MAX 1024
+
 #define RDL_CLIENT_OPTIONS_VERSION 1
 
 /* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
@@ -118,8 +122,8 @@ typedef struct rdl_client_options {
      * when the client was opened. At the server from a tenth of a second after the client's first hold or wait on,
      * until it is closed (with locks still held: or three intervals longer); whoever may read keys there may read it.
      */
-    const char *label;            /* a few words, at most 128 bytes; NULL: none. Copied */
-    const char *info;             /* anything else, text of at most 1024 bytes; NULL: none. Copied */
+    const char *label;            /* a few words, at most RDL_LABEL_MAX bytes; NULL: none. Copied */
+    const char *info;             /* anything else, text of at most RDL_INFO_MAX bytes; NULL: none. Copied */
     bool anonymous;               /* nothing is said, nor written; label and info are not looked at */
     int64_t describe_interval_ms; /* it is written again so often, and is gone after three of these; 30000 */
 } rdl_client_options_t;

@@ -3,6 +3,7 @@
 
 import datetime
 import os
+import pty
 import re
 import resource
 import shutil
@@ -261,6 +262,20 @@ class TheCommand(support.Case):
 
 
 class TheLock(support.Case):
+    def on_terminal(self, *args):
+        """Exit status and all that it says, on a terminal."""
+        master, slave = pty.openpty()
+        process = self.start(*args, stdout=slave, stderr=slave)
+        os.close(slave)
+        said = b""
+        try:
+            while chunk := os.read(master, 4096):
+                said += chunk
+        except OSError:  # nobody has the terminal any more
+            pass
+        os.close(master)
+        return process.wait(support.BOUND_S), said.decode()
+
     def test_a_reentrant_lock_is_a_hash_with_a_lease_while_the_command_runs(self):
         process = self.hold("x")
         fields = self.server.redis("HGETALL", "x")
@@ -344,6 +359,31 @@ class TheLock(support.Case):
         self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1,
                          "Z locking 'x' at %s, not waiting" % self.server.uri,
                          "cannot lock 'x' at %s: not acquired" % self.server.uri)
+
+    def test_a_conflict_names_the_holder(self):
+        holder = self.hold("x", "--label", "nightly\x1b[2J")
+        support.until(lambda: self.server.described() == 1, "the holder says who it is")
+        who = "held by %s, pid %d (nightly\\x1b[2J), " % (os.uname().nodename, holder.pid)
+        self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1, who, " left")
+        self.assert_says(self.run_lock("-w", "100ms", "--verbose", "free", "x", "--", "true"), 1, who)
+        code, said = self.on_terminal("run", "-n", "x", "true")
+        self.assertEqual(code, 1)
+        self.assertIn(who, said)
+
+    def test_a_conflict_names_the_command_of_the_holder_and_nobody_who_is_anonymous(self):
+        holder = self.hold("x")
+        support.until(lambda: self.server.described() == 1, "the holder says who it is")
+        self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1, "pid %d (sh)" % holder.pid)
+        self.gate.send()
+        self.assert_result(self.result(holder), 0)
+        self.hold("x", "--anonymous")
+        self.assert_says(self.run_lock("-n", "--verbose", "x", "true"), 1, ", which does not say who it is, ")
+
+    def test_a_holder_is_told_the_user_s_words(self):
+        self.hold("x", "--info", "ticket 7")
+        support.until(lambda: self.server.described() == 1, "the holder says who it is")
+        key, = self.server.redis("KEYS", "redlatch_client:*")
+        self.assertEqual(self.server.redis("HMGET", key, "info", "label"), [b"ticket 7", b"sh"])
 
     def test_a_waiter_gets_the_lock_when_it_is_released(self):
         first = self.hold("x")

@@ -158,8 +158,13 @@ class Server:
         channels = self.redis("PUBSUB", "CHANNELS", "*{%s}" % name)
         return sum(self.redis("PUBSUB", "NUMSUB", *channels)[1::2])
 
+    def described(self):
+        """How many of those who hold or wait have said who they are."""
+        return len(self.redis("KEYS", "redlatch_client:*"))
+
     def keys(self):
-        return self.redis("KEYS", "*")
+        """All but the descriptions of those who hold or wait."""
+        return [key for key in self.redis("KEYS", "*") if not key.startswith(b"redlatch_client:")]
 
 
 def free_port():

@@ -53,7 +53,7 @@ Test(describe, what_is_read_is_what_was_written)
 Test(describe, anything_may_stand_there)
 {
     static const char *const odd[] = {"pid", "-3", "start_ms", "soon", "host"};
-    char longer[2 * RDL__INFO_MAX];
+    char longer[2 * RDL_INFO_MAX];
     const char *words[] = {"info", longer};
     struct rdl__reply error = {.type = RDL__REPLY_ERROR, .str = "WRONGTYPE no", .len = 12};
     struct rdl__description d;
@@ -65,7 +65,7 @@ Test(describe, anything_may_stand_there)
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     cr_assert(decode(words, 2, &d));
-    cr_expect_eq(strlen(d.info), RDL__INFO_MAX);
+    cr_expect_eq(strlen(d.info), RDL_INFO_MAX);
     cr_expect_not(decode(words, 0, &d));
     cr_expect_str_eq(d.info, "");
     cr_expect_not(rdl__describe_decode(&error, &d));

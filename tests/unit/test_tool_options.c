@@ -2,6 +2,7 @@
 #include "tools/redlatch/run_options.h"
 
 #include <criterion/criterion.h>
+#include <redlatch/client.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,20 @@ Test(tool_options, every_option_reaches_its_field)
     cr_assert_str_eq(options.server, "unix:/s");
     cr_assert_str_eq(options.type->name, "simple");
     cr_assert(options.verbose);
+}
+
+Test(tool_options, a_label_and_more_are_bounded)
+{
+    char words[RDL_INFO_MAX + 2];
+
+    EXPECT_ACCEPTED("--label", "the nightly one", "--info=ticket 7", "--anonymous", "name", "true");
+    cr_assert_str_eq(options.label, "the nightly one");
+    cr_assert_str_eq(options.info, "ticket 7");
+    cr_assert(options.anonymous);
+    memset(words, 'x', sizeof words - 1);
+    words[sizeof words - 1] = '\0';
+    EXPECT_REFUSED("--info: it has 1025 bytes, the most are 1024", "--info", words, "name", "true");
+    EXPECT_REFUSED("--label: it has 1025 bytes, the most are 128", "--label", words, "name", "true");
 }
 
 Test(tool_options, the_spellings_of_flock_are_understood)
@@ -336,6 +351,7 @@ Test(tool_options, unknown_options_are_named_and_cannot_drive_the_terminal)
     EXPECT_REFUSED("unknown option '-\\x1b'", "-\x1b", "name", "true");
     EXPECT_REFUSED("unknown option '-\\xff'", "-\xff", "name", "true");
     EXPECT_REFUSED("unknown option '--\\x1b[2J'", "--\x1b[2J", "name", "true");
+    EXPECT_REFUSED("--anonymous takes no value", "--anonymous=yes", "name", "true");
     EXPECT_REFUSED("--verbose takes no value", "--verbose=yes", "name", "true");
 }
 

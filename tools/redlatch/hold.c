@@ -2,7 +2,9 @@
 
 #include "tools/redlatch/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CONNECT_MS 10000       /* reaching the server; -w lowers it, ... */
 #define CONNECT_LEAST_MS 1000  /* ... but not below this: a short wait is about other holders, not about the network */
@@ -30,11 +32,24 @@ static void on_log(rdl_log_level_t level, const char *line, void *arg)
         text_say("%s", line);
 }
 
+/* Who asks wants to hear of the command: that it runs under this one they know. Of its file the end counts. */
+static const char *label_of(const struct run_options *o, char to[RDL_LABEL_MAX + 1])
+{
+    const char *file = o->command != NULL ? o->command[0] : "";
+    const char *name = strrchr(file, '/');
+
+    if (o->label != NULL)
+        return o->label;
+    (void)snprintf(to, RDL_LABEL_MAX + 1, "%s", name != NULL ? name + 1 : file);
+    return to;
+}
+
 static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
 {
     const struct run_options *o = h->options;
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
     rdl_tls_options_t tls = RDL_TLS_OPTIONS_INIT;
+    char label[RDL_LABEL_MAX + 1];
 
     tls.ca_file = o->ca_file;
     tls.cert_file = o->cert_file;
@@ -48,6 +63,9 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
     options.outage_timeout_ms = HOLD_OUTAGE_MS;
     options.watchdog_lease_ms = hold_lease_ms(o);
     options.connections = 1;
+    options.label = label_of(o, label);
+    options.info = o->info;
+    options.anonymous = o->anonymous;
     options.log = o->verbose ? on_log : NULL;
     options.log_level = RDL_LOG_WARN;
     if (o->redlock != NULL) {

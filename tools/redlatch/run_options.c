@@ -3,6 +3,7 @@
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/text.h"
 
+#include <redlatch/client.h>
 #include <string.h>
 
 #define GRACE_DEFAULT_MS 5000
@@ -204,6 +205,38 @@ static int apply_shell(void *to, const char *text, struct usage_error *why)
     return 0;
 }
 
+static int take_text(const char *option, const char *text, size_t most, const char **to, struct usage_error *why)
+{
+    if (strlen(text) > most)
+        return usage_fail(why, "--%s: it has %zu bytes, the most are %zu", option, strlen(text), most);
+    *to = text;
+    return 0;
+}
+
+static int apply_label(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_text("label", text, RDL_LABEL_MAX, &o->label, why);
+}
+
+static int apply_info(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_text("info", text, RDL_INFO_MAX, &o->info, why);
+}
+
+static int apply_anonymous(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->anonymous = true;
+    return 0;
+}
+
 static int apply_verbose(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
@@ -265,6 +298,9 @@ static const struct option_row rows[] = {
      "up for less than --lease does not count",
      apply_redlock},
     {'c', "command", "LINE", "run LINE with /bin/sh instead of COMMAND", apply_shell},
+    {'\0', "label", "TEXT", "what is shown to people who ask who holds the lock\n(default: COMMAND's name)", apply_label},
+    {'\0', "info", "TEXT", "a text that they are shown as well", apply_info},
+    {'\0', "anonymous", NULL, "show nobody who holds the lock: neither host, process nor\nprogram", apply_anonymous},
     {'\0', "verbose", NULL, "report on stderr what happens to the lock", apply_verbose},
     {'h', "help", NULL, "show this help", apply_help},
 };

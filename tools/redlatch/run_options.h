@@ -68,7 +68,10 @@ struct run_options {
     bool pass_server;              /* --pass-server */
     const char *sentinel_username; /* of the environment, where run.c finds them; NULL when not there */
     const char *sentinel_password;
-    bool insecure; /* --insecure */
+    bool insecure;     /* --insecure */
+    const char *label; /* RDL_LABEL_MAX bytes at most; NULL when not given */
+    const char *info;  /* RDL_INFO_MAX bytes at most; NULL when not given */
+    bool anonymous;
     bool verbose;
 };
 

@@ -26,6 +26,7 @@
 #include "tools/redlatch/duration.h"
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/hold.h"
+#include "tools/redlatch/holder.h"
 #include "tools/redlatch/server.h"
 #include "tools/redlatch/signals.h"
 #include "tools/redlatch/text.h"
@@ -39,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Bounds on what the user sets none for. */
 #define ANSWER_MS 4000 /* an answer to a release or to giving up: the library's own bound, and a second */
@@ -305,11 +307,22 @@ static void taken(struct session *s)
     release(s);
 }
 
+/* With who it is, if anybody says: this is asked when the time to wait is over. */
+static void say_conflict(const struct session *s, const rdl_err_t *err)
+{
+    char holder[HOLDER_CAP];
+    bool held = holder_ask(s->options, s->hold.clients, s->hold.client_count, holder, sizeof holder);
+
+    text_say("cannot lock '%s' at %s: %s%s%s", s->name, s->server, reason_of(err), held ? ": " : "", holder);
+}
+
 static void not_taken(struct session *s, int code, const rdl_err_t *err)
 {
     /* A conflict is an ordinary outcome with a status of its own, and cron mails whatever is printed. */
-    if (code != RDL_ETIMEDOUT || s->options->verbose)
+    if (code != RDL_ETIMEDOUT)
         say_failed(s, "lock", err);
+    else if (s->options->verbose || isatty(STDERR_FILENO))
+        say_conflict(s, err);
     s->exit_code = exitcode_of_error(code, s->options->conflict_code);
     enter(s, PHASE_DONE, NO_DEADLINE);
 }
