@@ -114,6 +114,29 @@ RDL_API int rdl_inspect(rdl_client_t *client, const char *name, size_t name_len,
 /* NULL is fine; returns NULL. */
 RDL_API rdl_inspection_t *rdl_inspection_free(rdl_inspection_t *inspection);
 
+/* ---- which locks there are -------------------------------------------------------------------------------------- */
+
+typedef struct rdl_list_progress {
+    int64_t keys;       /* that were gone through, about */
+    int64_t keys_total; /* that there are, about */
+    int64_t locks;      /* that were found, the present one among them */
+} rdl_list_progress_t;
+
+/* Is called for each lock, and with found NULL after each step. found is the library's and gone afterwards; of very
+ * many holders or waiters it lists 16. Anything but 0 stops the list. Runs on the thread that lists, under no lock of
+ * ours; must not close the client. */
+typedef int (*rdl_list_fn)(const rdl_inspection_t *found, const rdl_list_progress_t *progress, void *arg);
+
+/* Find all that is a lock, a semaphore or a latch, is there now, and has a name that matches `pattern` (as in Redis: *,
+ * ?, [a-z], [^a], backslash; NULL: all of them). Keys beside locks are none. A number is listed where something says
+ * that it is a semaphore or a latch: permits, a queue, somebody who waits, or the trace of a recent verb of ours.
+ * Nothing is listed twice; what comes or goes meanwhile may be listed or not. What the user may not read is left out.
+ *
+ * Goes through the keys of every master by SCAN, in small steps: the server does not stand still however many keys it
+ * has. Takes as long as it takes; each answer may take command_timeout_ms. Returns how many were found, also when it
+ * was stopped. */
+RDL_API int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void *arg, rdl_err_t *err);
+
 #ifdef __cplusplus
 }
 #endif

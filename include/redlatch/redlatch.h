@@ -8,7 +8,7 @@
  *   async.h    the same verbs without waiting
  *   semaphore.h  permits, with and without ids and leases
  *   latch.h    a count-down latch
- *   inspect.h  who holds a lock, who waits
+ *   inspect.h  who holds a lock, who waits, which locks there are
  *   observe.h  log and metrics sinks
  *
  * Rules that hold everywhere

@@ -508,6 +508,14 @@ static void look_at(const char *name, const char *type)
     rdl_inspection_free(seen);
 }
 
+static int count(const rdl_inspection_t *found, const rdl_list_progress_t *progress, void *arg)
+{
+    (void)found;
+    (void)progress;
+    (void)arg;
+    return 0;
+}
+
 /* What is looked at, others have made. */
 Test(acl, of_inspection_is_enough_and_no_more)
 {
@@ -523,5 +531,6 @@ Test(acl, of_inspection_is_enough_and_no_more)
     (void)probe_text(st.probe, "SET " NAME "p 2");
     (void)probe_int(st.probe, "ZADD {" NAME "p}:timeout 922337203685477 0123456789abcdef");
     look_at(NAME "p", "permit-semaphore");
+    expect(3, rdl_list(st.client, NULL, count, NULL, &err));
     expect_all_rights_of("Inspection");
 }

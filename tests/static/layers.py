@@ -47,7 +47,7 @@ ROOMS = {
                          libraries=NET + ("criterion", "lua")),
     "tests/sim": Room(own=("tests/support", "tests/script", "tests/sim", "core", "locks", "scripts"),
                       libraries=NET + ("criterion", "lua", "ev", "hiredis")),
-    "tests/unit": Room(own=("tests/support", "tests/unit", "core", "locks", "scripts", "tools"),
+    "tests/unit": Room(own=("tests/support", "tests/unit", "core", "inspect", "locks", "scripts", "tools"),
                        libraries=NET + ("criterion",)),
     "tests/fuzz": Room(own=("tests/support", "tests/fuzz", "core", "locks", "tools")),
     "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
