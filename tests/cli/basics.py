@@ -52,7 +52,12 @@ class CommandLine(support.Case):
         self.assertIn("Usage: redlatch version", self.help_of("version", "--help"))
 
     def test_help_names_every_subcommand_and_every_exit_status(self):
-        self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M), ["run", "help", "version"])
+        self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M),
+                         ["run", "ls", "show", "help", "version"])
+        for word in "ls", "show":
+            self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of(word, "--help"), re.M), ["0", "64", "69", "70"])
+            for line in self.help_of(word, "--help").splitlines():
+                self.assertLessEqual(len(line), 100, line)
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("run", "--help"), re.M),
                          ["1", "64", "69", "70", "75", "124", "126", "127"])
 

@@ -75,37 +75,13 @@ static void split(struct servers *s, char *list)
         s->uris[s->count++] = uri;
 }
 
-/* The first line of a file. NULL when it has none; a message was printed. */
-static char *read_address(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    ssize_t len = -1;
-    char *line = NULL;
-    size_t size = 0;
-
-    errno = file == NULL ? errno : 0;
-    if (file != NULL && (len = getline(&line, &size, file)) > 0)
-        line[strcspn(line, " \t\r\n")] = '\0';
-    if (len <= 0 || line[0] == '\0') {
-        char shown[TEXT_SAFE_CAP];
-
-        text_say("no server address in '%s': %s", text_safe(path, strlen(path), shown),
-                 errno != 0 ? strerror(errno) : "its first line is empty");
-        free(line);
-        line = NULL;
-    }
-    if (file != NULL)
-        fclose(file);
-    return line;
-}
-
 /* Replace each @FILE by its first line. False: one has none; a message was printed. */
 static bool read_addresses(struct servers *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (s->uris[i][0] != '@')
             continue;
-        if ((s->read[i] = read_address(s->uris[i] + 1)) == NULL)
+        if ((s->read[i] = server_read(s->uris[i] + 1)) == NULL)
             return false;
         s->uris[i] = s->read[i];
     }
@@ -144,10 +120,9 @@ static int hide_environment(const struct run_options *o)
 static int find_servers(const struct run_options *o, struct servers *s)
 {
     const char *given = o->redlock != NULL ? o->redlock : o->server;
-    const char *inherited = getenv("REDLATCH_SERVER");
 
     if (given == NULL) {
-        s->uris[s->count++] = inherited != NULL && inherited[0] != '\0' ? inherited : SERVER_DEFAULT;
+        s->uris[s->count++] = server_inherited();
         return 0;
     }
     if ((s->copy = strdup(given)) == NULL)

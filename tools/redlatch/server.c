@@ -1,5 +1,9 @@
 #include "tools/redlatch/server.h"
 
+#include "tools/redlatch/exitcode.h"
+
+#include <errno.h>
+#include <redlatch/error.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +62,49 @@ void server_hide_secrets(char *list)
 {
     if (strchr(list, '@') != NULL)
         memset(list, 'x', strlen(list));
+}
+
+const char *server_inherited(void)
+{
+    const char *inherited = getenv("REDLATCH_SERVER");
+
+    return inherited != NULL && inherited[0] != '\0' ? inherited : SERVER_DEFAULT;
+}
+
+char *server_read(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    ssize_t len = -1;
+    char *line = NULL;
+    size_t size = 0;
+
+    errno = file == NULL ? errno : 0;
+    if (file != NULL && (len = getline(&line, &size, file)) > 0)
+        line[strcspn(line, " \t\r\n")] = '\0';
+    if (len <= 0 || line[0] == '\0') {
+        char shown[TEXT_SAFE_CAP];
+
+        text_say("no server address in '%s': %s", text_safe(path, strlen(path), shown),
+                 errno != 0 ? strerror(errno) : "its first line is empty");
+        free(line);
+        line = NULL;
+    }
+    if (file != NULL)
+        fclose(file);
+    return line;
+}
+
+char *server_find(char *given, int *ret_status)
+{
+    const char *uri = given != NULL ? given : server_inherited();
+    char *found = uri[0] == '@' ? server_read(uri + 1) : strdup(uri);
+
+    if (found == NULL) {
+        *ret_status = uri[0] == '@' ? EXITCODE_USAGE : EXITCODE_TROUBLE;
+        if (uri[0] != '@')
+            text_say("%s", rdl_strerror(RDL_ENOMEM));
+    }
+    if (given != NULL)
+        server_hide_secret(given);
+    return found;
 }

@@ -21,4 +21,15 @@ void server_hide_secret(char *uri);
  * was forgotten to be percent-encoded tears a password apart. */
 void server_hide_secrets(char *list);
 
+/* The URI that the environment names, else the default one. */
+const char *server_inherited(void);
+
+/* The first line of a file; owned by the caller. NULL when it has none, which was said. */
+char *server_read(const char *path);
+
+/* The URI that is `given` in argv (NULL: it is not), or that the environment names; where it is @FILE, what stands
+ * there. Owned by the caller. A secret in argv is overwritten. NULL: it was said why, and *ret_status is the exit
+ * status. */
+char *server_find(char *given, int *ret_status);
+
 #endif
