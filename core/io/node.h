@@ -23,8 +23,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The kind of server that the URI names. */
-enum rdl__kind { RDL__KIND_SERVER, RDL__KIND_SENTINEL, RDL__KIND_CLUSTER };
+/* The kind of server that the URI names; RDL__KIND_ANY: whatever it is. */
+enum rdl__kind { RDL__KIND_SERVER, RDL__KIND_SENTINEL, RDL__KIND_CLUSTER, RDL__KIND_ANY };
 
 struct rdl__node_config {
     enum rdl__kind kind;

@@ -10,6 +10,7 @@
  *   latch.h    a count-down latch
  *   inspect.h  who holds a lock, who waits, which locks there are
  *   observe.h  log and metrics sinks
+ *   doctor.h   is this deployment safe for locks
  *
  * Rules that hold everywhere
  *   Times are milliseconds in an int64_t. A deadline is fixed when a call starts and covers everything the call does.
@@ -23,6 +24,7 @@
 
 #include <redlatch/async.h>
 #include <redlatch/client.h>
+#include <redlatch/doctor.h>
 #include <redlatch/error.h>
 #include <redlatch/inspect.h>
 #include <redlatch/latch.h>

@@ -53,16 +53,17 @@ class CommandLine(support.Case):
 
     def test_help_names_every_subcommand_and_every_exit_status(self):
         self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M),
-                         ["run", "ls", "show", "help", "version"])
+                         ["run", "ls", "show", "doctor", "help", "version"])
         for word in "ls", "show":
             self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of(word, "--help"), re.M), ["0", "64", "69", "70"])
             for line in self.help_of(word, "--help").splitlines():
                 self.assertLessEqual(len(line), 100, line)
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("run", "--help"), re.M),
                          ["1", "64", "69", "70", "75", "124", "126", "127"])
+        self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("doctor", "--help"), re.M), ["0", "1", "2", "64", "70"])
 
     def test_help_fits_a_terminal(self):
-        for line in (self.help_of("help") + self.help_of("run", "--help")).splitlines():
+        for line in "".join(self.help_of(*what) for what in (["help"], ["run", "-h"], ["doctor", "-h"])).splitlines():
             self.assertLessEqual(len(line), 100, line)
 
     def test_version_is_that_of_the_library(self):
@@ -75,10 +76,9 @@ class CommandLine(support.Case):
         with open(MANUAL) as f:
             manual = f.read()
         named = set(re.findall(r"^\.It Fl (?:. , )?-([a-z-]+)", manual, re.M))
-        listed = set(re.findall(r"^  (?:-., |    )--([a-z-]+)", self.help_of("run", "--help"), re.M))
-        self.assertEqual(named, listed)
-        self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)),
-                         set(re.findall(r"^ +(\d+)  ", self.help_of("run", "--help"), re.M)))
+        helps = self.help_of("run", "--help") + self.help_of("doctor", "--help")
+        self.assertEqual(named, set(re.findall(r"^  (?:-., |    )--([a-z-]+)", helps, re.M)))
+        self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)), set(re.findall(r"^ +(\d+)  ", helps, re.M)))
 
     @unittest.skipUnless(shutil.which("mandoc"), "there is no mandoc here")
     def test_the_manual_is_well_formed(self):

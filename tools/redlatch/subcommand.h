@@ -20,6 +20,7 @@ int subcommand_print(void (*help)(FILE *out));
  * exit status. */
 int subcommand_misused(const char *subcommand, const struct usage_error *why);
 
+extern const struct subcommand subcommand_doctor;
 extern const struct subcommand subcommand_ls;
 extern const struct subcommand subcommand_run;
 extern const struct subcommand subcommand_show;

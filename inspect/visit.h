@@ -1,0 +1,74 @@
+/* visit.h - one server as the doctor looks at it: the conversation, what it said of itself, and how findings are told.
+ *
+ * Checks of one subject are a file each: a function of a visit, listed in doctor.c.
+ */
+#ifndef REDLATCH_INSPECT_VISIT_H
+#define REDLATCH_INSPECT_VISIT_H
+
+#include "inspect/probe.h"
+
+#include <redlatch/doctor.h>
+
+struct rdl__doctor {
+    struct rdl__reach reach;
+    const char *name; /* of a lock, to try; NULL: none in particular */
+    rdl_finding_fn fn;
+    void *arg;
+};
+
+struct rdl__visit {
+    struct rdl__doctor *doctor;
+    struct rdl__probe *probe;
+    const char *server; /* for people */
+    char host[256];     /* where it is; a path for unix: */
+    int port;
+    char user[128];         /* who we are there; "default" where it does not say */
+    struct rdl__reply info; /* a copy of its INFO; an empty string where that is refused */
+    bool config;            /* it answers CONFIG GET */
+};
+
+/* Tell a finding; the text after `change` says what it is like. `why` and `change` may be "". */
+void rdl__tell(const struct rdl__visit *v, rdl_severity_t severity, const char *id, const char *why, const char *change,
+               const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* The same of a server with which there is no conversation. */
+void rdl__tell_of(const struct rdl__doctor *d, const char *server, rdl_severity_t severity, const char *id,
+                  const char *why, const char *change, const char *what);
+
+/* A field of INFO, cut to cap; false, and empty: it is not there. The same as a number, `none` where there is none. */
+bool rdl__visit_info(const struct rdl__visit *v, const char *key, char *to, size_t cap);
+int64_t rdl__visit_number(const struct rdl__visit *v, const char *key, int64_t none);
+
+/* A setting. False, and empty: it is not known, or may not be asked for. */
+bool rdl__visit_config(struct rdl__visit *v, const char *name, char *to, size_t cap);
+
+static inline bool rdl__visit_is(const struct rdl__visit *v, const char *key, const char *value)
+{
+    char is[64];
+
+    return rdl__visit_info(v, key, is, sizeof is) && strcmp(is, value) == 0;
+}
+
+/* Of what kind it is. */
+bool rdl__visit_sentinel(const struct rdl__visit *v);
+bool rdl__visit_cluster(const struct rdl__visit *v);
+bool rdl__visit_replica(const struct rdl__visit *v);
+
+/* ---- who visits ------------------------------------------------------------------------------------------------- */
+
+/* Look at the server there, by all checks; one that cannot be reached is a finding. */
+void rdl__doctor_visit(struct rdl__doctor *d, const char *host, int port);
+void rdl__doctor_unreachable(const struct rdl__doctor *d, const rdl_err_t *err, rdl_severity_t severity);
+
+/* deployment.c: those that the URI names, and all masters. */
+void rdl__doctor_sentinels(struct rdl__doctor *d);
+void rdl__doctor_cluster(struct rdl__doctor *d);
+
+/* ---- checks ----------------------------------------------------------------------------------------------------- */
+
+void rdl__look_at_kind(struct rdl__visit *v);        /* server.c: what it is, against what the URI says */
+void rdl__look_at_memory(struct rdl__visit *v);      /* eviction-policy, memory */
+void rdl__look_at_persistence(struct rdl__visit *v); /* persistence, writes */
+void rdl__look_at_replicas(struct rdl__visit *v);    /* replicas, min-replicas */
+
+#endif
