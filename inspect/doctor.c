@@ -15,6 +15,13 @@ static void (*const checks[])(struct rdl__visit *v) = {
     rdl__look_at_memory,
     rdl__look_at_persistence,
     rdl__look_at_replicas,
+    rdl__look_at_failover,
+    rdl__look_at_scripts,
+    rdl__look_at_messages,
+    rdl__look_at_round_trip,
+    rdl__look_at_rights,
+    /* The last: time has passed since the first look at them. */
+    rdl__look_at_clocks,
 };
 
 /* What the reasons of an error say behind the server. */
@@ -45,6 +52,7 @@ static void read_info(struct rdl__visit *v)
     bool told = info->type == RDL__REPLY_STRING;
     char *copy = rdl__memdup(mem, told ? info->str : "", told ? info->len : 0);
 
+    v->busy = rdl__reply_is_error(info, "BUSY");
     v->info = (struct rdl__reply){.type = RDL__REPLY_STRING, .str = copy, .len = copy != NULL && told ? info->len : 0};
 }
 
@@ -58,11 +66,10 @@ static void read_user(struct rdl__visit *v)
     (void)rdl__line(v->user, sizeof v->user, "%s", told != NULL ? told : "default");
 }
 
+/* All checks, of a server that answers. */
 static void look(struct rdl__visit *v)
 {
-    read_info(v);
-    if (v->info.str == NULL)
-        return;
+    rdl__clocks_begin(v);
     read_user(v);
     v->config = rdl__reply_at(rdl__probe_ask(v->probe, "CONFIG", "GET", "maxmemory", NULL), 1) != NULL;
     rdl__look_at_kind(v);
@@ -75,9 +82,6 @@ static void look(struct rdl__visit *v)
         rdl__tell(v, RDL_SEVERITY_NOTE, "config", "Settings that INFO does not show were not looked at.", change,
                   "CONFIG GET is refused");
     }
-    if (v->probe->broken)
-        rdl__doctor_unreachable(v->doctor, &v->probe->why, RDL_SEVERITY_CRITICAL);
-    rdl__free(v->probe->node.mem, (char *)v->info.str, v->info.len + 1);
 }
 
 void rdl__doctor_visit(struct rdl__doctor *d, const char *host, int port)
@@ -91,7 +95,17 @@ void rdl__doctor_visit(struct rdl__doctor *d, const char *host, int port)
         return;
     }
     v.server = v.probe->node.label;
-    look(&v);
+    read_info(&v);
+    if (v.busy)
+        rdl__tell(&v, RDL_SEVERITY_CRITICAL, "scripts",
+                  "The server answers nobody else until it ends; leases end meanwhile.", "SCRIPT KILL",
+                  "a script has been running for too long");
+    else if (v.info.str != NULL)
+        look(&v);
+    if (v.probe->broken)
+        rdl__doctor_unreachable(d, &v.probe->why, RDL_SEVERITY_CRITICAL);
+    if (v.info.str != NULL)
+        rdl__free(&d->reach.mem, (char *)v.info.str, v.info.len + 1);
     (void)rdl__probe_close(v.probe);
 }
 

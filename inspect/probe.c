@@ -176,8 +176,10 @@ struct rdl__probe *rdl__probe_close(struct rdl__probe *probe)
 /* There are no answers any more. `why` NULL: the reason stands there already. */
 static const struct rdl__reply *lost(struct rdl__probe *probe, const char *why)
 {
-    if (!probe->broken)
+    if (!probe->broken) {
         (void)rdl__err_set(&probe->why, RDL_ECONN, "%s: %s", probe->node.label, why);
+        rdl__err_where(&probe->why, probe->node.label, NULL, 0);
+    }
     probe->broken = true;
     probe->none = (struct rdl__reply){.type = RDL__REPLY_ERROR, .str = "ERR no answer", .len = 13};
     return &probe->none;
@@ -197,7 +199,7 @@ static void append(struct rdl__probe *probe, const char *word, va_list words)
         rdl__cmd_str(&probe->out, word);
 }
 
-static void flush(struct rdl__probe *probe)
+void rdl__probe_flush(struct rdl__probe *probe)
 {
     int64_t now = rdl__now();
     int64_t deadline = rdl__after_ms(now, probe->node.config.command_timeout_ms);
@@ -230,7 +232,7 @@ void rdl__probe_send(struct rdl__probe *probe, const char *word, ...)
     va_start(words, word);
     append(probe, word, words);
     va_end(words);
-    flush(probe);
+    rdl__probe_flush(probe);
 }
 
 const struct rdl__reply *rdl__probe_next(struct rdl__probe *probe)
@@ -269,7 +271,7 @@ const struct rdl__reply *rdl__probe_ask(struct rdl__probe *probe, const char *wo
         va_start(words, word);
         append(probe, word, words);
         va_end(words);
-        flush(probe);
+        rdl__probe_flush(probe);
     }
     do
         reply = rdl__probe_next(probe);

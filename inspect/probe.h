@@ -48,7 +48,9 @@ struct rdl__probe *rdl__probe_close(struct rdl__probe *probe); /* NULL is fine; 
  * an error reply, here and from then on: `broken`, with the reason in `why`. */
 const struct rdl__reply *rdl__probe_ask(struct rdl__probe *probe, const char *word, ...) __attribute__((sentinel));
 
-/* The same in two steps: append a command and send it; take the next answer, or a message that nobody asked for. */
+/* The same in steps: send a command, or what was appended to `out`; take the next answer, or a message that nobody
+ * asked for. */
+void rdl__probe_flush(struct rdl__probe *probe);
 void rdl__probe_send(struct rdl__probe *probe, const char *word, ...) __attribute__((sentinel));
 const struct rdl__reply *rdl__probe_next(struct rdl__probe *probe);
 

@@ -173,13 +173,14 @@ void rdl__look_at_persistence(struct rdl__visit *v)
             v, RDL_SEVERITY_WARNING, "persistence",
             "After a restart locks that were granted since are free, while their holders work on; those given back "
             "since are held again; and tokens are given twice.",
-            on, "appendonly no, snapshots (%s): a restart goes back to the last one",
-            save[0] != '\0' ? save : "unknown");
+            on, "appendonly no%s%s%s: a restart goes back to the last snapshot, if there is one",
+            save[0] != '\0' ? " (save " : "", save, save[0] != '\0' ? ")" : "");
 }
 
 /* ---- replicas --------------------------------------------------------------------------------------------------- */
 
 #define LAG_MAX_S 10
+#define BEHIND_MAX (1 << 20) /* bytes */
 
 /* The value of a key in "ip=...,port=...,state=online,offset=1,lag=0". */
 static bool part(const char *line, const char *key, char *to, size_t cap)
@@ -209,7 +210,7 @@ static bool check_replica(struct rdl__visit *v, int i)
     (void)part(line, "lag", lag, sizeof lag);
     (void)part(line, "offset", offset, sizeof offset);
     behind = rdl__visit_number(v, "master_repl_offset", 0) - strtoll(offset, NULL, 10);
-    if (strcmp(state, "online") == 0 && strtoll(lag, NULL, 10) < LAG_MAX_S)
+    if (strcmp(state, "online") == 0 && strtoll(lag, NULL, 10) < LAG_MAX_S && behind < BEHIND_MAX)
         return true;
     rdl__tell(v, RDL_SEVERITY_WARNING, "replicas",
               "When it is promoted, locks that were granted since it was last heard of are free.", "",

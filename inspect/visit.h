@@ -25,6 +25,10 @@ struct rdl__visit {
     char user[128];         /* who we are there; "default" where it does not say */
     struct rdl__reply info; /* a copy of its INFO; an empty string where that is refused */
     bool config;            /* it answers CONFIG GET */
+    bool busy;              /* a script has it */
+    struct rdl__clocks {
+        int64_t now, wall, server, error; /* ns; `server` 0: it does not say, or there was no look */
+    } clocks;                             /* as they were when the visit began */
 };
 
 /* Tell a finding; the text after `change` says what it is like. `why` and `change` may be "". */
@@ -70,5 +74,12 @@ void rdl__look_at_kind(struct rdl__visit *v);        /* server.c: what it is, ag
 void rdl__look_at_memory(struct rdl__visit *v);      /* eviction-policy, memory */
 void rdl__look_at_persistence(struct rdl__visit *v); /* persistence, writes */
 void rdl__look_at_replicas(struct rdl__visit *v);    /* replicas, min-replicas */
+void rdl__look_at_failover(struct rdl__visit *v);    /* deployment.c: failover, of a cluster */
+void rdl__look_at_rights(struct rdl__visit *v);      /* rights.c: rights, commands */
+void rdl__look_at_scripts(struct rdl__visit *v);     /* health.c: scripts */
+void rdl__look_at_messages(struct rdl__visit *v);    /* messages */
+void rdl__look_at_round_trip(struct rdl__visit *v);  /* round-trip */
+void rdl__clocks_begin(struct rdl__visit *v);        /* clocks.c: the first look at them */
+void rdl__look_at_clocks(struct rdl__visit *v);      /* clock, clock-step */
 
 #endif

@@ -18,3 +18,11 @@ int64_t rdl__wall_ms(void)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / RDL__MS;
 }
+
+int64_t rdl__wall(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
+}

@@ -16,6 +16,9 @@
 
 int64_t rdl__now(void);
 
+/* The time of day, ns since 1970, for comparing clocks only: it steps. */
+int64_t rdl__wall(void);
+
 /* Milliseconds since 1970, for people to read: the host's wall clock, which may be set. Nothing is decided by it. */
 int64_t rdl__wall_ms(void);
 

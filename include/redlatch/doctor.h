@@ -54,8 +54,8 @@ RDL_API const char *rdl_severity_name(rdl_severity_t severity);
  * sentinel, a node of a cluster spoken to as a single server. One that cannot be reached, or is no Redis at all, is a
  * finding.
  *
- * Blocks for about two seconds, because clocks are looked at twice; for each server that is silent for
- * connect_timeout_ms and a few times command_timeout_ms more.
+ * Blocks for about a second a server, because clocks are looked at twice; where one is silent, for
+ * connect_timeout_ms, and for a few times command_timeout_ms where it falls silent later.
  *
  * RDL_OK, whatever was found; RDL_EINVAL: the URI or the options are wrong; RDL_ENOMEM. */
 RDL_API int rdl_doctor(const char *uri, const rdl_client_options_t *client, const rdl_doctor_options_t *options,

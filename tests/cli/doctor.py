@@ -98,7 +98,7 @@ class OneServer(Doctor):
         redis = self.server.redis
         self.assert_found(self.examine(self.server.uri), "persistence", "warning", "every lock")
         redis("CONFIG", "SET", "save", "3600 1")
-        self.assert_found(self.examine(self.server.uri), "persistence", "warning", "(3600 1)", "the last one")
+        self.assert_found(self.examine(self.server.uri), "persistence", "warning", "(save 3600 1)", "the last snapshot")
         redis("CONFIG", "SET", "appendonly", "yes")
         finding = self.assert_found(self.examine(self.server.uri), "persistence", "note", "everysec", "two seconds")
         redis(*finding["change"].splitlines()[0].split())
