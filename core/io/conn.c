@@ -72,6 +72,12 @@ static void say_auth(struct rdl__conn *conn, const struct login *login)
     conn->steps[conn->step_count++] = STEP_NAME;
 }
 
+/* Once for each node all of INFO is asked for, in place of the part about the server: the policy stands elsewhere. */
+static bool wants_policy(const struct rdl__node *node)
+{
+    return !node->policy_known && node->config.kind != RDL__KIND_SENTINEL && node->config.kind != RDL__KIND_ANY;
+}
+
 static void say_rest(struct rdl__conn *conn)
 {
     struct rdl__buf *b = &conn->greeting;
@@ -80,9 +86,10 @@ static void say_rest(struct rdl__conn *conn)
     rdl__cmd_str(b, "CLIENT");
     rdl__cmd_str(b, "INFO");
     conn->steps[conn->step_count++] = STEP_CLIENT_INFO;
-    rdl__cmd_begin(b, 2);
+    rdl__cmd_begin(b, wants_policy(conn->node) ? 1 : 2);
     rdl__cmd_str(b, "INFO");
-    rdl__cmd_str(b, "server");
+    if (!wants_policy(conn->node))
+        rdl__cmd_str(b, "server");
     conn->steps[conn->step_count++] = STEP_INFO;
     if (conn->node->uri.db != 0) { /* which other kinds do not know */
         rdl__cmd_begin(b, 2);
@@ -219,6 +226,22 @@ static bool take_hello(struct rdl__conn *conn, const struct rdl__reply *hello, i
                       is_text(rdl__reply_named(hello, "role"), "replica"), now);
 }
 
+/* A lock is a key with a time to live: will the server delete some when it is full?  @thread loop */
+static void judge_policy(struct rdl__node *node, const struct rdl__reply *info)
+{
+    char policy[32], most[24];
+
+    keep_field(info, "maxmemory_policy", ':', policy, sizeof policy);
+    keep_field(info, "maxmemory", ':', most, sizeof most);
+    if (policy[0] == '\0' || !wants_policy(node))
+        return;
+    node->policy_known = true;
+    if (strcmp(policy, "noeviction") != 0 && strcmp(most, "0") != 0)
+        rdl__log(node->sinks, RDL_LOG_WARN,
+                 "%s: maxmemory-policy is %s: a server that is full takes locks from their holders (redlatch doctor)",
+                 node->label, policy);
+}
+
 static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int64_t now)
 {
     const char *mode;
@@ -229,6 +252,7 @@ static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int
     keep_field(info, "uptime_in_seconds", ':', uptime, sizeof uptime);
     rdl__node_run(conn->node, conn->run_id);
     rdl__node_uptime(conn->node, uptime, now);
+    judge_policy(conn->node, info);
     if (!rdl__reply_field(info, "redis_mode", ':', &mode, &len) &&
         !rdl__reply_field(info, "server_mode", ':', &mode, &len))
         return true;

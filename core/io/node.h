@@ -65,6 +65,7 @@ struct rdl__node {
     struct rdl__rand rand;
     bool resp2; /* the server knows no HELLO */
     bool has_been_up;
+    bool policy_known;           /* whether the server may evict locks: looked at, and told if it does */
     struct rdl__repeats told;    /* why connections were not made, or lost */
     unsigned attempts;           /* failed attempts to connect since the last success */
     int64_t outage_began;        /* 0: the last attempt to connect succeeded */

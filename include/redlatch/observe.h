@@ -17,7 +17,8 @@ extern "C" {
 typedef enum rdl_log_level {
     RDL_LOG_DEBUG = 0, /* connects, subscriptions, retries */
     RDL_LOG_INFO = 1,  /* reconnected, servers found */
-    RDL_LOG_WARN = 2,  /* connection lost, hold at risk, outcome unknown */
+    RDL_LOG_WARN = 2,  /* connection lost, hold at risk, outcome unknown; a server that may evict locks, or whose clock
+                          jumps */
     RDL_LOG_ERROR = 3, /* hold lost */
 } rdl_log_level_t;
 

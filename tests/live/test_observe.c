@@ -198,6 +198,32 @@ Test(observe, counts_and_logs_reconnects_unknown_outcomes_and_script_loads)
     close_stage();
 }
 
+/* Open a client that has to say it, take a lock on a connection of its own, and close it: how often was it said? */
+static unsigned policies_told(void)
+{
+    unsigned before = lines_of(RDL_LOG_WARN, "maxmemory-policy is volatile-lru");
+    rdl_client_t *client = client_open(stage_uri(&st), OPTIONS(.log = note_line, .log_level = RDL_LOG_WARN));
+    rdl_lock_t *lock = reentrant(client, NAME, NULL);
+
+    cr_assert_eq(rdl_try_lock(lock, 0, RDL_LEASE_AUTO, NULL), RDL_OK);
+    cr_assert_eq(rdl_unlock(lock, NULL), RDL_OK);
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+    return lines_of(RDL_LOG_WARN, "maxmemory-policy is volatile-lru") - before;
+}
+
+Test(observe, an_eviction_policy_that_takes_locks_is_told_once_by_each_client)
+{
+    open_stage(RDL_LOG_DEBUG);
+    cr_assert_eq(policies_told(), 0);
+    (void)probe_text(st.probe, "CONFIG SET maxmemory-policy volatile-lru");
+    cr_assert_eq(policies_told(), 0, "without maxmemory nothing is evicted");
+    (void)probe_text(st.probe, "CONFIG SET maxmemory 100mb");
+    cr_assert_eq(policies_told(), 1);
+    cr_assert_eq(policies_told(), 1);
+    close_stage();
+}
+
 Test(observe, passes_on_nothing_below_the_level_asked_for)
 {
     rdl_lock_t *lock;
