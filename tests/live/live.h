@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define CLEAN_BOUND_MS 5000
-#define WOKEN_MS 3000 /* whoever was not woken looks by itself after 5 s */
-#define SLACK_MS 1500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
+#define WOKEN_MS 4000 /* whoever was not woken looks by itself after 5 s */
+#define SLACK_MS 2500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
 
 static struct stage st;
 __attribute__((unused)) static rdl_err_t err; /* main thread's */

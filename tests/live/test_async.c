@@ -222,7 +222,7 @@ static void try_to_block(rdl_lock_t *lock, int64_t result, const rdl_err_t *erro
 {
     struct chain *chain = arg;
 
-    chain->blocking = rdl_try_lock(lock, 1000, LEASE_MS, NULL);
+    chain->blocking = rdl_try_lock(lock, SOON_MS, LEASE_MS, NULL);
     outcome_note(lock, result, error, &chain->end);
 }
 

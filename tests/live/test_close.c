@@ -4,7 +4,7 @@
 #include <dirent.h>
 
 #define NAME "last-orders"
-#define LEASE_MS 1000
+#define LEASE_MS 4000
 
 LIVE_SUITE(close, 60);
 
@@ -105,7 +105,7 @@ Test(close, holds_stay_for_their_lease_and_are_not_renewed)
     cr_assert_eq(probe_keys(st.probe), 1);
     let_pass_ms(LEASE_MS / 3);
     cr_assert_eq(probe_keys(st.probe), 1);
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, LEASE_MS + 300));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, LEASE_MS + SLACK_MS));
     rdl_lock_free(lock);
 }
 
@@ -324,7 +324,7 @@ Test(close, hanging_server_delays_close_by_its_time_out_at_most)
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.close_timeout_ms = CLOSE_MS));
     lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err)); /* its connection is up */
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err)); /* its connection is up */
     expect(RDL_OK, rdl_unlock(lock, &err));
     proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
     expect(RDL_EUNKNOWN, rdl_try_lock(lock, 100, 60000, &err));
@@ -475,7 +475,7 @@ Test(close, opened_and_closed_clients_leave_no_descriptor_thread_or_connection)
         rdl_lock_t *lock = reentrant(client, NAME, NULL);
 
         if (i % 2 == 0) {
-            expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+            expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
             expect(RDL_OK, rdl_unlock(lock, &err));
         }
         if (i % 3 == 0)

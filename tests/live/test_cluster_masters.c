@@ -88,10 +88,11 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
                      *replica = probe_open(cluster->node[CLUSTER_REPLICA_OF(i)]);
         int64_t died;
 
-        foreign_take(master, name[i].text, 1000); /* ends before the failover does */
-        cr_assert_eq(probe_int(master, "WAIT 1 %d", SOON_MS), 1);
+        foreign_take(master, name[i].text, LEASE_MS);
         actor_try_lock(waiter, lock, 2 * CLUSTER_FAILOVER_BOUND_MS, LEASE_MS);
         cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
+        (void)probe_int(master, "PEXPIRE %s 1000", name[i].text); /* ends before the failover does */
+        cr_assert_eq(probe_int(master, "WAIT 1 %d", SOON_MS), 1);
         probe_close(master);
         cluster_kill(cluster, i);
         died = now_us();

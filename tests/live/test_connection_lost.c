@@ -69,7 +69,7 @@ Test(connection, waiter_outlives_a_restart_and_subscribes_again)
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
     let_pass_ms(50);
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
-    expect_result(RDL_OK, waiter, 2000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
@@ -92,7 +92,7 @@ Test(connection, acquire_started_without_a_server_succeeds_when_it_comes)
     cr_assert_not(actor_idle(waiter));
     server_start_again(st.server);
     st.probe = probe_open(st.server);
-    expect_result(RDL_OK, waiter, 3000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
@@ -336,7 +336,7 @@ Test(connection, dead_subscriber_line_is_found_by_its_ping)
     proxy_cut_server_side(st.proxy, PROXY_SUBSCRIBERS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 0);
-    expect_result(RDL_OK, waiter, 2500);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);

@@ -11,7 +11,7 @@ LIVE_SUITE(dispatch, 60);
 
 static void open_stage(void)
 {
-    stage_open(&st, .client = OPTIONS(.dispatch = RDL_DISPATCH_FD, .watchdog_lease_ms = 500));
+    stage_open(&st, .client = OPTIONS(.dispatch = RDL_DISPATCH_FD, .watchdog_lease_ms = 4500));
 }
 
 static bool readable(int64_t bound_ms)
@@ -150,7 +150,7 @@ static void block(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void
 {
     struct outcome *o = arg;
 
-    o->result = rdl_try_lock(lock, 1000, LEASE_MS, NULL);
+    o->result = rdl_try_lock(lock, SOON_MS, LEASE_MS, NULL);
     if (o->result == RDL_OK)
         o->result = rdl_unlock(lock, NULL);
     outcome_note(lock, result < 0 ? result : o->result, error, o);

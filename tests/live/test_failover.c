@@ -325,7 +325,7 @@ static void free_what_is_counted(void)
     rdl_latch_free(latch);
 }
 
-#define OUTAGE_MS 1000
+#define OUTAGE_MS 2000
 #define GIVES_UP_MS 4500 /* of the 5 s after which everybody looks again anyway */
 
 /* Who was not asleep had perhaps a try on its way, whose time began when it was sent. */

@@ -289,7 +289,7 @@ Test(fair, head_that_gives_up_at_the_instant_of_the_unlock_does_not_take_the_wak
         rdl_op_cancel(c.ops[0]);
         if (outcome_wait(&c.outcomes[0], SOON_MS) == RDL_OK)
             give_back(&c, 0, lock);
-        expect(RDL_OK, outcome_wait(&c.outcomes[1], 2000)); /* sooner than any look of its own */
+        expect(RDL_OK, outcome_wait(&c.outcomes[1], WOKEN_MS)); /* sooner than any look of its own */
         give_back(&c, 1, lock);
         crowd_done(&c);
     }
@@ -435,7 +435,7 @@ Test(fair, waiter_whose_message_is_lost_with_the_connection_has_the_lock_all_the
         hold_before(&c, lock, 1);
         (void)probe_int(st.probe, "CLIENT KILL TYPE pubsub");
         expect(RDL_OK, rdl_unlock(lock, &err));
-        expect(RDL_OK, outcome_wait(&c.outcomes[0], 2000)); /* sooner than any look of its own */
+        expect(RDL_OK, outcome_wait(&c.outcomes[0], WOKEN_MS)); /* sooner than any look of its own */
         give_back(&c, 0, lock);
         crowd_done(&c);
     }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #define NAME "family"
-#define LEASE_MS 2000
+#define LEASE_MS 6000
 
 LIVE_SUITE(fork, 60);
 
@@ -108,23 +108,23 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
         }
         expect_child_succeeds(child);
     }
-    let_pass_ms(2 * LEASE_MS);
+    let_pass_ms(LEASE_MS * 5 / 4);
     expect(1, rdl_is_held(lock, &err));
     cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
     cr_assert_eq(atomic_load(&o.calls), 0);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    cr_assert(WAIT_UNTIL(atomic_load(&o.calls) == 1 || actor_idle(waiter), 2000));
+    cr_assert(WAIT_UNTIL(atomic_load(&o.calls) == 1 || actor_idle(waiter), WOKEN_MS));
     if (atomic_load(&o.calls) == 1) {
         expect(RDL_OK, outcome_wait(&o, 0));
         expect(RDL_OK, rdl_unlock_async(lock, owner, NULL, NULL, NULL, &err));
-        expect_result(RDL_OK, waiter, 2000);
+        expect_result(RDL_OK, waiter, WOKEN_MS);
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
     } else {
         expect_result(RDL_OK, waiter, 0);
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
-        expect(RDL_OK, outcome_wait(&o, 2000));
+        expect(RDL_OK, outcome_wait(&o, WOKEN_MS));
         expect(RDL_OK, rdl_unlock_async(lock, owner, NULL, NULL, NULL, &err));
     }
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
@@ -161,7 +161,7 @@ Test(fork, X4_holds_of_every_type_go_on_whatever_the_child_does_with_them)
         _exit(0);
     }
     expect_child_succeeds(child);
-    let_pass_ms(2 * LEASE_MS);
+    let_pass_ms(LEASE_MS * 5 / 4);
     cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
     FOR_EACH_KIND(kind)
     {

@@ -13,7 +13,7 @@ static rdl_latch_t *open_latch(bool proxied)
     rdl_latch_t *latch = NULL;
 
     stage_open(&st, .proxied = proxied,
-               .client = OPTIONS(.command_timeout_ms = 500, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client = OPTIONS(.command_timeout_ms = 2000, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
     left_behind = true; /* guards go by themselves */
     expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
     return latch;

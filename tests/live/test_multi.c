@@ -67,14 +67,14 @@ Test(multi, takes_all_and_gives_all_back)
  * the releases. */
 Test(multi, free_members_cost_one_round_trip)
 {
-    enum { TRIP_MS = 1500 };
+    enum { TRIP_MS = 2500 };
     int64_t start;
 
-    stage_open(&st, .proxied = true);
+    stage_open(&st, .proxied = true, .client = OPTIONS(.command_timeout_ms = 4 * TRIP_MS));
     open_all();
     proxy_delay(st.proxy, PROXY_TO_SERVER, TRIP_MS);
     start = now_ms();
-    expect(RDL_OK, rdl_try_lock(multi, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(multi, 4 * TRIP_MS, LEASE_MS, &err));
     expect_between(TRIP_MS, now_ms() - start, 2 * TRIP_MS - 1);
     start = now_ms();
     expect(RDL_OK, rdl_unlock(multi, &err));

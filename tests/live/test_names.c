@@ -43,7 +43,7 @@ static void expect_works(bool is_simple, struct name name)
     actor_try_lock(waiter, elsewhere, 10000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waiter, 2000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(probe_keys(st.probe), 0);
@@ -145,7 +145,7 @@ Test(names, channel_is_the_one_that_redisson_uses)
         actor_try_lock(waiter, lock, 10000, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, pairs[i].channel) == 1, SOON_MS));
         cr_assert_eq(foreign_release(st.probe, pairs[i].name), 1);
-        expect_result(RDL_OK, waiter, 2000);
+        expect_result(RDL_OK, waiter, WOKEN_MS);
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         rdl_lock_free(lock);
@@ -169,9 +169,9 @@ Test(names, spin_lock_beside_a_subscriber_of_the_same_channel_is_woken_in_its_ow
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(100);
     (void)probe_int(st.probe, "DEL n"); /* silently */
-    expect_result(RDL_OK, poller, 3000);
+    expect_result(RDL_OK, poller, WOKEN_MS);
     (void)foreign_release(st.probe, "{n}");
-    expect_result(RDL_OK, sleeper, 3000);
+    expect_result(RDL_OK, sleeper, WOKEN_MS);
     actor_unlock(poller, spinning);
     expect_result(RDL_OK, poller, SOON_MS);
     actor_unlock(sleeper, ordinary);

@@ -74,7 +74,7 @@ Test(nonreentrant, excludes_and_wakes_reentrant_locks_of_another_client)
     actor_try_lock(waiter, elsewhere, 8000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waiter, 3000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);

@@ -69,7 +69,7 @@ static void open_stage(rdl_log_level_t level)
     cr_assert_not_null(metrics);
     stage_open(&st, .proxied = true,
                .client = OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics, .log = note_line,
-                                 .log_level = level, .watchdog_lease_ms = 1800));
+                                 .log_level = level, .watchdog_lease_ms = 4500));
 }
 
 static void close_stage(void)
@@ -157,7 +157,7 @@ Test(observe, counts_and_logs_renewals_losses_and_risks)
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     cr_assert(WAIT_UNTIL(counter(RDL_M_RENEWED) >= 2, SOON_MS));
     proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
-    cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
+    cr_assert(losses_wait(&losses, RDL_LOST, 1, 2 * SOON_MS));
     cr_assert_eq(counter(RDL_M_LOST), 1);
     cr_assert_eq(counter(RDL_M_AT_RISK), 1);
     cr_assert(WAIT_UNTIL(lines_of(RDL_LOG_ERROR, NAME) >= 1, SOON_MS)); /* hold lost */
@@ -175,17 +175,17 @@ Test(observe, counts_and_logs_reconnects_unknown_outcomes_and_script_loads)
 
     open_stage(RDL_LOG_DEBUG);
     lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(counter(RDL_M_RECONNECTS), 0);
     proxy_cut(st.proxy, PROXY_ALL);
-    expect(RDL_OK, rdl_try_lock(lock, 3000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     /* both connections: each loads the scripts when it is made, and one that is made after the flush hides it */
     cr_assert(WAIT_UNTIL(counter(RDL_M_RECONNECTS) >= 2, SOON_MS));
     cr_assert_geq(lines_of(RDL_LOG_WARN, "connection"), 1);
     (void)probe_text(st.probe, "SCRIPT FLUSH");
-    expect(RDL_OK, rdl_try_lock(lock, 3000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_geq(counter(RDL_M_SCRIPT_LOADS), 1);
     reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
@@ -231,7 +231,7 @@ Test(observe, passes_on_nothing_below_the_level_asked_for)
     open_stage(RDL_LOG_ERROR);
     lock = reentrant(st.client, NAME, NULL);
     proxy_cut(st.proxy, PROXY_ALL);
-    expect(RDL_OK, rdl_try_lock(lock, 3000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(logged.count, 0);
     rdl_lock_free(lock);

@@ -28,7 +28,7 @@ static rdl_permit_semaphore_t *open_with(int64_t permits, bool proxied, bool fai
     rdl_permit_t p;
 
     stage_open(&st, .proxied = proxied,
-               .client = OPTIONS(.command_timeout_ms = 500, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client = OPTIONS(.command_timeout_ms = 2000, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
     left_behind = true; /* a semaphore stays */
     s = semaphore(st.client, fair);
     expect(1, rdl_permit_semaphore_try_set_permits(s, permits, &err));

@@ -362,7 +362,7 @@ Test(pools, X4_child_gets_errors_and_the_parents_wait_goes_on)
         cr_assert_eq(status, 0, "%s: status %d", g->type, status);
         cr_assert_eq(atomic_load(&o.calls), 0);
         expect_done(g->open(near, &err));
-        expect(RDL_OK, outcome_wait(&o, 2000));
+        expect(RDL_OK, outcome_wait(&o, WOKEN_MS));
         expect_done(g->leave(far, &err));
         end(g);
     }
@@ -500,7 +500,7 @@ Test(pools, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
         cr_assert(proxy_wait(st.proxy, message, 1, SOON_MS), "%s", g->type);
         let_pass_ms(20); /* the message is with the client */
         proxy_let_go(st.proxy, refusal);
-        expect(RDL_OK, outcome_wait(&o, 2000)); /* it would look by itself after 5 s */
+        expect(RDL_OK, outcome_wait(&o, WOKEN_MS)); /* it would look by itself after 5 s */
         expect_done(g->leave(far, &err));
         end(g);
     }
@@ -526,7 +526,7 @@ Test(pools, Q6_waiter_whose_subscription_is_cut_as_it_opens_passes)
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
         expect_done(g->open(near, &err));
         proxy_refuse(st.proxy, false);
-        expect(RDL_OK, outcome_wait(&o, 3000)); /* not after 5 s, by the hint */
+        expect(RDL_OK, outcome_wait(&o, WOKEN_MS)); /* not after 5 s, by the hint */
         expect_done(g->leave(far, &err));
         end(g);
     }
@@ -560,7 +560,7 @@ Test(pools, A4_canceled_at_any_moment_leaves_nothing_and_takes_no_wake_up_along)
             cr_assert(rc == RDL_OK || rc == RDL_ECANCELED, "%s: %s", g->type, code_name(rc));
             if (rc == RDL_OK)
                 expect_done(g->leave(far, &err));
-            expect(RDL_OK, outcome_wait(&second, 2000));
+            expect(RDL_OK, outcome_wait(&second, WOKEN_MS));
             expect_done(g->leave(far, &err));
             rdl_op_free(op);
             cr_assert(WAIT_UNTIL(g->is_open(), SOON_MS), "%s, round %d", g->type, round);
@@ -644,7 +644,7 @@ Test(pools, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
 
 Test(pools, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 {
-    enum { OUTAGE_MS = 700, MOST_MS = 4500 /* of the 5 s after which everybody looks again anyway */ };
+    enum { OUTAGE_MS = 2000, MOST_MS = 4500 /* of the 5 s after which everybody looks again anyway */ };
     struct actor *a = actor_new();
 
     FOR_EACH_GATE(g)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define NAME "counter"
-#define LEASE_MS 1000
+#define LEASE_MS 3000
 #define SEAT_LIFE_MS 6000
 
 /* Memory that the processes share, to see what they do. `value` is what the lock guards: it is read, and written back
@@ -126,7 +126,7 @@ Test(processes, killed_holder_is_followed_when_its_lease_ends)
     cr_assert(WAIT_UNTIL(atomic_load(&shared->holding) == holder, SOON_MS));
     st.client = client_open(server_uri(st.server), OPTIONS(.watchdog_lease_ms = LEASE_MS));
     lock = reentrant(st.client, NAME, NULL);
-    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 2 * LEASE_MS, RDL_LEASE_AUTO, &err)); /* it lives, and renews */
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, LEASE_MS * 5 / 4, RDL_LEASE_AUTO, &err)); /* it lives, and renews */
     kill(holder, SIGKILL);
     expect_exit(holder, SIGKILL);
     killed_at = now_ms();
@@ -154,7 +154,7 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
         atomic_store(&shared->inside, 0); /* it may have died in there */
         before = atomic_load(&shared->done);
         cr_assert(WAIT_UNTIL(atomic_load(&shared->done) > before || atomic_load(&shared->done) >= OTHERS * 150,
-                             LEASE_MS + 2000));
+                             LEASE_MS + SOON_MS));
     }
     for (int i = 0; i < OTHERS; i++)
         expect_exit(others[i], 0);

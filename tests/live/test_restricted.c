@@ -46,7 +46,7 @@ static void be_woken(void)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(200); /* pings on the listening connection */
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
-    expect_result(RDL_OK, waiter, 2000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);

@@ -94,7 +94,7 @@ Test(scripts, flush_while_a_waiter_sleeps_does_not_keep_it_out)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     flush();
     expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waiter, 2000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     flush();
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);

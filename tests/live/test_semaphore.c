@@ -48,7 +48,7 @@ static rdl_semaphore_t *open_proxied(int64_t permits)
     rdl_semaphore_t *s;
 
     stage_open(&st, .proxied = true,
-               .client = OPTIONS(.command_timeout_ms = 500, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
+               .client = OPTIONS(.command_timeout_ms = 2000, .reconnect_min_ms = 1, .reconnect_max_ms = 50));
     left_behind = true;
     s = semaphore(st.client, false);
     expect(1, rdl_semaphore_try_set_permits(s, permits, &err));
@@ -519,7 +519,7 @@ Test(semaphore, fair_waiter_that_gives_up_lets_the_next_process_in)
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD redlatch_semaphore_queue:{" NAME "}") == 2, SOON_MS));
     rdl_op_cancel(op);
     cr_assert_eq(outcome_wait(&big, WOKEN_MS), RDL_ECANCELED);
-    cr_assert_eq(outcome_wait(&small, 2000), RDL_OK);
+    cr_assert_eq(outcome_wait(&small, WOKEN_MS), RDL_OK);
     rdl_op_free(op);
     rdl_semaphore_free(theirs);
     rdl_client_close(other);

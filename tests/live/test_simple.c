@@ -149,7 +149,7 @@ Test(simple, release_wakes_waiters_of_another_client_by_message)
     actor_try_lock(waiter, elsewhere, 8000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
-    expect_result(RDL_OK, waiter, 2000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
@@ -177,7 +177,7 @@ Test(simple, silent_foreign_release_is_found_by_the_retry_policy)
         actor_try_lock(waiter, lock, 20000, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
         (void)probe_int(st.probe, "DEL " NAME);
-        expect_result(RDL_OK, waiter, 3000); /* the default's longest pause is 1 s */
+        expect_result(RDL_OK, waiter, WOKEN_MS); /* the default's longest pause is 1 s */
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));

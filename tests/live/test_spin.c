@@ -41,7 +41,7 @@ Test(spin, waiter_polls_finds_a_silent_release_and_subscribes_to_nothing)
     cr_assert(monitor_wait(monitor, mark, "EVALSHA|" NAME, 5, SOON_MS));
     cr_assert_eq(probe_channels(st.probe), 0);
     (void)probe_int(st.probe, "DEL " NAME);
-    expect_result(RDL_OK, waiter, 3000);
+    expect_result(RDL_OK, waiter, WOKEN_MS);
     (void)monitor_mark(monitor);
     cr_assert_eq(monitor_count(monitor, mark, "SUBSCRIBE"), 0);
     actor_unlock(waiter, lock);

@@ -134,15 +134,15 @@ Test(types, T6_extend_reaches_at_least_what_was_asked_and_adds_nothing)
     {
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
 
-        expect(RDL_OK, rdl_try_lock(lock, 0, 2000, &err));
-        expect(RDL_OK, rdl_extend(lock, 5000, &err));
-        expect_between(5000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
-        expect_between(5000 - SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
-        expect(RDL_OK, rdl_extend(lock, 1000, &err));
-        expect_between(5000 - 2 * SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
-        expect_between(5000 - 2 * SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
-        expect(RDL_OK, rdl_extend(lock, 9000, &err));
-        expect_between(9000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 9000);
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_extend(lock, 2 * LEASE_MS, &err));
+        expect_between(2 * LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 2 * LEASE_MS);
+        expect_between(2 * LEASE_MS - SLACK_MS, rdl_remaining_ms(lock, &err), 2 * LEASE_MS);
+        expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+        expect_between(2 * LEASE_MS - 2 * SLACK_MS, probe_int(st.probe, "PTTL " NAME), 2 * LEASE_MS);
+        expect_between(2 * LEASE_MS - 2 * SLACK_MS, rdl_remaining_ms(lock, &err), 2 * LEASE_MS);
+        expect(RDL_OK, rdl_extend(lock, 3 * LEASE_MS, &err));
+        expect_between(3 * LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 3 * LEASE_MS);
         expect(1, rdl_hold_count(lock, &err));
         expect(RDL_OK, rdl_unlock(lock, &err));
         lock_over(st.probe, lock);
@@ -426,7 +426,7 @@ Test(types, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
         cr_assert(proxy_wait(st.proxy, message, 1, SOON_MS), "%s", kind->type);
         let_pass_ms(20); /* the message is with the client */
         proxy_let_go(st.proxy, refusal);
-        expect_result(RDL_OK, waiter, 2000); /* it would look by itself after 5 s */
+        expect_result(RDL_OK, waiter, WOKEN_MS); /* it would look by itself after 5 s */
         actor_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         rdl_lock_free(rival);
@@ -456,7 +456,7 @@ static void check_freed_as_it_leaves(struct actor *first, struct actor *second, 
     else /* unknown: its time was up with a try on the way, which is undone */
         cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ENOQUORUM, "%s: %s", code_name(rc),
                   actor_error(first)->message);
-    expect_result(RDL_OK, second, 2000);
+    expect_result(RDL_OK, second, WOKEN_MS);
     (void)actor_result(first, SOON_MS);
     actor_unlock(second, lock);
     expect_result(RDL_OK, second, SOON_MS);
