@@ -14,7 +14,7 @@
 #define SCORES "redisson_lock_timeout:{" NAME "}"
 #define SIGNS "redlatch_lock_waiters:{" NAME "}"
 #define LEASE_MS 20000
-#define LIFE_MS 600
+#define LIFE_MS 3000 /* a sign of life comes in each third of it: the machine may stand still for a second */
 #define HOUR_MS 3600000
 #define SHORT_LIVES LOCK_OPTIONS(.waiter_life_ms = LIFE_MS)
 
@@ -160,10 +160,10 @@ Test(fair, hold_without_a_lease_is_renewed)
 {
     rdl_lock_t *lock;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 4500));
     lock = fair(st.client, NAME, NULL);
     expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err));
-    let_pass_ms(3000); /* what is not renewed is gone */
+    let_pass_ms(5500); /* what is not renewed is gone */
     expect(1, rdl_is_held(lock, &err));
     expect(1, rdl_is_locked(lock, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
@@ -370,7 +370,8 @@ Test(fair, change_of_owner_costs_a_take_and_a_release)
         ask_again(&c, i, lock, SHORT_LEASE_MS);
     }
     (void)monitor_mark(monitor);
-    cr_expect_eq(monitor_count(monitor, mark, "evalsha"), 2 * CHANGES, "%zu", monitor_count(monitor, mark, "evalsha"));
+    expect_between(2 * CHANGES, (int64_t)monitor_count(monitor, mark, "evalsha"),
+                   2 * CHANGES + 2 * OWNERS); /* after 5 s each looks by itself */
     cr_expect_eq(monitor_count(monitor, mark, "subscribe"), 0, "%zu", monitor_count(monitor, mark, "subscribe"));
     for (size_t i = 0; i < OWNERS; i++) {
         expect(RDL_OK, outcome_wait(&c.outcomes[i], SOON_MS));
@@ -402,7 +403,7 @@ Test(fair, waiter_that_wants_the_lock_for_longer_than_a_life_has_it_whole_when_i
 
 Test(fair, hold_that_is_passed_on_without_a_lease_is_renewed_for_the_watchdogs)
 {
-    enum { WATCHDOG_MS = 20 * LIFE_MS };
+    enum { WATCHDOG_MS = 8 * LIFE_MS };
     struct crowd c = {0};
     rdl_lock_t *lock;
 
@@ -416,7 +417,7 @@ Test(fair, hold_that_is_passed_on_without_a_lease_is_renewed_for_the_watchdogs)
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_OK, outcome_wait(&c.outcomes[0], SOON_MS));
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL " NAME) > WATCHDOG_MS - SOON_MS / 2, LIFE_MS + SLACK_MS));
-    let_pass_ms(2 * LIFE_MS);
+    let_pass_ms(LIFE_MS * 4 / 3);
     give_back(&c, 0, lock);
     crowd_done(&c);
     rdl_lock_free(lock);
@@ -460,7 +461,7 @@ Test(fair, lock_that_is_passed_on_to_the_dead_is_the_next_ones_after_a_life)
     killed_at = now_ms();
     expect(1, rdl_force_unlock(lock, &err)); /* it is the dead one's now */
     cr_assert_eq(probe_int(st.probe, "EXISTS " NAME), 1);
-    expect(RDL_OK, outcome_wait(&c.outcomes[0], SOON_MS));
+    expect(RDL_OK, outcome_wait(&c.outcomes[0], 2 * SOON_MS));
     expect_between(0, now_ms() - killed_at, LIFE_MS + SLACK_MS);
     give_back(&c, 0, lock);
     crowd_done(&c);
@@ -496,7 +497,7 @@ Test(fair, living_waiters_outlive_every_deadline_and_keep_their_places)
     stage_open(&st);
     lock = fair(st.client, NAME, SHORT_LIVES);
     hold_before(&c, lock, 3);
-    let_pass_ms(4 * LIFE_MS);
+    let_pass_ms(2 * LIFE_MS);
     cr_assert_eq(queued(), 3);
     expect_all_in_turn(&c, lock);
     crowd_done(&c);
@@ -543,7 +544,7 @@ Test(fair, five_dead_waiters_cost_one_life_not_five)
         kill_process(dead[i]);
     killed_at = now_ms();
     (void)probe_int(st.probe, "DEL " NAME);
-    expect(RDL_OK, outcome_wait(&c.outcomes[0], SOON_MS));
+    expect(RDL_OK, outcome_wait(&c.outcomes[0], 2 * SOON_MS));
     expect_between(0, now_ms() - killed_at, LIFE_MS + SLACK_MS);
     give_back(&c, 0, lock);
     crowd_done(&c);
@@ -553,7 +554,7 @@ Test(fair, five_dead_waiters_cost_one_life_not_five)
 /* F1: the holder dies, too. The one that lives asks now and then. */
 Test(fair, behind_a_dead_holder_and_a_dead_head_a_waiter_asks_rarely_and_gets_the_lock)
 {
-    enum { LEASE_OF_THE_DEAD_MS = 2500 };
+    enum { LEASE_OF_THE_DEAD_MS = 5000 };
     struct monitor *monitor;
     struct crowd c = {0};
     pid_t holder, head;
@@ -574,7 +575,7 @@ Test(fair, behind_a_dead_holder_and_a_dead_head_a_waiter_asks_rarely_and_gets_th
     mark = monitor_mark(monitor);
     expect(RDL_OK, outcome_wait(&c.outcomes[0], LEASE_OF_THE_DEAD_MS + SOON_MS));
     (void)monitor_mark(monitor);
-    cr_expect_lt(monitor_count(monitor, mark, "evalsha"), 25, "%zu commands in 2.5 s",
+    cr_expect_lt(monitor_count(monitor, mark, "evalsha"), 25, "%zu commands in 5 s",
                  monitor_count(monitor, mark, "evalsha"));
     monitor_stop(monitor);
     give_back(&c, 0, lock);
@@ -585,22 +586,23 @@ Test(fair, behind_a_dead_holder_and_a_dead_head_a_waiter_asks_rarely_and_gets_th
 /* F6, without waiting for the hour to pass. */
 Test(fair, keys_of_a_queue_whose_waiters_all_died_end_together)
 {
+    enum { DEAD_LEASE_MS = 4000 };
     pid_t holder, head;
     int64_t left;
 
     set_up_for_processes();
-    holder = start_process(1000);
+    holder = start_process(DEAD_LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 1, SOON_MS));
-    head = start_process(1000);
+    head = start_process(DEAD_LEASE_MS);
     expect_queued(1);
     kill_process(holder);
     kill_process(head);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, 2 * SOON_MS));
     left = probe_int(st.probe, "PTTL " QUEUE);
     /* The server's clock goes on between the commands of a script. */
     expect_between(left - SLACK_MS, probe_int(st.probe, "PTTL " SCORES), left + SLACK_MS);
     expect_between(left - SLACK_MS, probe_int(st.probe, "PTTL " SIGNS), left + SLACK_MS);
-    expect_between(HOUR_MS - SOON_MS, left, HOUR_MS + LIFE_MS);
+    expect_between(HOUR_MS - 2 * SOON_MS, left, HOUR_MS + LIFE_MS);
 }
 
 /* Peers never renew a time to live. */

@@ -135,7 +135,7 @@ Test(replicas, call_hears_of_missing_replicas_before_its_wait_is_over)
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(replica[0]);
-    expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 800, LEASE_MS, &err));
+    expect(RDL_ENOREPLICAS, rdl_try_lock(lock, 3000, LEASE_MS, &err));
     server_resume(replica[0]);
     rdl_lock_free(lock);
     end_replicas();
@@ -285,7 +285,7 @@ Test(replicas, renewals_that_change_nothing_and_no_replica_confirms_put_nothing_
 
         open_stage(1, false, 3000);
         losses_init(&losses);
-        lock = make[i](st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 500));
+        lock = make[i](st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000));
         expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
         expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
         server_pause(replica[0]);
@@ -540,7 +540,7 @@ Test(replicas, server_that_forbids_waiting_is_an_error_unless_the_lock_goes_on_w
     rdl_lock_t *strict, *lenient;
     int64_t sent;
 
-    open_stage(0, false, 1000);
+    open_stage(0, false, 3600);
     stage_limit(&st, "-wait");
     strict = of_kind(0, 1);
     expect(RDL_ENOREPLICAS, rdl_try_lock(strict, 0, LEASE_MS, &err));
@@ -554,7 +554,7 @@ Test(replicas, server_that_forbids_waiting_is_an_error_unless_the_lock_goes_on_w
     cr_assert_eq(probe_calls(st.probe, "evalsha"), sent);
     lenient = reentrant(st.client, "lenient", LOCK_OPTIONS(.replicas = 1, .replicas_if_able = true));
     expect(RDL_OK, rdl_try_lock(lenient, 0, RDL_LEASE_AUTO, &err));
-    let_pass_ms(1500);
+    let_pass_ms(4500);
     expect(1, rdl_is_held(lenient, &err));
     expect(RDL_OK, rdl_unlock(lenient, &err));
     stage_limit(&st, "+wait");
