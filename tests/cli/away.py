@@ -25,8 +25,8 @@ class Away(support.EveryKind):
 
     def test_N14_a_server_that_is_silent_from_the_start_is_69_and_a_short_wait_ends_before_a_long_one(self):
         self.stop_servers()
-        middle = {kind: self.begin(kind, "-w", "6") for kind in self.kinds}
         short = [{kind: self.begin(kind, *options) for kind in self.kinds} for options in (("-n",), ("-w", "0.2"))]
+        middle = {kind: self.begin(kind, "-w", "6") for kind in self.kinds}
         longest = {kind: self.begin(kind) for kind in self.kinds}
         for processes in short:
             self.assert_all(processes, 69, says="redlatch: cannot lock '")
@@ -77,7 +77,7 @@ class Away(support.EveryKind):
     def test_N14_a_server_that_is_there_at_the_end_of_the_wait_is_1(self):
         self.wait_for_age()
         self.hold_each()
-        waiters = self.wait_behind_each("-w", "4")
+        waiters = self.wait_behind_each("-w", "9")
         self.stop_servers()
         self.continue_servers()
         self.assert_all(waiters, 1)

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support
 
-LEASE = ("--lease", "600ms")
+LEASE = ("--lease", "1900ms")  # longer than a busy machine stands still
 LOST = "redlatch: lost 'x' at "
 
 # Reports SIGTERM and ends, with a status that must not be seen.
@@ -44,7 +44,7 @@ class Loss(support.Case):
         self.assertEqual(self.server.redis("HGETALL", "x"), [b"somebody:1", b"1"])
 
     def test_what_ignores_sigterm_gets_sigkill_after_the_grace(self):
-        process = self.hold("x", *LEASE, "--grace", "200ms", command=STUBBORN)
+        process = self.hold("x", *LEASE, "--grace", "2s", command=STUBBORN)
         self.server.redis("DEL", "x")
         self.events.expect("term")
         self.assert_lost(process)
@@ -98,7 +98,7 @@ class Loss(support.Case):
         """The shell dies of SIGTERM; the orphan ignores it, and is waited for until the grace is over."""
         command = """(trap 'echo term >"$EVENTS"' TERM
             echo held >"$EVENTS"; while :; do read _ <"$GATE"; done) & wait"""
-        process = self.start("run", *LEASE, "--grace", "300ms", "x", "--", "sh", "-c", command)
+        process = self.start("run", *LEASE, "--grace", "2s", "x", "--", "sh", "-c", command)
         self.events.expect("held")
         self.server.redis("DEL", "x")
         self.events.expect("term")
@@ -144,30 +144,32 @@ class Loss(support.Case):
 
 
 class MaxHold(support.Case):
+    TIME = "2s"  # longer than a command needs to say that it runs
+
     def assert_ended(self, process):
         self.assert_result(self.result(process), 124,
                            err="redlatch: 'x' was held for as long as --max-hold allows; ending the command\n")
         self.assert_free("x")
 
     def test_a_command_that_takes_too_long_is_ended_with_sigterm(self):
-        process = self.hold("x", "--max-hold", "200ms", "--grace", "1h", command=POLITE)
+        process = self.hold("x", "--max-hold", self.TIME, "--grace", "1h", command=POLITE)
         self.events.expect("term")
         self.assert_ended(process)
 
     def test_what_ignores_sigterm_gets_sigkill_after_the_grace(self):
-        process = self.hold("x", "--max-hold", "200ms", "--grace", "200ms", command=STUBBORN)
+        process = self.hold("x", "--max-hold", self.TIME, "--grace", "2s", command=STUBBORN)
         self.events.expect("term")
         self.assert_ended(process)
 
     def test_the_lock_is_held_until_the_command_has_ended(self):
-        process = self.hold("x", "--max-hold", "200ms", "--grace", "1h", *LEASE, command=STUBBORN)
+        process = self.hold("x", "--max-hold", self.TIME, "--grace", "1h", *LEASE, command=STUBBORN)
         self.events.expect("term")
-        self.assert_result(self.run_lock("-w", "900ms", "x", "true"), 1)
+        self.assert_result(self.run_lock("-w", "3s", "x", "true"), 1)
         process.kill()
         process.wait()
 
     def test_a_loss_during_the_grace_counts_more(self):
-        process = self.hold("x", "--max-hold", "200ms", "--grace", "3", *LEASE, command=STUBBORN)
+        process = self.hold("x", "--max-hold", self.TIME, "--grace", "3", *LEASE, command=STUBBORN)
         self.events.expect("term")
         self.server.redis("DEL", "x")
         self.assert_says(self.result(process), 75, "--max-hold", LOST)

@@ -174,7 +174,7 @@ class Waiting(support.Case):
 
 class Death(support.Case):
     def test_the_command_dies_with_us_and_the_lock_ends_with_its_lease(self):
-        process = self.hold("x", "--lease", "400ms",
+        process = self.hold("x", "--lease", "1900ms",
                             command='echo held >"$EVENTS"; echo $$ >"$EVENTS"; exec sleep 1000')
         pid = int(self.events.next())
         process.kill()
@@ -184,7 +184,7 @@ class Death(support.Case):
 
     def test_a_waiter_takes_over_when_the_lease_of_a_dead_holder_ends(self):
         for kind in ("reentrant", "simple"):
-            process = self.hold("x", "--type", kind, "--lease", "500ms")
+            process = self.hold("x", "--type", kind, "--lease", "1900ms")
             waiter = self.start("run", "--type", kind, "-w", "20", "x", "echo", "mine")
             self.wait_for_waiters("x")
             process.kill()
