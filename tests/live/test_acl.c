@@ -356,7 +356,7 @@ static void use_both_ends(const rdl_lock_options_t *options)
     expect(RDL_OK, rdl_try_lock(writer, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(reader, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(writer, &err));
-    actor_try_lock(waiter, writer, 50, LEASE_MS);
+    actor_try_lock(waiter, writer, 1500, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
     expect(RDL_OK, rdl_unlock(reader, &err));
     rdl_lock_free(reader);
@@ -393,7 +393,7 @@ static void use_semaphore(const rdl_semaphore_options_t *options)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_semaphore_release(pool, 1, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(pool, 1, 50, &err)); /* gives its place up */
+    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(pool, 1, 1500, &err)); /* gives its place up */
     expect(RDL_OK, rdl_semaphore_add_permits(pool, 2, &err));
     expect(2, rdl_semaphore_available(pool, &err));
     expect(2, rdl_semaphore_drain(pool, &err));

@@ -64,7 +64,7 @@ static void contend(rdl_client_t *client, rdl_lock_t *lock, rdl_lock_t *rival)
     struct outcome locked = {0};
     bool freed = false;
 
-    expect(RDL_OK, rdl_try_lock(rival, 2000, LEASE_MS, &err)); /* what was given up may be on its way back */
+    expect(RDL_OK, rdl_try_lock(rival, SOON_MS, LEASE_MS, &err)); /* what was given up may be on its way back */
     (void)took(rdl_try_lock(lock, 30, LEASE_MS, &err));
     if (rdl_owner_new(client, &owner, &err) == RDL_OK) {
         if (rdl_try_lock_async(lock, owner, 2000, RDL_LEASE_AUTO, outcome_note, &locked, NULL, &err) == RDL_OK) {
@@ -88,7 +88,7 @@ static void tell(rdl_client_t *client, const struct kind *kind)
     cr_assert(rc == RDL_OK || rc == RDL_ENOMEM, "%s", code_name(rc));
     if (rc != RDL_OK)
         return;
-    if (took(rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err))) {
+    if (took(rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err))) {
         (void)rdl_extend(lock, 2 * LEASE_MS, &err);
         give_back(lock);
     }
@@ -182,7 +182,7 @@ Test(alloc, holds_of_all_types_are_given_back_without_memory)
         rdl_lock_t *lock = kind->make(client, NAME, NULL);
 
         for (int i = 0; i < depth; i++)
-            expect(RDL_OK, rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err));
+            expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
         counting_alloc_fail_from(&counting, 1);
         for (int i = 0; i < depth; i++)
             expect(RDL_OK, rdl_unlock(lock, &err));
@@ -210,7 +210,7 @@ Test(alloc, uncontended_pairs_allocate_nothing)
         for (int round = 0; round < 120; round++) {
             if (round == 20)
                 before = counting_alloc_calls(&counting);
-            expect(RDL_OK, rdl_try_lock(lock, 1000, RDL_LEASE_AUTO, &err));
+            expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
             expect(RDL_OK, rdl_unlock(lock, &err));
         }
         cr_assert_eq(counting_alloc_calls(&counting), before, "%s", kind->type);
@@ -260,7 +260,7 @@ Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
     while (fd >= 0 && fd < 3000);
     cr_assert_geq(fd, 3000);
     atomic_store(&no_large_blocks, true);
-    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 300, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 1500, LEASE_MS, &err));
     expect(RDL_ENOMEM, rdl_client_open(server_uri(st.server), NULL, &other, &err));
     atomic_store(&no_large_blocks, false);
     actor_unlock(holder, lock);

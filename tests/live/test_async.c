@@ -92,9 +92,9 @@ Test(async, errors_of_the_verb_arrive_in_the_callback)
     expect(RDL_OK, rdl_unlock_async(lock, owner, outcome_note, &foreign, NULL, &err));
     expect(RDL_ENOTOWNER, outcome_wait(&foreign, SOON_MS));
     start = now_us();
-    expect(RDL_OK, rdl_try_lock_async(lock, owner, 150, LEASE_MS, outcome_note, &timed_out, NULL, &err));
+    expect(RDL_OK, rdl_try_lock_async(lock, owner, 1500, LEASE_MS, outcome_note, &timed_out, NULL, &err));
     expect(RDL_ETIMEDOUT, outcome_wait(&timed_out, SOON_MS));
-    expect_between(150000, timed_out.at_us - start, (150 + SLACK_MS) * 1000);
+    expect_between(1500000, timed_out.at_us - start, (1500 + SLACK_MS) * 1000);
     (void)foreign_release(st.probe, NAME);
     rdl_owner_free(owner);
     rdl_lock_free(lock);

@@ -88,7 +88,7 @@ Test(connection, to_a_server_that_comes_later)
 
     st.server = server_start(NULL);
     server_kill(st.server);
-    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 100));
+    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 1500));
     lock = reentrant(client, NAME, NULL);
     expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
     server_start_again(st.server);
@@ -104,7 +104,7 @@ Test(connection, that_is_refused_later_is_the_calls_error)
     rdl_lock_t *lock;
 
     st.server = server_start(&(struct server_options){.password = "pw"});
-    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .password = "wrong", .command_timeout_ms = 500));
+    client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .password = "wrong", .command_timeout_ms = 3000));
     lock = reentrant(client, NAME, NULL);
     expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert_not_null(strstr(err.message, "WRONGPASS"), "%s", err.message);
@@ -270,7 +270,7 @@ Test(connection, N12_server_that_comes_back_as_another_kind_is_called_what_it_is
     rdl_lock_t *lock;
 
     st.server = server_start(&(struct server_options){.tcp = true, .port = port});
-    st.client = client_open(server_uri(st.server), OPTIONS(.command_timeout_ms = 500));
+    st.client = client_open(server_uri(st.server), OPTIONS(.command_timeout_ms = 1500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
@@ -295,7 +295,7 @@ Test(connection, N12_replica_is_called_one_and_waited_for)
     st.server = server_start(&(struct server_options){.tcp = true, .config = config});
     st.probe = probe_open(st.server);
     expect_open_fails(RDL_ESERVER, server_uri(st.server), NULL, "this is a replica");
-    st.client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 300));
+    st.client = client_open(server_uri(st.server), OPTIONS(.lazy = true, .command_timeout_ms = 1500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert_not_null(strstr(err.message, "this is a replica"), "%s", err.message);

@@ -195,7 +195,7 @@ Test(credentials, that_are_not_to_be_had_are_asked_for_again)
     start("");
     know("app", NULL);
     expect_refused(RDL_EAUTH, OPTIONS(ASK), "the callback has no credentials");
-    st.client = client_open(server_uri(st.server), OPTIONS(ASK, .lazy = true, .command_timeout_ms = 300));
+    st.client = client_open(server_uri(st.server), OPTIONS(ASK, .lazy = true, .command_timeout_ms = 1500));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_ECONN, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert_not_null(strstr(err.message, "no credentials"), "%s", err.message);

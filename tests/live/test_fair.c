@@ -253,14 +253,14 @@ Test(fair, who_gives_up_leaves_the_queue_at_once_and_the_others_keep_their_order
     lock = fair(st.client, NAME, NULL);
     expect(RDL_OK, rdl_lock(lock, LEASE_MS, &err));
     for (int i = 0; i < 6; i++)
-        add_waiter(&c, lock, i == 3 ? 700 : RDL_WAIT_FOREVER);
+        add_waiter(&c, lock, i == 3 ? 4000 : RDL_WAIT_FOREVER);
     rdl_op_cancel(c.ops[0]);
     expect(RDL_ECANCELED, outcome_wait(&c.outcomes[0], SOON_MS));
     expect_queued(5);
     rdl_owner_cancel(c.owners[2]);
     expect(RDL_ECANCELED, outcome_wait(&c.outcomes[2], SOON_MS));
     expect_queued(4);
-    expect(RDL_ETIMEDOUT, outcome_wait(&c.outcomes[3], SOON_MS));
+    expect(RDL_ETIMEDOUT, outcome_wait(&c.outcomes[3], 2 * SOON_MS));
     expect_queued(3);
     cr_assert_eq(probe_int(st.probe, "ZCARD " SCORES), 3);
     cr_assert_eq(probe_int(st.probe, "HLEN " SIGNS), 3);

@@ -75,7 +75,7 @@ static void use_own(void)
     rdl_client_t *client = client_open(server_uri(st.server), NULL);
     rdl_lock_t *lock = reentrant(client, NAME "-child", NULL);
 
-    CHECK_IN_CHILD(rdl_try_lock(lock, 1000, RDL_LEASE_AUTO, NULL) == RDL_OK);
+    CHECK_IN_CHILD(rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, NULL) == RDL_OK);
     CHECK_IN_CHILD(rdl_unlock(lock, NULL) == RDL_OK);
     rdl_lock_free(lock);
     rdl_client_close(client);

@@ -37,7 +37,7 @@ Test(latch, counts_down_opens_and_may_be_set_again)
     expect(0, rdl_latch_try_set_count(latch, 9, &err));
     expect(RDL_ETIMEDOUT, rdl_latch_await(latch, 0, &err));
     expect_err_names(&err, RDL_ETIMEDOUT, NAME);
-    expect(RDL_ETIMEDOUT, rdl_latch_await(latch, 30, &err));
+    expect(RDL_ETIMEDOUT, rdl_latch_await(latch, 1500, &err));
     expect(1, rdl_latch_count_down(latch, &err));
     expect(1, rdl_latch_count(latch, &err));
     expect(0, rdl_latch_count_down(latch, &err));

@@ -98,7 +98,7 @@ Test(observe, counts_attempts_acquisitions_contentions_time_outs_and_releases)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(counter(RDL_M_RELEASED), 5); /* outermost holds only */
-    actor_try_lock(rival, lock, 50, LEASE_MS);
+    actor_try_lock(rival, lock, 1500, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
     cr_assert_eq(counter(RDL_M_CONTENDED), 1);
     cr_assert_eq(counter(RDL_M_TIMED_OUT), 1);
@@ -246,7 +246,7 @@ Test(observe, silent_without_a_sink)
 
     fflush(stdout);
     fflush(stderr);
-    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 300));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.watchdog_lease_ms = 1500));
     out = freopen("/dev/null", "w", stdout);
     complaints = tmpfile();
     cr_assert_not_null(out);
@@ -255,7 +255,7 @@ Test(observe, silent_without_a_sink)
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     proxy_cut(st.proxy, PROXY_ALL);
     (void)probe_int(st.probe, "DEL " NAME);
-    let_pass_ms(300);
+    let_pass_ms(1500);
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
     st.client = rdl_client_close(st.client);

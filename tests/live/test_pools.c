@@ -253,7 +253,7 @@ static void open_stage(bool proxied, const rdl_client_options_t *options)
 /* T4, T9 */
 Test(pools, T4_giving_up_is_exact_and_names_the_gate_and_the_server)
 {
-    enum { WAIT_MS = 150 };
+    enum { WAIT_MS = 1500 };
 
     open_stage(false, NULL);
     FOR_EACH_GATE(g)

@@ -93,7 +93,7 @@ Test(semaphore, permits_are_counted_and_refused_beyond_their_number)
     expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(s, 2, 0, &err));
     expect_err_names(&err, RDL_ETIMEDOUT, NAME);
     expect(RDL_OK, rdl_semaphore_try_acquire(s, 1, 0, &err));
-    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(s, 1, 50, &err));
+    expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(s, 1, 1500, &err));
     expect(RDL_OK, rdl_semaphore_release(s, 3, &err));
     expect(RDL_OK, rdl_semaphore_add_permits(s, 4, &err));
     expect(RDL_OK, rdl_semaphore_add_permits(s, -2, &err));

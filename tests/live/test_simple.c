@@ -214,7 +214,9 @@ Test(simple, waiters_of_a_process_poll_as_one_and_at_the_given_rate)
     /* Waiters that time out with an unused wake-up hand it on: a few more than the period alone gives. */
     expect_between(WATCHED_MS / PERIOD_MS / 3, (int64_t)polls, (now_ms() - start) / PERIOD_MS + WAITERS);
     for (int i = 0; i < WAITERS; i++) {
-        expect_result(RDL_ETIMEDOUT, waiters[i], SOON_MS);
+        int64_t rc = actor_result(waiters[i], SOON_MS);
+
+        cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s", code_name(rc)); /* unknown: with a try on the way */
         actor_free(waiters[i]);
     }
     monitor_stop(monitor);

@@ -77,7 +77,9 @@ Test(spin, asks_at_the_given_rate_with_all_waiters_of_a_process_as_one)
     expect_between(WATCHED_MS / PERIOD_MS / 3, (int64_t)monitor_count(monitor, mark, "EVALSHA|" NAME),
                    (now_ms() - start) / PERIOD_MS + WAITERS);
     for (int i = 0; i < WAITERS; i++) {
-        expect_result(RDL_ETIMEDOUT, waiters[i], SOON_MS);
+        int64_t rc = actor_result(waiters[i], SOON_MS);
+
+        cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s", code_name(rc)); /* unknown: with a try on the way */
         actor_free(waiters[i]);
     }
     monitor_stop(monitor);

@@ -440,7 +440,7 @@ Test(tls, cut_connections_come_back)
     st.client = client_open(server_uri(st.server), NULL);
     lock = reentrant(st.client, NAME, NULL);
     for (int i = 0; i < 20; i++) {
-        expect(RDL_OK, rdl_try_lock(lock, 3000, LEASE_MS, &err));
+        expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
         (void)probe_int(st.probe, "CLIENT KILL TYPE normal SKIPME yes");
         expect(RDL_OK, rdl_unlock(lock, &err));
     }

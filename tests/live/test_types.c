@@ -78,6 +78,22 @@ Test(types, T2_a_lock_is_held_by_its_holder_alone)
     rdl_client_close(other);
 }
 
+/* When that was begun. A grant that is read when its lease is over is none, as on a machine that stands still. */
+static int64_t take_for_a_quarter_second(const struct kind *kind, rdl_lock_t *lock)
+{
+    int64_t start = 0;
+    int rc = RDL_ELOST;
+
+    for (int tries = 0; tries < 5 && rc != RDL_OK; tries++) {
+        cr_assert(rc == RDL_ELOST || (kind->votes && rc == RDL_ENOQUORUM), "%s: %s", kind->type, err.message);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS), "%s", kind->type);
+        start = now_ms();
+        rc = rdl_try_lock(lock, 0, 250, &err);
+    }
+    cr_assert_eq(rc, RDL_OK, "%s: %s", kind->type, err.message);
+    return start;
+}
+
 /* T3: within bounds right after taking, and a lease in fractions of a second is a lease. */
 Test(types, T3_a_lease_of_a_quarter_second_ends_after_a_quarter_second)
 {
@@ -85,9 +101,8 @@ Test(types, T3_a_lease_of_a_quarter_second_ends_after_a_quarter_second)
     FOR_EACH_KIND(kind)
     {
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *far = kind->rival(other, NAME, NULL);
-        int64_t start = now_ms();
+        int64_t start = take_for_a_quarter_second(kind, lock);
 
-        expect(RDL_OK, rdl_try_lock(lock, 0, 250, &err));
         cr_assert_leq(probe_int(st.probe, "PTTL " NAME), 250);
         expect(RDL_OK, rdl_try_lock(far, SOON_MS, LEASE_MS, &err));
         /* from the local deadline on (2 ms and 1 % earlier), when the lost hold is released in case the server still
@@ -177,20 +192,26 @@ Test(types, T6_what_is_unlocked_foreign_or_lost_is_not_extended_each_in_its_way)
 /* T8: even when nobody looked before. */
 Test(types, T8_release_of_an_expired_hold_says_lost_for_every_nested_count)
 {
+    enum { KINDS_MAX = 16, BRIEF_MS = 2000 };
+    rdl_lock_t *lock[KINDS_MAX];
+
+    cr_assert_leq(kind_count, KINDS_MAX);
     stage_open(&st);
     FOR_EACH_KIND(kind)
     {
-        rdl_lock_t *lock = kind->make(st.client, NAME, NULL);
-        int nested = kind->reentrant ? 2 : 1;
-
-        for (int i = 0; i < nested; i++)
-            expect(RDL_OK, rdl_try_lock(lock, 0, 100, &err));
-        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS));
-        for (int i = 0; i < nested; i++)
-            expect(RDL_ELOST, rdl_unlock(lock, &err));
-        expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
-        take_and_give(lock);
-        lock_over(st.probe, lock);
+        lock[kind - kinds] = kind->make(st.client, kind->type, NULL);
+        for (int i = 0; i <= kind->reentrant; i++)
+            expect(RDL_OK, rdl_try_lock(lock[kind - kinds], 0, BRIEF_MS, &err));
+    }
+    FOR_EACH_KIND(kind)
+    {
+        cr_assert(WAIT_UNTIL(lock_holds(st.probe, kind->type) == 0, BRIEF_MS + SOON_MS), "%s", kind->type);
+        for (int i = 0; i <= kind->reentrant; i++)
+            expect(RDL_ELOST, rdl_unlock(lock[kind - kinds], &err));
+        expect(RDL_ENOTOWNER, rdl_unlock(lock[kind - kinds], &err));
+        expect(RDL_OK, rdl_try_lock(lock[kind - kinds], SOON_MS, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock[kind - kinds], &err));
+        lock_over(st.probe, lock[kind - kinds]);
     }
 }
 
@@ -219,9 +240,13 @@ Test(types, T4_giving_up_is_exact_and_names_lock_and_server)
         keys = lock_keys(st.probe, NAME);
         for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
             rdl_lock_t *lock = kind->make(st.client, NAME, LOCK_OPTIONS(.retry = policies[i]));
-            int64_t start = now_us();
-            int rc = rdl_try_lock(lock, WAIT_MS, LEASE_MS, &err);
+            int64_t start = 0;
+            int rc = RDL_EUNKNOWN;
 
+            for (int tries = 0; tries < 5 && rc == RDL_EUNKNOWN; tries++) { /* unless the machine stood still */
+                start = now_us();
+                rc = rdl_try_lock(lock, WAIT_MS, LEASE_MS, &err);
+            }
             cr_assert(waited_in_vain(kind, rc), "%s: %s", kind->type, code_name(rc));
             expect_between(WAIT_MS * 1000, now_us() - start, (WAIT_MS + SLACK_MS) * 1000);
             expect_err_names(&err, rc, rdl_lock_name(lock, NULL));
