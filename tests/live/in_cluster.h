@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define LEASE_MS 60000
-#define WATCHED_MS 2500 /* a lease that is renewed, and can be waited for */
+#define WATCHED_MS 4500 /* a lease that is renewed, and can be waited for */
 #define LONG_WATCHED_MS 9000
 #define PATIENT_MS 20000
 #define HEAL_MS 4000

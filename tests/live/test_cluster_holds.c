@@ -5,7 +5,7 @@
 
 CLUSTER_SUITE();
 
-#define CONFIRMED_MS 3000 /* a lease whose renewals replicas confirm */
+#define CONFIRMED_MS 4500 /* a lease whose renewals replicas confirm */
 
 /* ---- renewals --------------------------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ Test(cluster, holds_on_all_shards_are_renewed)
 {
     start(OPTIONS(.watchdog_lease_ms = WATCHED_MS));
     take_holds();
-    let_pass_ms(3 * WATCHED_MS);
+    let_pass_ms(2 * WATCHED_MS);
     expect_held(-1);
     cr_assert_eq(cluster_keys(cluster), HOLDS);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
@@ -139,7 +139,7 @@ Test(cluster, W6_shard_that_is_silent_delays_no_call_and_no_renewal_of_others)
     take_holds();
     left_behind = true;
     cluster_pause(cluster, 0);
-    for (ends = now_ms() + 3 * WATCHED_MS; now_ms() < ends;) {
+    for (ends = now_ms() + 2 * WATCHED_MS; now_ms() < ends;) {
         for (int i = 1; i < SHARDS; i++) {
             began = now_ms();
             expect(RDL_OK, rdl_try_lock(lock[i], 0, LEASE_MS, &err));
@@ -269,7 +269,7 @@ Test(cluster, holds_of_a_shard_that_replicas_confirm_are_renewed_together)
     client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = CONFIRMED_MS));
     take_confirmed_holds();
     proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 15);
-    cr_assert_not(losses_wait(&losses, RDL_AT_RISK, 1, 4 * CONFIRMED_MS));
+    cr_assert_not(losses_wait(&losses, RDL_AT_RISK, 1, 3 * CONFIRMED_MS));
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
     proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 0);
     give_back(-1);
@@ -290,9 +290,9 @@ Test(cluster, holds_that_replicas_confirm_are_renewed_while_slots_move_and_scrip
     p = probe_open(cluster->node[0]);
     (void)probe_text(p, "SCRIPT FLUSH");
     probe_close(p);
-    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 3 * CONFIRMED_MS));
-    cluster_end_move(cluster, first, 2);
     cr_assert_not(losses_wait(&losses, RDL_LOST, 1, 2 * CONFIRMED_MS));
+    cluster_end_move(cluster, first, 2);
+    cr_assert_not(losses_wait(&losses, RDL_LOST, 1, CONFIRMED_MS));
     cr_assert_eq(losses_count(&losses, RDL_AT_RISK), 0);
     give_back(-1);
 }

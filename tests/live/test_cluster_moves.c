@@ -42,7 +42,7 @@ Test(cluster, C5_hold_moves_with_its_slot_and_is_renewed_and_given_back_there)
         expect(RDL_OK, rdl_lock(watched, RDL_LEASE_AUTO, &err));
     expect(RDL_OK, rdl_try_lock(leased, 0, LEASE_MS, &err));
     cluster_move(cluster, cluster_first_slot(0), 1);
-    let_pass_ms(3 * WATCHED_MS);
+    let_pass_ms(2 * WATCHED_MS);
     cr_assert_gt(ask(1, "PTTL %s", name[0].text), 0);
     expect(RDL_OK, rdl_unlock(watched, &err));
     expect(1, rdl_hold_count(watched, &err));
@@ -239,7 +239,7 @@ Test(cluster, C5_renewal_that_follows_its_slot_to_a_silent_master_holds_up_no_ot
     expect(RDL_OK, rdl_try_lock(moving, 0, RDL_LEASE_AUTO, &err));
     cr_assert_eq(ask(1, "EXISTS %s", name[0].text), 1);
     cluster_pause(cluster, 1);
-    let_pass_ms(3 * WATCHED_MS);
+    let_pass_ms(2 * WATCHED_MS);
     expect(1, rdl_is_held(staying, &err));
     cluster_resume(cluster, 1);
     cluster_end_move(cluster, slot, 1);

@@ -53,7 +53,7 @@ Test(cluster, T9_error_names_the_server_that_cannot_be_reached)
     for (int i = 0; i < 2; i++) { /* at first the connection breaks, then there is none */
         rdl_lock_t *lock = reentrant(client, name[1].text, NULL);
 
-        cr_assert_lt(rdl_try_lock(lock, 300, LEASE_MS, &err), 0);
+        cr_assert_lt(rdl_try_lock(lock, 1500, LEASE_MS, &err), 0);
         expect_err_names_node(1);
         rdl_lock_free(lock);
     }

@@ -624,7 +624,7 @@ static void expect_too_late(const struct kind *kind, struct actor *caller)
 /* Q4: granted, but the answer is read when the lease, counted from sending, is over. */
 Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
 {
-    enum { SHORT_LEASE_MS = 700 };
+    enum { SHORT_LEASE_MS = 2000 };
     struct actor *caller = actor_new();
 
     open_stage(5000);
@@ -638,10 +638,10 @@ Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
         actor_try_lock(caller, lock, patience(kind), SHORT_LEASE_MS);
         cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
         let_pass_ms(SHORT_LEASE_MS);
-        proxy_let_go(st.proxy, request); /* the key now lives for another 700 ms, unless it is removed */
+        proxy_let_go(st.proxy, request); /* the key now lives for another lease, unless it is removed */
         expect_too_late(kind, caller);
         expect(0, rdl_is_held(lock, &err));
-        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SHORT_LEASE_MS / 2));
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SHORT_LEASE_MS * 3 / 4));
         lock_over(st.probe, lock);
     }
     actor_free(caller);
