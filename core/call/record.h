@@ -188,8 +188,8 @@ struct rdl__record *rdl__record_find(const struct rdl__name *name, rdl_owner_t *
 struct rdl__record *rdl__record_find_orphan(const struct rdl__name *name, const rdl_owner_t *owner,
                                             const struct rdl__lock_ops *ops);
 
-/* A new record on the name's list, which has the only reference to it. Errors: RDL_ENOMEM; RDL_ELOST: the owner is gone,
- * and would lose what it takes.  @locks the name's */
+/* A new record on the name's list, which has the only reference to it. Errors: RDL_ENOMEM; RDL_ELOST: the owner is
+ * gone, and would lose what it takes.  @locks the name's */
 int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
                      struct rdl__record **ret);
 

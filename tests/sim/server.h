@@ -62,6 +62,7 @@ int64_t server_undo_pause(void); /* how long an undo may pause for want of CLIEN
 struct reply *server_do_(const char *first, ...) __attribute__((sentinel));
 #define server_do(...) server_do_(__VA_ARGS__, (const char *)NULL)
 
+/* Channels that it is subscribed to, but for the one on which it hears of evictions. */
 size_t server_subscriptions(const struct process *client);
 
 #endif

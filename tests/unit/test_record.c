@@ -273,7 +273,9 @@ Test(record, orphan_with_a_verb_in_flight_stays_for_that_verb_alone)
     rdl__mutex_unlock(&name->mu);
     rdl__record_abandon(rec);
     cr_assert_eq(records(), 0);
-    cr_assert_null(make(owner), "who is gone gets none");
+    rdl__mutex_lock(&name->mu);
+    cr_assert_eq(rdl__record_make(name, owner, lock->ops, &rec), RDL_ELOST, "who is gone gets none");
+    rdl__mutex_unlock(&name->mu);
     rdl__owner_unref(owner);
 }
 

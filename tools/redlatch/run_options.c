@@ -289,8 +289,8 @@ static const struct option_row rows[] = {
      "lock of that name; or simple (with code that uses SET\nNX PX)",
      apply_type},
     {'\0', "permits", "N",
-     "NAME is a semaphore for at most N commands at once. A\npermit is renewed like a lock, and returns when its holder\n"
-     "is killed. Give the same N everywhere: the last counts",
+     "NAME is a semaphore for at most N commands at once. A\npermit is renewed like a lock, and returns when its\n"
+     "holder is killed. Give the same N everywhere: the last\ncounts",
      apply_permits},
     {'\0', "redlock", "URI,URI,...",
      "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has "
@@ -298,7 +298,8 @@ static const struct option_row rows[] = {
      "up for less than --lease does not count",
      apply_redlock},
     {'c', "command", "LINE", "run LINE with /bin/sh instead of COMMAND", apply_shell},
-    {'\0', "label", "TEXT", "what is shown to people who ask who holds the lock\n(default: COMMAND's name)", apply_label},
+    {'\0', "label", "TEXT", "what is shown to people who ask who holds the lock\n(default: COMMAND's name)",
+     apply_label},
     {'\0', "info", "TEXT", "a text that they are shown as well", apply_info},
     {'\0', "anonymous", NULL, "show nobody who holds the lock: neither host, process nor\nprogram", apply_anonymous},
     {'\0', "verbose", NULL, "report on stderr what happens to the lock", apply_verbose},
