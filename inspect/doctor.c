@@ -118,10 +118,28 @@ const char *rdl_severity_name(rdl_severity_t severity)
     return severity >= RDL_SEVERITY_OK && severity <= RDL_SEVERITY_CRITICAL ? names[severity] : NULL;
 }
 
+/* What is told, on its way to the caller. */
+struct hearing {
+    rdl_finding_fn fn;
+    void *arg;
+    rdl_severity_t worst;
+};
+
+static void hear(const rdl_finding_t *finding, void *arg)
+{
+    struct hearing *heard = arg;
+
+    if (finding->severity > heard->worst)
+        heard->worst = finding->severity;
+    heard->fn(finding, heard->arg);
+}
+
 int rdl_doctor(const char *uri, const rdl_client_options_t *client, const rdl_doctor_options_t *options,
                rdl_finding_fn fn, void *arg, rdl_err_t *err)
 {
-    struct rdl__doctor d = {.name = options != NULL ? options->name : NULL, .fn = fn, .arg = arg};
+    struct hearing heard = {.fn = fn, .arg = arg};
+    struct rdl__doctor d = {.name = options != NULL ? options->name : NULL, .fn = hear, .arg = &heard};
+    char label[128];
     int rc;
 
     if (uri == NULL || fn == NULL)
@@ -137,6 +155,9 @@ int rdl_doctor(const char *uri, const rdl_client_options_t *client, const rdl_do
             rdl__doctor_cluster(&d);
         else
             rdl__doctor_visit(&d, d.reach.uri.host, d.reach.uri.port);
+        rdl__uri_node(&d.reach.uri, label, sizeof label);
+        if (heard.worst < RDL_SEVERITY_CRITICAL)
+            rdl__doctor_leftovers(&d, uri, label);
     }
     rdl__reach_done(&d.reach);
     return rc;

@@ -68,6 +68,9 @@ void rdl__doctor_unreachable(const struct rdl__doctor *d, const rdl_err_t *err, 
 void rdl__doctor_sentinels(struct rdl__doctor *d);
 void rdl__doctor_cluster(struct rdl__doctor *d);
 
+/* leftovers.c: leases: of the whole deployment, as a client sees it; nothing where none can be opened. */
+void rdl__doctor_leftovers(const struct rdl__doctor *d, const char *uri, const char *server);
+
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 void rdl__look_at_kind(struct rdl__visit *v);        /* server.c: what it is, against what the URI says */

@@ -208,6 +208,23 @@ class Clocks(Doctor):
         self.assert_found(self.examine(server.uri, status=1, env=self.preload), "clock-step", "warning", "this host's")
 
 
+class Leftovers(Doctor):
+    FIELD = "0e4f1a52-6a4b-4b8f-9c3e-0123456789ab:1"
+
+    def test_a_lock_without_a_lease(self):
+        server = self.one(*WHOLE)
+        server.redis("HSET", "orders:1", self.FIELD, 1)
+        self.assert_found(self.examine(server.uri, status=1), "leases", "warning", "1 lock is held", "orders:1")
+        server.redis("PEXPIRE", "orders:1", 600000)
+        self.assert_found(self.examine(server.uri, status=0), "leases", "ok", "1 locks in 1 keys")
+        self.assertEqual(server.keys(), [b"orders:1"])
+
+    def test_no_more_than_the_first_keys_are_gone_through(self):
+        for first in range(0, 40000, 1000):
+            self.server.redis("MSET", *sum((["key%d" % i, "x"] for i in range(first, first + 1000)), []))
+        self.assert_found(self.examine(self.server.uri), "leases", "ok", "among the first keys")
+
+
 class Failover(Doctor):
     def sentinels(self):
         """A master, a replica, and the only sentinel."""
