@@ -290,7 +290,7 @@ static const struct option_row rows[] = {
      apply_type},
     {'\0', "permits", "N",
      "NAME is a semaphore for at most N commands at once. A\npermit is renewed like a lock, and returns when its\n"
-     "holder is killed. Give the same N everywhere: the last\ncounts",
+     "holder is killed. Give the same N everywhere: the last\none counts",
      apply_permits},
     {'\0', "redlock", "URI,URI,...",
      "one lock on these independent servers, at least 3: taken\nwhen more than half of them grant it. One that has "
