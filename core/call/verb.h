@@ -30,18 +30,16 @@ struct rdl__verb {
     void (*encode)(struct rdl__call *call, struct rdl__buf *to, bool eval);
     void (*decode)(struct rdl__call *call, const struct rdl__reply *reply);
     rdl__step_t (*answered)(struct rdl__call *call, int64_t now);
-    rdl__step_t (*woken)(struct rdl__call *call,
-                         int64_t now); /* the next step of one that waits and was woken. NULL: send a try */
-    void (*put_undo)(const struct rdl__call *call, struct rdl__buf *to,
-                     bool eval); /* the undo's commands; required with has_successor or step.undo */
-    void (*undone)(
-        const struct rdl__call *call,
-        int64_t now); /* the undo was answered, and no request of the call can arrive any more; may be NULL */
-    void (*ended)(const struct rdl__call *call, int rc); /* before its undo begins, if there is one; may be NULL */
-    unsigned (*undo_more)(
-        const struct rdl__call *call); /* how many commands put_undo writes behind the first; NULL: none */
-    bool (*undo_short)(const struct rdl__reply
-                           *reply); /* did the undo leave something to be done, so that it is repeated? NULL: never */
+    /* The next step of a call that waits and was woken. NULL: send a try. */
+    rdl__step_t (*woken)(struct rdl__call *call, int64_t now);
+    /* The undo's commands; required with has_successor or step.undo. undo_more: how many it writes behind the first
+     * (NULL: none). undo_short: has the undo left something, so that it is repeated (NULL: never)? undone: it was
+     * answered, and no request of the call can arrive any more (NULL: fine). */
+    void (*put_undo)(const struct rdl__call *call, struct rdl__buf *to, bool eval);
+    unsigned (*undo_more)(const struct rdl__call *call);
+    bool (*undo_short)(const struct rdl__reply *reply);
+    void (*undone)(const struct rdl__call *call, int64_t now);
+    void (*ended)(const struct rdl__call *call, int rc);     /* before its undo begins, if there is one; may be NULL */
     bool (*lost)(const struct rdl__call *call, int64_t now); /* is what it was granted lost by now? NULL: never */
     const char *(*texts)(int code); /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
     int script;                     /* for verbs that share an encode function, which reads it here */
@@ -76,8 +74,8 @@ struct rdl__guard_fields { /* verbs with a guard (locks/counted/once.c) */
 };
 
 struct rdl__force_fields {
-    unsigned char stage;
-    bool alone; /* the hold that was named, and none that many have beside it */
+    unsigned char stage; /* FORCE_ASK, then FORCE_EVICT (force.c) */
+    bool alone;          /* an eviction: the hold that was named, and none that many have beside it */
 };
 
 /* The undo, which outlives the call (undo.c). Loop thread only, but where it says so. */
@@ -127,13 +125,13 @@ struct rdl__call {
     unsigned char next;          /* enum rdl__next: set before `task` is posted */
     _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
     /* Redirections (request.c, detours). */
-    unsigned char detour; /* enum rdl__detour */
-    bool sent_before;     /* before a redirection a sending of the request broke off: it may have run at that server, */
-    bool may_come;        /* and may still arrive there, because it refuses CLIENT KILL */
-    bool resent_once;     /* an earlier request of the call was sent anew after its connection had broken */
-    unsigned char way;    /* enum rdl__way: of the request, then of the undo */
-    unsigned char lane;   /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
-    unsigned detours;     /* in a row */
+    unsigned char detour;   /* enum rdl__detour */
+    bool sent_before;       /* a sending before the redirection lost its connection: it may have run at that server, */
+    bool may_come;          /* and may still arrive there, because it refuses CLIENT KILL */
+    bool resent_once;       /* an earlier request of the call was sent anew after its connection had broken */
+    unsigned char way;      /* enum rdl__way: of the request, then of the undo */
+    unsigned char lane;     /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
+    unsigned detours;       /* in a row */
     int64_t detours_until;  /* when redirections in a row are given up */
     struct rdl__shard *ask; /* RDL__DETOUR_ASK: send it there, this once */
 
