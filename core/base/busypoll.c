@@ -6,7 +6,7 @@
 #define BALANCE_MAX (2 * RDL__MS)
 #define LITTLE (10 * RDL__US)
 #define GAIN_MOST (200 * RDL__US)
-#define SLICE (500 * RDL__US) /* whoever had the core for longer was no interrupt, but wants to work */
+#define SLICE (500 * RDL__US) /* a thread that had the core for longer was no interrupt, but needs it */
 #define PAUSE_MIN 16
 #define PAUSE_MAX 8192
 #define PAUSE_FOR_OTHERS 512

@@ -1,9 +1,9 @@
 /* client.c - putting a client together, and freeing what it is made of.
  *
- * First what has no thread (make_client), then the loop and everything that runs on it (make_parts), in the order in
- * which each needs the former; half of that may be missing when it is freed. Nothing is posted to the loop before all
- * is there, and everything is freed after it has stopped (life.c). A new part is a field of rdl_client, a line in
- * make_parts, one in free_parts, and if it has connections one in life.c:close_lanes.
+ * First the parts without a thread (make_client), then the loop and everything that runs on it (make_parts), each after
+ * the parts that it needs. When making fails half-way, only the parts that are there are freed. Nothing is posted to
+ * the loop before all parts are there, and they are freed after it has stopped (life.c). A new part is a field of
+ * rdl_client, a line in make_parts, one in free_parts, and if it has connections one in life.c:close_lanes.
  */
 #include "core/service/client.h"
 
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#define VERDICT_MS 100 /* the first attempt's own bound may end a moment after that of opening */
+#define VERDICT_MS 100 /* the first attempt's own time-out may come a moment after that of opening */
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static int make_identity(rdl_client_t *client)
     return RDL_OK;
 }
 
-/* What TLS needs, if the URI asks for it. */
+/* The TLS contexts, if the URI is for TLS. */
 static int make_tls(rdl_client_t *client, const rdl_client_options_t *o, const struct rdl__uri *uri, rdl_err_t *err)
 {
     bool sentinels = uri->tls && uri->scheme == RDL__SCHEME_SENTINEL;
@@ -111,7 +111,7 @@ static int make_tls(rdl_client_t *client, const rdl_client_options_t *o, const s
     return rdl__tls_new(&client->mem, o->sentinel_tls != NULL ? o->sentinel_tls : o->tls, &client->sentinel_tls, err);
 }
 
-/* What a server needs that may be replaced by another. */
+/* What a server that may be replaced needs: the finder, and the replay log. */
 static bool make_sentinels(rdl_client_t *client, const rdl_client_options_t *o)
 {
     client->sentinels =
@@ -195,7 +195,7 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
     return rdl__dispatch_init(&client->dispatch, client->loop, o->dispatch == RDL_DISPATCH_FD, err);
 }
 
-/* The parts, the loop having stopped; half of them may be missing. */
+/* Free the parts, some of which may be missing. The loop has stopped. */
 static void free_parts(rdl_client_t *client)
 {
     if (client->dispatch.loop != NULL)
@@ -211,7 +211,7 @@ static void free_parts(rdl_client_t *client)
     rdl__free(&client->mem, client->client_name, client->client_name_size);
 }
 
-/* Wait for the first connection. A refusal is final here: a daemon that would rather wait tries again. */
+/* Wait for the first connection. A refusal is final here: a daemon that wants to wait tries again. */
 static int await_connection(rdl_client_t *client, rdl_err_t *err)
 {
     int64_t deadline = rdl__after_ms(rdl__now(), client->connect_timeout_ms + VERDICT_MS);
@@ -265,7 +265,7 @@ fail_unmade:
 
 /* ---- closing ---------------------------------------------------------------------------------------------------- */
 
-/* With RDL_DISPATCH_FD nobody else may come to run them. */
+/* With RDL_DISPATCH_FD the program may not call rdl_client_dispatch any more. */
 static void run_last_callbacks(rdl_client_t *client)
 {
     while (client->dispatch.fd >= 0 && rdl__dispatch_run(&client->dispatch) > 0)
@@ -276,7 +276,8 @@ rdl_client_t *rdl_client_close(rdl_client_t *client)
 {
     if (client == NULL || rdl__client_forked(client))
         return NULL;
-    if (atomic_load(&client->closing)) /* from a callback, it may be; there is no loop to ask any more */
+    if (atomic_load(
+            &client->closing)) /* perhaps from a callback; there is no loop any more to compare the thread with */
         return client;
     if (rdl__loop_here(client->loop) || rdl__dispatch_here(&client->dispatch))
         return client;

@@ -1,6 +1,7 @@
-/* client.h - a client inside: what it is made of, and how long that lives.
+/* client.h - a client from inside: its parts.
  *
- * The parts stop when the client is closed; the struct itself stays until the last handle, owner and call is gone.
+ * The parts stop when the client is closed; the struct itself stays until the last handle, owner and call is freed
+ * (life.c).
  */
 #ifndef REDLATCH_SERVICE_CLIENT_H
 #define REDLATCH_SERVICE_CLIENT_H
@@ -26,14 +27,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What an ended call owes and has put off: paid at once when the client closes, which would wait for it.  @thread loop
- */
+/* Something that an ended call will do later, as the next repeat of an undo: done at once when the client closes.
+ * @thread loop */
 struct rdl__debt {
     struct rdl__link link;
-    void (*pay)(struct rdl__debt *debt); /* it is on no list any more */
+    void (*pay)(struct rdl__debt *debt); /* do it; it was taken off the list */
 };
 
-/* What who opens or closes is told by the loop, on `parker`. */
+/* The loop posts these to a thread that opens or closes, on `parker`. */
 #define RDL__POST_CONNECTED 1u
 #define RDL__POST_FAILED 2u
 #define RDL__POST_CLOSED 4u
@@ -52,14 +53,14 @@ struct rdl_client {
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
     int64_t close_timeout_ms;
-    struct rdl__acks acks;         /* of locks that say nothing of their own */
-    struct rdl__loop *loop;        /* NULL once closed, under close_mu for those who are not its thread */
+    struct rdl__acks acks;         /* the default for locks */
+    struct rdl__loop *loop;        /* NULL once closed; other threads than the loop read it under close_mu */
     struct rdl__tls *tls;          /* NULL: plain connections */
     struct rdl__shard home;        /* the first; the only one, unless there are several masters */
     struct rdl__tls *sentinel_tls; /* NULL: they speak plainly */
     struct rdl__resolver *resolver;
-    struct rdl__sentinels *sentinels; /* who find its node; NULL: it is where its URI says, or there is a cluster */
-    struct rdl__cluster *cluster; /* who finds the nodes of all shards; NULL: there are no others, nor the next two */
+    struct rdl__sentinels *sentinels; /* the finder of home's node; NULL: no Sentinel */
+    struct rdl__cluster *cluster;     /* the finder of all shards' nodes; NULL, like the next two: no cluster */
     const struct rdl__slot_map *map;
     struct rdl__shard *_Atomic *shards; /* RDL__SHARDS_MAX of them; made by the loop, the first is `home` */
     struct rdl__node_config shard_config;
@@ -76,23 +77,23 @@ struct rdl_client {
     struct rdl__task idle_task;
     struct rdl__task sweep_task;
     struct rdl__timer close_timer;
-    struct rdl__link debts; /* that are put off */
-    bool close_told;        /* who closes may stop the loop */
+    struct rdl__link debts; /* struct rdl__debt */
+    bool close_told;        /* the closing thread was told that it may stop the loop */
 
     /* any thread */
     _Atomic unsigned refs;
     _Atomic bool closing;
-    _Atomic unsigned calls;    /* under way, undo commands among them */
-    _Atomic unsigned owing;    /* what may yet have to be given back, by calls that are none of its own */
+    _Atomic unsigned calls;    /* under way, undos included */
+    _Atomic unsigned owing;    /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
     _Atomic int64_t next_n;    /* the n of the next U:n */
     struct rdl__parker parker; /* RDL__POST_...: whoever opens or closes */
 
     struct rdl__mutex close_mu;
-    bool lanes_closed; /* by the loop; others look under close_mu */
+    bool lanes_closed; /* by the loop; other threads read it under close_mu */
     bool acks_closed;  /* under names_mu: no lane for replicas' confirmation is opened any more */
 
     struct rdl__mutex names_mu;
-    struct rdl__table names; /* of locks, by whoever makes them; under names_mu */
+    struct rdl__table names; /* struct rdl__name; under names_mu */
 
     struct rdl__mutex owners_mu;
     struct rdl__link owners; /* under owners_mu, like the next */
@@ -121,7 +122,7 @@ static inline struct rdl__loop *rdl__client_loop(const rdl_client_t *client)
     return client->home.node.loop;
 }
 
-/* The server, or servers, for people. */
+/* The server or servers, for messages. */
 static inline const char *rdl__client_label(const rdl_client_t *client)
 {
     return client->home.node.label;

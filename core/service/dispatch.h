@@ -1,4 +1,4 @@
-/* dispatch.h - the user's callbacks, on the thread where the user wants them. */
+/* dispatch.h - running the user's callbacks, on the loop or in rdl_client_dispatch. */
 #ifndef REDLATCH_SERVICE_DISPATCH_H
 #define REDLATCH_SERVICE_DISPATCH_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* A callback that is due; embedded in what it tells about. */
+/* A callback that is due; embedded in the call or record that it is about. */
 struct rdl__callback {
     struct rdl__link link;
     void (*run)(struct rdl__callback *callback); /* may free what it is embedded in */
@@ -28,13 +28,13 @@ struct rdl__dispatch {
 int rdl__dispatch_init(struct rdl__dispatch *d, struct rdl__loop *loop, bool with_fd, rdl_err_t *err);
 void rdl__dispatch_done(struct rdl__dispatch *d);
 
-/* The callback will run, once, soon, never inside this call; it is due already: nothing changes.  @thread any */
+/* Queue the callback: it runs once, soon, never inside this call. Does nothing if it is queued already.  @thread any */
 void rdl__dispatch_push(struct rdl__dispatch *d, struct rdl__callback *callback);
 
 /* Run what is due on the calling thread; returns how many. */
 int rdl__dispatch_run(struct rdl__dispatch *d);
 
-/* Do callbacks run only when the program comes to it?  @thread that of callbacks */
+/* Do callbacks run only when the program calls rdl_client_dispatch?  @thread that of callbacks */
 static inline bool rdl__dispatch_waits(const struct rdl__dispatch *d)
 {
     return d->fd >= 0;

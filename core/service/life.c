@@ -1,9 +1,8 @@
-/* life.c - how long a client lives: references, the calls that keep its parts whole, and closing in order.
+/* life.c - a client's references, its calls under way, and its closing.
  *
- * Closing: no new call begins; calls under way are asked to end with RDL_ECLOSED; undo commands, and calls that pay
- * what one of those owes or may owe yet (a composite lock's give-backs), get close_timeout_ms; then lanes and
- * subscriber close, the last callers leave, the loop stops. Holds are left to their leases. What remains, a struct
- * without a thread, goes with its last reference.
+ * Closing: no new call begins; calls under way are canceled with RDL_ECLOSED; undos, and the releases of composites
+ * that took members here, get close_timeout_ms; then lanes and subscribers close, the last callers leave, the loop
+ * stops. Holds are left to their leases. What remains, a struct without a thread, is freed with its last reference.
  */
 #include "core/service/life.h"
 
@@ -43,7 +42,7 @@ int rdl__client_refuses(const rdl_client_t *client, rdl_err_t *err)
 
 void rdl__client_ended_closing(rdl_client_t *client)
 {
-    /* The client may have gone through with closing since the count is down: its loop, not the struct. */
+    /* Closing may have finished since the count was lowered: the loop may be gone, the struct is not. */
     rdl__mutex_lock(&client->close_mu);
     if (client->loop != NULL)
         rdl__loop_post(client->loop, &client->idle_task);
@@ -65,7 +64,7 @@ int rdl__client_debt_begins(rdl_client_t *client)
 void rdl__client_sweep(rdl_client_t *client)
 {
     if (rdl__client_call_begins(client) < 0)
-        return; /* the loop is about to see to that */
+        return; /* the loop will do that */
     rdl__loop_post(client->loop, &client->sweep_task);
     rdl__client_call_ends(client);
 }
@@ -73,7 +72,7 @@ void rdl__client_sweep(rdl_client_t *client)
 void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold)
 {
     rdl__mutex_lock(&client->close_mu);
-    if (client->loop != NULL) /* else the loop has done with all holds */
+    if (client->loop != NULL) /* else there is no watchdog any more */
         rdl__watchdog_forget(client->watchdog, hold);
     rdl__mutex_unlock(&client->close_mu);
 }
@@ -88,8 +87,8 @@ static bool shards_quiet(rdl_client_t *client)
     return true;
 }
 
-/* No debt is taken on any more: now, or, unless `late`, if none is left, or may come. False: some are. What is owing
- * begins during a call, so calls are looked at first.  @thread loop */
+/* Refuse further calls, also those of rdl__client_debt_begins: if `late`, or no call is under way and nothing may have
+ * to be released. False: not yet. `owing` is raised during a call, so calls are read first.  @thread loop */
 static bool shut(rdl_client_t *client, bool late)
 {
     bool shuts;
@@ -116,9 +115,8 @@ static void close_lanes(rdl_client_t *client, int64_t now)
     rdl__cluster_close(client->cluster);
 }
 
-/* What is remembered keeps names, and these keep guards at a server: they go while it is connected, and are calls until
- * then.
- * @thread loop */
+/* Entries of the replay log keep names, which keep guards at a server: drop them while it is connected. The guards'
+ * DELs count as calls.  @thread loop */
 static void forget_replay(rdl_client_t *client)
 {
     for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
@@ -126,7 +124,8 @@ static void forget_replay(rdl_client_t *client)
             rdl__replay_forget(rdl__routing_shard(client, i)->replay);
 }
 
-/* A step further, if it is time. Calls that are refused count for a moment: once it has been told, they keep nobody.
+/* The next step of closing, if it is due. Calls that are refused count for a moment; after close_told that does not
+ * matter.
  * @thread loop */
 static void close_further(rdl_client_t *client, int64_t now)
 {
@@ -141,12 +140,12 @@ static void close_further(rdl_client_t *client, int64_t now)
         rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
         client->close_told = true;
         rdl__parker_post(&client->parker, RDL__POST_CLOSED);
-    } else if (client->lanes_closed) { /* a caller is on its way out */
+    } else if (client->lanes_closed) { /* a caller is about to leave a lane */
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
     }
 }
 
-/* None is put off any more: it is `closing`.  @thread loop */
+/* No debt is added any more, since `closing` is set.  @thread loop */
 static void pay_debts(rdl_client_t *client)
 {
     struct rdl__link *l;
@@ -163,7 +162,7 @@ static void on_close(struct rdl__task *task, int64_t now)
 {
     rdl_client_t *client = rdl__container(task, rdl_client_t, close_task);
 
-    if (!client->close_told) { /* a call that ended may have brought it here before */
+    if (!client->close_told) { /* else the end of a call has done it already */
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
         rdl__describer_close(&client->describer, rdl__watchdog_holds(client->watchdog), now);
         pay_debts(client);

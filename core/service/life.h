@@ -1,4 +1,4 @@
-/* life.h - how long a client lives, and what keeps it (life.c). */
+/* life.h - a client's references, its calls under way, and its closing (life.c). */
 #ifndef REDLATCH_SERVICE_LIFE_H
 #define REDLATCH_SERVICE_LIFE_H
 
@@ -16,9 +16,9 @@ static inline int rdl__client_check(const rdl_client_t *client, rdl_err_t *err)
     return rdl__client_refuses(client, err);
 }
 
-void rdl__client_ended_closing(rdl_client_t *client); /* the rest of what follows, while it closes */
+void rdl__client_ended_closing(rdl_client_t *client); /* the rest of rdl__client_call_ends, while the client closes */
 
-/* A call begins (RDL_OK, or RDL_ECLOSED and nothing done) and ends, its undo included. */
+/* A call ends, its undo included. Begins: RDL_OK; or RDL_ECLOSED, and nothing was done. */
 static inline void rdl__client_call_ends(rdl_client_t *client)
 {
     atomic_fetch_sub(&client->calls, 1);
@@ -35,12 +35,14 @@ static inline int rdl__client_call_begins(rdl_client_t *client)
     return RDL_ECLOSED;
 }
 
-/* The same for a call that pays what an earlier one owes: it may begin while the client closes, for as long as there
- * are connections. RDL_ECLOSED: there are none any more. It ends as any call.  @thread any  @locks takes close_mu */
+/* The same for a call that releases what an earlier one took: it may also begin while the client closes, as long as
+ * there are connections. RDL_ECLOSED: there are none any more. It ends as any call.  @thread any  @locks takes close_mu
+ */
 int rdl__client_debt_begins(rdl_client_t *client);
 
-/* Something was taken that may have to be given back: a client that closes keeps its connections for that, as long as
- * it may. It begins during a call of the client's, and ends behind the debt that comes of it, if one does. */
+/* A composite has taken a member of this client, and may have to release it: closing keeps the connections for that,
+ * within close_timeout_ms. Begins during a call of the client's; ends after the release has begun, or when none is
+ * needed. */
 static inline void rdl__client_owing_begins(rdl_client_t *client)
 {
     atomic_fetch_add(&client->owing, 1);
@@ -53,17 +55,16 @@ static inline void rdl__client_owing_ends(rdl_client_t *client)
         rdl__client_ended_closing(client);
 }
 
-/* Take a hold out of the watchdog of a client that is closing, if that still runs. */
+/* Remove a hold from the watchdog of a client that is closing, if the watchdog is still there. */
 void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold);
 
-/* No channel lingers any more (waiters.h): what they were kept for may be gone.  @thread any */
+/* Free the channels that linger (waiters.h).  @thread any */
 void rdl__client_sweep(rdl_client_t *client);
 
-/* Ready for all of this; the mutexes are made already. */
+/* Set up the fields of this; the mutexes are there already. */
 void rdl__life_init(rdl_client_t *client);
 
-/* The parts stop in order, and the loop with them: nothing runs any more when this returns.  @thread any but the loop
- */
+/* Stop all parts in order, and the loop: nothing runs any more when this returns.  @thread any but the loop */
 void rdl__life_close(rdl_client_t *client);
 
 #endif

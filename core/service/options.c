@@ -1,4 +1,4 @@
-/* options.c - a client's options: what may be asked for, what 0 means, and what does not go with the URI. */
+/* options.c - a client's options: bounds, defaults, and what cannot be combined with the URI. */
 #include "core/service/options.h"
 
 #include "core/base/err.h"
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* One line an option: what may be asked for, and what 0 means. */
+/* One line an option: its bounds and its default. */
 static const struct {
     const char *name;
     size_t offset;
@@ -95,7 +95,7 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
     return RDL_OK;
 }
 
-/* A name alone would be sent to nobody, and `redis://secret@host` be taken for a connection with a password. */
+/* A user without a password is never sent, and `redis://secret@host` may be meant as a password. */
 static int check_login(const rdl_client_options_t *o, const struct rdl__uri *uri, rdl_err_t *err)
 {
     if (uri->username == NULL || uri->password != NULL || o->credentials != NULL)
@@ -107,7 +107,7 @@ static int check_login(const rdl_client_options_t *o, const struct rdl__uri *uri
                         "user:password@, or user:@ if that user has none");
 }
 
-/* Who gave options for TLS and the wrong URI must not believe himself safe. */
+/* Options for TLS with a URI that is not for TLS are refused, so that a connection is not unencrypted by mistake. */
 int rdl__client_options_fit(const rdl_client_options_t *o, const struct rdl__uri *uri, rdl_err_t *err)
 {
     int rc = check_login(o, uri, err);

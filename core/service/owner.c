@@ -1,9 +1,9 @@
 /* owner.c - threads and their owners.
  *
- * A thread has one slot a client: a small block that thread and owner share, so that either may end first. It lives in
- * the C library's memory because the client's may be gone when the thread ends. The list of slots hangs on a
- * thread-local pointer; one process-wide key exists only for its destructor, which runs when a thread ends. That is the
- * library's one global; it carries nothing from one client to another.
+ * A thread has a slot for each client: a small block that thread and owner share, so that either may end first. It is
+ * memory of the C library because the client may be gone when the thread ends. A thread-local pointer has the list of
+ * slots; one process-wide key exists only for its destructor, which runs when a thread ends. That key is the library's
+ * only global.
  *
  * Locks: a slot's mutex is taken before an owner's. The client's owners_mu is never held together with a slot's.
  */
@@ -18,7 +18,7 @@
 
 struct rdl__thread_slot {
     struct rdl__thread_slot *next; /* the thread's list; thread only */
-    uint64_t serial;               /* of the client: an address may come back */
+    uint64_t serial;               /* the client's: an address may be used again */
     pid_t pid;                     /* of the process that made it */
     rdl_owner_t *bound;            /* thread only; a reference */
     struct rdl__mutex mu;
@@ -39,7 +39,7 @@ static void slot_unref(struct rdl__thread_slot *slot)
     free(slot);
 }
 
-/* Nobody acts for this owner any more: what it holds is orphaned. */
+/* The owner is gone: orphan its records. */
 static void owner_gone(rdl_owner_t *owner)
 {
     struct rdl__link *l;
@@ -64,7 +64,7 @@ static void slot_leave(struct rdl__thread_slot *slot)
 
     if (slot->bound != NULL)
         rdl__owner_unref(slot->bound);
-    rdl__mutex_lock(&slot->mu); /* held throughout, so that a client that closes now waits */
+    rdl__mutex_lock(&slot->mu); /* held throughout, so that the closing of the client waits */
     own = slot->own;
     slot->own = NULL;
     if (own != NULL) {
@@ -82,7 +82,7 @@ static void thread_ends(void *arg)
     (void)arg;
     while ((slot = slots) != NULL) {
         slots = slot->next;
-        if (slot->pid == getpid()) /* else it is the parent's, as in prune */
+        if (slot->pid == getpid()) /* else it is the parent process's, as in prune */
             slot_leave(slot);
     }
 }
@@ -103,8 +103,8 @@ static bool was_closed(struct rdl__thread_slot *slot)
     return closed;
 }
 
-/* Forget the slots of clients that were closed, and those that came with a fork: they are the parent's, and so may the
- * mutex be, for ever. */
+/* Drop the slots of clients that were closed, and those from before a fork: those are the parent process's, and their
+ * mutexes may be locked for ever. */
 static void prune(void)
 {
     struct rdl__thread_slot **at = &slots, *slot;
@@ -234,7 +234,7 @@ bool rdl__owner_link_remove(rdl_owner_t *owner, struct rdl__owner_link *owner_li
     return linked;
 }
 
-/* A client that closes asks all calls to end, once: whoever comes too late for that sees that it is closing. */
+/* A closing client cancels all calls once: a call that begins after that sees `closing`. */
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call)
 {
     rdl__mutex_lock(&owner->mu);
@@ -295,7 +295,7 @@ int rdl__owners_cancel(rdl_client_t *client, int code)
     return n;
 }
 
-/* A reference, unless the last one is gone and the owner on its way off the client's list. */
+/* Take a reference, unless the last one is gone and the owner is about to leave the client's list. */
 static bool ref_if_any(rdl_owner_t *owner)
 {
     unsigned refs = atomic_load_explicit(&owner->refs, memory_order_relaxed);
@@ -307,7 +307,7 @@ static bool ref_if_any(rdl_owner_t *owner)
     return false;
 }
 
-/* The next thread's owner that still has its slot, with a reference; NULL: none left. */
+/* The next owner that is still attached to its thread's slot, with a reference; NULL: none. */
 static rdl_owner_t *next_attached(rdl_client_t *client)
 {
     rdl_owner_t *found = NULL;

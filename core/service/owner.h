@@ -1,4 +1,4 @@
-/* owner.h - owners inside: who holds, what is under way, and which thread is which owner. */
+/* owner.h - owners from inside: their records, their calls under way, and threads' owners. */
 #ifndef REDLATCH_SERVICE_OWNER_H
 #define REDLATCH_SERVICE_OWNER_H
 
@@ -9,16 +9,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Something that an owner has: embedded in a record. */
+/* On an owner's list of records: embedded in a record. */
 struct rdl__owner_link {
     struct rdl__link link;
-    void (*orphan)(struct rdl__owner_link *owner_link); /* the owner is gone.  @locks none; off the list */
+    void (*orphan)(struct rdl__owner_link *owner_link); /* the owner is gone; it was taken off the list  @locks none */
 };
 
-/* A call that an owner has under way. */
+/* An owner's call under way. */
 struct rdl__underway {
     struct rdl__link link;
-    void (*cancel)(struct rdl__underway *call, int code); /* ask it to end with `code`.  @locks the owner's */
+    void (*cancel)(struct rdl__underway *call, int code); /* cancel it with `code`.  @locks the owner's */
 };
 
 struct rdl__thread_slot;
@@ -27,14 +27,14 @@ struct rdl_owner {
     /* immutable */
     rdl_client_t *client;
     unsigned index;                /* of the client's */
-    unsigned char lane;            /* of a shard's, for its calls that block */
-    struct rdl__thread_slot *slot; /* a thread's own owner's; NULL: the user made it */
+    unsigned char lane;            /* which of a shard's lanes its blocking calls use */
+    struct rdl__thread_slot *slot; /* of a thread's own owner; NULL: made by rdl_owner_new */
 
     _Atomic unsigned refs;
     _Atomic(void *) spare; /* a call's memory, kept for the next one */
     _Atomic size_t spare_size;
     struct rdl__link link; /* on the client's list; with `detached` under the client's owners_mu */
-    bool detached;         /* the closing client has taken it from its thread */
+    bool detached;         /* taken from its thread by the closing client */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
@@ -43,12 +43,12 @@ struct rdl_owner {
     bool gone;
 };
 
-/* Who the calling thread is in this client: bound, or its own, made at first use. Borrowed: valid until the thread
- * ends, binds, or the client is freed. RDL_OK or RDL_ENOMEM. */
+/* The calling thread's owner in this client: the bound one, or its own, made at first use. No reference: valid until
+ * the thread ends or binds another, or the client is freed. RDL_OK or RDL_ENOMEM. */
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
 
 rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
-void rdl__owner_unused(rdl_owner_t *owner); /* nobody has a reference to it */
+void rdl__owner_unused(rdl_owner_t *owner); /* the last reference was given back */
 static inline void rdl__owner_unref(rdl_owner_t *owner)
 {
     if (atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) == 1)
@@ -58,18 +58,18 @@ static inline void rdl__owner_unref(rdl_owner_t *owner)
 /* False, and nothing done, when the owner is gone. */
 bool rdl__owner_link_add(rdl_owner_t *owner, struct rdl__owner_link *owner_link);
 bool rdl__owner_link_remove(rdl_owner_t *owner,
-                            struct rdl__owner_link *owner_link); /* false: `orphan` is about to run, or has */
+                            struct rdl__owner_link *owner_link); /* false: `orphan` will run, or has run */
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
 void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
 
-/* Memory for a call, as it was given back, or fresh and not initialised; NULL: none. All calls are of one size. */
+/* Memory for a call: as the last call has left it, or fresh and uninitialised; NULL: none. All calls have one size. */
 void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size, bool *ret_fresh);
 void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size);
 
 /* Cancel every call of every owner of the client with `code`; returns how many. */
 int rdl__owners_cancel(rdl_client_t *client, int code);
 
-/* The client closes: threads forget their owners. */
+/* The client closes: take threads' owners from them. */
 void rdl__owners_close(rdl_client_t *client);
 
 #endif

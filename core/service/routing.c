@@ -1,11 +1,11 @@
-/* routing.c - which shard a client's request goes to: the one of a server, or in a cluster the slot's.
+/* routing.c - which shard a client's request goes to: the only one, or in a cluster the slot's.
  *
- * The cluster (io/cluster.h) finds masters and keeps the map from slot to shard. Here shards are made as it finds them,
- * on the loop, and stay until the client's end; a shard is published by an atomic pointer, so callers need no lock.
- * When the map changes, what is due at a shard is moved: renewals, waiters' channels, requests that wait for a
- * connection. An answer MOVED or ASK is a detour: the map learns of it, or the request goes to another shard this once.
+ * The cluster (io/cluster.h) finds masters and keeps the map from slot to shard. Here shards are made as masters are
+ * found, on the loop, and stay until the client is freed; a shard is published by an atomic pointer, so callers need no
+ * lock. When the map changes, renewals, waiters' channels and requests that wait for a connection are moved. MOVED or
+ * ASK is a detour: it changes the map, or sends the request to another shard this once.
  *
- * What a shard's connection says (on_lane_event) is here as well: it went down, came up, is a successor's.
+ * The events of a shard's loop lane are handled here as well (on_lane_event): down, up, up at another server.
  */
 #include "core/service/routing.h"
 
@@ -43,7 +43,7 @@ static void on_lane_event(void *arg, enum rdl__lane_event event, int64_t now)
     if (event == RDL__LANE_UP || event == RDL__LANE_UP_ANEW) {
         shard->down_since = 0;
         rdl__describer_up(&client->describer, shard->loop_lane, event == RDL__LANE_UP_ANEW, now);
-        rdl__acks_may(&shard->acked); /* the acked lane may be asleep, and not know that it is down */
+        rdl__acks_may(&shard->acked); /* the acks lane may not be connected, and so have no event of its own */
         rdl__parker_post(&client->parker, RDL__POST_CONNECTED);
     } else if (event == RDL__LANE_FAILED && is_final(client)) {
         rdl__parker_post(&client->parker, RDL__POST_FAILED);
@@ -87,7 +87,7 @@ int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err)
 
 /* ---- a cluster's ------------------------------------------------------------------------------------------------ */
 
-/* The parts of a further shard. */
+/* Make the parts of a further shard. */
 static bool equip_shard(rdl_client_t *client, struct rdl__shard *shard)
 {
     const struct rdl__uri *first = &client->home.node.uri;

@@ -4,7 +4,7 @@
 
 #include "core/service/client.h"
 
-/* Where the keys of a slot are: the shard may be another one the next time.  @thread any */
+/* The shard that has a slot now.  @thread any */
 static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, unsigned hash_slot)
 {
     return client->map == NULL
@@ -12,27 +12,28 @@ static inline struct rdl__shard *rdl__client_shard(rdl_client_t *client, unsigne
                : atomic_load_explicit(&client->shards[rdl__map_shard(client->map, hash_slot)], memory_order_acquire);
 }
 
-/* Do messages go by sharded channels? Known before any request is answered, and for good.  @thread any */
+/* Are channels sharded? Decided before any request is answered, and for good.  @thread any */
 static inline bool rdl__client_sharded(const rdl_client_t *client)
 {
     return client->map != NULL && rdl__cluster_sharded(client->cluster);
 }
 
-/* Does the server's error send a request elsewhere? RDL__DETOUR_MOVED: the map knows it by now. RDL__DETOUR_ASK: to
- * *ret_ask, this once.  @thread any  @locks any but the cluster's */
+/* Does the server's error redirect a request? RDL__DETOUR_MOVED: the map was changed. RDL__DETOUR_ASK: to *ret_ask,
+ * this once.
+ * @thread any  @locks any but the cluster's */
 enum rdl__detour rdl__client_detour(rdl_client_t *client, const struct rdl__reply *error, struct rdl__shard **ret_ask);
 
-/* There will be locks that want the confirmation of replicas: see that there is a lane for them. RDL_OK, RDL_ENOMEM
- * or RDL_ECLOSED. */
+/* A lock wants replicas' confirmation: make the acks lanes, unless they are there. RDL_OK, RDL_ENOMEM or RDL_ECLOSED.
+ */
 int rdl__client_wants_acks(rdl_client_t *client, rdl_err_t *err);
 
-/* A shard of the client's, whose node the URI is for. RDL_OK or RDL_ENOMEM. */
+/* Make the parts of a shard, with a node for the URI. RDL_OK or RDL_ENOMEM. */
 int rdl__routing_equip(rdl_client_t *client, struct rdl__shard *shard, const struct rdl__node_config *config,
                        unsigned lane_count, struct rdl__uri *uri);
 
-/* What finds the shards of a cluster, the first being there, and frees those that were found. False: no memory. */
+/* Make the finder of a cluster's shards, the first of which is there; and free the shards. False: no memory. */
 bool rdl__routing_make(rdl_client_t *client, const struct rdl__node_config *config);
-void rdl__routing_spread(rdl_client_t *client); /* the waiters are there, too */
+void rdl__routing_spread(rdl_client_t *client); /* once the waiters are made, too */
 void rdl__routing_free(rdl_client_t *client);
 
 void rdl__routing_listen(void *client, int64_t now); /* for evictions, where the map says now.  @thread loop */
