@@ -10,7 +10,7 @@
  *
  * Where writers are preferred, one that is refused because of readers leaves a mark of its own beside the lock, with a
  * time to live, and its hint makes it renew that. Readers are not let in beside a mark, unless they hold the lock
- * already. The marks go when a writer gets in: then whoever waits has the same chance when that one leaves. A writer
+ * already. A writer that is granted deletes all marks: then all waiters have the same chance when it leaves. A writer
  * that gives up takes its mark away by its release; if it was the last, the release tells those who wait by a message
  * that only ours understand.
  *

@@ -67,13 +67,6 @@ static inline struct rdl__link *rdl__list_pop(struct rdl__link *head)
     return l;
 }
 
-/* Put `fresh` where `old` is; `old` is on no list afterwards. */
-static inline void rdl__list_replace(struct rdl__link *old, struct rdl__link *fresh)
-{
-    rdl__list_insert_before(old, fresh);
-    rdl__list_remove(old);
-}
-
 /* Move everything on `from` to the front of `to`, keeping the order. */
 static inline void rdl__list_splice_front(struct rdl__link *to, struct rdl__link *from)
 {

@@ -102,7 +102,7 @@ static int make_tls(rdl_client_t *client, const rdl_client_options_t *o, const s
     int rc;
 
     if ((o->tls != NULL && o->tls->insecure) || (o->sentinel_tls != NULL && o->sentinel_tls->insecure))
-        rdl__log(&client->sinks, RDL_LOG_WARN, "TLS without verification: whoever answers is believed");
+        rdl__log(&client->sinks, RDL_LOG_WARN, "TLS without verification: any certificate is accepted");
     if (!uri->tls)
         return RDL_OK;
     rc = rdl__tls_new(&client->mem, o->tls, &client->tls, err);

@@ -86,7 +86,7 @@ struct rdl_client {
     _Atomic unsigned calls;    /* under way, undos included */
     _Atomic unsigned owing;    /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
     _Atomic int64_t next_n;    /* the n of the next U:n */
-    struct rdl__parker parker; /* RDL__POST_...: whoever opens or closes */
+    struct rdl__parker parker; /* RDL__POST_...: the thread that opens or closes */
 
     struct rdl__mutex close_mu;
     bool lanes_closed; /* by the loop; other threads read it under close_mu */

@@ -266,7 +266,7 @@ static bool wakes_all(const struct rdl__channel *c)
 }
 
 /* Without knowing what is free: wake the first sleeper, or all where every message does. */
-static void wake_somebody(struct rdl__channel *c)
+static void wake_next(struct rdl__channel *c)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
 
@@ -306,7 +306,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         return;
     }
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
-    wake_somebody(c);
+    wake_next(c);
 }
 
 static void on_subscribed(struct rdl__topic *topic, int64_t now)
@@ -317,7 +317,7 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
     c->heard_at = now;
     if (c->waiters == 0) /* it lingers */
         return;
-    wake_somebody(c);
+    wake_next(c);
     wake_all(&c->listeners);
 }
 
@@ -342,7 +342,7 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
         return;
     c->epoch++;
     if (c->news == RDL__NEWS_SOME) {
-        wake_somebody(c);
+        wake_next(c);
         return;
     }
     c->known = total;

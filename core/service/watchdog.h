@@ -2,6 +2,11 @@
  *
  * The watchdog has every hold from the moment it is granted until just before its release is sent, so no renewal starts
  * after a release. Its user embeds a struct rdl__hold and fills in its facts; the watchdog knows no lock type.
+ *
+ *   schedule.c   a hold's changes: added, raised, confirmed, lost, removed; when something is due for it
+ *   watchdog.c   the heap's timer: what is due now
+ *   renewer.c    one server's renewals: holds that are due there go into batches
+ *   renewal.c    one batch: its request, and its answers
  */
 #ifndef REDLATCH_SERVICE_WATCHDOG_H
 #define REDLATCH_SERVICE_WATCHDOG_H

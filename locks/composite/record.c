@@ -2,8 +2,8 @@
  *
  * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in
  * its home client (or whichever explicit owner was given), and a record has a hold at each member, by an owner that
- * acts for it there. For a call without an explicit owner that is whoever the calling thread is in that client (itself,
- * or the owner that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
+ * acts for it there. For a call without an explicit owner that is the calling thread's owner in that client (its own,
+ * or the one that it is bound to); for one with an explicit owner, that owner in its own client, and in each other
  * client one made to stand in for it, which lives as long as the record. These owners are
  * chosen when the record is made, at the outermost acquire, and stay the same.
  *

@@ -61,15 +61,6 @@ Test(list, link_knows_whether_it_is_on_a_list)
     cr_assert(rdl__list_empty(&head));
 }
 
-Test(list, replace_keeps_the_place)
-{
-    for (int i = 1; i <= 3; i++)
-        rdl__list_push_back(&head, &items[i].link);
-    rdl__list_replace(&items[2].link, &items[5].link);
-    cr_assert_not(rdl__link_on(&items[2].link));
-    cr_assert_eq(drain(&head), 153);
-}
-
 Test(list, splice_puts_all_in_front_in_order)
 {
     struct rdl__link other;
