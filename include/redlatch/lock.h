@@ -263,10 +263,11 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 /* ---- releasing -------------------------------------------------------------------------------------------------- */
 
 /* Undo one acquire of the caller's; the last one frees the lock and wakes a waiter. The hold counts as released from
- * the moment of the call, whatever it returns; a release that is not confirmed is repeated in the background. RDL_OK
- * also where the server has freed it and refused to send the message: that is logged, and waiters try again by
- * themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold it);
- * RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_EFORK; RDL_ECLOSED.
+ * the moment of the call, whatever it returns but RDL_ENOMEM; a release that is not confirmed is repeated in the
+ * background. RDL_OK also where the server has freed it and refused to send the message: that is logged, and waiters
+ * try again by themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold
+ * it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_ENOMEM (it is held
+ * as before; never of an owner without another call that is under way or being undone); RDL_EFORK; RDL_ECLOSED.
  * Blocks for at most command_timeout_ms. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
