@@ -17,7 +17,7 @@
 #define NAME "orders"
 #define COUNTER "redisson_lock_token:{" NAME "}" /* of a fenced lock; stays for ever */
 #define CHANNEL "redisson_lock__channel:{" NAME "}"
-#define WOKEN_MS 4000
+#define WOKEN_MS 3000
 #define PATIENT_MS 20000 /* a wait that is not to end before its event */
 #define EVENT_BOUND_MS 10000
 #define ROUNDS_BOUND_MS 240000

@@ -8,7 +8,7 @@
 
 #define NAME "orders"
 #define TYPE "reentrant"
-#define WOKEN_MS 4000 /* less than anybody looks by himself */
+#define WOKEN_MS 3000 /* less than anybody looks by himself */
 #define BOUND_MS 10000
 #define PATIENT_MS 60000 /* a wait that is not to end before its event */
 

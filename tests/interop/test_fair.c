@@ -15,7 +15,7 @@
 #define QUEUE "redisson_lock_queue:{" NAME "}"
 #define CHANNEL "redisson_lock__channel:{" NAME "}"
 #define SOON_MS 10000
-#define WOKEN_MS 4000
+#define WOKEN_MS 3000
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
 

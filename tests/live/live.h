@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define CLEAN_BOUND_MS 5000
-#define WOKEN_MS 4000 /* whoever was not woken looks by itself after 5 s */
+#define WOKEN_MS 3000 /* whoever was not woken looks by itself after 5 s */
 #define SLACK_MS 2500 /* how late a thread of a busy machine may be; bounds that tell right from wrong are wider */
 
 static struct stage st;

@@ -268,7 +268,7 @@ Test(cluster, holds_of_a_shard_that_replicas_confirm_are_renewed_together)
     start_cluster(&(struct cluster_options){.proxied = true, .patient = true});
     client = client_open(cluster->uri, OPTIONS(.watchdog_lease_ms = CONFIRMED_MS));
     take_confirmed_holds();
-    proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 15);
+    proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 40);
     cr_assert_not(losses_wait(&losses, RDL_AT_RISK, 1, 3 * CONFIRMED_MS));
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
     proxy_delay(cluster->front[0], PROXY_BOTH_WAYS, 0);
