@@ -2,6 +2,7 @@
 #include "tests/live/live.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define NAME "orders:7"
 #define LEASE_MS 60000
@@ -329,6 +330,26 @@ Test(inspect, tells_holders_that_are_no_redlatch_and_their_want_of_a_description
     cr_assert_str_eq(seen->holder[0].by.info, "all\\x01shards");
     cr_assert_eq(seen->holder[0].by.pid, 812);
     cr_assert_eq(seen->holder[0].by.start_ms, 1700000000000);
+    seen = rdl_inspection_free(seen);
+}
+
+Test(inspect, tells_what_a_client_of_ours_says_of_itself)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    left_behind = true; /* the description */
+    other =
+        client_open(stage_uri(&st), &(rdl_client_options_t){.version = RDL_CLIENT_OPTIONS_VERSION, .label = "nightly"});
+    lock = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cr_assert(WAIT_UNTIL(look(NAME)->holder[0].by.known, SOON_MS));
+    cr_assert_str_eq(seen->holder[0].by.label, "nightly");
+    cr_assert_eq(seen->holder[0].by.pid, getpid());
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_client_close(other);
     seen = rdl_inspection_free(seen);
 }
 
