@@ -10,6 +10,7 @@ enum exitcode {
     EXITCODE_CONFLICT = 1,     /* not acquired in time; -E changes it */
     EXITCODE_WARNINGS = 1,     /* doctor: the worst finding is a warning */
     EXITCODE_CRITICAL = 2,     /* doctor: it is worse */
+    EXITCODE_CHANGED = 3,      /* unlock: a holder that was shown is gone, and who came since was left alone */
     EXITCODE_USAGE = 64,       /* EX_USAGE: the command line or the server's address is wrong */
     EXITCODE_NO_SERVER = 69,   /* EX_UNAVAILABLE: no server, or no answer from it; too few of several */
     EXITCODE_TROUBLE = 70,     /* EX_SOFTWARE: the server refused, memory or processes ran out */

@@ -24,5 +24,7 @@ extern const struct subcommand subcommand_doctor;
 extern const struct subcommand subcommand_ls;
 extern const struct subcommand subcommand_run;
 extern const struct subcommand subcommand_show;
+extern const struct subcommand subcommand_unlock;
+extern const struct subcommand subcommand_wait;
 
 #endif

@@ -1,0 +1,55 @@
+/* access.h - the server of a subcommand that looks at one or changes something there, and the options that say which.
+ *
+ * Such a subcommand's struct begins with a struct access, its table of options has ACCESS_ROWS.
+ */
+#ifndef REDLATCH_TOOL_ACCESS_H
+#define REDLATCH_TOOL_ACCESS_H
+
+#include "tools/redlatch/options.h"
+
+#include <redlatch/client.h>
+#include <redlatch/error.h>
+#include <stdbool.h>
+
+struct access {
+    bool help;
+    const char *name;
+    char *server; /* in argv; NULL: not given */
+    bool tls;     /* any of the next was given */
+    rdl_tls_options_t files;
+};
+
+#define ACCESS_INIT                                                                                                    \
+    {                                                                                                                  \
+        .files = RDL_TLS_OPTIONS_INIT                                                                                  \
+    }
+
+int access_server(void *to, const char *text, struct usage_error *why);
+int access_cacert(void *to, const char *text, struct usage_error *why);
+int access_cert(void *to, const char *text, struct usage_error *why);
+int access_key(void *to, const char *text, struct usage_error *why);
+int access_insecure(void *to, const char *text, struct usage_error *why);
+int access_help(void *to, const char *text, struct usage_error *why);
+
+#define ACCESS_ROWS                                                                                                    \
+    {'\0', "server", "URI", "as for run, like the next", access_server},                                               \
+        {'\0', "cacert", "FILE", "certificates of those who may vouch for a rediss:// server", access_cacert},         \
+        {'\0', "cert", "FILE", "our own certificate, for a server that wants one", access_cert},                       \
+        {'\0', "key", "FILE", "and its key, without a passphrase", access_key},                                        \
+        {'\0', "insecure", NULL, "believe any rediss:// server; for tests only", access_insecure},                     \
+    {                                                                                                                  \
+        'h', "help", NULL, "show this help", access_help                                                               \
+    }
+
+/* Read options, and the one NAME, before which or behind which they stand. `a` begins the subcommand's struct. Returns
+ * 0, or -1 with `why` filled in. */
+int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], struct access *a,
+                 struct usage_error *why);
+
+/* Connect. Returns EXITCODE_OK, or the exit status, and it was said why. */
+int access_open(const struct access *a, rdl_client_t **ret_client);
+
+/* Say why something could not be done, in the library's words. Returns the exit status. */
+int access_failed(const rdl_err_t *err);
+
+#endif

@@ -1,0 +1,159 @@
+/* wait.c - `redlatch wait`: until a lock is free, without taking it.
+ *
+ * The server is looked at again and again, more rarely the longer it takes, and when a lease is about to end. Nothing
+ * is subscribed to: a message says that somebody has released the lock, and whoever it wakes has it by then.
+ */
+#include "tools/redlatch/access.h"
+#include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/subcommand.h"
+#include "tools/redlatch/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <redlatch/inspect.h>
+#include <string.h>
+#include <time.h>
+
+#define PAUSE_MIN_MS 20
+#define PAUSE_MAX_MS 1000
+#define OUTAGE_MS 30000 /* so long no answer is borne, as by a wait of `run` */
+
+struct wait_options {
+    struct access access; /* first */
+    bool shared;
+    int64_t wait_ms;
+};
+
+static int apply_wait(void *to, const char *text, struct usage_error *why)
+{
+    return option_duration("wait", text, 0, &((struct wait_options *)to)->wait_ms, why);
+}
+
+static int apply_shared(void *to, const char *text, struct usage_error *why)
+{
+    (void)text;
+    (void)why;
+    ((struct wait_options *)to)->shared = true;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    {'w', "wait", "TIME", "at most that long; 0: look once\n(default: as long as it takes)", apply_wait},
+    {'s', "shared", NULL, "until readers are let in: other readers do not matter", apply_shared},
+    ACCESS_ROWS,
+};
+
+#define ROW_COUNT (sizeof rows / sizeof *rows)
+
+_Static_assert(ROW_COUNT <= OPTIONS_MAX, "getopt_long's tables are too small");
+
+static void wait_help(FILE *out)
+{
+    fputs("Wait until the lock NAME is free, without taking it.\n"
+          "\n"
+          "Usage: redlatch wait [options] NAME\n"
+          "\n",
+          out);
+    options_print(out, rows, ROW_COUNT);
+    fputs("\n"
+          "NAME may be any lock, a semaphore (until there is a permit) or a latch (until it is open). When\n"
+          "this ends it was free a moment ago; somebody else may have it by now. To do something while\n"
+          "nobody has it, take it: redlatch run. The server is looked at once a second, at first more often.\n"
+          "\n"
+          "Exit status:\n"
+          "    0  it is free\n"
+          "    1  it was not, in that time\n"
+          "   64  the command line is wrong, or NAME is no lock\n"
+          "   69  no server, or no answer from it\n"
+          "   70  the server refused\n",
+          out);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void pass(int64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&t, &t) < 0 && errno == EINTR)
+        ;
+}
+
+/* 1: it is free; 0: it is not, and maybe is in *ret_left_ms (-1: nobody knows); or an error. */
+static int look(rdl_client_t *client, const struct wait_options *o, int64_t *ret_left_ms, rdl_err_t *err)
+{
+    rdl_inspection_t *seen = NULL;
+    int rc = rdl_inspect(client, o->access.name, 0, &seen, err);
+
+    *ret_left_ms = -1;
+    if (rc < 0)
+        return rc;
+    rc = strcmp(seen->type, "none") == 0 || strcmp(seen->state, "free") == 0 ||
+         (o->shared && strcmp(seen->state, "read") == 0);
+    *ret_left_ms = seen->ttl_ms;
+    rdl_inspection_free(seen);
+    return rc;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int wait_at(rdl_client_t *client, const struct wait_options *o)
+{
+    int64_t until = o->wait_ms == RDL_WAIT_FOREVER ? INT64_MAX : now_ms() + o->wait_ms, heard = now_ms(),
+            pause_ms = PAUSE_MIN_MS;
+
+    for (;;) {
+        rdl_err_t err = {0};
+        int64_t left_ms, now;
+        int rc = look(client, o, &left_ms, &err);
+
+        now = now_ms();
+        if (rc == 1)
+            return EXITCODE_OK;
+        if (rc == 0)
+            heard = now;
+        else if ((rc != RDL_ECONN && rc != RDL_EUNKNOWN) || now >= least(until, heard + OUTAGE_MS))
+            return access_failed(&err);
+        if (now >= until) {
+            char shown[TEXT_SAFE_CAP];
+
+            text_say("'%s' is not free", text_safe(o->access.name, strlen(o->access.name), shown));
+            return EXITCODE_CONFLICT;
+        }
+        pass(least(least(pause_ms, until - now), left_ms >= 0 ? left_ms + 1 : PAUSE_MAX_MS));
+        pause_ms = least(pause_ms + pause_ms / 2, PAUSE_MAX_MS);
+    }
+}
+
+static int wait_main(int argc, char **argv)
+{
+    struct wait_options o = {.access = ACCESS_INIT, .wait_ms = RDL_WAIT_FOREVER};
+    struct usage_error why;
+    rdl_client_t *client = NULL;
+    int status;
+
+    if (access_parse(rows, ROW_COUNT, argc, argv, &o.access, &why) < 0)
+        return subcommand_misused(subcommand_wait.name, &why);
+    if (o.access.help)
+        return subcommand_print(wait_help);
+    if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
+        status = wait_at(client, &o);
+    rdl_client_close(client);
+    return status;
+}
+
+const struct subcommand subcommand_wait = {
+    .name = "wait",
+    .summary = "wait until a lock is free, without taking it",
+    .main = wait_main,
+    .help = wait_help,
+};
