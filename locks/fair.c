@@ -70,15 +70,14 @@ static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool ev
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Each waiting owner has a channel of its own. */
-static bool waits_on(struct rdl__buf *to, const struct rdl__call *call)
+/* Each owner that waits listens to a channel of its own. */
+static void meet(struct rdl__buf *to, struct rdl__call *call)
 {
     char place[RDL__FIELD_MAX];
 
     rdl__channel_name(to, rdl__call_name(call));
     rdl__buf_put(to, ":", 1);
     rdl__buf_put(to, place, rdl__place(place, call));
-    return true;
 }
 
 /* The message `n:sending:token` on the owner's channel: the lock was granted to n, for no longer than the sign of life

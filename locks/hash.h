@@ -23,7 +23,7 @@ void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool
 
 /* And of one whose release and forced unlock need no further keys. */
 #define RDL__IN_HASH                                                                                                   \
-    RDL__HOLD_IN_HASH, .in_turn = true, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,       \
+    RDL__HOLD_IN_HASH, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,                        \
                        .put_release = rdl__hash_put_release, .put_force = rdl__hash_put_force
 
 #endif

@@ -119,17 +119,14 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
         (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
-    settings = (struct rdl__settings){
-        .retry = (uint32_t)o.retry.kind & 7,
-        .retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS,
-        .retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS,
-        .life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS,
-        .own = settings.own,
-        .fencing = (uint32_t)o.fencing & 3,
-        .nests = ops->nests && !o.nonreentrant,
-        .replicas = acks.replicas,
-        .replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS,
-        .replicas_if_able = acks.if_able,
-    };
+    settings.retry = (uint32_t)o.retry.kind & 7;
+    settings.retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS;
+    settings.retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS;
+    settings.life_ms = (uint32_t)o.waiter_life_ms & HOUR_BITS;
+    settings.fencing = (uint32_t)o.fencing & 3;
+    settings.nests = ops->nests && !o.nonreentrant;
+    settings.replicas = acks.replicas;
+    settings.replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS;
+    settings.replicas_if_able = acks.if_able;
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }

@@ -19,20 +19,20 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
     return rdl__options_plain(ops, o, settings, err);
 }
 
-/* Not a channel: waiters of one name only share a timer. */
-static bool waits_on(struct rdl__buf *to, const struct rdl__call *call)
+/* Nobody listens: those who wait have no more in common than the name. */
+static void meet(struct rdl__buf *to, struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
-    return false;
 }
 
 const struct rdl__lock_ops rdl__spin_ops = {
     .handle = &rdl__single_handle,
     .name = "spin",
     .kind = "spin",
-    .waits_on = waits_on,
+    .news = RDL__NEWS_NONE,
+    .meet = meet,
     .nests = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
     .put_take = rdl__hash_put_take,

@@ -16,7 +16,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     struct rdl__record *rec = call->rec;
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
     struct rdl__take_event ev = {.kind = RDL__EV_START,
-                                 .others_wait = call->ops->in_turn && rdl__name_waited_for(name)};
+                                 .others_wait = rdl__news_in_line(call->ops->news) && rdl__name_waited_for(name)};
     int rc = call->ops->may_take(call, now);
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;

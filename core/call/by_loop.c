@@ -24,7 +24,7 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
 /* Is it counted in name->waiting? Only one that wants the lock to itself is. */
 static bool is_counted(const struct rdl__call *call)
 {
-    return call->ops->in_turn && !call->verb->listens;
+    return rdl__news_in_line(call->ops->news) && !call->verb->listens;
 }
 
 /* Is it among the waiters, asleep or with a try under way? */
@@ -57,9 +57,8 @@ static bool leaves_place(const struct rdl__call *call, int rc)
 {
     struct rdl__name *name = rdl__call_name(call);
 
-    return call->verb->acquires && name->settings.in_order && call->op.wait_ms > 0 && rc != RDL_OK &&
-           !call->undo.begun && !rdl__name_waited_for(name) &&
-           (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+    return call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK && !call->undo.begun &&
+           !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
 /* The place is left by an undo. A call that ended before it began has drawn no number for that. */
@@ -143,11 +142,7 @@ static void waiter_ready(struct rdl__call *call)
 {
     rdl__waiter_init(&call->waiter, &waiter_ops);
     call->waiter.news = (unsigned char)call->ops->news;
-    call->waiter.shares = call->ops->shares && call->ops->news == RDL__NEWS_SIDES;
-    call->waiter.in_order = rdl__call_name(call)->settings.in_order;
     call->waiter.listens = call->verb->listens;
-    if (!call->verb->on_record && call->count > 0)
-        call->waiter.wish = (uint32_t)call->count;
     call->waiter.tried_at = call->take.tries > 0 ? call->req.sent_at : 0;
 }
 
@@ -156,17 +151,16 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__buf channel;
-    bool subscribed;
     int rc;
 
     set_alarm(call);
     rdl__describer_used(&name->client->describer, now);
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
-    subscribed = call->ops->waits_on(&channel, call);
-    rc = rdl__buf_failed(&channel) ? RDL_ENOMEM
-                                   : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len,
-                                                      subscribed, hint_ms, now);
+    call->ops->meet(&channel, call);
+    rc = rdl__buf_failed(&channel)
+             ? RDL_ENOMEM
+             : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len, hint_ms, now);
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;

@@ -11,10 +11,9 @@ void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *er
     ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
 }
 
-bool rdl__waits_on_channel(struct rdl__buf *to, const struct rdl__call *call)
+void rdl__meet_on_channel(struct rdl__buf *to, struct rdl__call *call)
 {
     rdl__channel_name(to, rdl__call_name(call));
-    return true;
 }
 
 /* ---- locks with one end ----------------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ static struct queue *queue_of(struct rdl__channel *c, const struct rdl__waiter *
 {
     if (w->listens)
         return &c->listeners;
-    return w->shares ? &c->sharers : &c->sleepers;
+    return w->news == RDL__NEWS_SHARED ? &c->sharers : &c->sleepers;
 }
 
 static struct rdl__waiter *first_in(const struct queue *q)
@@ -265,8 +265,13 @@ static bool wakes_all(const struct rdl__channel *c)
     return c->news == RDL__NEWS_ALL || c->news == RDL__NEWS_OWN;
 }
 
-/* Without knowing what is free: wake the first sleeper, or all where every message does. */
-static void wake_next(struct rdl__channel *c)
+static bool wishes_differ(const struct rdl__channel *c)
+{
+    return c->news == RDL__NEWS_TOTAL || c->news == RDL__NEWS_SOME;
+}
+
+/* Somebody should look, although nothing is known. */
+static void wake_somebody(struct rdl__channel *c)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
 
@@ -362,11 +367,11 @@ static void wake_by(struct rdl__channel *c, const char *payload, size_t len)
     } else if (wakes_all(c)) {
         c->epoch++;
         wake_all(&c->sleepers);
-    } else if (c->news == RDL__NEWS_SIDES) {
+    } else if (wishes_differ(c)) {
+        on_total(c, payload, len);
+    } else {
         c->epoch++;
         wake_first(c);
-    } else {
-        on_total(c, payload, len);
     }
 }
 
@@ -399,7 +404,7 @@ static void subscribe(struct rdl__channel *c, int64_t now)
 }
 
 static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news news, const char *name, size_t len,
-                                        bool subscribed, int64_t now)
+                                        int64_t now)
 {
     size_t size = sizeof(struct rdl__channel) + len;
     struct rdl__channel *c = rdl__zalloc(ws->mem, size);
@@ -421,8 +426,8 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     rdl__list_init(&c->lingers);
     rdl__timer_init(&c->hint, on_hint);
     rdl__table_add(&ws->channels, &c->node);
-    c->subscribed = subscribed;
-    if (subscribed)
+    c->subscribed = news != RDL__NEWS_NONE;
+    if (c->subscribed)
         subscribe(c, now);
     return c;
 }
@@ -502,22 +507,23 @@ static bool may_have_missed(const struct rdl__waiter *w)
         return true;
     switch ((enum rdl__news)w->news) {
     case RDL__NEWS_WAKE:
+    case RDL__NEWS_ALONE:
         return first && w->channel->listening > 0;
     case RDL__NEWS_OWN:
         return w->channel->heard_at >= w->tried_at;
-    case RDL__NEWS_SIDES:
-        return w->shares || (first && w->channel->listening > 0);
+    case RDL__NEWS_SHARED:
+        return true;
     default:
         return !w->in_order;
     }
 }
 
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, bool subscribed,
-                     int64_t hint_ms, int64_t now)
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                     int64_t now)
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
     struct rdl__channel *c =
-        n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, w->news, name, len, subscribed, now);
+        n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, w->news, name, len, now);
 
     rdl__assert_on_loop(ws->loop);
     if (c == NULL)
@@ -547,11 +553,6 @@ const char *rdl__waiter_message(const struct rdl__waiter *w, size_t *ret_len)
 {
     *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
     return w->channel == NULL ? NULL : w->channel->said;
-}
-
-static bool wishes_differ(const struct rdl__channel *c)
-{
-    return c->news == RDL__NEWS_TOTAL || c->news == RDL__NEWS_SOME;
 }
 
 void rdl__waiter_sent(struct rdl__waiter *w)
@@ -616,8 +617,8 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     w->channel = NULL;
     c->listening -= w->listens;
     if (w->in_order)
-        c->known = UNKNOWN; /* the first waiter now has not tried yet */
-    if (used && w->shares)
+        c->known = UNKNOWN; /* whoever is first now has not tried yet */
+    if (used && w->news == RDL__NEWS_SHARED)
         wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))
         offer(c);

@@ -38,16 +38,32 @@ struct rdl__waiter_ops {
     void (*missed)(struct rdl__waiter *waiter);
 };
 
-/* What the messages of a channel mean. All waiters of a channel say the same. */
+/* What the messages of a channel mean. All waiters of a channel say the same, but for the two sides. */
 enum rdl__news {
-    RDL__NEWS_WAKE,  /* `0` wakes the first waiter, `1` all */
-    RDL__NEWS_TOTAL, /* a number above 0: so many permits are free. It wakes, in order, all whose wishes fit */
-    RDL__NEWS_SOME,  /* a number above 0: permits are free; the answer to the first waiter's try says how many */
-    RDL__NEWS_ALL,   /* any message wakes all */
-    RDL__NEWS_OWN,   /* any message is for the one waiter whose channel this is, which may read it (rdl__waiter_message)
-                      */
-    RDL__NEWS_SIDES, /* any message wakes the first writer and the first reader (`shares`) */
+    RDL__NEWS_WAKE,   /* `0` wakes the first, `1` all */
+    RDL__NEWS_TOTAL,  /* a number above 0: so much is free. It wakes, in order, all whose wishes fit */
+    RDL__NEWS_SOME,   /* a number above 0: something is free; the answer to the first one's try tells how much */
+    RDL__NEWS_ALL,    /* whatever it says, it wakes all */
+    RDL__NEWS_OWN,    /* whatever it says, it is for the one waiter whose channel this is, who may read it
+                         (rdl__waiter_said) */
+    RDL__NEWS_ALONE,  /* whatever it says, it wakes the first of those who want to be alone, like this waiter, and the
+                         first of those who share */
+    RDL__NEWS_SHARED, /* the same, of one who shares */
+    RDL__NEWS_NONE,   /* nobody subscribes, and each looks again when it is time; the name is these waiters' own */
 };
+
+/* Does whoever listens there hear of each release? */
+static inline bool rdl__news_for_all(enum rdl__news news)
+{
+    return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
+}
+
+/* Do those of a process who wait there stand in line, so that none asks before one that came earlier? Not where each
+ * may be let in at any time, by a message of its own or beside others. */
+static inline bool rdl__news_in_line(enum rdl__news news)
+{
+    return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
+}
 
 struct rdl__waiter {
     struct rdl__link link;        /* among the sleepers, in order, or the woken */
@@ -56,12 +72,11 @@ struct rdl__waiter {
     int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
     uint32_t epoch;   /* the channel's when the try was sent */
     uint32_t place;   /* in the order of joining */
-    uint32_t wish;    /* how many permits it wants; set before it joins, like the next four */
+    uint32_t wish;    /* how much it wants; set before it joins, like the next two, and `listens` */
     unsigned char news;
-    bool in_order : 1; /* no waiter passes an earlier one, whatever they wish */
-    bool shares : 1;   /* RDL__NEWS_SIDES: which side */
-    bool listens : 1;  /* a listener: at ops->go it goes back to sleep, or leaves */
-    bool woken : 1;    /* and its try was not answered since */
+    bool in_order : 1; /* nobody passes one who came before, whatever it wishes */
+    bool listens : 1;  /* ops->go tells it that there is something to know: it goes back to sleep, or leaves */
+    bool woken : 1;    /* and no try of its was answered since */
 };
 
 struct rdl__waiters {
@@ -101,17 +116,14 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->wish = 1;
     w->news = RDL__NEWS_WAKE;
     w->in_order = false;
-    w->shares = false;
     w->listens = false;
     w->woken = false;
 }
 
-/* Join and sleep until ops->go: when the subscription is acknowledged, a message comes, or hint_ms has passed. Without
- * `subscribed` only the last of these: then `name` is not subscribed to, and such waiters only share its timer. All
- * waiters of a name have the same `subscribed`. The name is copied. RDL_OK; 1: joined, and to try again at once
- * (calling rdl__waiter_sent); RDL_ENOMEM. */
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, bool subscribed,
-                     int64_t hint_ms, int64_t now);
+/* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. The
+ * name is copied. RDL_OK; 1: joined, and to try again at once (calling rdl__waiter_sent); RDL_ENOMEM. */
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                     int64_t now);
 
 /* A try is being sent. */
 void rdl__waiter_sent(struct rdl__waiter *w);

@@ -109,7 +109,7 @@ static int check_members(const struct rdl__plan_ops *plan, rdl_lock_t *const *me
     for (size_t i = 0; i < n; i++) {
         if (members[i]->ops->handle->has_members)
             return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock itself", i, members[i]->ops->name);
-        if (plan->majority && members[i]->ops->shares)
+        if (plan->majority && members[i]->ops->news == RDL__NEWS_SHARED)
             return rdl__err_set(err, RDL_EINVAL,
                                 "member %zu is a %s lock: a red lock wants members that exclude each other", i,
                                 members[i]->ops->name);

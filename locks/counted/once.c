@@ -173,7 +173,7 @@ void rdl__put_guards(const struct rdl__call *call, struct rdl__buf *to)
 void rdl__once_put(const struct rdl__call *call, struct rdl__buf *to, bool eval, const struct rdl__once_form *form)
 {
     const struct rdl__name *name = rdl__call_name(call);
-    bool queue = form->queue && name->settings.in_order, forgets = form->forgets && call->guard.settled_n != 0;
+    bool queue = form->queue && rdl__in_order(name), forgets = form->forgets && call->guard.settled_n != 0;
 
     rdl__script_begin(to, form->script, eval, 3 + (queue ? 2U : 0U) + (forgets ? 1U : 0U),
                       queue ? 5 : 2 + rdl__publish_args(name));
@@ -455,7 +455,7 @@ rdl__step_t rdl__acquire_begin(struct rdl__call *call)
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__take_event ev = {
         .kind = RDL__EV_START,
-        .others_wait = name->settings.in_order && rdl__name_waited_for(name),
+        .others_wait = rdl__in_order(name) && rdl__name_waited_for(name),
     };
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;

@@ -12,7 +12,14 @@
 
 #include "core/call/verb.h"
 
-/* Draw call->n, and choose a guard to delete (call->guard.settled_n). */
+/* A fair semaphore's: who waits leaves a place in a queue at the server, and nobody is let in before one who came
+ * earlier, however much that one wants. */
+static inline bool rdl__in_order(const struct rdl__name *name)
+{
+    return name->settings.life_ms > 0;
+}
+
+/* Draw call->n, and find a guard to take away. */
 void rdl__once_number(struct rdl__call *call);
 
 /* The call's guard may be deleted, unless an earlier sending may still arrive. Also once the call's undo, or its repeat

@@ -111,8 +111,8 @@ static void put_take_head(const struct rdl__call *call, struct rdl__buf *to, boo
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    put_head(call, to, eval, script, name->settings.in_order ? 2 : 0, 4 + ids);
-    if (name->settings.in_order)
+    put_head(call, to, eval, script, rdl__in_order(name) ? 2 : 0, 4 + ids);
+    if (rdl__in_order(name))
         rdl__put_queue(to, name);
     if (call->op.lease_ms == RDL_LEASE_NEVER)
         rdl__cmd_arg(to, "never", 5);
@@ -763,8 +763,7 @@ const struct rdl__lock_ops rdl__permit_semaphore_ops = {
     .handle = &rdl__single_handle,
     .name = "permit semaphore",
     .kind = "permit semaphore",
-    .in_turn = true,
-    .waits_on = rdl__waits_on_channel,
+    .meet = rdl__permits_meet,
     .thing = "semaphore",
     .busy = "too few permits are free",
     .unused = rdl__guards_sweep,

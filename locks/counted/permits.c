@@ -13,7 +13,7 @@ int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, c
                         const rdl_semaphore_options_t *options, rdl_lock_t **ret_handle, rdl_err_t *err)
 {
     rdl_semaphore_options_t o = options != NULL ? *options : (rdl_semaphore_options_t)RDL_SEMAPHORE_OPTIONS_INIT;
-    struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE, .in_order = o.fair};
+    struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE};
     int64_t life_ms = o.waiter_life_ms == 0 ? DEFAULT_LIFE_MS : o.waiter_life_ms;
     int rc;
 
@@ -65,6 +65,13 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
         return rc;
     order->lock = handle;
     return rdl__start(order, ret_op, err);
+}
+
+void rdl__permits_meet(struct rdl__buf *to, struct rdl__call *call)
+{
+    rdl__channel_name(to, rdl__call_name(call));
+    call->waiter.wish = (uint32_t)call->count;
+    call->waiter.in_order = rdl__in_order(rdl__call_name(call));
 }
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */

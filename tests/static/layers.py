@@ -4,7 +4,8 @@
 A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
 headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
 before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
-lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine. A file in
+lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
+setting (core/call/record.h) that one type's file alone sets, but for `own`, which the engine does not read. A file in
 no room is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
@@ -190,6 +191,20 @@ def member_faults(texts):
             for name in map("".join, members) if len(setters[name]) < 2]
 
 
+def setting_faults(texts):
+    """Settings that one type's file alone sets, or nobody; and uses of `own` in the engine, other than comparing it."""
+    header = "core/call/record.h"
+    members = re.findall(r"(\w+) : \d+", body(texts.get(header, ""), "struct rdl__settings {"))
+    faults = []
+    for name in members:
+        put = re.compile(r"\bsettings(?:\.|->)%s = |struct rdl__settings \w+ = \{[^;]*\.%s = " % (name, name))
+        setters = [path for path, text in texts.items() if put.search(text)]
+        if name != "own" and (not setters or (len(setters) == 1 and setters != ["locks/options.c"])):
+            faults.append("%s: %s is set by %s alone" % (header, name, "".join(setters) or "nobody"))
+    return faults + ["%s: reads a setting that is the types' own" % path for path, text in texts.items()
+                     if path.startswith("core/") and re.search(r"\bsettings(?:\.|->)own\b", text)]
+
+
 def check(top):
     faults, texts = [], {}
     for path in sources(top):
@@ -198,7 +213,7 @@ def check(top):
         faults += faults_in(path, text)
         if path.startswith(("core/call/", "locks/")):
             texts[path] = text
-    return faults + member_faults(texts)
+    return faults + member_faults(texts) + setting_faults(texts)
 
 
 # ---- the check, checked ----------------------------------------------------------------------------------------------
@@ -230,6 +245,10 @@ PLANTED = [
     ("core/call/type.h", "struct rdl__lock_ops {\n    const char *marks; /* of writers */\n};\n"
                          "const struct rdl__lock_ops a = {\n    .marks = 0,\n};"),
     ("core/call/type.h", "struct rdl__lock_ops {\n    bool (*polls)(void);\n};"),
+    ("core/call/record.h", "struct rdl__settings {\n    uint32_t marks : 1; /* of writers */\n};\n"
+                           "static const struct rdl__settings settings = {.marks = 1};"),
+    ("core/call/record.h", "struct rdl__settings {\n    uint32_t polls : 1;\n};"),
+    ("core/call/a.c", "return name->settings.own > 0;"),
     ("locks/a.c", "#include <pthread.h>"),
     ("locks/a.c", "#include <sys/socket.h>"),
     ("locks/a.c", "#include <hiredis/read.h>"),

@@ -291,8 +291,9 @@ Test(waiters, a_channel_is_subscribed_while_somebody_waits)
 
 Test(waiters, those_who_only_poll_meet_without_a_subscription_and_are_told_one_by_one)
 {
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, false, 30, T0), RDL_OK);
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, false, 50, T0), RDL_OK);
+    waiter('a')->news = waiter('b')->news = RDL__NEWS_NONE;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, 30, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, 50, T0), RDL_OK);
     cr_assert_eq(sub.count, 0);
     fake_loop_run(&loop, T0 + 29 * RDL__MS);
     cr_assert_str_eq(trail, "");
@@ -307,8 +308,8 @@ Test(waiters, those_who_only_poll_meet_without_a_subscription_and_are_told_one_b
 
 Test(waiters, names_are_bytes_and_channels_do_not_mix)
 {
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, true, -1, T0), RDL_OK);
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, true, -1, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, -1, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "x\0z", 3, -1, T0), RDL_OK);
     cr_assert_eq(sub.count, 2);
     sub.topics[1]->ops->message(sub.topics[1], "1", 1, T0);
     (void)turn();
@@ -326,7 +327,7 @@ Test(waiters, leaving_without_having_joined_is_nothing)
 Test(waiters, joining_without_memory_fails_and_leaves_nothing)
 {
     counting_alloc_fail_at(&counting, 1);
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, true, -1, T0), RDL_ENOMEM);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, -1, T0), RDL_ENOMEM);
     cr_assert_eq(sub.count, 0);
     go_away('a', false);
     join("a");
@@ -342,7 +343,7 @@ Test(waiters, ten_thousand_channels_come_and_go)
         size_t len = (size_t)snprintf(name, sizeof name, "ch:%d", i);
 
         rdl__waiter_init(&many[i].waiter, &actor_ops);
-        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, true, -1, T0), RDL_OK);
+        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, -1, T0), RDL_OK);
     }
     cr_assert_eq(sub.count, TOPICS_MAX);
     for (int i = 0; i < TOPICS_MAX; i++)
@@ -416,7 +417,7 @@ static int come_home(char letter, int64_t tried_at)
 {
     waiter(letter)->news = RDL__NEWS_OWN;
     waiter(letter)->tried_at = tried_at;
-    return rdl__waiter_join(&waiters, waiter(letter), "home", 4, true, -1, loop.now);
+    return rdl__waiter_join(&waiters, waiter(letter), "home", 4, -1, loop.now);
 }
 
 static void acknowledge_now(void)
@@ -520,7 +521,7 @@ Test(waiters, no_more_than_so_many_channels_linger_and_the_oldest_go)
         (void)snprintf(name, sizeof name, "home:%02d", i);
         rdl__waiter_init(&many[i].waiter, &actor_ops);
         many[i].waiter.news = RDL__NEWS_OWN;
-        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, strlen(name), true, -1, T0), RDL_OK);
+        cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, strlen(name), -1, T0), RDL_OK);
     }
     for (int i = 0; i <= RDL__LINGER_MAX; i++)
         rdl__waiter_leave(&many[i].waiter, true, T0);
@@ -585,7 +586,7 @@ Test(waiters, first_to_join_a_listener_tries_once_more)
     join("a");
     acknowledge();
     sub.topics[0]->confirmed = true;
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, true, -1, loop.now), 1);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, -1, loop.now), 1);
     rdl__waiter_sent(waiter('b'));
     cr_assert(refused('b'));
     join("c"); /* what wakes the other reaches it in turn */
@@ -596,7 +597,7 @@ Test(waiters, who_joins_to_listen_to_a_confirmed_channel_is_told_at_once)
     all_asleep("b");
     sub.topics[0]->confirmed = true;
     listens('a');
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, true, -1, loop.now), 1);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, -1, loop.now), 1);
 }
 
 Test(waiters, listener_that_leaves_when_told_takes_the_channel_along)

@@ -70,7 +70,7 @@ static void fall_asleep(struct caller *c)
 {
     size_t before = sub.count;
 
-    cr_assert_eq(rdl__waiter_join(&waiters, &c->waiter, "ch", 2, true, -1, loop.now), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, &c->waiter, "ch", 2, -1, loop.now), RDL_OK);
     c->phase = ASLEEP;
     if (before == 0)
         world.asked = world.connected;
@@ -372,7 +372,7 @@ static void guest_joins(struct guest *g)
     int rc;
 
     g->state = IN_BED;
-    rc = rdl__waiter_join(&waiters, &g->waiter, "inn", 3, true, -1, loop.now);
+    rc = rdl__waiter_join(&waiters, &g->waiter, "inn", 3, -1, loop.now);
     cr_assert_geq(rc, 0);
     inn.unacknowledged = inn.unacknowledged || first;
     if (rc == 1)

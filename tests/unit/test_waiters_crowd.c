@@ -39,11 +39,10 @@ static void crowd_joins(int n, enum rdl__news news, enum reaction reaction)
     for (int i = 0; i < n; i++) {
         rdl__waiter_init(one_of(i), &crowd_ops);
         one_of(i)->news = (unsigned char)news;
-        one_of(i)->shares = news == RDL__NEWS_SIDES;
         one_of(i)->wish = news == RDL__NEWS_TOTAL && i % 2 == 0 ? CROWD : 1;
         crowd[i].reaction = reaction;
         crowd[i].goes = 0;
-        cr_assert_eq(rdl__waiter_join(&waiters, one_of(i), "ch", 2, true, -1, loop.now), RDL_OK);
+        cr_assert_eq(rdl__waiter_join(&waiters, one_of(i), "ch", 2, -1, loop.now), RDL_OK);
     }
 }
 
@@ -84,7 +83,7 @@ static void each_ends_before_it_could_go(int n)
 
 static void the_first_to_share_lets_the_others_in(int n)
 {
-    crowd_joins(n, RDL__NEWS_SIDES, LEAVES_USED);
+    crowd_joins(n, RDL__NEWS_SHARED, LEAVES_USED);
     message("");
     cr_assert_eq(crowd_goes(n), n);
     crowd_leaves(n);

@@ -132,7 +132,7 @@ static inline void go_away(char letter, bool used)
 
 static inline void join_hint(char letter, int64_t hint_ms)
 {
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, true, hint_ms, loop.now), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), "ch", 2, hint_ms, loop.now), RDL_OK);
 }
 
 static inline void join(const char *letters)
