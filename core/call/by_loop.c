@@ -283,6 +283,10 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
 
+    if (call->undo.until != 0) {
+        rdl__undo_repeat(&call->undo.debt);
+        return;
+    }
     if (rdl__call_phase(call) == RDL__PAUSING && now < call->detours_until) {
         rdl__call_goes(call, RDL__BY_LOOP);
         call->detour = RDL__DETOUR_NONE;

@@ -99,7 +99,6 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     if (fresh)
         call_memory(call);
     rdl__clear(&call->op.lock, offsetof(struct rdl__call, timer) - offsetof(struct rdl__call, op.lock));
-    call->timer.fire = rdl__call_on_timer; /* an undo may have changed it */
     call->verb = order->verb;
     if (!copy_permits(call, order)) {
         rdl__owner_give_spare(owner, call, sizeof *call);

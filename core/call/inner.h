@@ -122,6 +122,8 @@ extern const struct rdl__req_ops rdl__undo_ops;
 
 /* Its pending step, RDL__NEXT_UNDO or RDL__NEXT_UNDONE.  @thread loop */
 void rdl__undo_on_task(struct rdl__call *call, int64_t now);
+/* Send it again: its time has come, or the client closes and does not wait for that.  @thread loop */
+void rdl__undo_repeat(struct rdl__debt *debt);
 
 /* The undo begins; or it has begun as a successor, and may be settled already: then it was counted down before it is
  * counted up here. */

@@ -177,20 +177,11 @@ void rdl__undo_post(struct rdl__call *call)
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
 }
 
-static void on_undo_timer(struct rdl__timer *timer, int64_t now)
-{
-    struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
-
-    (void)now;
-    rdl__list_remove(&call->undo.debt.link);
-    send_undo(call);
-}
-
-/* The client closes: repeat it now, not when its timer fires. */
-static void repeat_undo(struct rdl__debt *debt)
+void rdl__undo_repeat(struct rdl__debt *debt)
 {
     struct rdl__call *call = rdl__container(debt, struct rdl__call, undo.debt);
 
+    rdl__list_remove(&debt->link);
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
     send_undo(call);
 }
@@ -257,9 +248,8 @@ static void done_undo(struct rdl__req *req, int64_t now)
     at = undo_again_at(call, now);
     if (call->undo.detour == RDL__DETOUR_NONE)
         call->undo.tries++;
-    call->timer.fire = on_undo_timer;
     rdl__loop_timer(rdl__client_loop(client), &call->timer, at);
-    call->undo.debt.pay = repeat_undo;
+    call->undo.debt.pay = rdl__undo_repeat;
     rdl__list_push_back(&client->debts, &call->undo.debt.link);
 }
 
