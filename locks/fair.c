@@ -70,8 +70,8 @@ static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool ev
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Each owner that waits listens to a channel of its own. */
-static void meet(struct rdl__buf *to, struct rdl__call *call)
+/* Each waiting owner has a channel of its own. */
+static void waits_on(struct rdl__buf *to, struct rdl__call *call)
 {
     char place[RDL__FIELD_MAX];
 

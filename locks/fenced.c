@@ -39,7 +39,7 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .handle = &rdl__single_handle,
     .name = "fenced",
     .kind = "fenced",
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = put_take,

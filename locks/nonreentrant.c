@@ -9,7 +9,7 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .handle = &rdl__single_handle,
     .name = "nonreentrant",
     .kind = "nonreentrant",
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = rdl__hash_put_take,

@@ -297,7 +297,7 @@ const struct rdl__lock_ops rdl__read_ops = {
     .call_back = rdl__lock_call_back,
     .channel = CHANNEL,
     .news = RDL__NEWS_SHARED,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .renew = RDL__SCRIPT_READ_RENEW,
@@ -326,7 +326,7 @@ const struct rdl__lock_ops rdl__write_ops = {
     .call_back = rdl__lock_call_back,
     .channel = CHANNEL,
     .news = RDL__NEWS_ALONE,
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */

@@ -6,7 +6,7 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .handle = &rdl__single_handle,
     .name = "reentrant",
     .kind = "reentrant",
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = rdl__hash_put_take,

@@ -75,7 +75,7 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .kind = "simple",
     .call_back = rdl__lock_call_back,
     .channel = "redlatch_simple_channel",
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .nests = false,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 1000},
     .renew = RDL__SCRIPT_SIMPLE_RENEW,

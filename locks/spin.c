@@ -19,8 +19,8 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
     return rdl__options_plain(ops, o, settings, err);
 }
 
-/* Nobody listens: those who wait have no more in common than the name. */
-static void meet(struct rdl__buf *to, struct rdl__call *call)
+/* Not a channel: waiters of one name only share a timer. */
+static void waits_on(struct rdl__buf *to, struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
@@ -32,7 +32,7 @@ const struct rdl__lock_ops rdl__spin_ops = {
     .name = "spin",
     .kind = "spin",
     .news = RDL__NEWS_NONE,
-    .meet = meet,
+    .waits_on = waits_on,
     .nests = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
     .put_take = rdl__hash_put_take,

@@ -157,7 +157,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     rdl__describer_used(&name->client->describer, now);
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
-    call->ops->meet(&channel, call);
+    call->ops->waits_on(&channel, call);
     rc = rdl__buf_failed(&channel)
              ? RDL_ENOMEM
              : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len, hint_ms, now);

@@ -37,7 +37,7 @@ struct rdl__settings {
     uint32_t retry_min_ms : 22, retry : 3; /* rdl_retry_kind_t, never RDL_RETRY_DEFAULT */
     uint32_t fencing : 2;                  /* rdl_fencing_t, never RDL_FENCING_DEFAULT */
     uint32_t nests : 1;
-    uint32_t replicas_if_able : 1; /* go on where the server cannot wait for replicas */
+    uint32_t replicas_if_able : 1; /* go on unconfirmed where the server refuses WAIT */
     uint32_t retry_max_ms : 22, replicas : 8;
     /* How long a waiter's place or mark lasts after each sign of life; 0: it has none. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;
@@ -60,7 +60,7 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting; /* waiting calls of types with in_turn; and RDL__PLACED */
+    _Atomic uint32_t waiting; /* waiting calls that stand in line (rdl__news_in_line); and RDL__PLACED */
     uint32_t next_serial;     /* of handles; under mu */
     _Atomic uint64_t undos;   /* unanswered ones, by way (undo.c); 0: none */
 

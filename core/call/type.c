@@ -11,7 +11,7 @@ void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *er
     ((rdl_done_fn)op->fn)(op->lock, result, err, op->arg);
 }
 
-void rdl__meet_on_channel(struct rdl__buf *to, struct rdl__call *call)
+void rdl__waits_on_channel(struct rdl__buf *to, struct rdl__call *call)
 {
     rdl__channel_name(to, rdl__call_name(call));
 }

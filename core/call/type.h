@@ -54,9 +54,9 @@ struct rdl__lock_ops {
 
     /* How its calls wait. */
     const char *channel; /* prefix of the channel's name: prefix(channel, N); `p{`: always p{N} */
-    enum rdl__news news; /* what messages mean where its calls wait */
-    /* Say where the call waits, by the channel's name as a rule, and set what the type wants of call->waiter. */
-    void (*meet)(struct rdl__buf *to, struct rdl__call *call);
+    enum rdl__news news; /* what messages on the channel mean */
+    /* Append the name of the channel on which the call waits, and set what is the type's own in call->waiter. */
+    void (*waits_on)(struct rdl__buf *to, struct rdl__call *call);
 
     /* The rest is for types that are held by an owner, for a lease. */
     bool nests;        /* false: a second take by the owner is RDL_EDEADLK */
@@ -104,7 +104,7 @@ static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
 /* ---- type.c: functions for ordinary types ----------------------------------------------------------------------- */
 
 void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* an rdl_done_fn */
-void rdl__meet_on_channel(struct rdl__buf *to, struct rdl__call *call);
+void rdl__waits_on_channel(struct rdl__buf *to, struct rdl__call *call);
 
 /* For a lock with one end: its field is U:n, a hold is trusted for its lease, and there is one holder at a time. */
 size_t rdl__plain_field(char *to, const struct rdl__name *name, int64_t n);

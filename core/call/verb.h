@@ -85,9 +85,9 @@ struct rdl__undo {
     unsigned char detour; /* enum rdl__detour: of its last request */
     bool failed;          /* it was answered with an error, or fell short */
     unsigned tries;
-    _Atomic int gate; /* any thread. Call concluded, undo settled: whoever comes second ends both */
-    int64_t until;    /* repeat it no longer than that; 0: it has not been answered yet, and the timer is the call's */
-    struct rdl__debt debt; /* until the call's timer repeats it */
+    _Atomic int gate;      /* any thread: how often rdl__undo_gate was called */
+    int64_t until;         /* repeat it no longer than that; 0: not answered yet, and call->timer is the call's */
+    struct rdl__debt debt; /* queued while the call's timer runs until the next repeat */
 };
 
 /* A single lock's call. Its fields belong to the thread that drives it (phase.h), except where they say otherwise. */

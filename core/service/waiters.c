@@ -270,8 +270,8 @@ static bool wishes_differ(const struct rdl__channel *c)
     return c->news == RDL__NEWS_TOTAL || c->news == RDL__NEWS_SOME;
 }
 
-/* Somebody should look, although nothing is known. */
-static void wake_somebody(struct rdl__channel *c)
+/* Without knowing what is free: wake the first sleeper, or all where every message does. */
+static void wake_next(struct rdl__channel *c)
 {
     const struct rdl__waiter *w = first_in(&c->sleepers);
 
@@ -617,7 +617,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     w->channel = NULL;
     c->listening -= w->listens;
     if (w->in_order)
-        c->known = UNKNOWN; /* whoever is first now has not tried yet */
+        c->known = UNKNOWN; /* the first waiter now has not tried yet */
     if (used && w->news == RDL__NEWS_SHARED)
         wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))

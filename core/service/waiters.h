@@ -38,28 +38,27 @@ struct rdl__waiter_ops {
     void (*missed)(struct rdl__waiter *waiter);
 };
 
-/* What the messages of a channel mean. All waiters of a channel say the same, but for the two sides. */
+/* What the messages of a channel mean. All waiters of a channel say the same, but for writers and readers. */
 enum rdl__news {
-    RDL__NEWS_WAKE,   /* `0` wakes the first, `1` all */
-    RDL__NEWS_TOTAL,  /* a number above 0: so much is free. It wakes, in order, all whose wishes fit */
-    RDL__NEWS_SOME,   /* a number above 0: something is free; the answer to the first one's try tells how much */
-    RDL__NEWS_ALL,    /* whatever it says, it wakes all */
-    RDL__NEWS_OWN,    /* whatever it says, it is for the one waiter whose channel this is, who may read it
-                         (rdl__waiter_said) */
-    RDL__NEWS_ALONE,  /* whatever it says, it wakes the first of those who want to be alone, like this waiter, and the
-                         first of those who share */
-    RDL__NEWS_SHARED, /* the same, of one who shares */
-    RDL__NEWS_NONE,   /* nobody subscribes, and each looks again when it is time; the name is these waiters' own */
+    RDL__NEWS_WAKE,   /* `0` wakes the first waiter, `1` all */
+    RDL__NEWS_TOTAL,  /* a number above 0: so many permits are free. It wakes, in order, all whose wishes fit */
+    RDL__NEWS_SOME,   /* a number above 0: permits are free; the answer to the first waiter's try says how many */
+    RDL__NEWS_ALL,    /* any message wakes all */
+    RDL__NEWS_OWN,    /* any message is for the one waiter whose channel this is, which may read it
+                         (rdl__waiter_message) */
+    RDL__NEWS_ALONE,  /* any message wakes the first writer, such as this waiter, and the first reader */
+    RDL__NEWS_SHARED, /* the same, of a reader */
+    RDL__NEWS_NONE,   /* the name is not subscribed to: its waiters only share a timer */
 };
 
-/* Does whoever listens there hear of each release? */
+/* Is each release published where all can hear it, so that composites may listen? */
 static inline bool rdl__news_for_all(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
 }
 
-/* Do those of a process who wait there stand in line, so that none asks before one that came earlier? Not where each
- * may be let in at any time, by a message of its own or beside others. */
+/* Are the waiting calls of a process counted, and does a new one wait behind them without a first try? Not where each
+ * may be let in at any time: by a message of its own, or beside others. */
 static inline bool rdl__news_in_line(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
@@ -72,11 +71,11 @@ struct rdl__waiter {
     int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
     uint32_t epoch;   /* the channel's when the try was sent */
     uint32_t place;   /* in the order of joining */
-    uint32_t wish;    /* how much it wants; set before it joins, like the next two, and `listens` */
+    uint32_t wish;    /* how many permits it wants; set before it joins, like the next three */
     unsigned char news;
-    bool in_order : 1; /* nobody passes one who came before, whatever it wishes */
-    bool listens : 1;  /* ops->go tells it that there is something to know: it goes back to sleep, or leaves */
-    bool woken : 1;    /* and no try of its was answered since */
+    bool in_order : 1; /* no waiter passes an earlier one, whatever they wish */
+    bool listens : 1;  /* a listener: at ops->go it goes back to sleep, or leaves */
+    bool woken : 1;    /* and its try was not answered since */
 };
 
 struct rdl__waiters {
@@ -120,8 +119,9 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->woken = false;
 }
 
-/* Join and sleep until told to go: when the subscription is acknowledged, a message comes, or hint_ms has passed. The
- * name is copied. RDL_OK; 1: joined, and to try again at once (calling rdl__waiter_sent); RDL_ENOMEM. */
+/* Join and sleep until ops->go: when the subscription is acknowledged, a message comes, or hint_ms has passed
+ * (RDL__NEWS_NONE: only the last of these). The name is copied. RDL_OK; 1: joined, and to try again at once (calling
+ * rdl__waiter_sent); RDL_ENOMEM. */
 int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
                      int64_t now);
 

@@ -225,7 +225,7 @@ const struct rdl__lock_ops rdl__latch_ops = {
     .unused = rdl__guards_sweep,
     .kind = "latch",
     .channel = "redisson_countdownlatch__channel__{",
-    .meet = rdl__meet_on_channel,
+    .waits_on = rdl__waits_on_channel,
     .news = RDL__NEWS_ALL,
     .call_back = call_back,
 };

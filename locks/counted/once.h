@@ -12,14 +12,14 @@
 
 #include "core/call/verb.h"
 
-/* A fair semaphore's: who waits leaves a place in a queue at the server, and nobody is let in before one who came
- * earlier, however much that one wants. */
+/* Is it a fair semaphore's? Its waiters have places in a queue at the server, and none passes an earlier one, however
+ * many permits each wants. */
 static inline bool rdl__in_order(const struct rdl__name *name)
 {
     return name->settings.life_ms > 0;
 }
 
-/* Draw call->n, and find a guard to take away. */
+/* Draw call->n, and choose a guard to delete (call->guard.settled_n). */
 void rdl__once_number(struct rdl__call *call);
 
 /* The call's guard may be deleted, unless an earlier sending may still arrive. Also once the call's undo, or its repeat

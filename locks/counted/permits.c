@@ -67,7 +67,7 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
     return rdl__start(order, ret_op, err);
 }
 
-void rdl__permits_meet(struct rdl__buf *to, struct rdl__call *call)
+void rdl__permits_wait_on(struct rdl__buf *to, struct rdl__call *call)
 {
     rdl__channel_name(to, rdl__call_name(call));
     call->waiter.wish = (uint32_t)call->count;

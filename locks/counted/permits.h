@@ -17,10 +17,10 @@ int rdl__check_more(int64_t permits, rdl_err_t *err); /* a difference, not 0 */
 int64_t rdl__semaphore_do(struct rdl__order *order, rdl_lock_t *handle, int rc, rdl_err_t *err);
 int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, rdl_op_t **ret_op, rdl_err_t *err);
 
-void rdl__permits_meet(struct rdl__buf *to, struct rdl__call *call); /* rdl__lock_ops.meet */
+void rdl__permits_wait_on(struct rdl__buf *to, struct rdl__call *call); /* rdl__lock_ops.waits_on */
 
-/* An answer that says how many are left: 0 or more, taken; below, refused, -1 - free. hint_ms: look again then; below
- * 0: no opinion. `valid`: what was taken is good still. */
+/* The next step for an answer of 0 or more: taken, so many are left; or below 0: refused, -1 - free. hint_ms: when to
+ * try again, below 0: unknown. `valid`: the permits have not expired yet. */
 rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hint_ms);
 
 extern const struct rdl__verb rdl__verb_add_permits;     /* adds order.count, which may be negative; also the release */
