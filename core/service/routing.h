@@ -36,7 +36,8 @@ bool rdl__routing_make(rdl_client_t *client, const struct rdl__node_config *conf
 void rdl__routing_spread(rdl_client_t *client); /* once the waiters are made, too */
 void rdl__routing_free(rdl_client_t *client);
 
-void rdl__routing_listen(void *client, int64_t now); /* for evictions, where the map says now.  @thread loop */
+void rdl__routing_listen(void *arg,
+                         int64_t now); /* for evictions, where the map says now; arg: the client.  @thread loop */
 
 struct rdl__shard *rdl__routing_shard(rdl_client_t *client, unsigned i); /* shard i; NULL: there are no more */
 
