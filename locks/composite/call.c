@@ -1,35 +1,21 @@
 /* composite/call.c - a composite's call: its turn on the record, its calls of the members, its end.
  *
- * Members' loops drive it as their answers come; deadlines, cancellation and the end are its own thread's (blocking) or
- * the home client's loop's (asynchronous). All under the composite's mutex.
+ * Members' loops carry it on as their answers come; deadlines, cancellation and the end are its driver's: its own
+ * thread (blocking, by_caller.c) or the home client's loop (asynchronous, by_loop.c). All under the composite's mutex.
+ * Why it ended as it did is told by tell.c.
  *
  * One acquire, release or extend at a time is under way on a record; later ones queue. An acquire that has its majority
  * may leave stragglers: member calls that are still under way. The next call on that record cancels them, and begins
  * when they have ended, which does not depend on a server's answer. A release begins at once, since it asks only
  * members that were taken; a member that a straggler takes after that is given back.
  *
- * A blocking call's thread sends its first requests and reads their answers itself, for BY_HAND_MS at most, on lanes of
- * callers (a fan: core/io/lane.h). After that the members' loops do.
- *
  *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --handle_due--> conclude
  */
-#include "locks/composite/call.h"
+#include "locks/composite/inner.h"
 
 #include "core/base/err.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#define POST_NUDGE 1u
-/* How long a calling thread reads its answers itself; other events have to wait for that. */
-#define BY_HAND_MS 10
-
 /* ---- life ------------------------------------------------------------------------------------------------------- */
-
-static struct rdl__composite_op *call_of(rdl_op_t *op)
-{
-    return rdl__container(op, struct rdl__composite_op, op);
-}
 
 size_t rdl__composite_call_size(unsigned n)
 {
@@ -41,10 +27,9 @@ static void call_ref(struct rdl__composite_op *call)
     rdl__op_ref(&call->op);
 }
 
-/* The last reference was given back.  @locks none */
-static void call_free(rdl_op_t *op)
+void rdl__composite_op_unused(rdl_op_t *op)
 {
-    struct rdl__composite_op *call = call_of(op);
+    struct rdl__composite_op *call = rdl__composite_op_of(op);
     struct rdl__composite *j = rdl__composite_of_call(call);
 
     rdl__mutex_lock(&j->mu);
@@ -55,16 +40,12 @@ static void call_free(rdl_op_t *op)
     rdl__composite_unref(j);
 }
 
-/* @locks none, or mu when it is not the last */
-static void call_unref(struct rdl__composite_op *call)
+void rdl__composite_op_unref(struct rdl__composite_op *call)
 {
     if (rdl__op_unref(&call->op, 1))
-        call_free(&call->op);
+        rdl__composite_op_unused(&call->op);
 }
 
-static void on_task(struct rdl__task *task, int64_t now);
-static void on_timer(struct rdl__timer *timer, int64_t now);
-static const struct rdl__op_ops op_ops;
 static void on_cancel(struct rdl__underway *underway, int code);
 static void on_cancel_named(struct rdl__underway *underway, int code);
 static void on_cancel_taken(struct rdl__underway *underway, int code);
@@ -79,7 +60,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     if (call == NULL)
         return NULL;
     rdl__clear(call, j->call_size);
-    rdl__op_memory(&call->op, &op_ops, on_cancel);
+    rdl__op_memory(&call->op, &rdl__composite_op_ops, on_cancel);
     /* Two references: the caller's, and one until it has ended. The owner is the one in the home client. */
     rdl__op_init(&call->op, order, rdl__owner_ref(rec->hold[j->home_member].owner), 2);
     (void)rdl__composite_ref(j);
@@ -87,8 +68,8 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     call->op.blocking = blocking;
     rdl__list_init(&call->pending);
     rdl__list_init(&call->listening);
-    rdl__task_init(&call->task, on_task);
-    rdl__timer_init(&call->timer, on_timer);
+    rdl__task_init(&call->task, rdl__composite_on_task);
+    rdl__timer_init(&call->timer, rdl__composite_on_timer);
     call->verb = verb;
     call->rec = rec;
     rec->refs++;
@@ -108,7 +89,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
 void rdl__composite_nudge(struct rdl__composite_op *call)
 {
     if (call->op.blocking)
-        rdl__parker_post(&call->op.parker, POST_NUDGE);
+        rdl__parker_post(&call->op.parker, RDL__POST_NUDGE);
     else
         rdl__loop_post(rdl__client_loop(call->op.owner->client), &call->task);
 }
@@ -362,7 +343,7 @@ static void straggled(struct rdl__composite_op *call)
     rec->straggling = NULL;
     begin_next(rec);
     rdl__composite_record_retire(rec);
-    call_unref(call); /* not the last: the member call that has just ended has one */
+    rdl__composite_op_unref(call); /* not the last: the member call that has just ended has one */
 }
 
 /* @thread the member's loop, or the call's own  @locks none */
@@ -382,7 +363,7 @@ static void on_answer(rdl_lock_t *member, int64_t result, const rdl_err_t *err, 
     straggled(call);
     rdl__mutex_unlock(&j->mu);
     (void)rdl_op_free(op);
-    call_unref(call);
+    rdl__composite_op_unref(call);
     rdl__composite_unref(j);
 }
 
@@ -407,7 +388,7 @@ static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, v
     rdl__mutex_unlock(&j->mu);
     if (ended != NULL) {
         (void)rdl_op_free(ended);
-        call_unref(call);
+        rdl__composite_op_unref(call);
     }
     rdl__composite_unref(j);
 }
@@ -438,9 +419,7 @@ static int64_t turn_by(const struct rdl__composite_op *call)
     return rdl__op_wait_ends(&call->op, rdl__composite_patience_ms(rdl__composite_of_call(call)) * RDL__MS);
 }
 
-/* Carry out what is due: the end of a queued call, a cancellation, the machine's timer. True: the call has ended.
- * @locks mu */
-static bool handle_due(struct rdl__composite_op *call, int64_t now)
+bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
@@ -473,8 +452,7 @@ static bool handle_due(struct rdl__composite_op *call, int64_t now)
     return call->ended;
 }
 
-/* When something will be due, if no event comes before.  @locks mu */
-static int64_t next_due(const struct rdl__composite_op *call)
+int64_t rdl__composite_next_due(const struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (queued(call))
@@ -484,8 +462,7 @@ static int64_t next_due(const struct rdl__composite_op *call)
     return call->end_by != 0 ? call->end_by : RDL__NEVER;
 }
 
-/* After the end: everything but the callback itself.  @locks mu */
-static void conclude(struct rdl__composite_op *call)
+void rdl__composite_conclude(struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     delist(call);
@@ -499,144 +476,10 @@ static void conclude(struct rdl__composite_op *call)
     rdl__composite_record_retire(call->rec);
 }
 
-static const char *vote_of(const struct rdl__member *member)
-{
-    if (member->code == RDL_OK && member->until > 0)
-        return member->uncounted ? "does not count" : "granted";
-    switch (member->code) {
-    case RDL_ETIMEDOUT:
-        return "refused";
-    case RDL_OK:
-    case RDL_ECANCELED:
-        return "not waited for";
-    case RDL_EUNKNOWN:
-        return "no answer";
-    case RDL_ECONN:
-        return "not reached";
-    default:
-        return rdl_err_name(member->code);
-    }
-}
+/* ---- the beginning ---------------------------------------------------------------------------------------------- */
 
-/* Why there was no majority, with each server's vote as far as there is room. */
-static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
-{
-    const struct rdl__composite *j = rdl__composite_of_call(call);
-    char votes[sizeof err->message] = "";
-    unsigned taken = 0, refused = 0, void_votes = 0;
-    size_t len = 0;
-
-    for (unsigned i = 0; i < j->n; i++) {
-        taken += call->member[i].code == RDL_OK && call->member[i].until > 0;
-        void_votes += call->member[i].code == RDL_OK && call->member[i].until > 0 && call->member[i].uncounted;
-        refused += call->member[i].code == RDL_ETIMEDOUT;
-        if (len < sizeof votes)
-            len += (size_t)snprintf(votes + len, sizeof votes - len, "%s %s %s", i > 0 ? "," : "",
-                                    rdl__client_label(rdl__member_client(j, i)), vote_of(&call->member[i]));
-    }
-    (void)rdl__err_set(err, (int)call->op.result,
-                       "%s lock of %u: %u granted it (%u of them do not count: up for less than a lease, or counted "
-                       "already), %u refused, %u did not answer; %u are needed:%s",
-                       j->handle.ops->name, j->n, taken, void_votes, refused, j->n - taken - refused, j->quorum, votes);
-}
-
-static void explain(const rdl_op_t *op, rdl_err_t *err)
-{
-    const struct rdl__composite_op *call = rdl__container(op, struct rdl__composite_op, op);
-    const struct rdl__composite *j = rdl__composite_of_call(call);
-    int code = (int)call->op.result;
-    bool why = call->why.code == code;
-
-    if (err == NULL)
-        return;
-    if (call->verb->acquires && j->plan->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
-        explain_votes(call, err);
-    else if (code == RDL_ELOST && call->lost_count > 0)
-        (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->handle.ops->name, j->n, call->lost_count,
-                           call->lost);
-    else
-        (void)rdl__err_set(err, code, "%s lock of %u: %s", j->handle.ops->name, j->n,
-                           why ? call->why.message : rdl_strerror(code));
-    rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
-}
-
-/* As rdl__call_lost_meanwhile: it was granted, and lost before its caller could be told. Members that are still held
- * are given back as after a take that failed, even if the client is closing, without waiting.  @locks mu */
-static void see_lost_meanwhile(struct rdl__composite_op *call)
-{
-    struct rdl__composite_record *rec = call->rec;
-
-    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    if (call->op.result != RDL_OK || !call->verb->acquires || call->serial != rec->serial ||
-        rdl__composite_record_view(rec, rdl__now()).state != RDL_LOST)
-        return;
-    call->op.result = RDL_ELOST;
-    rec->count--;
-    rec->want--;
-    rec->lost = rec->want > 0;
-    rdl__composite_settle(rec);
-}
-
-static void see_lost(rdl_op_t *op)
-{
-    struct rdl__composite_op *call = call_of(op);
-    struct rdl__composite *j = rdl__composite_of_call(call);
-
-    rdl__mutex_lock(&j->mu);
-    see_lost_meanwhile(call);
-    rdl__composite_record_retire(call->rec);
-    rdl__mutex_unlock(&j->mu);
-}
-
-static void tell(const rdl_op_t *op, const rdl_err_t *err)
-{
-    ((rdl_done_fn)op->fn)(op->lock, op->result, err, op->arg);
-}
-
-static const struct rdl__op_ops op_ops = {.unused = call_free, .see_lost = see_lost, .explain = explain, .tell = tell};
-
-/* ---- an asynchronous call --------------------------------------------------------------------------------------- */
-
-/* @thread the home client's loop */
-static void drive(struct rdl__composite_op *call, int64_t now)
-{
-    struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
-    rdl_client_t *home = j->home;
-    bool ended;
-
-    rdl__mutex_lock(&j->mu);
-    ended = handle_due(call, now);
-    if (!ended && next_due(call) != RDL__NEVER)
-        rdl__loop_timer(rdl__client_loop(home), &call->timer, next_due(call));
-    else if (!ended)
-        rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
-    else
-        conclude(call);
-    rdl__mutex_unlock(&j->mu);
-    if (ended) {
-        rdl__client_call_ends(home);
-        call_unref(call);
-    }
-    rdl__composite_unref(j);
-}
-
-static void on_task(struct rdl__task *task, int64_t now)
-{
-    drive(rdl__container(task, struct rdl__composite_op, task), now);
-}
-
-static void on_timer(struct rdl__timer *timer, int64_t now)
-{
-    drive(rdl__container(timer, struct rdl__composite_op, timer), now);
-}
-
-/* ---- call.h ----------------------------------------------------------------------------------------------------- */
-
-/* Make a call, give it its turn, and begin it if it has it. `fan`: a blocking call's. An error: nothing was done.
- * *ret_call has two references; unless ret_op is NULL the caller's is the user's, in *ret_op, which is set first, as an
- * asynchronous call may have called back when this returns. */
-static int prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
-                   struct rdl__composite_op **ret_call, rdl_op_t **ret_op, rdl_err_t *err)
+int rdl__composite_prepare(const struct rdl__order *order, const struct rdl__composite_verb *verb, struct rdl__fan *fan,
+                           struct rdl__composite_op **ret_call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__composite *j = rdl__composite_of(order->lock);
     struct rdl__composite_record *rec;
@@ -675,90 +518,4 @@ out:
         return rc;
     rdl__client_call_ends(j->home);
     return rdl__err_set(err, rc, NULL);
-}
-
-/* The calling thread reads the first answers itself, so that no loop has to be woken. The loops read what comes after
- * the call has ended, or after BY_HAND_MS. */
-static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
-{
-    struct rdl__composite *j = rdl__composite_of_call(call);
-    const int64_t most = rdl__after_ms(call->op.started_at, BY_HAND_MS);
-    bool on = true;
-
-    while (on && fan->n > 0) {
-        int64_t now = rdl__now(), until;
-        bool ended;
-
-        rdl__mutex_lock(&j->mu);
-        ended = handle_due(call, now);
-        until = ended ? now : next_due(call) < most ? next_due(call) : most;
-        rdl__mutex_unlock(&j->mu);
-        on = rdl__call_fan(fan, until) || (!ended && rdl__now() < most);
-    }
-    rdl__call_fan_leave(fan);
-}
-
-static bool on_some_loop(const struct rdl__composite *j)
-{
-    bool here = false;
-
-    for (unsigned i = 0; i < j->n && !here; i++) {
-        if (rdl__client_call_begins(rdl__member_client(j, i)) < 0)
-            continue;
-        here = rdl__loop_here(rdl__client_loop(rdl__member_client(j, i)));
-        rdl__client_call_ends(rdl__member_client(j, i));
-    }
-    return here;
-}
-
-int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_err_t *err)
-{
-    struct rdl__composite *j = rdl__composite_of(order->lock);
-    struct rdl__composite_op *call = NULL;
-    struct rdl__fan fan = {0};
-    bool slept = false;
-    int64_t result;
-    int rc;
-
-    if (on_some_loop(j))
-        return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
-    if ((rc = prepare(order, verb, &fan, &call, NULL, err)) < 0)
-        return rc;
-    read_answers(call, &fan);
-    rdl__mutex_lock(&j->mu);
-    for (;;) {
-        int64_t until;
-
-        rdl__parker_unmark(&call->op.parker, POST_NUDGE);
-        if (handle_due(call, rdl__now()))
-            break;
-        until = next_due(call);
-        rdl__mutex_unlock(&j->mu);
-        (void)rdl__park(&call->op.parker, until);
-        slept = true;
-        rdl__mutex_lock(&j->mu);
-    }
-    if (slept)
-        see_lost_meanwhile(call);
-    conclude(call);
-    result = call->op.result;
-    if (result < 0)
-        explain(&call->op, err);
-    rdl__mutex_unlock(&j->mu);
-    rdl__composite_owing_ends_all(call);
-    rdl__client_call_ends(j->home);
-    call_unref(call);
-    call_unref(call);
-    return result;
-}
-
-int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_op_t **ret_op,
-                              rdl_err_t *err)
-{
-    struct rdl__composite_op *call = NULL;
-    int rc = prepare(order, verb, NULL, &call, ret_op, err);
-
-    if (rc == RDL_OK && ret_op == NULL)
-        call_unref(call);
-    return rc;
 }
