@@ -76,6 +76,14 @@ static void see_renewals(int64_t n)
     cr_assert(WAIT_UNTIL(probe_calls(st.probe, "time") >= before + n, SOON_MS));
 }
 
+/* From now on nothing is asked about a hold that is not renewed: the client has begun to listen for evictions, and has
+ * asked once about all. */
+static void see_it_listens(void)
+{
+    cr_assert(WAIT_UNTIL(probe_ask(st.probe, "PUBSUB CHANNELS redlatch_lost:*")->count == 1, SOON_MS));
+    see_renewals(2);
+}
+
 static void expect_kept_from_others(rdl_lock_t *lock)
 {
     struct actor *rival = actor_new();
@@ -103,7 +111,7 @@ Test(clock, Q11_step_forward_takes_as_much_off_every_lease_and_is_reported)
     expect(RDL_OK, rdl_on_lost(counter, losses_note, &losses, &err));
     expect(RDL_OK, rdl_try_lock(keeper, 0, LONG_MS, &err));
     expect(RDL_OK, rdl_try_lock(counter, 0, RDL_LEASE_AUTO, &err));
-    see_renewals(1);
+    see_it_listens();
     before = server_seconds();
     atomic_store(offset_us, 20 * SECOND);
     expect_between(before + 20, server_seconds(), before + 22); /* it really is set */

@@ -199,13 +199,13 @@ Test(types, T8_release_of_an_expired_hold_says_lost_for_every_nested_count)
     stage_open(&st);
     FOR_EACH_KIND(kind)
     {
-        lock[kind - kinds] = kind->make(st.client, kind->type, NULL);
+        lock[kind - kinds] = kind->make(st.client, kind_name(kind), NULL);
         for (int i = 0; i <= kind->reentrant; i++)
             expect(RDL_OK, rdl_try_lock(lock[kind - kinds], 0, BRIEF_MS, &err));
     }
     FOR_EACH_KIND(kind)
     {
-        cr_assert(WAIT_UNTIL(lock_holds(st.probe, kind->type) == 0, BRIEF_MS + SOON_MS), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(lock_holds(st.probe, kind_name(kind)) == 0, BRIEF_MS + SOON_MS), "%s", kind->type);
         for (int i = 0; i <= kind->reentrant; i++)
             expect(RDL_ELOST, rdl_unlock(lock[kind - kinds], &err));
         expect(RDL_ENOTOWNER, rdl_unlock(lock[kind - kinds], &err));
@@ -339,7 +339,7 @@ Test(types, T12_null_and_closed_handles_are_errors_and_no_crash)
         expect(RDL_EINVAL, kind->constructor(st.client, "", NULL, &lock, &err));
         expect(RDL_EINVAL, kind->constructor(st.client, NAME, NULL, NULL, &err));
         cr_assert_null(lock, "%s", kind->type);
-        closed[kind - kinds] = kind->make(other, kind->type, NULL);
+        closed[kind - kinds] = kind->make(other, kind_name(kind), NULL);
     }
     rdl_client_close(other);
     for (size_t i = 0; i < kind_count; i++) {

@@ -3,6 +3,7 @@
 #include "tests/live/live.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,19 +287,19 @@ Test(watchdog, lease_shortened_from_outside_is_restored_by_the_next_renewal)
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE));
     FOR_EACH_KIND(kind)
     {
-        lock[kind - kinds] = kind->make(st.client, kind->type, NULL);
+        lock[kind - kinds] = kind->make(st.client, kind_name(kind), NULL);
         expect(RDL_OK, rdl_try_lock(lock[kind - kinds], 0, RDL_LEASE_AUTO, &err));
-        cr_assert_eq(probe_int(st.probe, "PEXPIRE %s %d", kind->type, SHORTER), 1);
+        cr_assert_eq(probe_int(st.probe, "PEXPIRE %s %d", kind_name(kind), SHORTER), 1);
     }
     FOR_EACH_KIND(kind)
     {
-        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL %s", kind->type) > SHORTER, LEASE), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL %s", kind_name(kind)) > SHORTER, LEASE), "%s", kind->type);
         expect(1, rdl_is_held(lock[kind - kinds], &err));
-        cr_assert_eq(probe_int(st.probe, "PERSIST %s", kind->type), 1); /* and one that was taken away as well */
+        cr_assert_eq(probe_int(st.probe, "PERSIST %s", kind_name(kind)), 1); /* and one that was taken away as well */
     }
     FOR_EACH_KIND(kind)
     {
-        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL %s", kind->type) > 0, LEASE), "%s", kind->type);
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "PTTL %s", kind_name(kind)) > 0, LEASE), "%s", kind->type);
         expect(RDL_OK, rdl_unlock(lock[kind - kinds], &err));
         lock_over(st.probe, lock[kind - kinds]);
     }
@@ -343,7 +344,7 @@ Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
 
         client[i] = client_open(stage_uri(&st), OPTIONS(.watchdog_lease_ms = LEASE_MS));
         first = kind->make(client[i], "first", NULL);
-        second[i] = kind->make(client[i], kind->type, NULL);
+        second[i] = kind->make(client[i], kind_name(kind), NULL);
         two[i] = actor_new();
         actor_try_lock(one, first, 0, RDL_LEASE_AUTO);
         expect_result(RDL_OK, one, SOON_MS);
@@ -359,7 +360,7 @@ Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
     {
         size_t i = (size_t)(kind - kinds);
 
-        cr_assert_eq(probe_int(st.probe, "EXISTS %s", kind->type), 1, "%s", kind->type);
+        cr_assert_eq(probe_int(st.probe, "EXISTS %s", kind_name(kind)), 1, "%s", kind->type);
         actor_unlock(two[i], second[i]);
         expect_result(RDL_OK, two[i], SOON_MS);
         actor_free(two[i]);
@@ -448,10 +449,11 @@ static unsigned losses_of(const struct kind *kind)
 static void hold_and_report(const struct kind *kind, int go, int say)
 {
     rdl_client_t *client = client_open(server_uri(st.server), OPTIONS(.watchdog_lease_ms = LEASE_MS));
-    rdl_lock_t *lock = kind->make(client, kind->type, NULL);
+    rdl_lock_t *lock = kind->make(client, kind_name(kind), NULL);
     struct report report = {0};
     char byte = 'h';
 
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not left behind, stopped, if the test fails */
     (void)rdl_on_lost(lock, losses_note, &losses, NULL);
     if (rdl_try_lock(lock, 0, RDL_LEASE_AUTO, NULL) != RDL_OK || write(say, &byte, 1) != 1 || read(go, &byte, 1) != 1)
         _exit(1);
@@ -480,8 +482,10 @@ static void stop_one(struct stopped *s, const struct kind *kind)
     cr_assert_eq(pipe(s->say), 0);
     if ((s->child = fork()) == 0)
         hold_and_report(kind, s->go[0], s->say[1]);
+    (void)close(s->go[0]);
+    (void)close(s->say[1]); /* so that its end is heard of */
     cr_assert_eq(read(s->say[0], &byte, 1), 1);
-    cr_assert_eq(lock_holds(st.probe, kind->type), 1, "%s", kind->type);
+    cr_assert_eq(lock_holds(st.probe, kind_name(kind)), 1, "%s", kind->type);
     kill(s->child, SIGSTOP);
 }
 
@@ -490,7 +494,7 @@ static void check_stopped(struct stopped *s, const struct kind *kind)
     struct report report;
     int status;
 
-    cr_assert_eq(lock_holds(st.probe, kind->type), 0, "%s", kind->type);
+    cr_assert_eq(lock_holds(st.probe, kind_name(kind)), 0, "%s", kind->type);
     cr_assert_eq(write(s->go[1], "g", 1), 1); /* it finds this when it runs again */
     kill(s->child, SIGCONT);
     cr_assert_eq(read(s->say[0], &report, sizeof report), sizeof report);
@@ -499,10 +503,8 @@ static void check_stopped(struct stopped *s, const struct kind *kind)
     cr_assert_eq(report.unlocked, RDL_ELOST, "%s", kind->type);
     cr_assert_eq(waitpid(s->child, &status, 0), s->child);
     cr_assert_eq(status, 0);
-    for (int i = 0; i < 2; i++) {
-        (void)close(s->go[i]);
-        (void)close(s->say[i]);
-    }
+    (void)close(s->go[1]);
+    (void)close(s->say[0]);
 }
 
 /* W7 */

@@ -2,6 +2,7 @@
 
 #include "tests/support/rights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,15 @@ static HANDLE(red, red_of_one)
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 const size_t single_kind_count = sizeof kinds / sizeof kinds[0] - 2;
+
+const char *kind_name(const struct kind *kind)
+{
+    static char names[sizeof kinds / sizeof kinds[0]][32];
+    char *name = names[kind - kinds];
+
+    (void)snprintf(name, sizeof names[0], "a-%s", kind->type);
+    return name;
+}
 
 int unanswered(const struct kind *kind)
 {

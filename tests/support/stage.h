@@ -87,6 +87,10 @@ struct kind {
     bool votes;  /* a red lock: a server that does not answer has no vote, and while there is time it is asked again */
 };
 
+/* A lock's name of its own for each. The users of the tests with few rights may have it, who have no key that begins
+ * with `r`. Static. */
+const char *kind_name(const struct kind *kind);
+
 /* What a take says whose answer does not come in time. */
 int unanswered(const struct kind *kind);
 
