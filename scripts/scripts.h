@@ -21,7 +21,6 @@
     X(RDL__SCRIPT_READ_RENEW, "read_renew")                                                                            \
     X(RDL__SCRIPT_WRITE_TAKE, "write_take")                                                                            \
     X(RDL__SCRIPT_WRITE_RELEASE, "write_release")                                                                      \
-    X(RDL__SCRIPT_READ_FORCE, "read_force")                                                                            \
     X(RDL__SCRIPT_READWRITE_FORCE, "readwrite_force")                                                                  \
     X(RDL__SCRIPT_SIMPLE_TAKE, "simple_take")                                                                          \
     X(RDL__SCRIPT_SIMPLE_RELEASE, "simple_release")                                                                    \
@@ -46,6 +45,7 @@
     X(RDL__SCRIPT_PERMIT_SET, "permit_set")                                                                            \
     X(RDL__SCRIPT_LATCH_TRY_SET, "latch_try_set")                                                                      \
     X(RDL__SCRIPT_LATCH_COUNT_DOWN, "latch_count_down")                                                                \
+    X(RDL__SCRIPT_READ_FORCE, "read_force")                                                                            \
     X(RDL__SCRIPT_CLIENT_DESCRIBE, "client_describe")                                                                  \
     X(RDL__SCRIPT_INSPECT, "inspect")
 

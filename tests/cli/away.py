@@ -106,7 +106,7 @@ class Away(support.EveryKind):
 
     def test_N14_a_server_that_falls_silent_after_any_number_of_answers_is_69_or_has_granted(self):
         """The last of them are those to the command's own verbs: with enough of them it has run."""
-        processes = [self.start("run", "-n", "--server", self.silent_after(count), "x%d" % count, "true")
+        processes = [self.start("run", "-n", "--anonymous", "--server", self.silent_after(count), "x%d" % count, "true")
                      for count in range(8)]
         codes = [self.result(process).code for process in processes]
         self.assertEqual(codes, sorted(codes, reverse=True))

@@ -38,6 +38,7 @@ TestSuite(description, .fini = fini, .timeout = 120);
 static void begin(const rdl_client_options_t *options)
 {
     stage_open(&st);
+    left_behind = true; /* a description that could not be taken away goes with its time */
     client = client_open(server_uri(st.server), options);
     lock = reentrant(client, NAME, NULL);
 }
@@ -377,6 +378,7 @@ Test(description, is_at_the_master_of_its_slot_whoever_that_is)
 /* The client learns it by its own write. */
 Test(description, follows_its_slot)
 {
+    struct probe *p;
     unsigned slot;
     int master, other;
 
@@ -389,7 +391,9 @@ Test(description, follows_its_slot)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert(WAIT_UNTIL(described_by(cluster->node[master]), SOON_MS));
     cluster_move(cluster, slot, other);
-    (void)probe_int(cluster_probe(cluster, slot), "DEL redlatch_client:{%s}", rdl_client_id(client));
+    p = cluster_probe(cluster, slot);
+    (void)probe_int(p, "DEL redlatch_client:{%s}", rdl_client_id(client));
+    probe_close(p);
     cr_assert(WAIT_UNTIL(described_by(cluster->node[other]), SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
 }

@@ -260,9 +260,10 @@ Test(evicted, whoever_reads_and_writes_loses_what_was_shown)
 
 Test(evicted, what_cannot_be_evicted_is_refused)
 {
-    rdl_lock_t *lock, *both[2], *multi = NULL;
+    rdl_lock_t *lock, *read, *both[2], *multi = NULL;
 
     open_two();
+    read = read_end(st.client, NAME "3", NULL);
     lock = reentrant(st.client, NAME, NULL);
     both[0] = lock;
     both[1] = reentrant(st.client, NAME "2", NULL);
@@ -272,10 +273,14 @@ Test(evicted, what_cannot_be_evicted_is_refused)
     expect(RDL_EINVAL, rdl_evict(lock, "", &err));
     expect(RDL_EINVAL, rdl_evict(multi, "U:1", &err));
     expect(0, rdl_evict(lock, "mode", &err));
-    expect(0, rdl_evict(read_end(st.client, NAME "3", NULL), "mode", &err));
+    expect(0, rdl_evict(read, "mode", &err));
     cr_assert_eq(probe_int(st.probe, "LPUSH " NAME " x"), 1);
     expect(RDL_ESERVER, rdl_evict(lock, "U:1", &err));
     left_behind = true;
+    rdl_lock_free(multi);
+    rdl_lock_free(both[0]);
+    rdl_lock_free(both[1]);
+    rdl_lock_free(read);
     rdl_client_close(other);
 }
 

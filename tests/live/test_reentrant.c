@@ -100,7 +100,7 @@ Test(reentrant, takes_the_longest_lease_of_nested_holds)
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, 5000, &err));
-    expect(RDL_OK, rdl_try_lock(lock, 0, 3000, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, 2000, &err));
     expect_between(5000 - SLACK_MS, probe_int(st.probe, "PTTL " NAME), 5000);
     expect_between(5000 - SLACK_MS, rdl_remaining_ms(lock, &err), 5000);
     expect(RDL_OK, rdl_try_lock(lock, 0, 20000, &err));

@@ -408,7 +408,7 @@ Test(restricted, client_without_the_right_hears_on_other_channels)
 {
     struct actor *waiter = actor_new();
     rdl_client_t *other;
-    rdl_lock_t *lock, *far;
+    rdl_lock_t *lock, *far, *wanted;
     char *uri, *channel = channel_of(NAME);
 
     st.server = server_start(NULL);
@@ -421,13 +421,17 @@ Test(restricted, client_without_the_right_hears_on_other_channels)
     cr_assert(WAIT_UNTIL(rights_refused(st.server) >= 1, SOON_MS));
     far = reentrant(other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(far, 0, LONG_MS, &err));
-    actor_try_lock(waiter, reentrant(st.client, NAME, NULL), LONG_MS, LONG_MS);
+    wanted = reentrant(st.client, NAME, NULL);
+    actor_try_lock(waiter, wanted, LONG_MS, LONG_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(far, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
     expect(RDL_OK, rdl_unlock(lock, &err));
     left_behind = true;
     actor_free(waiter);
+    rdl_lock_free(wanted);
+    rdl_lock_free(far);
+    rdl_lock_free(lock);
     rdl_client_close(other);
     free(uri);
     free(channel);

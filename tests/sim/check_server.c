@@ -182,7 +182,8 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
 static void see_stray(size_t n)
 {
     struct name *name = name_at(n);
-    int64_t bound = 6 * net_round_trip() + server_undo_pause(), since;
+    /* a release may have been given up while its connection was being made */
+    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause(), since;
     const char *field;
     const struct app *app;
     size_t len;
