@@ -357,6 +357,26 @@ typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
  * RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
+#if defined(__GNUC__)
+/* In C, unlock `lock`, which the caller has taken, when the scope is left, by whatever way:
+ *
+ *     if (rdl_try_lock(lock, 1000, RDL_LEASE_AUTO, &err) == RDL_OK) {
+ *         RDL_GUARD(lock);
+ *         ...
+ *     }
+ *
+ * What the unlock returns is not seen: a hold that was lost is told by rdl_on_lost. An extension of gcc and clang; C++
+ * has std::lock_guard (redlatch.hpp). */
+#define RDL_GUARD(lock)                                                                                                \
+    rdl_lock_t *RDL_GUARD_NAME_(rdl_guard_, __LINE__) __attribute__((cleanup(rdl_guard_end_), unused)) = (lock)
+#define RDL_GUARD_NAME_(prefix, line) RDL_GUARD_PASTE_(prefix, line)
+#define RDL_GUARD_PASTE_(prefix, line) prefix##line
+static inline __attribute__((unused)) void rdl_guard_end_(rdl_lock_t **lock)
+{
+    rdl_unlock(*lock, 0);
+}
+#endif
+
 /* The lock's name and its length; valid while the handle is. */
 RDL_API const char *rdl_lock_name(const rdl_lock_t *lock, size_t *ret_len);
 

@@ -11,6 +11,7 @@
  *   inspect.h  who holds a lock, who waits, which locks there are
  *   observe.h  log and metrics sinks
  *   doctor.h   is this deployment safe for locks
+ * redlatch.hpp, which C++ programs include in its place, has classes for all of that.
  *
  * Rules that hold everywhere
  *   Times are milliseconds in an int64_t. A deadline is fixed when a call starts and covers everything the call does.

@@ -47,6 +47,26 @@ Test(reentrant, is_a_hash_with_the_owners_field_and_a_time_to_live)
     rdl_lock_free(lock);
 }
 
+Test(reentrant, guard_unlocks_when_its_scope_is_left)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        RDL_GUARD(lock);
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        RDL_GUARD(lock);
+        cr_assert_eq(rdl_hold_count(lock, &err), 2);
+        if (i == 0)
+            continue;
+    }
+    cr_assert_eq(rdl_hold_count(lock, &err), 0);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
 Test(reentrant, gets_a_fresh_owner_field_for_every_outermost_hold)
 {
     rdl_lock_t *lock;

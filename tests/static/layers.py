@@ -44,6 +44,7 @@ ROOMS = {
     "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
     "tests/race": Room(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
     "tests/consumer": Room(libraries=("threads",)),
+    "tests/cpp": Room(),
     "tests/script": Room(own=("tests/support", "tests/script", "core/base", "locks", "scripts"),
                          libraries=NET + ("criterion", "lua")),
     "tests/sim": Room(own=("tests/support", "tests/script", "tests/sim", "core", "locks", "scripts"),
@@ -162,7 +163,7 @@ def sources(top):
         folders[:] = sorted(f for f in folders
                             if not f.startswith(".") and (folder != top or f not in ("build", "docs")))
         for name in sorted(files):
-            if name.endswith((".c", ".h", ".cc")):
+            if name.endswith((".c", ".h", ".cc", ".hpp")):
                 yield os.path.relpath(os.path.join(folder, name), top)
 
 
