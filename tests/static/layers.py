@@ -39,7 +39,7 @@ ROOMS = {
     "inspect": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "inspect", "scripts")),
     "tools": Room(own=("tools",), libraries=NET),
     "tools/benchmarks": Room(own=("tools/benchmarks", "tests/support", "scripts"), libraries=NET + ("hiredis",)),
-    "examples": Room(libraries=NET + ("ev",)),
+    "examples": Room(own=("examples",), libraries=NET + ("ev",)),
     "tests/support": Room(own=("tests/support",), libraries=NET),
     "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
     "tests/race": Room(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
