@@ -48,12 +48,13 @@ class CommandLine(support.Case):
         self.assertEqual(self.help_of("--help"), self.help_of("help"))
         self.assertEqual(self.help_of("run", "--help"), self.help_of("help", "run"))
         self.assertEqual(self.help_of("run", "--help"), self.help_of("run", "-h", "name"))
+        self.assertEqual(self.help_of("exporter", "--help"), self.help_of("help", "exporter"))
         self.assertIn("Usage: redlatch help", self.help_of("help", "help"))
         self.assertIn("Usage: redlatch version", self.help_of("version", "--help"))
 
     def test_help_names_every_subcommand_and_every_exit_status(self):
         self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M),
-                         ["run", "ls", "show", "unlock", "wait", "doctor", "help", "version"])
+                         ["run", "ls", "show", "unlock", "wait", "doctor", "exporter", "help", "version"])
         for word in "ls", "show":
             self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of(word, "--help"), re.M), ["0", "64", "69", "70"])
             for line in self.help_of(word, "--help").splitlines():
@@ -64,10 +65,12 @@ class CommandLine(support.Case):
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("unlock", "-h"), re.M),
                          ["0", "1", "3", "64", "69", "70"])
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("wait", "-h"), re.M), ["0", "1", "64", "69", "70"])
+        self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("exporter", "-h"), re.M), ["0", "64", "70"])
 
     def test_help_fits_a_terminal(self):
         for line in "".join(self.help_of(*what) for what in (["help"], ["run", "-h"], ["doctor", "-h"],
-                                                                ["unlock", "-h"], ["wait", "-h"])).splitlines():
+                                                                ["unlock", "-h"], ["wait", "-h"],
+                                                                ["exporter", "-h"])).splitlines():
             self.assertLessEqual(len(line), 100, line)
 
     def test_version_is_that_of_the_library(self):
@@ -80,7 +83,7 @@ class CommandLine(support.Case):
         with open(MANUAL) as f:
             manual = f.read()
         named = set(re.findall(r"^\.It Fl (?:. , )?-([a-z-]+)", manual, re.M))
-        helps = "".join(self.help_of(what, "--help") for what in ("run", "doctor", "unlock", "wait"))
+        helps = "".join(self.help_of(what, "--help") for what in ("run", "doctor", "unlock", "wait", "exporter"))
         self.assertEqual(named, set(re.findall(r"^  (?:-., |    )--([a-z-]+)", helps, re.M)))
         self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)), set(re.findall(r"^ +(\d+)  ", helps, re.M)))
 

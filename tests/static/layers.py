@@ -37,7 +37,8 @@ ROOMS = {
     "scripts": Room(own=("scripts",), api=False),
     "locks": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "locks", "scripts")),
     "inspect": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "inspect", "scripts")),
-    "tools": Room(own=("tools",), libraries=NET),
+    "tools/redlatch": Room(own=("tools/redlatch",), libraries=NET),
+    "tools/exporter": Room(own=("tools/redlatch", "tools/exporter"), libraries=NET + ("microhttpd",)),
     "tools/benchmarks": Room(own=("tools/benchmarks", "tests/support", "scripts"), libraries=NET + ("hiredis",)),
     "examples": Room(own=("examples",), libraries=NET + ("ev",)),
     "tests/support": Room(own=("tests/support",), libraries=NET),
@@ -75,6 +76,7 @@ LIBRARIES = {
     "criterion": r"criterion/.*",
     "lua": r"lua.*",
     "openssl": r"openssl/.*",
+    "microhttpd": r"microhttpd\.h",
 }
 
 # Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones
@@ -256,6 +258,8 @@ PLANTED = [
     ("include/redlatch/a.h", '#include "core/base/mem.h"'),
     ("include/redlatch/a.h", "#include <ev.h>"),
     ("tools/redlatch/a.c", '#include "core/base/clock.h"'),
+    ("tools/redlatch/a.c", '#include "tools/exporter/web.h"'),
+    ("tools/redlatch/a.c", "#include <microhttpd.h>"),
     ("tests/live/a.c", '#include "locks/lock.h"'),
     ("tests/live/a.c", '#include "support.h"'),
     ("examples/a.c", '#include "tests/support/server.h"'),

@@ -84,6 +84,13 @@ int access_failed(const rdl_err_t *err)
     return exitcode_of_error(err->code, EXITCODE_TROUBLE);
 }
 
+void access_options(const struct access *a, rdl_client_options_t *options)
+{
+    options->tls = a->tls ? &a->files : NULL;
+    options->sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
+    options->sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
+}
+
 int access_open(const struct access *a, rdl_client_t **ret_client)
 {
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
@@ -93,9 +100,7 @@ int access_open(const struct access *a, rdl_client_t **ret_client)
 
     if (uri == NULL)
         return status;
-    options.tls = a->tls ? &a->files : NULL;
-    options.sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
-    options.sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
+    access_options(a, &options);
     options.connections = 1;
     status = rdl_client_open(uri, &options, ret_client, &err) < 0 ? access_failed(&err) : EXITCODE_OK;
     free(uri);

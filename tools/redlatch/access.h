@@ -46,6 +46,9 @@ int access_help(void *to, const char *text, struct usage_error *why);
 int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], struct access *a,
                  struct usage_error *why);
 
+/* The client's options that `a` and the environment say: TLS, and credentials for sentinels. They point into both. */
+void access_options(const struct access *a, rdl_client_options_t *options);
+
 /* Connect. Returns EXITCODE_OK, or the exit status, and it was said why. */
 int access_open(const struct access *a, rdl_client_t **ret_client);
 

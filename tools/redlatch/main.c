@@ -1,25 +1,28 @@
 /* main.c - the redlatch command: finds the subcommand, and helps.
  *
  * A subcommand is a file that ends in one const struct subcommand, a row in `table` and a section of redlatch.1. It
- * uses the public headers only, as any program could. */
+ * uses the public headers only, as any program could. One that has libraries which the others should not load is a
+ * program of its own, whose row has a name and a summary only (apart.h). */
+#include "tools/redlatch/apart.h"
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/options.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <redlatch/version.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
+static const struct subcommand subcommand_exporter = {
+    .name = "exporter",
+    .summary = "serve what there is to Prometheus, by HTTP",
+};
 static const struct subcommand subcommand_help;
 static const struct subcommand subcommand_version;
 
 static const struct subcommand *const table[] = {
-    &subcommand_run,  &subcommand_ls,     &subcommand_show, &subcommand_unlock,
-    &subcommand_wait, &subcommand_doctor, &subcommand_help, &subcommand_version,
+    &subcommand_run,    &subcommand_ls,       &subcommand_show, &subcommand_unlock,  &subcommand_wait,
+    &subcommand_doctor, &subcommand_exporter, &subcommand_help, &subcommand_version,
 };
 
 #define TABLE_COUNT (sizeof table / sizeof *table)
@@ -32,26 +35,7 @@ static const struct subcommand *find(const char *name)
     return NULL;
 }
 
-/* ---- shared by the subcommands ---------------------------------------------------------------------------------- */
-
-int subcommand_print(void (*help)(FILE *out))
-{
-    help(stdout);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return EXITCODE_OK;
-    text_say("cannot write to the standard output: %s", strerror(errno));
-    return EXITCODE_TROUBLE;
-}
-
-int subcommand_misused(const char *subcommand, const struct usage_error *why)
-{
-    const char *name = subcommand != NULL ? subcommand : "";
-    const char *gap = subcommand != NULL ? " " : "";
-
-    text_say("%s%s%s", name, subcommand != NULL ? ": " : "", why->text);
-    text_say("try 'redlatch%s%s --help'", gap, name);
-    return EXITCODE_USAGE;
-}
+/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static int unknown(const char *caller, const char *word)
 {
@@ -61,8 +45,6 @@ static int unknown(const char *caller, const char *word)
     usage_fail(&why, "there is no subcommand '%s'", text_safe(word, strlen(word), shown));
     return subcommand_misused(caller, &why);
 }
-
-/* ---- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_help(FILE *out)
 {
@@ -101,7 +83,7 @@ static int help_main(int argc, char **argv)
         return subcommand_print(print_help);
     if ((about = find(argv[1])) == NULL)
         return unknown("help", argv[1]);
-    return subcommand_print(about->help);
+    return about->help != NULL ? subcommand_print(about->help) : apart_help(about->name);
 }
 
 static const struct subcommand subcommand_help = {
@@ -137,19 +119,6 @@ static const struct subcommand subcommand_version = {
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
-/* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it.
- * The placeholder is closed on exec, so the command finds it as we did. */
-static void fill_standard_descriptors(void)
-{
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd > STDERR_FILENO)
-        close(fd);
-}
-
 static int dispatch(int argc, char **argv)
 {
     const struct subcommand *subcommand;
@@ -165,14 +134,14 @@ static int dispatch(int argc, char **argv)
         return subcommand_print(print_version);
     if ((subcommand = find(argv[1])) == NULL)
         return unknown(NULL, argv[1]);
-    return subcommand->main(argc - 1, argv + 1);
+    return subcommand->main != NULL ? subcommand->main(argc - 1, argv + 1) : apart_execute(subcommand->name, argv + 1);
 }
 
 int main(int argc, char **argv)
 {
     int rc;
 
-    fill_standard_descriptors();
+    subcommand_begin();
     rc = dispatch(argc, argv);
     text_flush();
     return rc;

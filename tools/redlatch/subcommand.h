@@ -10,8 +10,11 @@ struct subcommand {
     const char *name;
     const char *summary;                /* one line, for the list of subcommands */
     int (*main)(int argc, char **argv); /* argv[0] is the subcommand's name; returns the exit status */
-    void (*help)(FILE *out);
+    void (*help)(FILE *out);            /* NULL, as main: it is a program of its own (apart.h) */
 };
+
+/* What a program does first: see that no socket of ours becomes a descriptor 0, 1 or 2. */
+void subcommand_begin(void);
 
 /* Print `help` to stdout. Returns the exit status. */
 int subcommand_print(void (*help)(FILE *out));

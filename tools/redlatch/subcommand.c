@@ -1,0 +1,42 @@
+/* subcommand.c - what every subcommand does, in the command itself or as a program of its own. */
+#include "tools/redlatch/subcommand.h"
+
+#include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it.
+ * The placeholder is closed on exec, so the command finds it as we did. */
+void subcommand_begin(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+int subcommand_print(void (*help)(FILE *out))
+{
+    help(stdout);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXITCODE_OK;
+    text_say("cannot write to the standard output: %s", strerror(errno));
+    return EXITCODE_TROUBLE;
+}
+
+int subcommand_misused(const char *subcommand, const struct usage_error *why)
+{
+    const char *name = subcommand != NULL ? subcommand : "";
+    const char *gap = subcommand != NULL ? " " : "";
+
+    text_say("%s%s%s", name, subcommand != NULL ? ": " : "", why->text);
+    text_say("try 'redlatch%s%s --help'", gap, name);
+    return EXITCODE_USAGE;
+}
