@@ -45,6 +45,7 @@ struct gather {
     pthread_mutex_t mu;
     pthread_cond_t changed; /* any of the next */
     bool stopping, hurrying;
+    int running;              /* threads that have not ended */
     bool wanted;              /* a scan */
     bool scanning, answering; /* one is under way; servers have answered it */
     bool up;                  /* the last one has reached its end */
@@ -78,11 +79,12 @@ static bool wait_until(struct gather *g, int64_t until_ms)
     return pthread_cond_timedwait(&g->changed, &g->mu, &until) != ETIMEDOUT;
 }
 
-/* `text` is taken over.  @locks mu */
-static void show(struct report *report, char *text, size_t len)
+/* Its text is taken over.  @locks mu */
+static void show(struct report *to, const struct report *made)
 {
-    free(report->text);
-    *report = (struct report){.text = text, .len = len, .ended_ms = now_ms()};
+    free(to->text);
+    *to = *made;
+    to->ended_ms = now_ms();
 }
 
 /* ---- the scan --------------------------------------------------------------------------------------------------- */
@@ -163,14 +165,22 @@ static char *scan(struct gather *g, size_t *ret_len)
     return text;
 }
 
+/* A thread is about to.  @locks mu, given up */
+static void *end_thread(struct gather *g)
+{
+    g->running--;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mu);
+    return NULL;
+}
+
 static void *scan_when_wanted(void *arg)
 {
     struct gather *g = arg;
 
     pthread_mutex_lock(&g->mu);
     while (!g->stopping) {
-        char *text;
-        size_t len = 0;
+        struct report made = {.text = NULL};
 
         if (!g->wanted) {
             pthread_cond_wait(&g->changed, &g->mu);
@@ -180,16 +190,15 @@ static void *scan_when_wanted(void *arg)
         g->scanning = true;
         g->began_ms = now_ms();
         pthread_mutex_unlock(&g->mu);
-        text = scan(g, &len);
+        made.text = scan(g, &made.len);
         pthread_mutex_lock(&g->mu);
         g->scanning = false;
-        g->up = text != NULL;
+        g->up = made.text != NULL;
         g->scans++;
-        show(&g->locks, text, len);
+        show(&g->locks, &made);
         pthread_cond_broadcast(&g->changed);
     }
-    pthread_mutex_unlock(&g->mu);
-    return NULL;
+    return end_thread(g);
 }
 
 /* ---- the examination -------------------------------------------------------------------------------------------- */
@@ -228,20 +237,18 @@ static void *examine_now_and_then(void *arg)
 
     pthread_mutex_lock(&g->mu);
     while (!g->stopping) {
+        struct report made = {.text = NULL};
         int64_t until;
-        char *text;
-        size_t len = 0;
 
         pthread_mutex_unlock(&g->mu);
-        text = examine(g, &len);
+        made.text = examine(g, &made.len);
         until = now_ms() + g->o.doctor_interval_ms;
         pthread_mutex_lock(&g->mu);
-        show(&g->findings, text, len);
+        show(&g->findings, &made);
         while (!g->stopping && wait_until(g, until))
             continue;
     }
-    pthread_mutex_unlock(&g->mu);
-    return NULL;
+    return end_thread(g);
 }
 
 /* ---- a scrape --------------------------------------------------------------------------------------------------- */
@@ -314,21 +321,35 @@ void gather_hurry(struct gather *g)
 
 /* ---- its life --------------------------------------------------------------------------------------------------- */
 
-static bool join(pthread_t thread, const struct timespec *until)
+/* False: it could not be. */
+static bool start_thread(struct gather *g, pthread_t *ret_thread, void *(*run)(void *))
 {
-    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, until) == 0;
+    bool started;
+
+    pthread_mutex_lock(&g->mu);
+    started = pthread_create(ret_thread, NULL, run, g) == 0;
+    g->running += started;
+    pthread_mutex_unlock(&g->mu);
+    return started;
 }
 
 bool gather_stop(struct gather *g)
 {
-    struct timespec until = timespec_of(now_ms() + STOP_MS);
+    int64_t until = now_ms() + STOP_MS;
+    bool ended;
 
     pthread_mutex_lock(&g->mu);
     g->stopping = true;
     pthread_cond_broadcast(&g->changed);
+    while (g->running > 0 && wait_until(g, until))
+        continue;
+    ended = g->running == 0;
     pthread_mutex_unlock(&g->mu);
-    if (!join(g->scanner, &until) || (g->o.doctor_interval_ms > 0 && !join(g->examiner, &until)))
+    if (!ended)
         return false;
+    pthread_join(g->scanner, NULL);
+    if (g->o.doctor_interval_ms > 0)
+        pthread_join(g->examiner, NULL);
     census_done(&g->last);
     free(g->locks.text);
     free(g->findings.text);
@@ -354,11 +375,11 @@ struct gather *gather_start(const struct gather_options *options)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&g->changed, &clock);
     pthread_condattr_destroy(&clock);
-    if (pthread_create(&g->scanner, NULL, scan_when_wanted, g) != 0) {
+    if (!start_thread(g, &g->scanner, scan_when_wanted)) {
         free(g);
         return NULL;
     }
-    if (g->o.doctor_interval_ms > 0 && pthread_create(&g->examiner, NULL, examine_now_and_then, g) != 0) {
+    if (g->o.doctor_interval_ms > 0 && !start_thread(g, &g->examiner, examine_now_and_then)) {
         g->o.doctor_interval_ms = 0;
         (void)gather_stop(g);
         return NULL;

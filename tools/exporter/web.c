@@ -152,8 +152,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
     (void)version;
     (void)body;
-    (void)body_len;
     (void)state;
+    *body_len = 0; /* nobody wants a body */
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         if (strcmp(path, pages[i].path) != 0)
             continue;
