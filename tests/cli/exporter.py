@@ -309,6 +309,47 @@ class Away(Case):
         self.assertEqual(list(found["redlatch_lock_holders"]), [(("lock", "orders:1"), ("type", "lock"))])
 
 
+class Deployments(Case):
+    def on_port(self, *arguments):
+        reserved, port = support.free_port()
+        self.addCleanup(reserved.close)
+        server = support.Server("--port", str(port), "--bind", "127.0.0.1", *arguments)
+        self.addCleanup(server.stop)
+        server.port = port
+        return server
+
+    def lock_on(self, server, name):
+        server.redis("HSET", name, UUID + ":1", 1)
+        return ("lock", name), ("type", "lock")
+
+    def test_the_master_that_sentinels_name_is_asked(self):
+        master = self.on_port()
+        sentinel = support.Sentinel(master.port, support.PASSWORD)
+        self.addCleanup(sentinel.stop)
+        lock = self.lock_on(master, "job:1")
+        found = self.export("--server", sentinel.uri, env={"REDLATCH_SENTINEL_PASSWORD": support.PASSWORD}).scrape()
+        self.assertEqual(found["redlatch_up"], {(("server", sentinel.uri),): 1})
+        self.assertEqual(list(found["redlatch_lock_holders"]), [lock])
+
+    def test_every_master_of_a_cluster_is_asked_and_one_that_is_away_makes_it_down(self):
+        nodes = [self.on_port("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no") for _ in range(2)]
+        for i, node in enumerate(nodes):
+            for first in range(i * 8192, i * 8192 + 8192, 1024):
+                node.redis("CLUSTER", "ADDSLOTS", *range(first, first + 1024))
+        nodes[0].redis("CLUSTER", "SET-CONFIG-EPOCH", 1)
+        nodes[0].redis("CLUSTER", "MEET", "127.0.0.1", nodes[1].port)
+        for node in nodes:
+            until(lambda: b"cluster_size:2" in node.redis("CLUSTER", "INFO"), "the nodes know each other")
+            until(lambda: b"cluster_state:ok" in node.redis("CLUSTER", "INFO"), "the cluster is up")
+        slots = {name: nodes[0].redis("CLUSTER", "KEYSLOT", name) for name in map("job:{}".format, range(20))}
+        names = [next(name for name in slots if slots[name] // 8192 == i) for i in range(2)]
+        locks = {self.lock_on(node, name) for node, name in zip(nodes, names)}
+        exporter = self.export("--server", "cluster://127.0.0.1:%d" % nodes[0].port, "--timeout", "10")
+        self.assertEqual(set(exporter.scrape()["redlatch_lock_holders"]), locks)
+        nodes[1].kill()
+        self.assertFalse(exporter.is_up())
+
+
 class Scans(Case):
     def test_a_scan_is_shared_by_all_who_wait_for_it_and_by_those_who_come_soon(self):
         self.assertEqual(self.redlatch("ls").code, 0)
