@@ -125,7 +125,7 @@ class Metrics(Case):
     def test_more_locks_than_are_wanted_are_only_counted(self):
         for i in range(5):
             self.foreign("job:%d" % i)
-        self.foreign("x" * 2000)
+        self.foreign("x" * 257)
         found = self.export("--max-locks", "2").scrape()
         self.assertEqual(len(found["redlatch_lock_holders"]), 2)
         self.assertEqual(found["redlatch_lock_left_out"], {(): 4})
@@ -140,7 +140,7 @@ class Metrics(Case):
         self.assertEqual(list(found["redlatch_lock_holders"]), [(("lock", "job:1"), ("type", "lock"))])
 
     def test_names_of_any_bytes_become_labels(self):
-        names = {b'say "hi"\\n': 'say \\"hi\\"\\\\n', "schlüssel".encode(): "schlüssel", b"a\nb": "a\\\\x0ab",
+        names = {b'say "hi"\\n': 'say \\"hi\\"\\\\x5cn', "schlüssel".encode(): "schlüssel", b"a\nb": "a\\\\x0ab",
                  b"\xff\xc0\x80": "\\\\xff\\\\xc0\\\\x80", b"\xed\xa0\x80": "\\\\xed\\\\xa0\\\\x80",
                  b"\x1b[31m": "\\\\x1b[31m"}
         for name in names:

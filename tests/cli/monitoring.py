@@ -217,7 +217,7 @@ scrape_configs:
         until(lambda: all(rule["health"] == "ok" for group in self.ask("/api/v1/rules")["groups"]
                           for rule in group["rules"]), "each rule was evaluated")
         names = {series["metric"]["lock"] for series in self.query("redlatch_lock_holders")}
-        self.assertEqual(names, {"job:1", 'odd "\\xff" \\'})
+        self.assertEqual(names, {"job:1", 'odd "\\xff" \\x5c'})
 
         for alert in "RedlatchDoctorCritical", "RedlatchHoldLost":
             until(lambda: (alert, "firing") in self.alerts(), alert)

@@ -28,7 +28,7 @@ Test(exporter, labels_keep_text_and_escape_what_the_format_wants)
 {
     EXPECT_LABEL("", "");
     EXPECT_LABEL("orders:42 {x}", "orders:42 {x}");
-    EXPECT_LABEL("say \"hi\" \\n", "say \\\"hi\\\" \\\\n");
+    EXPECT_LABEL("say \"hi\"", "say \\\"hi\\\"");
     EXPECT_LABEL("schl\xc3\xbcssel \xe2\x82\xac \xf0\x9f\x94\x92", "schl\xc3\xbcssel \xe2\x82\xac \xf0\x9f\x94\x92");
 }
 
@@ -36,6 +36,7 @@ Test(exporter, labels_have_every_other_byte_in_hexadecimal)
 {
     EXPECT_LABEL("a\nb\tc\x7f", "a\\\\x0ab\\\\x09c\\\\x7f");
     EXPECT_LABEL("nul\0nul", "nul\\\\x00nul");
+    EXPECT_LABEL("\\xff\\", "\\\\x5cxff\\\\x5c"); /* as no other name */
     EXPECT_LABEL("\xff\x80", "\\\\xff\\\\x80");
     EXPECT_LABEL("\xc0\xaf\xc1\xbf", "\\\\xc0\\\\xaf\\\\xc1\\\\xbf"); /* two bytes where one is enough */
     EXPECT_LABEL("\xe0\x9f\xbf", "\\\\xe0\\\\x9f\\\\xbf");            /* three for two */

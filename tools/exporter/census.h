@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CENSUS_NAME_MAX 1024 /* bytes; a lock of a longer name is only counted */
+#define CENSUS_NAME_MAX 256 /* bytes; a lock of a longer name is only counted */
 
 struct census_holder {
     uint64_t owner; /* a hash of it */

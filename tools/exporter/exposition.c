@@ -16,17 +16,18 @@ void exposition_seconds(FILE *out, int64_t ms)
 
 /* ---- labels ----------------------------------------------------------------------------------------------------- */
 
-/* How many bytes the character has that `at` begins with; 0: it is none that may be in a label as it is. The ranges are
- * those of RFC 3629, section 4. */
+/* How many bytes the character has that `at` begins with; 0: it is none that may be in a label as it is. A backslash is
+ * none, so that no two names have one label. The ranges are those of RFC 3629, section 4. */
 static size_t character(const unsigned char *at, size_t left)
 {
     static const struct {
         unsigned char first, last, low, high; /* of the first byte, of the second */
         size_t len;
     } forms[] = {
-        {0x20, 0x7e, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+        {0x20, 0x5b, 0, 0, 1},       {0x5d, 0x7e, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
 
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -53,8 +54,8 @@ void exposition_label(FILE *out, const char *bytes, size_t len)
 
         if (whole == 0)
             fprintf(out, "\\\\x%02x", (unsigned)at[0]);
-        else if (at[0] == '"' || at[0] == '\\')
-            fprintf(out, "\\%c", at[0]);
+        else if (at[0] == '"')
+            fputs("\\\"", out);
         else
             (void)fwrite(at, 1, whole, out);
         at += step;

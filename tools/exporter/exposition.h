@@ -13,7 +13,8 @@
 /* What comes before the samples of a metric, which stand together. */
 void exposition_head(FILE *out, const char *metric, const char *help);
 
-/* A label's value, within its quotes. Control characters, and bytes that are no UTF-8, become \xHH. */
+/* A label's value, within its quotes. Backslashes, control characters and bytes that are no UTF-8 become \xHH, as in
+ * the text of rdl_metrics_text. */
 void exposition_label(FILE *out, const char *bytes, size_t len);
 
 /* A time as Prometheus has it, in seconds. */
