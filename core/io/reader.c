@@ -2,11 +2,13 @@
 
 #include <redlatch/error.h>
 
+#include <ctype.h>
 #include <hiredis/hiredis.h>
 #include <limits.h>
 #include <string.h>
 
 #define CHUNK_SIZE 4096
+#define SECRET_PART 4 /* bytes from which on a secret is looked for within words */
 
 struct chunk {
     struct chunk *next;
@@ -101,14 +103,26 @@ static struct rdl__reply *node(const redisReadTask *task, enum rdl__reply_type t
     return n;
 }
 
-/* Beyond the first word, which says what an error is. */
+/* Does a word go on across this place? */
+static bool inside_word(const char *text, size_t len, size_t at)
+{
+    return at > 0 && at < len && isalnum((unsigned char)text[at - 1]) && isalnum((unsigned char)text[at]);
+}
+
+/* Beyond the first word, which says what an error is. A secret of a letter or three is in many words, and where stars
+ * stand for a part of one, they tell what it is: it is blotted out only where it is a word. */
 static void mask(char *text, size_t len, const char *secret)
 {
     size_t secret_len = secret == NULL ? 0 : strlen(secret);
     char *at = memchr(text, ' ', len);
 
-    while (secret_len > 0 && at != NULL && (at = memmem(at, len - (size_t)(at - text), secret, secret_len)) != NULL)
-        memset(at, '*', secret_len);
+    while (secret_len > 0 && at != NULL && (at = memmem(at, len - (size_t)(at - text), secret, secret_len)) != NULL) {
+        size_t from = (size_t)(at - text);
+
+        if (secret_len >= SECRET_PART || !(inside_word(text, len, from) || inside_word(text, len, from + secret_len)))
+            memset(at, '*', secret_len);
+        at++;
+    }
 }
 
 static struct rdl__reply *text(const redisReadTask *task, enum rdl__reply_type type, const char *str, size_t len)

@@ -330,3 +330,14 @@ Test(reader, secret_is_blotted_out_of_errors_and_nothing_else)
     read_cut(stream, sizeof stream - 1, 0, said, sizeof said);
     cr_assert_str_eq(said, "ERR args: `******`, `x************`|" SECRET "|" SECRET "|ERR s3cr|");
 }
+
+Test(reader, secret_of_few_letters_is_blotted_out_as_a_word_only)
+{
+    static const char stream[] = "-ERR executing x: `x`,x \"axa\" ex x\r\n";
+    char said[256];
+
+    (void)rdl__reader_free(reader);
+    reader = rdl__reader_new(&mem, "x");
+    read_cut(stream, sizeof stream - 1, 0, said, sizeof said);
+    cr_assert_str_eq(said, "ERR executing *: `*`,* \"axa\" ex *|");
+}
