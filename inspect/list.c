@@ -15,6 +15,7 @@
 #include "inspect/ask.h"
 #include "inspect/glob.h"
 #include "inspect/look.h"
+#include "inspect/masters.h"
 #include "inspect/who.h"
 
 #include <redlatch/redlatch.h>
@@ -95,6 +96,7 @@ struct walk {
     rdl_list_progress_t progress;
     struct rdl__who who;
     struct set listed;
+    bool again; /* names that the caller knows: each is told, whatever it is by now */
     bool stopped;
 
     struct rdl__shard *shard;
@@ -291,7 +293,8 @@ static bool is_listed(const struct walk *w, unsigned i)
 {
     const rdl_inspection_t *made = w->look[i].made;
 
-    return made != NULL && strcmp(made->type, "none") != 0 && (w->guarded[i] || strcmp(made->type, "counter") != 0);
+    return made != NULL && (w->again || (strcmp(made->type, "none") != 0 &&
+                                         (w->guarded[i] || strcmp(made->type, "counter") != 0)));
 }
 
 static int tell(struct walk *w, unsigned n, rdl_err_t *err)
@@ -303,9 +306,9 @@ static int tell(struct walk *w, unsigned n, rdl_err_t *err)
     for (unsigned i = 0; i < n && !w->stopped; i++) {
         uint64_t hash = rdl__hash(w->look[i].name, w->look[i].len);
 
-        if (!is_listed(w, i) || set_has(&w->listed, hash))
+        if (!is_listed(w, i) || (!w->again && set_has(&w->listed, hash)))
             continue;
-        if (!set_add(&w->listed, &w->client->mem, hash))
+        if (!w->again && !set_add(&w->listed, &w->client->mem, hash))
             return rdl__err_set(err, RDL_ENOMEM, NULL);
         rdl__who_tell(&w->who, w->look[i].made);
         w->progress.locks++;
@@ -325,6 +328,16 @@ static int look_at(struct walk *w, unsigned n, rdl_err_t *err)
     return rc;
 }
 
+static struct rdl__look look_of(const struct walk *w, const char *name, size_t len)
+{
+    return (struct rdl__look){.client = w->client,
+                              .name = name,
+                              .len = len,
+                              .beside = RDL__BESIDE_ALL,
+                              .heard = RDL__HEARD_ALL,
+                              .most = LISTED};
+}
+
 static int look(struct walk *w, rdl_err_t *err)
 {
     unsigned n = 0;
@@ -336,12 +349,7 @@ static int look(struct walk *w, rdl_err_t *err)
         if (!key->maybe || set_has(&w->listed, rdl__hash(w->names.data + key->at, key->len)))
             continue;
         w->guarded[n] = key->guarded;
-        w->look[n++] = (struct rdl__look){.client = w->client,
-                                          .name = w->names.data + key->at,
-                                          .len = key->len,
-                                          .beside = RDL__BESIDE_ALL,
-                                          .heard = RDL__HEARD_ALL,
-                                          .most = LISTED};
+        w->look[n++] = look_of(w, w->names.data + key->at, key->len);
         if (n == LOOKS) {
             rc = look_at(w, n, err);
             n = 0;
@@ -427,28 +435,6 @@ static void take_size(void *arg, unsigned i, const struct rdl__reply *reply)
         refused(w, reply);
 }
 
-/* The masters that have slots; `masters` has room for RDL__SHARDS_MAX. Behind the first answer of any of them the map
- * is known. */
-static unsigned find_masters(rdl_client_t *client, struct rdl__shard **masters)
-{
-    unsigned count = 0;
-
-    if (client->map == NULL) {
-        masters[0] = &client->home;
-        return 1;
-    }
-    for (unsigned slot = 0; slot < RDL__SLOTS; slot++) {
-        struct rdl__shard *its = rdl__client_shard(client, slot);
-        unsigned i = 0;
-
-        while (i < count && masters[i] != its)
-            i++;
-        if (i == count && count < RDL__SHARDS_MAX)
-            masters[count++] = its;
-    }
-    return count;
-}
-
 static int walk_all(struct walk *w, struct rdl__shard **masters, rdl_err_t *err)
 {
     unsigned count;
@@ -458,7 +444,7 @@ static int walk_all(struct walk *w, struct rdl__shard **masters, rdl_err_t *err)
     if ((rc = ask(w, 1, put_size, take_size, err)) < 0)
         return rc;
     w->progress.keys_total = 0;
-    count = find_masters(w->client, masters);
+    count = rdl__masters(w->client, masters);
     for (unsigned i = 0; i < count && rc == RDL_OK; i++) {
         w->shard = masters[i];
         rc = ask(w, 1, put_size, take_size, err);
@@ -472,8 +458,49 @@ static int walk_all(struct walk *w, struct rdl__shard **masters, rdl_err_t *err)
     return rc;
 }
 
-/* The walk is large, and so are its masters: not on the caller's stack. */
-static int list(struct walk *w, rdl_err_t *err)
+/* ---- names that are known ---------------------------------------------------------------------------------------- */
+
+struct names {
+    const rdl_name_t *name;
+    size_t count;
+};
+
+/* Those of one master. */
+static int look_again(struct walk *w, const struct names *names, rdl_err_t *err)
+{
+    unsigned n = 0;
+    int rc = RDL_OK;
+
+    for (size_t i = 0; i < names->count && rc == RDL_OK && !w->stopped; i++) {
+        const rdl_name_t *name = &names->name[i];
+
+        if (rdl__client_shard(w->client, rdl__ask_slot_of(w->client, name->bytes, name->len)) != w->shard)
+            continue;
+        w->look[n++] = look_of(w, name->bytes, name->len);
+        if (n == LOOKS) {
+            rc = look_at(w, n, err);
+            n = 0;
+        }
+    }
+    return rc == RDL_OK && n > 0 && !w->stopped ? look_at(w, n, err) : rc;
+}
+
+static int look_at_names(struct walk *w, struct rdl__shard **masters, const struct names *names, rdl_err_t *err)
+{
+    unsigned count = rdl__masters(w->client, masters);
+    int rc = RDL_OK;
+
+    for (unsigned i = 0; i < count && rc == RDL_OK && !w->stopped; i++) {
+        w->shard = masters[i];
+        rc = look_again(w, names, err);
+    }
+    return rc;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+/* The walk is large, and so are its masters: not on the caller's stack. `names` NULL: all that there are. */
+static int list(struct walk *w, const struct names *names, rdl_err_t *err)
 {
     const struct rdl__mem *mem = &w->client->mem;
     struct rdl__shard **masters = rdl__zalloc(mem, RDL__SHARDS_MAX * sizeof *masters);
@@ -482,7 +509,7 @@ static int list(struct walk *w, rdl_err_t *err)
     rdl__buf_init(&w->names, mem);
     rdl__buf_init(&w->keys, mem);
     if (masters != NULL && rdl__who_init(&w->who, w->client) == RDL_OK) {
-        rc = walk_all(w, masters, err);
+        rc = names != NULL ? look_at_names(w, masters, names, err) : walk_all(w, masters, err);
         rdl__who_done(&w->who);
     } else {
         rc = rdl__err_set(err, rc, NULL);
@@ -494,7 +521,8 @@ static int list(struct walk *w, rdl_err_t *err)
     return rc;
 }
 
-int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void *arg, rdl_err_t *err)
+static int64_t begin(rdl_client_t *client, const char *pattern, const struct names *names, rdl_list_fn fn, void *arg,
+                     rdl_err_t *err)
 {
     struct walk *walk;
     int64_t rc;
@@ -511,9 +539,10 @@ int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void
         walk->client = client;
         walk->pattern = pattern != NULL ? pattern : "*";
         walk->pattern_len = strlen(walk->pattern);
+        walk->again = names != NULL;
         walk->fn = fn;
         walk->arg = arg;
-        rc = list(walk, err);
+        rc = list(walk, names, err);
         rc = rc == RDL_OK ? walk->progress.locks : rc;
         rdl__free(&client->mem, walk, sizeof *walk);
     } else {
@@ -521,4 +550,23 @@ int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void
     }
     rdl__client_call_ends(client);
     return rc;
+}
+
+int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void *arg, rdl_err_t *err)
+{
+    return begin(client, pattern, NULL, fn, arg, err);
+}
+
+int64_t rdl_list_names(rdl_client_t *client, const rdl_name_t *names, size_t count, rdl_list_fn fn, void *arg,
+                       rdl_err_t *err)
+{
+    const struct names these = {.name = names, .count = count};
+
+    if (names == NULL && count > 0)
+        return rdl__err_set(err, RDL_EINVAL, "names is NULL");
+    for (size_t i = 0; i < count; i++)
+        if (names[i].bytes == NULL || names[i].len == 0 || names[i].len > RDL_NAME_MAX)
+            return rdl__err_set(err, RDL_EINVAL, "name %zu has %s", i,
+                                names[i].bytes != NULL && names[i].len > 0 ? "too many bytes" : "no bytes");
+    return begin(client, NULL, &these, fn, arg, err);
 }

@@ -137,6 +137,34 @@ typedef int (*rdl_list_fn)(const rdl_inspection_t *found, const rdl_list_progres
  * was stopped. */
 RDL_API int64_t rdl_list(rdl_client_t *client, const char *pattern, rdl_list_fn fn, void *arg, rdl_err_t *err);
 
+typedef struct rdl_name {
+    const char *bytes; /* the caller's */
+    size_t len;        /* 1 to RDL_NAME_MAX */
+} rdl_name_t;
+
+/* The same for names that are known already, which costs the server a look at each and not one at all that it has: fn
+ * is called for each of them, in any order, also for those that are free by now (type "none"). Left out is what is no
+ * lock any more, and a name whose slot of a cluster has moved since the last answer; fn is never called with NULL.
+ * Returns how many were told of. RDL_EINVAL also for a name without bytes or with too many. */
+RDL_API int64_t rdl_list_names(rdl_client_t *client, const rdl_name_t *names, size_t count, rdl_list_fn fn, void *arg,
+                               rdl_err_t *err);
+
+/* ---- which servers there are ------------------------------------------------------------------------------------- */
+
+/* A master, as it was when it was asked. */
+typedef struct rdl_master {
+    char server[128];      /* its address, as in rdl_err_t */
+    int rc;                /* RDL_OK, or why there is no answer; the rest is not known then */
+    int64_t keys;          /* that it has, of whatever kind; -1: not known */
+    int64_t now_ms;        /* its clock, ms since 1970; 0: not known */
+    int64_t round_trip_us; /* from the question to the answer; -1: not known */
+} rdl_master_t;
+
+/* The master, of a cluster those that have slots. Returns how many there are; the first `room` of them are written to
+ * ret_masters, which may be NULL when room is 0. An error where none of them answers, as the first has it, and of the
+ * arguments. */
+RDL_API int rdl_masters(rdl_client_t *client, rdl_master_t *ret_masters, size_t room, rdl_err_t *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,6 +27,8 @@ Test(cluster, holders_and_waiters_are_told_and_listed_on_every_master)
     struct actor *waiter[SHARDS];
     rdl_lock_t *lock[SHARDS], *wanted[SHARDS];
     rdl_inspection_t *seen = NULL;
+    rdl_master_t master[SHARDS];
+    rdl_name_t names[SHARDS];
     int found[SHARDS] = {0};
 
     start(NULL);
@@ -44,8 +46,15 @@ Test(cluster, holders_and_waiters_are_told_and_listed_on_every_master)
         seen = rdl_inspection_free(seen);
     }
     expect(SHARDS, rdl_list(rival, NULL, count, found, &err));
+    for (int i = 0; i < SHARDS; i++)
+        names[i] = (rdl_name_t){.bytes = name[i].text, .len = strlen(name[i].text)};
+    expect(SHARDS, rdl_list_names(rival, names, SHARDS, count, found, &err));
+    expect(SHARDS, rdl_masters(rival, master, SHARDS, &err));
     for (int i = 0; i < SHARDS; i++) {
-        cr_assert_eq(found[i], 1);
+        cr_assert_eq(found[i], 2);
+        cr_assert_eq(master[i].rc, RDL_OK);
+        cr_assert_geq(master[i].keys, 1);
+        cr_assert(i == 0 || strcmp(master[i].server, master[i - 1].server) != 0);
         expect(RDL_OK, rdl_unlock(lock[i], &err));
         expect_result(RDL_OK, waiter[i], SOON_MS);
         actor_unlock(waiter[i], wanted[i]);

@@ -167,6 +167,57 @@ Test(list, leaves_out_what_the_user_may_not_read_and_says_what_is_not_allowed)
     free(uri);
 }
 
+Test(list, known_names_are_told_of_whatever_they_are_by_now_and_no_key_is_gone_through)
+{
+    static const rdl_name_t names[] = {{"a:1", 3}, {"gone", 4}, {"list", 4}, {"b\0c", 3}, {"a:1", 3}};
+    struct found found = {.locks = 0};
+
+    stage_open(&st);
+    left_behind = true;
+    cr_assert_eq(probe_int(st.probe, "HSET a:1 " FIELD " 1"), 1);
+    cr_assert_eq(probe_int(st.probe, "RPUSH list 1"), 1);
+    expect(4, rdl_list_names(st.client, names, 5, note, &found, &err));
+    cr_assert_str_eq(found.types[0], "lock");
+    cr_assert_str_eq(found.types[1], "none");
+    cr_assert_str_eq(found.types[2], "none");
+    cr_assert_str_eq(found.types[3], "lock");
+    cr_assert_eq(found.steps, 0);
+    cr_assert_eq(probe_calls(st.probe, "scan"), 0);
+    expect(0, rdl_list_names(st.client, NULL, 0, note, &found, &err));
+    expect(RDL_EINVAL, rdl_list_names(st.client, NULL, 1, note, &found, &err));
+    expect(RDL_EINVAL, rdl_list_names(st.client, &(rdl_name_t){"", 0}, 1, note, &found, &err));
+    expect(RDL_EINVAL, rdl_list_names(st.client, names, 1, NULL, NULL, &err));
+}
+
+Test(list, the_master_is_told_with_its_keys_clock_and_round_trip)
+{
+    rdl_master_t master[2];
+    rdl_client_t *limited;
+    char *uri;
+
+    stage_open(&st);
+    left_behind = true;
+    cr_assert_eq(probe_int(st.probe, "HSET a:1 " FIELD " 1"), 1);
+    expect(1, rdl_masters(st.client, master, 2, &err));
+    cr_assert_eq(master[0].rc, RDL_OK);
+    cr_assert_eq(master[0].keys, 1);
+    cr_assert_geq(master[0].round_trip_us, 0);
+    cr_assert_geq(master[0].now_ms, (int64_t)1600000000000);
+    cr_assert_not_null(strstr(master[0].server, server_socket(st.server)));
+    expect(1, rdl_masters(st.client, NULL, 0, &err));
+    expect(RDL_EINVAL, rdl_masters(st.client, NULL, 1, &err));
+    (void)probe_text(st.probe, "ACL SETUSER partly reset resetchannels on >secret ~* &* +@all -dbsize");
+    uri = must_format("unix://partly:secret@%s?db=0", server_socket(st.server));
+    limited = client_open(uri, NULL);
+    expect(1, rdl_masters(limited, master, 1, &err));
+    cr_assert_eq(master[0].keys, -1);
+    rdl_client_close(limited);
+    free(uri);
+    server_pause(st.server);
+    cr_assert_lt(rdl_masters(st.client, master, 1, &err), 0); /* in the time of a command */
+    server_resume(st.server);
+}
+
 Test(list, finds_what_the_master_has_that_sentinels_name)
 {
     struct sentinels *fleet = sentinels_start(NULL);
