@@ -253,7 +253,7 @@ class TheCommand(Doctor):
 
     def test_misuse_says_so(self):
         self.assert_says(self.redlatch("doctor", "nonsense"), 64, "the address of the server")
-        self.assert_says(self.redlatch("doctor", "redis://a", "redis://b"), 64, "one URI is looked at")
+        self.assert_says(self.redlatch("doctor", "redis://a", "redis://b"), 64, "one URI is wanted")
         self.assert_says(self.redlatch("doctor", "--nonsense"), 64, "unknown option")
         self.assert_says(self.redlatch("doctor", "--insecure", self.server.uri), 64, "TLS")
 

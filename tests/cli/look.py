@@ -183,7 +183,7 @@ class Show(Case):
         self.assert_result(self.redlatch("show"), 64, err="redlatch: show: NAME is missing\n"
                                                           "redlatch: try 'redlatch show --help'\n")
         self.assert_result(self.redlatch("ls", "a", "b"), 64,
-                           err="redlatch: ls: one name is looked at, and there are two\n"
+                           err="redlatch: ls: one PATTERN is wanted, and there are two\n"
                                "redlatch: try 'redlatch ls --help'\n")
         self.assertEqual(self.redlatch("ls", "--server", "nonsense").code, 64)
         self.assertEqual(self.redlatch("show", "--server", "unix:%s/absent" % self.folder, "job:1").code, 69)

@@ -7,6 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+int access_json(void *to, const char *text, struct usage_error *why)
+{
+    (void)text;
+    (void)why;
+    ((struct access *)to)->json = true;
+    return 0;
+}
+
 int access_server(void *to, const char *text, struct usage_error *why)
 {
     if (text[0] == '\0')
@@ -63,19 +71,22 @@ int access_help(void *to, const char *text, struct usage_error *why)
     return 0;
 }
 
-int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], struct access *a,
-                 struct usage_error *why)
+int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], const char *word,
+                 struct access *a, struct usage_error *why)
 {
-    int first = options_parse(rows, count, argc, argv, a, why), more;
+    int first = options_parse(rows, count, argc, argv, a, why), more, len = (int)strcspn(word + (word[0] == '['), "]");
+    const char *what = word + (word[0] == '[');
 
     if (first < 0 || a->help)
         return first < 0 ? -1 : 0;
-    if (first >= argc || argv[first][0] == '\0')
-        return usage_fail(why, "NAME is %s", first >= argc ? "missing" : "empty");
-    a->name = argv[first];
+    if (first >= argc)
+        return word[0] == '[' ? 0 : usage_fail(why, "%s is missing", what);
+    if (argv[first][0] == '\0')
+        return usage_fail(why, "%.*s is empty", len, what);
+    a->word = argv[first];
     if ((more = options_parse(rows, count, argc - first, argv + first, a, why)) < 0)
         return -1;
-    return a->help || first + more >= argc ? 0 : usage_fail(why, "one NAME is wanted, and there are two");
+    return a->help || first + more >= argc ? 0 : usage_fail(why, "one %.*s is wanted, and there are two", len, what);
 }
 
 int access_failed(const rdl_err_t *err)

@@ -1,6 +1,7 @@
 /* access.h - the server of a subcommand that looks at one or changes something there, and the options that say which.
  *
- * Such a subcommand's struct begins with a struct access, its table of options has ACCESS_ROWS.
+ * Such a subcommand's struct begins with a struct access, its table of options has ACCESS_ROWS, and ACCESS_JSON where
+ * it knows --json.
  */
 #ifndef REDLATCH_TOOL_ACCESS_H
 #define REDLATCH_TOOL_ACCESS_H
@@ -12,8 +13,8 @@
 #include <stdbool.h>
 
 struct access {
-    bool help;
-    const char *name;
+    bool help, json;
+    char *word;   /* in argv: the NAME, PATTERN or URI; NULL: not given */
     char *server; /* in argv; NULL: not given */
     bool tls;     /* any of the next was given */
     rdl_tls_options_t files;
@@ -24,12 +25,18 @@ struct access {
         .files = RDL_TLS_OPTIONS_INIT                                                                                  \
     }
 
+int access_json(void *to, const char *text, struct usage_error *why);
 int access_server(void *to, const char *text, struct usage_error *why);
 int access_cacert(void *to, const char *text, struct usage_error *why);
 int access_cert(void *to, const char *text, struct usage_error *why);
 int access_key(void *to, const char *text, struct usage_error *why);
 int access_insecure(void *to, const char *text, struct usage_error *why);
 int access_help(void *to, const char *text, struct usage_error *why);
+
+#define ACCESS_JSON(help)                                                                                              \
+    {                                                                                                                  \
+        '\0', "json", NULL, help, access_json                                                                          \
+    }
 
 #define ACCESS_ROWS                                                                                                    \
     {'\0', "server", "URI", "as for run, like the next", access_server},                                               \
@@ -41,10 +48,12 @@ int access_help(void *to, const char *text, struct usage_error *why);
         'h', "help", NULL, "show this help", access_help                                                               \
     }
 
-/* Read options, and the one NAME, before which or behind which they stand. `a` begins the subcommand's struct. Returns
- * 0, or -1 with `why` filled in. */
-int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], struct access *a,
-                 struct usage_error *why);
+/* Read options, and the one word, before which or behind which they stand. `a` begins the subcommand's struct; `word`
+ * is what help calls it, in brackets where it may be left out: "NAME", "[PATTERN]". Returns 0, or -1 with `why` filled
+ * in.
+ */
+int access_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], const char *word,
+                 struct access *a, struct usage_error *why);
 
 /* The client's options that `a` and the environment say: TLS, and credentials for sentinels. They point into both. */
 void access_options(const struct access *a, rdl_client_options_t *options);

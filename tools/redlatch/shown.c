@@ -5,13 +5,11 @@
 #include "tools/redlatch/text.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define MS_A_SECOND 1000
-#define HOLDER_ROOM 320
 
 /* ---- pieces of text --------------------------------------------------------------------------------------------- */
 
@@ -37,8 +35,7 @@ static void print_name(FILE *out, const char *bytes, size_t len, int room)
     }
 }
 
-/* A time in five columns. */
-static const char *brief(int64_t ms, char to[24])
+const char *shown_time(int64_t ms, char to[24])
 {
     int64_t s = (ms + MS_A_SECOND - 1) / MS_A_SECOND;
 
@@ -56,25 +53,25 @@ static const char *brief(int64_t ms, char to[24])
 }
 
 /* "db3 812 backup.sh", as far as it is known; else the owner as it stands on the wire. */
-static const char *holder_name(const rdl_holder_t *holder, char to[HOLDER_ROOM])
+static const char *holder_name(const rdl_holder_t *holder, char to[SHOWN_HOLDER_ROOM])
 {
     if (!holder->by.known)
-        (void)snprintf(to, HOLDER_ROOM, "%s", holder->owner);
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "%s", holder->owner);
     else
-        (void)snprintf(to, HOLDER_ROOM, "%s %" PRId64 " %s", holder->by.host, holder->by.pid, holder->by.program);
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "%s %" PRId64 " %s", holder->by.host, holder->by.pid, holder->by.program);
     return to;
 }
 
-static const char *holders_text(const rdl_inspection_t *lock, char to[HOLDER_ROOM])
+const char *shown_holders(const rdl_inspection_t *lock, char to[SHOWN_HOLDER_ROOM])
 {
     if (lock->number >= 0 && lock->holders == 0)
-        (void)snprintf(to, HOLDER_ROOM, "%" PRId64 " left", lock->number);
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "%" PRId64 " left", lock->number);
     else if (lock->number >= 0)
-        (void)snprintf(to, HOLDER_ROOM, "%" PRId64 " taken, %" PRId64 " left", lock->holders, lock->number);
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "%" PRId64 " taken, %" PRId64 " left", lock->holders, lock->number);
     else if (lock->holders > 1)
-        (void)snprintf(to, HOLDER_ROOM, "%" PRId64 " holders", lock->holders);
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "%" PRId64 " holders", lock->holders);
     else if (lock->holder_count == 0)
-        (void)snprintf(to, HOLDER_ROOM, "-");
+        (void)snprintf(to, SHOWN_HOLDER_ROOM, "-");
     else
         return holder_name(&lock->holder[0], to);
     return to;
@@ -82,23 +79,23 @@ static const char *holders_text(const rdl_inspection_t *lock, char to[HOLDER_ROO
 
 /* ---- a table ---------------------------------------------------------------------------------------------------- */
 
-enum column { TYPE, STATE, HOLDER, SINCE, LEFT, WAIT, COLUMNS };
+enum column { TYPE, STATE, HOLDER, SINCE, LEFT, WAIT, CHANGES, COLUMNS };
 
 /* From which width of a terminal on each is shown, and how wide it is. The name comes last, with the rest. */
 static const struct {
     const char *head;
     int width, from;
 } columns[COLUMNS] = {
-    [TYPE] = {"TYPE", 16, 60},   [STATE] = {"STATE", 6, 20}, [HOLDER] = {"HOLDER", 24, 80},
-    [SINCE] = {"SINCE", 5, 100}, [LEFT] = {"LEFT", 5, 40},   [WAIT] = {"WAIT", 4, 50},
+    [TYPE] = {"TYPE", 16, 60}, [STATE] = {"STATE", 6, 20}, [HOLDER] = {"HOLDER", 24, 80}, [SINCE] = {"SINCE", 5, 100},
+    [LEFT] = {"LEFT", 5, 40},  [WAIT] = {"WAIT", 4, 50},   [CHANGES] = {"CHG/S", 5, 70},
 };
 
 /* What is left for the name; 0: any number. */
-static int name_room(int width)
+static int name_room(int width, int last)
 {
     int room = width;
 
-    for (int c = 0; c < COLUMNS; c++)
+    for (int c = 0; c < last; c++)
         if (width >= columns[c].from)
             room -= columns[c].width + 1;
     return width == SHOWN_UNBOUNDED ? 0 : room < 4 ? 4 : room;
@@ -112,30 +109,53 @@ static void print_column(FILE *out, enum column c, int width, const char *text)
         fprintf(out, "%-*.*s ", columns[c].width, columns[c].width, text);
 }
 
-void shown_head(FILE *out, int width)
+void shown_head(FILE *out, int width, bool changes)
 {
-    for (int c = 0; c < COLUMNS; c++)
+    for (int c = 0; c < (changes ? COLUMNS : CHANGES); c++)
         print_column(out, (enum column)c, width, columns[c].head);
     fputs("NAME\n", out);
 }
 
+void shown_row(FILE *out, const struct shown_row *row, int width, bool changes)
+{
+    char safe[TEXT_SAFE_CAP], left[24], since[24], number[24] = "?";
+
+    if (row->waiters >= 0)
+        (void)snprintf(number, sizeof number, "%" PRId64, row->waiters);
+    print_column(out, TYPE, width, row->type);
+    print_column(out, STATE, width, row->state);
+    print_column(out, HOLDER, width, text_safe(row->holders, strlen(row->holders), safe));
+    print_column(out, SINCE, width, shown_time(row->since_ms, since));
+    print_column(out, LEFT, width, shown_time(row->left_ms, left));
+    print_column(out, WAIT, width, number);
+    (void)snprintf(number, sizeof number, "%.1f", row->changes);
+    if (changes)
+        print_column(out, CHANGES, width, number);
+    print_name(out, row->name, row->name_len, name_room(width, changes ? COLUMNS : CHANGES));
+    fputc('\n', out);
+}
+
+int64_t shown_since(const rdl_inspection_t *lock)
+{
+    return lock->holder_count == 1 && lock->holder[0].since_ms > 0 ? lock->now_ms - lock->holder[0].since_ms : -1;
+}
+
 void shown_line(FILE *out, const rdl_inspection_t *lock, int width)
 {
-    char holder[HOLDER_ROOM], safe[TEXT_SAFE_CAP], left[24], since[24], wait[24] = "?";
-    int64_t since_ms =
-        lock->holder_count == 1 && lock->holder[0].since_ms > 0 ? lock->now_ms - lock->holder[0].since_ms : -1;
+    char holders[SHOWN_HOLDER_ROOM];
 
-    if (lock->waiters >= 0)
-        (void)snprintf(wait, sizeof wait, "%" PRId64, lock->waiters);
-    print_column(out, TYPE, width, lock->type);
-    print_column(out, STATE, width, lock->state);
-    (void)holders_text(lock, holder);
-    print_column(out, HOLDER, width, text_safe(holder, strlen(holder), safe));
-    print_column(out, SINCE, width, brief(since_ms, since));
-    print_column(out, LEFT, width, brief(lock->ttl_ms, left));
-    print_column(out, WAIT, width, wait);
-    print_name(out, lock->name, lock->name_len, name_room(width));
-    fputc('\n', out);
+    shown_row(out,
+              &(struct shown_row){
+                  .type = lock->type,
+                  .state = lock->state,
+                  .holders = shown_holders(lock, holders),
+                  .name = lock->name,
+                  .name_len = lock->name_len,
+                  .since_ms = shown_since(lock),
+                  .left_ms = lock->ttl_ms,
+                  .waiters = lock->waiters,
+              },
+              width, false);
 }
 
 /* ---- one -------------------------------------------------------------------------------------------------------- */
@@ -260,10 +280,9 @@ static json_t *waiter_json(const rdl_waiter_t *waiter)
                      number_from(waiter->since_ms, 1), "by", description_json(&waiter->by));
 }
 
-/* A name that is no UTF-8 is shown as it would be to people; name_hex has its bytes. */
-static json_t *name_json(const rdl_inspection_t *lock, char **ret_hex)
+json_t *shown_name_json(const char *bytes, size_t len, char **ret_hex)
 {
-    json_t *name = json_stringn(lock->name, lock->name_len);
+    json_t *name = json_stringn(bytes, len);
     char *text = NULL;
     size_t size;
     FILE *to;
@@ -271,13 +290,13 @@ static json_t *name_json(const rdl_inspection_t *lock, char **ret_hex)
     *ret_hex = NULL;
     if (name != NULL || (to = open_memstream(&text, &size)) == NULL)
         return name;
-    print_name(to, lock->name, lock->name_len, 0);
+    print_name(to, bytes, len, 0);
     (void)fclose(to);
     name = text != NULL ? json_string(text) : NULL;
     free(text);
-    if ((*ret_hex = calloc(2, lock->name_len + 1)) != NULL)
-        for (size_t i = 0; i < lock->name_len; i++)
-            (void)snprintf(*ret_hex + 2 * i, 3, "%02x", (unsigned)(unsigned char)lock->name[i]);
+    if ((*ret_hex = calloc(2, len + 1)) != NULL)
+        for (size_t i = 0; i < len; i++)
+            (void)snprintf(*ret_hex + 2 * i, 3, "%02x", (unsigned)(unsigned char)bytes[i]);
     return name;
 }
 
@@ -285,7 +304,7 @@ bool shown_json(FILE *out, const rdl_inspection_t *lock, bool wide)
 {
     json_t *holders = json_array(), *waiters = json_array(), *root;
     char *hex = NULL;
-    json_t *name = name_json(lock, &hex);
+    json_t *name = shown_name_json(lock->name, lock->name_len, &hex);
     bool done;
 
     for (size_t i = 0; i < lock->holder_count; i++)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,13 +23,20 @@ void subcommand_begin(void)
         close(fd);
 }
 
+int subcommand_written(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    if (errno == EPIPE)
+        return EXITCODE_SIGNAL + SIGPIPE;
+    text_say("cannot write to the standard output: %s", strerror(errno));
+    return EXITCODE_TROUBLE;
+}
+
 int subcommand_print(void (*help)(FILE *out))
 {
     help(stdout);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return EXITCODE_OK;
-    text_say("cannot write to the standard output: %s", strerror(errno));
-    return EXITCODE_TROUBLE;
+    return subcommand_written(EXITCODE_OK);
 }
 
 int subcommand_misused(const char *subcommand, const struct usage_error *why)

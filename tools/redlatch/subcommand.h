@@ -19,6 +19,10 @@ void subcommand_begin(void);
 /* Print `help` to stdout. Returns the exit status. */
 int subcommand_print(void (*help)(FILE *out));
 
+/* What was printed to stdout is written now. Returns `status`; or, where it cannot be written, EXITCODE_TROUBLE, and it
+ * was said why; where nobody reads any more, quietly, what a shell says of SIGPIPE. */
+int subcommand_written(int status);
+
 /* Say what is wrong with the command line of `subcommand` (NULL: of redlatch itself), and where help is. Returns the
  * exit status. */
 int subcommand_misused(const char *subcommand, const struct usage_error *why);

@@ -4,14 +4,15 @@
  * evicted is named by what was shown, a hold's field; whoever came since is another.
  */
 #include "tools/redlatch/access.h"
+#include "tools/redlatch/evict.h"
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/shown.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
 
-#include <errno.h>
 #include <redlatch/inspect.h>
 #include <redlatch/lock.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ static int apply_yes(void *to, const char *text, struct usage_error *why)
 static const struct option_row rows[] = {
     {'\0', "owner", "OWNER", "this holder alone, as it is shown", apply_owner},
     {'y', "yes", NULL, "do not ask", apply_yes},
+    ACCESS_JSON("what became of them as a JSON object on stdout"),
     ACCESS_ROWS,
 };
 
@@ -112,106 +114,98 @@ static size_t count_meant(const struct unlock_options *o, const rdl_inspection_t
     return meant;
 }
 
-/* ---- the eviction ----------------------------------------------------------------------------------------------- */
+/* ---- what became of them ----------------------------------------------------------------------------------------- */
 
-static int open_lock(rdl_client_t *client, const rdl_inspection_t *seen, rdl_lock_t **ret_lock, rdl_err_t *err)
+struct outcome {
+    bool json;
+    json_t *evicted, *gone; /* NULL where it is not asked for, or there is no memory */
+};
+
+static void tell(const rdl_holder_t *h, bool evicted, void *arg)
 {
-    static const struct {
-        const char *type;
-        int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                    rdl_err_t *err);
-    } types[] = {
-        {"lock", rdl_reentrant_lock}, {"fenced", rdl_fenced_lock},    {"fair", rdl_fair_lock},
-        {"simple", rdl_simple_lock},  {"read-write", rdl_write_lock},
-    };
-    char shown[TEXT_SAFE_CAP];
+    struct outcome *outcome = arg;
 
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(seen->type, types[i].type) == 0)
-            return types[i].make(client, seen->name, NULL, ret_lock, err);
-    err->code = RDL_EINVAL;
-    (void)snprintf(err->message, sizeof err->message, "'%s' is a %s: it has no holders to evict",
-                   text_safe(seen->name, seen->name_len, shown), seen->type);
-    return RDL_EINVAL;
-}
-
-/* One end's holders. Returns an exit status; what one said stays, unless the next is worse off. */
-static int evict_end(rdl_lock_t *lock, const struct unlock_options *o, const rdl_inspection_t *seen, bool writers,
-                     int status)
-{
-    rdl_err_t err = {0};
-
-    for (size_t i = 0; i < seen->holder_count; i++) {
-        const rdl_holder_t *h = &seen->holder[i];
-        int rc;
-
-        if (!is_meant(o, h) || (h->end == RDL_END_WRITE) != writers)
-            continue;
-        if ((rc = rdl_evict(lock, h->owner, &err)) < 0)
-            return access_failed(&err);
-        if (rc == 1) {
-            printf("evicted %s\n", h->owner);
-            continue;
-        }
+    if (outcome->json)
+        (void)json_array_append_new(evicted ? outcome->evicted : outcome->gone, json_string(h->owner));
+    else if (evicted)
+        printf("evicted %s\n", h->owner);
+    if (!evicted)
         text_say("%s no longer holds it: nothing was done to whoever does", h->owner);
-        status = EXITCODE_CHANGED;
-    }
-    return status;
 }
 
-/* Readers first: what a writer reads goes with it. */
-static int evict(rdl_lock_t *lock, const struct unlock_options *o, const rdl_inspection_t *seen)
+/* Returns `status`, or that it could not be written. */
+static int print(const rdl_inspection_t *seen, const struct outcome *outcome, int status)
 {
-    int status = evict_end(lock, o, seen, false, EXITCODE_OK);
+    char *hex = NULL;
+    json_t *name = NULL, *root = NULL;
 
-    if (status == EXITCODE_OK || status == EXITCODE_CHANGED)
-        status = evict_end(lock, o, seen, true, status);
-    return status;
+    if (outcome->json) {
+        name = shown_name_json(seen->name, seen->name_len, &hex);
+        root = json_pack("{s:o, s:o, s:O, s:O}", "name", name, "name_hex", hex != NULL ? json_string(hex) : json_null(),
+                         "evicted", outcome->evicted, "gone", outcome->gone);
+        free(hex);
+        if (root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
+            text_say("%s", rdl_strerror(RDL_ENOMEM));
+        putchar('\n');
+        json_decref(root);
+    }
+    return subcommand_written(status);
 }
 
 /* ---- unlock ------------------------------------------------------------------------------------------------------ */
-
-static int flushed(int status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return status;
-    text_say("cannot write to the standard output: %s", strerror(errno));
-    return EXITCODE_TROUBLE;
-}
 
 /* Whose eviction was not asked for, or has not been agreed to: the exit status. EXITCODE_OK: go on. */
 static int settle(const struct unlock_options *o, const rdl_inspection_t *seen, FILE *terminal)
 {
     char shown[TEXT_SAFE_CAP];
     size_t meant;
+    int status;
 
     if (seen->holder_count == 0) {
-        text_say("nobody holds '%s'", text_safe(o->access.name, strlen(o->access.name), shown));
+        text_say("nobody holds '%s'", text_safe(o->access.word, strlen(o->access.word), shown));
         return EXITCODE_CONFLICT;
     }
-    shown_all(stdout, seen);
+    if (!o->access.json || terminal != NULL)
+        shown_all(o->access.json ? terminal : stdout, seen);
     if ((meant = count_meant(o, seen)) == 0) {
         text_say("%s does not hold it", text_safe(o->owner, strlen(o->owner), shown));
         return EXITCODE_CHANGED;
     }
-    if (flushed(EXITCODE_OK) != EXITCODE_OK)
-        return EXITCODE_TROUBLE;
+    if ((status = subcommand_written(EXITCODE_OK)) != EXITCODE_OK)
+        return status;
     return o->yes ? EXITCODE_OK : ask(o, terminal, meant);
+}
+
+static int evict_them(rdl_lock_t *lock, const struct unlock_options *o, const rdl_inspection_t *seen,
+                      struct outcome *outcome)
+{
+    rdl_err_t err = {0};
+    int gone = evict(lock, seen, o->owner, tell, outcome, &err);
+
+    return gone < 0 ? access_failed(&err) : gone > 0 ? EXITCODE_CHANGED : EXITCODE_OK;
 }
 
 static int unlock_at(rdl_client_t *client, const struct unlock_options *o, FILE *terminal)
 {
+    struct outcome outcome = {.json = o->access.json};
     rdl_inspection_t *seen = NULL;
     rdl_lock_t *lock = NULL;
     rdl_err_t err = {0};
     int status;
 
-    if (rdl_inspect(client, o->access.name, 0, &seen, &err) < 0)
+    if (rdl_inspect(client, o->access.word, 0, &seen, &err) < 0)
         return access_failed(&err);
-    if (strcmp(seen->type, "none") != 0 && open_lock(client, seen, &lock, &err) < 0)
+    if (strcmp(seen->type, "none") != 0 && evict_open(client, seen, &lock, &err) < 0) {
         status = access_failed(&err);
-    else if ((status = settle(o, seen, terminal)) == EXITCODE_OK)
-        status = flushed(evict(lock, o, seen));
+    } else {
+        outcome.evicted = outcome.json ? json_array() : NULL;
+        outcome.gone = outcome.json ? json_array() : NULL;
+        if ((status = settle(o, seen, terminal)) == EXITCODE_OK)
+            status = evict_them(lock, o, seen, &outcome);
+        status = print(seen, &outcome, status);
+        json_decref(outcome.evicted);
+        json_decref(outcome.gone);
+    }
     rdl_lock_free(lock);
     rdl_inspection_free(seen);
     return status;
@@ -225,7 +219,7 @@ static int unlock_main(int argc, char **argv)
     FILE *terminal = NULL;
     int status;
 
-    if (access_parse(rows, ROW_COUNT, argc, argv, &o.access, &why) < 0)
+    if (access_parse(rows, ROW_COUNT, argc, argv, "NAME", &o.access, &why) < 0)
         return subcommand_misused(subcommand_unlock.name, &why);
     if (o.access.help)
         return subcommand_print(unlock_help);
@@ -233,6 +227,7 @@ static int unlock_main(int argc, char **argv)
         (void)usage_fail(&why, "there is no terminal to ask on: --yes says that it is meant");
         return subcommand_misused(subcommand_unlock.name, &why);
     }
+    (void)signal(SIGPIPE, SIG_IGN); /* who was shown is evicted, all of them, whoever reads that */
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
         status = unlock_at(client, &o, terminal);
     rdl_client_close(client);

@@ -89,7 +89,7 @@ static void pass(int64_t ms)
 static int look(rdl_client_t *client, const struct wait_options *o, int64_t *ret_left_ms, rdl_err_t *err)
 {
     rdl_inspection_t *seen = NULL;
-    int rc = rdl_inspect(client, o->access.name, 0, &seen, err);
+    int rc = rdl_inspect(client, o->access.word, 0, &seen, err);
 
     *ret_left_ms = -1;
     if (rc < 0)
@@ -126,7 +126,7 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o)
         if (now >= until) {
             char shown[TEXT_SAFE_CAP];
 
-            text_say("'%s' is not free", text_safe(o->access.name, strlen(o->access.name), shown));
+            text_say("'%s' is not free", text_safe(o->access.word, strlen(o->access.word), shown));
             return EXITCODE_CONFLICT;
         }
         pass(least(least(pause_ms, until - now), left_ms >= 0 ? left_ms + 1 : PAUSE_MAX_MS));
@@ -141,7 +141,7 @@ static int wait_main(int argc, char **argv)
     rdl_client_t *client = NULL;
     int status;
 
-    if (access_parse(rows, ROW_COUNT, argc, argv, &o.access, &why) < 0)
+    if (access_parse(rows, ROW_COUNT, argc, argv, "NAME", &o.access, &why) < 0)
         return subcommand_misused(subcommand_wait.name, &why);
     if (o.access.help)
         return subcommand_print(wait_help);

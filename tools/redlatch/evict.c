@@ -1,0 +1,60 @@
+#include "tools/redlatch/evict.h"
+
+#include "tools/redlatch/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int evict_open(rdl_client_t *client, const rdl_inspection_t *seen, rdl_lock_t **ret_lock, rdl_err_t *err)
+{
+    static const struct {
+        const char *type;
+        int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                    rdl_err_t *err);
+    } types[] = {
+        {"lock", rdl_reentrant_lock}, {"fenced", rdl_fenced_lock},    {"fair", rdl_fair_lock},
+        {"simple", rdl_simple_lock},  {"read-write", rdl_write_lock},
+    };
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
+    char shown[TEXT_SAFE_CAP];
+
+    options.name_len = seen->name_len;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(seen->type, types[i].type) == 0)
+            return types[i].make(client, seen->name, &options, ret_lock, err);
+    err->code = RDL_EINVAL;
+    (void)snprintf(err->message, sizeof err->message, "'%s' is a %s: it has no holders to evict",
+                   text_safe(seen->name, seen->name_len, shown), seen->type);
+    return RDL_EINVAL;
+}
+
+/* One end's holders. */
+static int evict_end(rdl_lock_t *lock, const rdl_inspection_t *seen, const char *owner, bool writers, evict_told told,
+                     void *arg, rdl_err_t *err)
+{
+    int gone = 0;
+
+    for (size_t i = 0; i < seen->holder_count; i++) {
+        const rdl_holder_t *h = &seen->holder[i];
+        int rc;
+
+        if ((owner != NULL && strcmp(owner, h->owner) != 0) || (h->end == RDL_END_WRITE) != writers)
+            continue;
+        if ((rc = rdl_evict(lock, h->owner, err)) < 0)
+            return rc;
+        gone += rc != 1;
+        told(h, rc == 1, arg);
+    }
+    return gone;
+}
+
+/* Readers first: what a writer reads goes with it. */
+int evict(rdl_lock_t *lock, const rdl_inspection_t *seen, const char *owner, evict_told told, void *arg, rdl_err_t *err)
+{
+    int readers = evict_end(lock, seen, owner, false, told, arg, err), writers;
+
+    if (readers < 0)
+        return readers;
+    writers = evict_end(lock, seen, owner, true, told, arg, err);
+    return writers < 0 ? writers : readers + writers;
+}
