@@ -54,7 +54,7 @@ class CommandLine(support.Case):
 
     def test_help_names_every_subcommand_and_every_exit_status(self):
         self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M),
-                         ["run", "ls", "show", "unlock", "wait", "doctor", "exporter", "help", "version"])
+                         ["run", "ls", "show", "unlock", "wait", "top", "doctor", "exporter", "help", "version"])
         for word in "ls", "show":
             self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of(word, "--help"), re.M), ["0", "64", "69", "70"])
             for line in self.help_of(word, "--help").splitlines():
@@ -66,11 +66,12 @@ class CommandLine(support.Case):
                          ["0", "1", "3", "64", "69", "70"])
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("wait", "-h"), re.M), ["0", "1", "64", "69", "70"])
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("exporter", "-h"), re.M), ["0", "64", "70"])
+        self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("top", "-h"), re.M), ["0", "64", "69", "70"])
 
     def test_help_fits_a_terminal(self):
         for line in "".join(self.help_of(*what) for what in (["help"], ["run", "-h"], ["doctor", "-h"],
                                                                 ["unlock", "-h"], ["wait", "-h"],
-                                                                ["exporter", "-h"])).splitlines():
+                                                                ["exporter", "-h"], ["top", "-h"])).splitlines():
             self.assertLessEqual(len(line), 100, line)
 
     def test_version_is_that_of_the_library(self):
@@ -83,7 +84,7 @@ class CommandLine(support.Case):
         with open(MANUAL) as f:
             manual = f.read()
         named = set(re.findall(r"^\.It Fl (?:. , )?-([a-z-]+)", manual, re.M))
-        helps = "".join(self.help_of(what, "--help") for what in ("run", "doctor", "unlock", "wait", "exporter"))
+        helps = "".join(self.help_of(what, "--help") for what in ("run", "doctor", "unlock", "wait", "top", "exporter"))
         self.assertEqual(named, set(re.findall(r"^  (?:-., |    )--([a-z-]+)", helps, re.M)))
         self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)), set(re.findall(r"^ +(\d+)  ", helps, re.M)))
 

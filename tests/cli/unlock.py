@@ -3,10 +3,7 @@
 taking it."""
 
 import os
-import pty
 import re
-import select
-import signal
 import sys
 import time
 
@@ -14,54 +11,12 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support
+from terminal import Terminal
 
 FIRST = "11111111-2222-3333-4444-555555555555:1"
 SECOND = "66666666-7777-8888-9999-000000000000:1"
 OWNER = r"[0-9a-f-]{36}:\d+(?::write)?"
 LISTENING = "redlatch_lost:*"
-
-
-class Terminal:
-    """The command on a terminal of its own, which it is asked on; its stdout and stderr are there, too."""
-
-    def __init__(self, case, *arguments):
-        self.said = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            support.die_with_parent()
-            os.execve(support.REDLATCH, [support.REDLATCH, *arguments], case.environment())
-        case.addCleanup(self.close)
-
-    def close(self):
-        if self.fd is not None:
-            os.close(self.fd)
-        if self.pid is not None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-
-    def read(self, bound=support.BOUND_S):
-        if not select.select([self.fd], [], [], bound)[0]:
-            raise AssertionError("nothing more within %g s than %r" % (bound, self.said))
-        try:
-            more = os.read(self.fd, 4096)
-        except OSError:  # the other side is closed
-            return False
-        self.said += more.decode()
-        return more != b""
-
-    def expect(self, words):
-        while words not in self.said:
-            if not self.read():
-                raise AssertionError("%r, without %r" % (self.said, words))
-
-    def answer(self, words):
-        os.write(self.fd, words.encode() + b"\n")
-
-    def status(self):
-        while self.read():
-            pass
-        pid, self.pid = self.pid, None
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 class Unlock(support.Case):

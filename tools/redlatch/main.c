@@ -21,8 +21,8 @@ static const struct subcommand subcommand_help;
 static const struct subcommand subcommand_version;
 
 static const struct subcommand *const table[] = {
-    &subcommand_run,    &subcommand_ls,       &subcommand_show, &subcommand_unlock,  &subcommand_wait,
-    &subcommand_doctor, &subcommand_exporter, &subcommand_help, &subcommand_version,
+    &subcommand_run, &subcommand_ls,     &subcommand_show,     &subcommand_unlock, &subcommand_wait,
+    &subcommand_top, &subcommand_doctor, &subcommand_exporter, &subcommand_help,   &subcommand_version,
 };
 
 #define TABLE_COUNT (sizeof table / sizeof *table)

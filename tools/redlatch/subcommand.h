@@ -31,6 +31,7 @@ extern const struct subcommand subcommand_doctor;
 extern const struct subcommand subcommand_ls;
 extern const struct subcommand subcommand_run;
 extern const struct subcommand subcommand_show;
+extern const struct subcommand subcommand_top;
 extern const struct subcommand subcommand_unlock;
 extern const struct subcommand subcommand_wait;
 
