@@ -2,6 +2,7 @@
 """unlock - a lock is taken from those who were shown, after a question on a terminal; and waiting for a lock without
 taking it."""
 
+import json
 import os
 import re
 import sys
@@ -40,21 +41,6 @@ class Unlock(support.Case):
         self.assert_ended(process, "x")
         self.assert_free("x")
 
-    def test_the_lines_of_the_document_free_a_stuck_job(self):
-        """docs/operations.md, on a terminal as it is there."""
-        with open(os.path.join(support.TOP, "docs", "operations.md")) as f:
-            section = f.read().split("\n## A job that is stuck")[1].split("\n## ")[0]
-        lines = re.findall(r"^\$ redlatch (.*)$", section, re.M)
-        self.assertGreaterEqual(len(lines), 2)
-        process = self.hold_for_long("nightly-report", "--grace", "0")
-        for line in lines:
-            terminal = Terminal(self, *line.split())
-            if line.startswith("unlock"):
-                terminal.expect("[y/N] ")
-                terminal.answer("y")
-            self.assertEqual(terminal.status(), 0, terminal.said)
-        self.assert_ended(process, "nightly-report")
-
     def test_any_other_answer_leaves_all_as_it_is(self):
         self.server.redis("HSET", "x", FIRST, "1")
         for answer in ("n", "", "yess", "\x04"):
@@ -85,6 +71,24 @@ class Unlock(support.Case):
         self.assertEqual((result.code, result.err), (0, ""), result)
         self.assertIn("evicted %s\n" % FIRST, result.out)
         self.assert_free("x")
+
+    def test_what_became_of_them_is_json_where_it_is_asked_for(self):
+        self.server.redis("HSET", "x", FIRST, "1")
+        result = self.redlatch("unlock", "-y", "--json", "x")
+        self.assertEqual((result.code, result.err), (0, ""), result)
+        self.assertEqual(json.loads(result.out), {"name": "x", "name_hex": None, "evicted": [FIRST], "gone": []})
+        result = self.redlatch("unlock", "-y", "--json", "x")
+        self.assertEqual((result.code, json.loads(result.out)["evicted"]), (1, []), result)
+        self.server.redis("HSET", "x", FIRST, "1")
+        terminal = Terminal(self, "unlock", "--json", "x")
+        terminal.expect("[y/N] ")
+        self.assertIn("holder    " + FIRST, terminal.said)
+        self.server.redis("DEL", "x")
+        self.server.redis("HSET", "x", SECOND, "1")
+        terminal.answer("y")
+        self.assertEqual(terminal.status(), 3)
+        self.assertEqual(json.loads(terminal.said[terminal.said.index("{"):terminal.said.rindex("}") + 1])["gone"],
+                         [FIRST])
 
     def test_each_type_is_found_and_freed_and_its_command_ended(self):
         for kind in (*(("--type", kind) for kind in support.TYPES), ("-s",), ("-x",)):

@@ -3,6 +3,7 @@
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/findings.h"
 #include "tools/redlatch/server.h"
+#include "tools/redlatch/shown.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
 
@@ -91,7 +92,7 @@ static int show(struct findings *f, bool json)
     if (json)
         shown = findings_print_json(stdout, f) && shown;
     else
-        findings_print(stdout, f);
+        findings_print(stdout, f, shown_width());
     if (!shown) {
         text_say("%s", rdl_strerror(RDL_ENOMEM));
         return EXITCODE_TROUBLE;

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH 100
+#define WIDTH 100 /* at most; less on a terminal that is narrower */
 #define INDENT 10
+#define NARROW 40 /* what is narrower is indented less */
+#define NARROW_INDENT 2
 
 /* ---- kept ------------------------------------------------------------------------------------------------------- */
 
@@ -81,49 +83,58 @@ rdl_severity_t findings_worst(const struct findings *f)
 
 /* ---- shown ------------------------------------------------------------------------------------------------------ */
 
+struct sheet {
+    FILE *out;
+    int width, indent;
+};
+
 /* Wrap a text behind `at` columns that are written already; what terminals obey is left out. */
-static void print_wrapped(FILE *out, const char *text, int at)
+static void print_wrapped(const struct sheet *s, const char *text, int at)
 {
     while (*text != '\0') {
         int word = (int)strcspn(text, " ");
 
-        if (at > INDENT && at + 1 + word > WIDTH)
-            at = fprintf(out, "\n%*s", INDENT, "") - 1;
-        else if (at > INDENT)
-            at += fprintf(out, " ");
+        if (at > s->indent && at + 1 + word > s->width)
+            at = fprintf(s->out, "\n%*s", s->indent, "") - 1;
+        else if (at > s->indent)
+            at += fprintf(s->out, " ");
         for (const char *p = text; p < text + word; p++)
-            fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+            fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, s->out);
         at += word;
         text += word + (text[word] == ' ');
     }
-    fputc('\n', out);
+    fputc('\n', s->out);
 }
 
-static void print_change(FILE *out, const char *lines)
+static void print_change(const struct sheet *s, const char *lines)
 {
     while (*lines != '\0') {
         int len = (int)strcspn(lines, "\n");
 
-        fprintf(out, "%*s  %.*s\n", INDENT, "", len, lines);
+        fprintf(s->out, "%*s  %.*s\n", s->indent, "", len, lines);
         lines += len + (lines[len] == '\n');
     }
 }
 
-void findings_print(FILE *out, const struct findings *f)
+void findings_print(FILE *out, const struct findings *f, int width)
 {
+    struct sheet s = {.out = out,
+                      .width = width > 0 && width < WIDTH ? width : WIDTH,
+                      .indent = width > 0 && width < NARROW ? NARROW_INDENT : INDENT};
+
     for (size_t i = 0; i < f->count; i++) {
         const rdl_finding_t *one = &f->all[i];
         char head[320];
+        int at = fprintf(out, "%-*s", INDENT, rdl_severity_name(one->severity));
 
-        fprintf(out, "%-*s", INDENT, rdl_severity_name(one->severity));
         (void)snprintf(head, sizeof head, "%s at %s:", one->id, one->server);
-        fprintf(out, "%s", head);
-        print_wrapped(out, one->what, INDENT + (int)strlen(head));
+        at += fprintf(out, "%s", head);
+        print_wrapped(&s, one->what, at);
         if (one->why[0] != '\0') {
-            fprintf(out, "%*s", INDENT, "");
-            print_wrapped(out, one->why, INDENT);
+            fprintf(out, "%*s", s.indent, "");
+            print_wrapped(&s, one->why, s.indent);
         }
-        print_change(out, one->change);
+        print_change(&s, one->change);
     }
 }
 

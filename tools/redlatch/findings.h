@@ -22,8 +22,8 @@ void findings_done(struct findings *f);
 void findings_sort(struct findings *f);
 rdl_severity_t findings_worst(const struct findings *f);
 
-/* A paragraph for each; those that are fine are a line. */
-void findings_print(FILE *out, const struct findings *f);
+/* A paragraph for each, as wide as a terminal of `width` columns is (0: none); those that are fine are a line. */
+void findings_print(FILE *out, const struct findings *f, int width);
 
 /* One JSON object. False without memory. */
 bool findings_print_json(FILE *out, const struct findings *f);

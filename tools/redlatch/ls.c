@@ -6,7 +6,6 @@
 #include "tools/redlatch/text.h"
 
 #include <redlatch/redlatch.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,17 +60,6 @@ static void show_help(FILE *out)
     fputs("  redlatch show nightly\n"
           "  redlatch show --json nightly | jq '.holder_list[].by.host'\n",
           out);
-}
-
-/* ---- output ----------------------------------------------------------------------------------------------------- */
-
-static int terminal_width(void)
-{
-    struct winsize size;
-
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
-        return SHOWN_UNBOUNDED;
-    return size.ws_col;
 }
 
 /* ---- ls --------------------------------------------------------------------------------------------------------- */
@@ -132,7 +120,7 @@ static int on_lock(const rdl_inspection_t *found, const rdl_list_progress_t *pro
 
 static int list(rdl_client_t *client, const struct access *a)
 {
-    struct listing listing = {.a = a, .width = terminal_width(), .began_ms = now_ms()};
+    struct listing listing = {.a = a, .width = shown_width(), .began_ms = now_ms()};
     rdl_err_t err;
     int64_t found = rdl_list(client, a->word, on_lock, &listing, &err);
 

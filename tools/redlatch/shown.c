@@ -7,9 +7,20 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS_A_SECOND 1000
+
+int shown_width(void)
+{
+    struct winsize size;
+
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return SHOWN_UNBOUNDED;
+    return size.ws_col;
+}
 
 /* ---- pieces of text --------------------------------------------------------------------------------------------- */
 

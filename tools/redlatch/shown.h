@@ -10,6 +10,9 @@
 /* Columns for a table that nobody's terminal bounds. */
 #define SHOWN_UNBOUNDED 0
 
+/* Columns of the terminal that stdout is; SHOWN_UNBOUNDED where it is none. */
+int shown_width(void);
+
 /* A time in five columns, "-" for one below 0. */
 const char *shown_time(int64_t ms, char to[24]);
 

@@ -20,7 +20,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define INTERVAL_MS 1000
@@ -100,15 +99,12 @@ static int print_round(struct top_watch *w, const struct top_options *o)
 {
     struct top_model *model;
     struct top_state *state = top_watch_enter(w, &model);
-    struct winsize size = {0};
     bool made = true;
 
-    if (isatty(STDOUT_FILENO) == 1)
-        (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     if (o->access.json)
         made = top_page_json(stdout, state, model, top_now());
     else
-        top_page_print(stdout, state, model, size.ws_col > 0 ? size.ws_col : SHOWN_UNBOUNDED, top_now());
+        top_page_print(stdout, state, model, shown_width(), top_now());
     top_watch_leave(w);
     if (!made)
         text_say("%s", rdl_strerror(RDL_ENOMEM));

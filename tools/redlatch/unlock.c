@@ -227,7 +227,7 @@ static int unlock_main(int argc, char **argv)
         (void)usage_fail(&why, "there is no terminal to ask on: --yes says that it is meant");
         return subcommand_misused(subcommand_unlock.name, &why);
     }
-    (void)signal(SIGPIPE, SIG_IGN); /* who was shown is evicted, all of them, whoever reads that */
+    (void)signal(SIGPIPE, SIG_IGN); /* it is not in the middle of several holders that it ends */
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
         status = unlock_at(client, &o, terminal);
     rdl_client_close(client);
