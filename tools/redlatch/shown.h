@@ -44,6 +44,6 @@ bool shown_json(FILE *out, const rdl_inspection_t *lock, bool wide);
 
 /* A name as JSON; one that is no UTF-8 as it is shown to people, its bytes as hexadecimal digits in *ret_hex, to be
  * freed; NULL otherwise. */
-json_t *shown_name_json(const char *name, size_t len, char **ret_hex);
+json_t *shown_name_json(const char *bytes, size_t len, char **ret_hex);
 
 #endif

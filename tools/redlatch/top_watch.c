@@ -214,9 +214,9 @@ static int note(const rdl_inspection_t *found, const rdl_list_progress_t *progre
 
     (void)progress;
     (void)pthread_mutex_lock(&w->mu);
-    if (!top_model_note(w->model, found, top_now()))
-        w->state.no_memory = true;
     stop = w->ending || w->state.paused;
+    if (!stop && !top_model_note(w->model, found, top_now()))
+        w->state.no_memory = true;
     (void)pthread_mutex_unlock(&w->mu);
     return stop;
 }
@@ -279,12 +279,17 @@ static int look_at_masters(struct top_watch *w, rdl_err_t *err)
     return count < 0 ? count : RDL_OK;
 }
 
-/* Whether it went well, for whoever looks.  @locks w->mu */
+/* Whether it went well, for whoever looks. In a pause nothing is new: a round that it has cut short is none.
+ * @locks w->mu */
 static void end_round(struct top_watch *w, int rc, const rdl_err_t *err)
 {
     struct top_state *state = &w->state;
 
+    tell(w);
+    if (state->paused)
+        return;
     state->rounds++;
+    top_model_sweep(w->model, 0);
     if (rc == RDL_OK) {
         state->answered_ms = top_now();
         state->trouble_ms = 0;
@@ -292,7 +297,6 @@ static void end_round(struct top_watch *w, int rc, const rdl_err_t *err)
         state->trouble_ms = state->trouble_ms != 0 ? state->trouble_ms : top_now();
         state->trouble = *err;
     }
-    tell(w);
 }
 
 /* Masters and known locks. */
@@ -305,7 +309,6 @@ static int look(struct top_watch *w)
         rc = look_again(w, &err);
     w->round_due_ms = top_now() + w->interval_ms;
     (void)pthread_mutex_lock(&w->mu);
-    top_model_sweep(w->model, 0);
     end_round(w, rc, &err);
     (void)pthread_mutex_unlock(&w->mu);
     return rc;
@@ -352,6 +355,7 @@ static int walk(struct top_watch *w)
         w->walk_due_ms = top_now() + (took > WALK_INTERVALS * w->interval_ms ? took : WALK_INTERVALS * w->interval_ms);
         w->state.walks++;
         top_model_sweep(w->model, began);
+        end_round(w, RDL_OK, NULL);
     }
     (void)pthread_mutex_unlock(&w->mu);
     return found < 0 ? (int)found : w->walk_rc;
@@ -363,10 +367,6 @@ int top_watch_round(struct top_watch *w)
 
     if (rc == RDL_OK && top_now() >= w->walk_due_ms)
         rc = walk(w);
-    (void)pthread_mutex_lock(&w->mu);
-    if (rc == RDL_OK && !w->ending && !w->state.paused)
-        end_round(w, rc, NULL);
-    (void)pthread_mutex_unlock(&w->mu);
     return rc;
 }
 
