@@ -16,7 +16,7 @@ from terminal import Terminal
 
 OWNER = "9f1c8a54-0000-4000-8000-0123456789ab:1"
 REPORT = '#!/bin/sh\ntrap "" TERM\necho held >"$EVENTS"\nsleep 600\n'
-PUBLISH = "#!/bin/sh\necho published\n"
+PUBLISH = '#!/bin/sh\nread _ <"$GATE"\necho published\n'
 
 
 class Case(support.Case):
@@ -67,6 +67,8 @@ class StuckJob(Case):
         holder = json.loads(self.redlatch("show", "--json", "nightly-report").out)["holder_list"][0]
         for line, shown in sum(steps.values(), []):
             if "redlatch wait" in line:
+                waiter.expect("locked 'nightly-report' after")
+                self.gate.send()
                 self.assert_shown(published, waiter, holder["by"]["pid"])
             terminal = self.type(line)
             if "unlock" in line:

@@ -18,14 +18,15 @@ static bool colours;
 const char *top_screen_refuses(void)
 {
     int found = 0;
+    bool able;
 
     if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
         return "this is no terminal: --once or --batch writes without one";
     if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
         return "TERM does not name a terminal that this system knows: --once or --batch writes without one";
-    if (tigetstr("cup") == NULL || tigetstr("clear") == NULL)
-        return "this terminal (TERM) has no cursor to move: --once or --batch writes without one";
-    return NULL;
+    able = tigetstr("cup") != NULL && tigetstr("clear") != NULL;
+    (void)del_curterm(cur_term);
+    return able ? NULL : "this terminal (TERM) has no cursor to move: --once or --batch writes without one";
 }
 
 /* Names that are cut end in "…", as everywhere; nothing else is not ASCII. */

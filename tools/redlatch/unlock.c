@@ -129,7 +129,7 @@ static void tell(const rdl_holder_t *h, bool evicted, void *arg)
         (void)json_array_append_new(evicted ? outcome->evicted : outcome->gone, json_string(h->owner));
     else if (evicted)
         printf("evicted %s\n", h->owner);
-    if (!evicted)
+    else
         text_say("%s no longer holds it: nothing was done to whoever does", h->owner);
 }
 
