@@ -106,6 +106,30 @@ class Batch(Case):
             self.server.redis("DEL", "job:1")
         self.assertGreater(locks[0]["changes_per_s"], 0)
 
+    def test_rounds_go_on_while_a_server_is_away(self):
+        process = self.start("top", *FAST, "--batch", "--json")
+        self.assertIsNone(json.loads(process.stdout.readline())["error"])
+        self.server.kill()
+        while json.loads(process.stdout.readline())["error"] is None:
+            pass
+        self.server.start()
+        self.foreign("x")
+        while not json.loads(process.stdout.readline())["locks"]:
+            pass
+        self.assertIsNone(process.poll())
+
+    def test_a_cluster_is_looked_at_as_a_whole(self):
+        reserved, port = support.free_port()
+        self.addCleanup(reserved.close)
+        node = support.Server("--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes")
+        self.addCleanup(node.stop)
+        node.redis("CLUSTER", "ADDSLOTS", *range(16384))
+        support.until(lambda: b"cluster_state:ok" in node.redis("CLUSTER", "INFO"), "the cluster is up")
+        for i in range(20):
+            node.redis("HSET", "job:%d" % i, UUID + ":1", 1)
+        result = self.redlatch("top", *FAST, "-b", "-n", "2", env={"REDLATCH_SERVER": "cluster://127.0.0.1:%d" % port})
+        self.assertEqual((result.code, result.out.count("\n20 locks, 20 held")), (0, 2), result)
+
     def test_what_it_cannot_do_is_said(self):
         self.assert_says(self.redlatch("top", env={"TERM": "vt100"}), 64, "this is no terminal: --once")
         self.assert_says(self.redlatch("top", "--once", "a", "b"), 64, "one PATTERN is wanted")
@@ -343,6 +367,15 @@ class Trouble(Case):
         modes = re.findall(r"^[0-9a-f]+(?::[0-9a-f]+)+", screen.said.replace("\r", ""), re.M)
         modes += re.findall(r"(?<=[^0-9a-f:\n])[0-9a-f]+(?::[0-9a-f]+){20,}", screen.said)
         self.assertEqual((len(modes), len(set(modes))), (3, 1), modes)
+
+    def test_colours_are_used_where_they_are_wanted(self):
+        self.foreign("x")
+        for wanted, env in (True, {"NO_COLOR": None}), (True, {"NO_COLOR": ""}), (False, {"NO_COLOR": "1"}):
+            terminal = Terminal(self, "top", *FAST, columns=80, env=dict(env, TERM="xterm-256color"))
+            terminal.expect("9f1c8a54")
+            os.write(terminal.fd, b"q")
+            self.assertEqual(terminal.status(), 0)
+            self.assertEqual(bool(re.search(r"\x1b\[(?:[0-9]+;)*3[0-7][;m]", terminal.said)), wanted, terminal.said)
 
     def test_any_size_is_a_size(self):
         self.foreign("a-name-that-is-longer-than-some-terminals-are-wide:" + "x" * 100)
