@@ -520,6 +520,7 @@ static int count(const rdl_inspection_t *found, const rdl_list_progress_t *progr
 Test(acl, of_inspection_is_enough_and_no_more)
 {
     static const char holder[] = "9f1c8a54-0000-4000-8000-0123456789ab:1";
+    rdl_master_t master;
 
     open_with_rights_of("Inspection");
     (void)probe_int(st.probe, "HSET " NAME " mode read %s 1", holder);
@@ -532,5 +533,9 @@ Test(acl, of_inspection_is_enough_and_no_more)
     (void)probe_int(st.probe, "ZADD {" NAME "p}:timeout 922337203685477 0123456789abcdef");
     look_at(NAME "p", "permit-semaphore");
     expect(3, rdl_list(st.client, NULL, count, NULL, &err));
+    expect(1, rdl_list_names(st.client, &(rdl_name_t){NAME, strlen(NAME)}, 1, count, NULL, &err));
+    expect(1, rdl_masters(st.client, &master, 1, &err));
+    cr_assert_gt(master.keys, 0);
+    cr_assert_gt(master.now_ms, 0);
     expect_all_rights_of("Inspection");
 }

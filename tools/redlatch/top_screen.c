@@ -47,7 +47,7 @@ static void prepare(void)
     (void)keypad(stdscr, TRUE);
     (void)nodelay(stdscr, TRUE);
     (void)curs_set(0);
-    set_escdelay(25);
+    set_escdelay(100);
     colours =
         (unwanted == NULL || unwanted[0] == '\0') && has_colors() && start_color() == OK && use_default_colors() == OK;
     if (colours) {
