@@ -13,7 +13,7 @@
 #include "core/service/life.h"
 #include "core/service/routing.h"
 #include "inspect/ask.h"
-#include "inspect/glob.h"
+#include "core/base/glob.h"
 #include "inspect/look.h"
 #include "inspect/masters.h"
 #include "inspect/who.h"

@@ -23,6 +23,13 @@ void rdl__log_(const struct rdl__sinks *s, rdl_log_level_t level, const char *fm
     s->log(level, line, s->log_arg);
 }
 
+void rdl__metric_tell(const struct rdl__sinks *s, struct rdl__counters *set, rdl_metric_t metric, int64_t value)
+{
+    if (set != NULL)
+        rdl__count(set, metric, value);
+    s->metrics(metric, metric < RDL__FIRST_HISTOGRAM ? value : value / RDL__US, s->metrics_arg);
+}
+
 /* The place of that line, or the one whose line was heard longest ago, made free. */
 static unsigned find_repeat(struct rdl__repeats *r, uint64_t of, int64_t now)
 {

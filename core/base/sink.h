@@ -2,14 +2,17 @@
 #ifndef REDLATCH_BASE_SINK_H
 #define REDLATCH_BASE_SINK_H
 
-#include <redlatch/observe.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "core/base/metrics.h"
+
+/* The first two are what is quick. */
+enum rdl__metering { RDL__NOT_METERED, RDL__COUNTED, RDL__TOLD /* by `metrics`, and counted if there are counters */ };
 
 struct rdl__sinks {
     rdl_log_fn log;
     void *log_arg;
     rdl_log_level_t level;
+    enum rdl__metering metering;
+    rdl_metrics_t *counters; /* NULL: no counters */
     rdl_metrics_fn metrics;
     void *metrics_arg;
 };
@@ -40,15 +43,20 @@ struct rdl__repeats {
 void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now,
                     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-static inline bool rdl__metered(const struct rdl__sinks *s)
-{
-    return s->metrics != NULL;
-}
+/* To the user's function, and to the counters if there are any.  @locks none */
+void rdl__metric_tell(const struct rdl__sinks *s, struct rdl__counters *set, rdl_metric_t metric, int64_t value)
+    __attribute__((cold));
 
+/* Something has happened that is counted for the whole client. Times are in ns.  @locks none: the function is the
+ * user's */
 static inline void rdl__metric(const struct rdl__sinks *s, rdl_metric_t metric, int64_t value)
 {
-    if (s->metrics != NULL)
-        s->metrics(metric, value, s->metrics_arg);
+    if (s->metering == RDL__NOT_METERED)
+        return;
+    if (s->metering == RDL__COUNTED)
+        rdl__count(s->counters->sets[0], metric, value);
+    else
+        rdl__metric_tell(s, s->counters == NULL ? NULL : s->counters->sets[0], metric, value);
 }
 
 #endif

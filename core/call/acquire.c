@@ -21,7 +21,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
     rdl__take_init(&call->take, call->one_try, &retry);
-    rdl__metric(&name->client->sinks, RDL_M_ATTEMPTS, 1);
+    rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
@@ -75,6 +75,7 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
         rec->held_since = now;
         rec->ends_by = 0;
         rec->renewed = rec->may_come = false;
+        rdl__record_begins(rec);
         rdl__watchdog_add(wd, &rec->hold, call->req.sent_at, lease_ms, renewed);
     }
     if (held) {

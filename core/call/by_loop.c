@@ -37,7 +37,11 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
 {
     bool joined = has_joined(call);
 
+    if (used && joined && call->waiter.news_at != 0)
+        rdl__name_metric(rdl__call_name(call), RDL_M_HANDOFF_US, now - call->waiter.news_at);
     rdl__waiter_leave(&call->waiter, used, now);
+    if (joined && !call->verb->listens)
+        rdl__name_waits(rdl__call_name(call), -1);
     if (joined && is_counted(call))
         atomic_fetch_sub(&rdl__call_name(call)->waiting, 1);
 }
@@ -164,6 +168,8 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;
+    if (!call->verb->listens)
+        rdl__name_waits(name, 1);
     if (is_counted(call))
         atomic_fetch_add(&name->waiting, 1);
     return rc;

@@ -42,6 +42,7 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
     (void)now;
+    rdl__name_metric(rec->name, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
     if (state == RDL_LOST && (reason == RDL_LOSS_LEASE || (reason == RDL_LOSS_GONE && may_be_taken_again(rec))))
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__record_tell(rec, id, state, reason);

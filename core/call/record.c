@@ -14,11 +14,31 @@ void rdl__name_ref(struct rdl__name *name)
     atomic_fetch_add_explicit(&name->refs, 1, memory_order_relaxed);
 }
 
+_Static_assert(sizeof(struct rdl__meter) % _Alignof(struct rdl__name) == 0, "a name may lie behind a meter");
+
+/* How many bytes of a name's memory are before it: its meter, if it has one. */
+static size_t name_offset(const rdl_client_t *client)
+{
+    return client->sinks.counters == NULL ? 0 : sizeof(struct rdl__meter);
+}
+
 static size_t name_size(size_t len)
 {
     size_t size = offsetof(struct rdl__name, bytes) + len + 1;
 
     return size > sizeof(struct rdl__name) ? size : sizeof(struct rdl__name);
+}
+
+static struct rdl__name *name_alloc(const rdl_client_t *client, size_t len)
+{
+    char *block = rdl__zalloc(&client->mem, name_offset(client) + name_size(len));
+
+    return block == NULL ? NULL : (void *)(block + name_offset(client));
+}
+
+static void name_free(const rdl_client_t *client, struct rdl__name *name, size_t len)
+{
+    rdl__free(&client->mem, (char *)name - name_offset(client), name_offset(client) + name_size(len));
 }
 
 void rdl__name_unref(struct rdl__name *name)
@@ -32,19 +52,21 @@ void rdl__name_unref(struct rdl__name *name)
     rdl__free(&client->mem, name->spare, sizeof *name->spare);
     rdl__free(&client->mem, name->settled, sizeof *name->settled);
     rdl__mutex_done(&name->mu);
-    rdl__free(&client->mem, name, name_size(name->node.key_len));
+    if (client->sinks.counters != NULL)
+        rdl__meter_leave(client->sinks.counters, rdl__name_meter(name));
+    name_free(client, name, name->node.key_len);
     rdl__client_unref(client);
 }
 
 static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
                                    const struct rdl__settings *settings)
 {
-    struct rdl__name *name = rdl__zalloc(&client->mem, name_size(len));
+    struct rdl__name *name = name_alloc(client, len);
 
     if (name == NULL)
         return NULL;
     if (rdl__mutex_init(&name->mu) < 0) {
-        rdl__free(&client->mem, name, name_size(len));
+        name_free(client, name, len);
         return NULL;
     }
     name->client = rdl__client_ref(client);
@@ -57,6 +79,8 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     atomic_init(&name->refs, 1);
     rdl__list_init(&name->records);
     rdl__list_init(&name->handles);
+    if (client->sinks.counters != NULL)
+        rdl__meter_join(client->sinks.counters, rdl__name_meter(name), bytes, len);
     return name;
 }
 
@@ -337,6 +361,37 @@ struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, co
     return view;
 }
 
+/* When the oldest hold of the name was granted; 0: there is none. */
+static int64_t oldest_hold(const struct rdl__name *name)
+{
+    int64_t oldest = 0;
+
+    rdl__assert_locked(&name->mu);
+    for (const struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
+        const struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->count > 0 && (oldest == 0 || rec->held_since < oldest))
+            oldest = rec->held_since;
+    }
+    return oldest;
+}
+
+/* Only where others hold it beside the oldest are all looked through as that one ends. */
+void rdl__record_ends(const struct rdl__record *rec)
+{
+    struct rdl__meter *meter = rdl__name_meter(rec->name);
+    uint32_t left;
+
+    rdl__assert_locked(&rec->name->mu);
+    if (meter == NULL)
+        return;
+    left = rdl__meter_held(meter) - 1;
+    rdl__meter_set(meter, left,
+                   left == 0                                      ? 0
+                   : rdl__meter_since(meter) == rec->held_since ? oldest_hold(rec->name)
+                                                                  : rdl__meter_since(meter));
+}
+
 void rdl__record_abandon(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
@@ -349,6 +404,7 @@ void rdl__record_abandon(struct rdl__record *rec)
     }
     rdl__mutex_lock(&name->mu);
     rec->count = 0;
+    rdl__record_ends(rec);
     rdl__record_retire(rec);
 }
 
@@ -413,8 +469,12 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count)
 {
+    bool ends = count == 0 && rec->count > 0;
+
     rdl__mutex_lock(&rec->name->mu);
     rec->count = count;
+    if (ends)
+        rdl__record_ends(rec);
     rdl__mutex_unlock(&rec->name->mu);
 }
 

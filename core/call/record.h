@@ -80,6 +80,32 @@ struct rdl__name {
 #define RDL__PLACED                                                                                                    \
     (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (locks/counted/once.h) */
 
+/* A name of a client with counters lies behind its meter; the others do without. NULL: it has none. */
+static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
+{
+    return name->client->sinks.counters == NULL ? NULL : (struct rdl__meter *)(uintptr_t)name - 1;
+}
+
+/* Something has happened that is counted by name. Times are in ns.  @locks none */
+static inline void rdl__name_metric(const struct rdl__name *name, rdl_metric_t metric, int64_t value)
+{
+    const struct rdl__sinks *sinks = &name->client->sinks;
+
+    if (sinks->metering == RDL__NOT_METERED)
+        return;
+    if (sinks->metering == RDL__COUNTED)
+        rdl__count(((struct rdl__meter *)(uintptr_t)name - 1)->set, metric, value);
+    else
+        rdl__metric_tell(sinks, sinks->counters == NULL ? NULL : rdl__name_meter(name)->set, metric, value);
+}
+
+/* So many calls more, or less, wait for it. */
+static inline void rdl__name_waits(const struct rdl__name *name, int64_t more)
+{
+    if (rdl__name_meter(name) != NULL)
+        (void)atomic_fetch_add_explicit(&rdl__name_meter(name)->set->waiting, more, memory_order_relaxed);
+}
+
 /* The shard that has the lock now. */
 static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 {
@@ -193,6 +219,17 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
                      struct rdl__record **ret);
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
+
+/* A hold has begun, or has ended: for the gauges. `count` is set.  @locks the name's */
+static inline void rdl__record_begins(const struct rdl__record *rec)
+{
+    struct rdl__meter *meter = rdl__name_meter(rec->name);
+
+    if (meter != NULL)
+        rdl__meter_set(meter, rdl__meter_held(meter) + 1,
+                       rdl__meter_held(meter) == 0 ? rec->held_since : rdl__meter_since(meter));
+}
+void rdl__record_ends(const struct rdl__record *rec);
 
 /* How long, in ms, the server may keep the present hold from now on: the longest lease asked for, also by extends and
  * nested takes whose outcome is unknown. Longer than the hold counts as held here.  @locks the name's, or by the verb

@@ -18,7 +18,7 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     rdl__record_set_count(rec, left); /* so that force.c does not report its loss as well */
     state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
     if (left == 0)
-        rdl__metric(&rdl__call_client(call)->sinks, RDL_M_HOLD_US, (now - rec->held_since) / RDL__US);
+        rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->held_since);
     return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__send_it();
 }
 
@@ -40,7 +40,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
         if (call->count > 0) {
             rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
         } else {
-            rdl__metric(&rdl__call_client(call)->sinks, RDL_M_LOST, 1);
+            rdl__name_metric(call->rec->name, RDL_M_LOST, 1);
             rdl__record_tell(call->rec, &(struct rdl__hold_id){call->n, call->rec->hold.id.token}, RDL_LOST,
                              RDL_LOSS_GONE);
         }
@@ -51,7 +51,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
     if (call->count == 0) {
         rdl__call_freed(call);
         rdl__note_release(call, now);
-        rdl__metric(&rdl__call_client(call)->sinks, RDL_M_RELEASED, 1);
+        rdl__name_metric(call->rec->name, RDL_M_RELEASED, 1);
     }
     again.rc = RDL_OK;
     again.undo = late;

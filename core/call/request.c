@@ -137,7 +137,7 @@ rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now)
 
     call->req.state = RDL__REQ_IDLE;
     if (call->req.rc == RDL_OK) {
-        rdl__metric(sinks, RDL_M_RTT_US, (now - call->req.sent_at) / RDL__US);
+        rdl__metric(sinks, RDL_M_RTT_US, now - call->req.sent_at);
         if (call->req.ops->more == 0)
             rdl__node_round_trip(&call->shard->node, now - call->req.sent_at);
     }

@@ -33,24 +33,24 @@ static void log_unknown(const struct rdl__call *call)
 
 void rdl__call_count_result(const struct rdl__call *call, int64_t now)
 {
-    const struct rdl__sinks *sinks = &rdl__call_client(call)->sinks;
+    const struct rdl__name *name = rdl__call_name(call);
 
     if (call->op.result == RDL_EUNKNOWN)
         log_unknown(call);
-    if (!rdl__metered(sinks))
+    if (name->client->sinks.metering == RDL__NOT_METERED)
         return;
     if (call->op.result == RDL_EUNKNOWN)
-        rdl__metric(sinks, RDL_M_UNKNOWN, 1);
+        rdl__name_metric(name, RDL_M_UNKNOWN, 1);
     if (!call->verb->acquires)
         return;
     if (call->take.contended)
-        rdl__metric(sinks, RDL_M_CONTENDED, 1);
+        rdl__name_metric(name, RDL_M_CONTENDED, 1);
     if (call->op.result == RDL_ETIMEDOUT)
-        rdl__metric(sinks, RDL_M_TIMED_OUT, 1);
+        rdl__name_metric(name, RDL_M_TIMED_OUT, 1);
     if (call->op.result != RDL_OK)
         return;
-    rdl__metric(sinks, RDL_M_ACQUIRED, 1);
-    rdl__metric(sinks, RDL_M_WAIT_US, (now - call->op.started_at) / RDL__US);
+    rdl__name_metric(name, RDL_M_ACQUIRED, 1);
+    rdl__name_metric(name, RDL_M_WAIT_US, now - call->op.started_at);
 }
 
 /* ---- why -------------------------------------------------------------------------------------------------------- */

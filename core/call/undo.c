@@ -239,6 +239,8 @@ static void done_undo(struct rdl__req *req, int64_t now)
         (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)
             rdl__note_release(call, now);
+        if (!again && req->rc == RDL_OK)
+            rdl__name_metric(rdl__call_name(call), RDL_M_UNDONE, 1);
         if (!again && req->rc == RDL_OK && call->verb->undone != NULL)
             call->verb->undone(call, now);
         undo_heard(call);

@@ -47,7 +47,14 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     if ((client = rdl__zalloc(&mem, sizeof *client)) == NULL)
         return RDL_ENOMEM;
     client->mem = mem;
-    client->sinks = (struct rdl__sinks){o->log, o->log_arg, o->log_level, o->metrics, o->metrics_arg};
+    client->sinks = (struct rdl__sinks){.log = o->log,
+                                        .log_arg = o->log_arg,
+                                        .level = o->log_level,
+                                        .metering = o->metrics_fn != NULL ? RDL__TOLD
+                                                    : o->metrics != NULL  ? RDL__COUNTED
+                                                                          : RDL__NOT_METERED,
+                                        .metrics = o->metrics_fn,
+                                        .metrics_arg = o->metrics_arg};
     client->connect_timeout_ms = o->connect_timeout_ms;
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
@@ -73,6 +80,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
         goto no_forkmark;
     if (rdl__table_init(&client->names, &client->mem) < 0)
         goto no_names;
+    client->sinks.counters = rdl__metrics_ref(o->metrics);
     *ret_client = client;
     return RDL_OK;
 no_names:

@@ -26,6 +26,7 @@ static void client_free(rdl_client_t *client)
     rdl__mutex_done(&client->names_mu);
     rdl__mutex_done(&client->close_mu);
     rdl__forkmark_done(&client->forkmark);
+    (void)rdl_metrics_free(client->sinks.counters);
     rdl__free(&mem, client, sizeof *client);
 }
 

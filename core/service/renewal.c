@@ -239,7 +239,7 @@ static void done_renew(struct rdl__req *req, int64_t now)
     struct rdl__watchdog *wd = batch->wd;
     bool settled = req->rc == RDL_OK;
     int64_t unheard = req->rc == RDL__MISROUTED ? MOVED : UNANSWERED;
-    int64_t renewed = 0, meddled = 0;
+    int64_t renewed = 0, late = 0, meddled = 0;
 
     if (settled && batch->ask != NULL && script_length(batch, 0) == batch->encoded) {
         ask_there(batch);
@@ -256,16 +256,20 @@ static void done_renew(struct rdl__req *req, int64_t now)
 
         rdl__mutex_lock(&wd->mu);
         if ((hold = batch->hold[slot]) != NULL) {
+            bool was_late = rdl__hold_late(hold, now);
+
             batch->hold[slot] = NULL;
             meddled += settled && shortened(batch, i, now) ? 1 : 0;
             if (!counts(batch, hold, ttl))
                 rdl__schedule_retry(wd, hold, ttl == MOVED || ttl == MOVING, ttl == MOVING, now);
-            else if ((lost = rdl__schedule_confirm(wd, hold, ttl == GONE, req->sent_at, &id)) == 0)
+            else if ((lost = rdl__schedule_confirm(wd, hold, ttl == GONE, req->sent_at, &id)) == 0) {
                 renewed++;
+                late += was_late;
+            }
         }
         rdl__mutex_unlock(&wd->mu);
         if (lost != 0)
-            rdl__schedule_report(wd, hold, &id, RDL_LOST, (rdl_loss_reason_t)lost, now);
+            hold->ops->changed(hold, &id, RDL_LOST, (rdl_loss_reason_t)lost, now);
     }
     if (settled && batch->refusal[0] != '\0')
         rdl__log(wd->sinks, RDL_LOG_WARN, "%u renewals were refused: %s", batch->encoded, batch->refusal);
@@ -274,6 +278,8 @@ static void done_renew(struct rdl__req *req, int64_t now)
                  (long long)meddled);
     if (renewed > 0)
         rdl__metric(wd->sinks, RDL_M_RENEWED, renewed);
+    if (late > 0)
+        rdl__metric(wd->sinks, RDL_M_RENEWALS_LATE, late);
     rdl__mutex_lock(&wd->mu);
     if (batch->acks.replicas > 0 && !req->asking)
         batch->at->acks_under_way = false;

@@ -98,13 +98,6 @@ struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hol
     return hold->id;
 }
 
-void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
-                          rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now)
-{
-    rdl__metric(wd->sinks, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
-    hold->ops->changed(hold, id, state, reason, now);
-}
-
 /* ---- a renewal's answer ---------------------------------------------------------------------------------------- */
 
 /* A confirmation that is noted after the deadline does not revive the hold, even if it came in time: callers may have
@@ -227,7 +220,7 @@ rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold
     state = (rdl_hold_state_t)hold->state;
     rdl__mutex_unlock(&wd->mu);
     if (unnoticed)
-        rdl__schedule_report(wd, hold, &id, RDL_LOST, RDL_LOSS_LEASE, now);
+        hold->ops->changed(hold, &id, RDL_LOST, RDL_LOSS_LEASE, now);
     return state;
 }
 
@@ -251,7 +244,7 @@ static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
         id = rdl__schedule_lose(wd, hold);
     rdl__mutex_unlock(&wd->mu);
     if (looked_after)
-        rdl__schedule_report(wd, hold, &id, RDL_LOST, reason, now);
+        hold->ops->changed(hold, &id, RDL_LOST, reason, now);
 }
 
 void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n)

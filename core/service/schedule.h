@@ -41,6 +41,12 @@ static inline bool rdl__hold_may_be_at_risk(const struct rdl__hold *hold)
     return hold->renewed && hold->state == RDL_HELD && hold->deadline < hold->ends_at;
 }
 
+/* Would a renewal that is confirmed now be late: half the way from the last one to the end of the lease?  @locks mu */
+static inline bool rdl__hold_late(const struct rdl__hold *hold, int64_t now)
+{
+    return !hold->brief && hold->deadline - now < hold->lease_ms * RDL__MS / 2;
+}
+
 /* When is something due for this hold?  @locks mu */
 static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
 {
@@ -76,10 +82,6 @@ void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* Mark the hold lost, and return its id. The caller reports that after releasing mu.  @locks mu */
 struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold);
-
-/* Call ops->changed: at risk, or lost.  @locks none */
-void rdl__schedule_report(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
-                          rdl_hold_state_t state, rdl_loss_reason_t reason, int64_t now);
 
 /* A renewal sent at `sent_at` has confirmed the hold, or found it `gone`. RDL_LOSS_*: the hold *ret_id is lost, and the
  * caller reports that; 0: it goes on.  @locks mu */

@@ -66,6 +66,8 @@ struct rdl__channel {
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
     int64_t heard_at;         /* when the last message or acknowledgement came */
+    int64_t news_at;          /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
+                                 does */
     size_t size;
     size_t said_len;
     char said[RDL__MESSAGE_KEPT]; /* RDL__NEWS_OWN: the last message */
@@ -153,6 +155,7 @@ static void wake(struct rdl__waiter *w)
 
     off(w);
     set_woken(w, true);
+    w->news_at = w->channel->news_at;
     rdl__list_push_back(&ws->woken, &w->link);
     rdl__loop_later(ws->loop, &ws->task);
 }
@@ -310,6 +313,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         channel_free(c);
         return;
     }
+    c->news_at = 0;
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     wake_next(c);
 }
@@ -320,6 +324,7 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
 
     c->epoch++;
     c->heard_at = now;
+    c->news_at = 0;
     if (c->waiters == 0) /* it lingers */
         return;
     wake_next(c);
@@ -379,7 +384,7 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
 {
     struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
 
-    c->heard_at = now;
+    c->heard_at = c->news_at = now;
     if (c->news == RDL__NEWS_OWN)
         keep_words(c, payload, len);
     if (c->waiters == 0) /* it lingers */
@@ -536,9 +541,11 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
     c->listening += w->listens;
     arm_sooner(c, hint_ms, now);
     if (c->topic.confirmed && may_have_missed(w)) {
+        w->news_at = 0;
         set_woken(w, true);
         return 1;
     }
+    w->news_at = 0;
     sleep_on(c, w);
     return RDL_OK;
 }
@@ -565,8 +572,10 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
 {
     struct rdl__channel *c = w->channel;
 
-    if (w->epoch != c->epoch)
+    if (w->epoch != c->epoch) {
+        w->news_at = c->news_at;
         return false;
+    }
     set_woken(w, false);
     sleep_on(c, w);
     if (w->listens)

@@ -68,7 +68,10 @@ struct rdl__waiter {
     struct rdl__link link;        /* among the sleepers, in order, or the woken */
     struct rdl__channel *channel; /* NULL: has not joined */
     const struct rdl__waiter_ops *ops;
-    int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
+    union {
+        int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
+        int64_t news_at;  /* from then on: when the message came that it was last woken by; 0: it was not by one */
+    };
     uint32_t epoch;   /* the channel's when the try was sent */
     uint32_t place;   /* in the order of joining */
     uint32_t wish;    /* how many permits it wants; set before it joins, like the next three */

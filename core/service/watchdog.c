@@ -54,7 +54,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     if (listens)
         wd->config.listen(wd->config.listen_arg, now);
     if (news != RDL_NOT_HELD)
-        rdl__schedule_report(wd, hold, &id, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
+        hold->ops->changed(hold, &id, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
     return true;
 }
 

@@ -106,7 +106,8 @@ typedef struct rdl_client_options {
     void *log_arg;
     rdl_log_level_t log_level; /* least level that is passed on; 0 is RDL_LOG_DEBUG */
     bool lazy;                 /* rdl_client_open does not wait for the server, which may be down: see there */
-    rdl_metrics_fn metrics;    /* NULL: nothing is measured */
+    rdl_metrics_t *metrics;    /* counted here (observe.h), as long as anything of the client's is there; NULL: not */
+    rdl_metrics_fn metrics_fn; /* gets every event, too; NULL: none */
     void *metrics_arg;
     const rdl_allocator_t *allocator; /* copied; NULL: malloc and free */
     const rdl_tls_options_t *tls;     /* for rediss:// and its like only; copied; NULL: the defaults */

@@ -6,7 +6,7 @@
 #ifndef REDLATCH_OBSERVE_H
 #define REDLATCH_OBSERVE_H
 
-#include <redlatch/version.h>
+#include <redlatch/error.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,50 +27,95 @@ typedef enum rdl_log_level {
  * connected again is told, too, with the number of attempts. */
 typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
 
-/* X(name, kind, text). Kind: C counter (value is what to add), H histogram (value is one observation, microseconds). */
+/* X(name, kind, of, text). Kind: C counter (value is what to add), H histogram (value is one observation,
+ * microseconds). Of: LOCK counted by lock's name, CLIENT for the whole client. */
 #define RDL_METRICS(X)                                                                                                 \
-    X(RDL_M_ATTEMPTS, C, "acquire calls started")                                                                      \
-    X(RDL_M_ACQUIRED, C, "acquire calls that took the lock")                                                           \
-    X(RDL_M_CONTENDED, C, "acquire calls that found the lock taken at first")                                          \
-    X(RDL_M_TIMED_OUT, C, "acquire calls that gave up: RDL_ETIMEDOUT")                                                 \
-    X(RDL_M_UNKNOWN, C, "calls that ended RDL_EUNKNOWN")                                                               \
-    X(RDL_M_RELEASED, C, "outermost holds released")                                                                   \
-    X(RDL_M_LOST, C, "holds lost")                                                                                     \
-    X(RDL_M_AT_RISK, C, "times that a hold's renewal became overdue")                                                  \
-    X(RDL_M_RENEWED, C, "renewals confirmed")                                                                          \
-    X(RDL_M_RECONNECTS, C, "connections established again after a loss")                                               \
-    X(RDL_M_SCRIPT_LOADS, C, "scripts loaded again after NOSCRIPT")                                                    \
-    X(RDL_M_WAIT_US, H, "time from the start of an acquire call to the lock")                                          \
-    X(RDL_M_HOLD_US, H, "time that an outermost hold lasted")                                                          \
-    X(RDL_M_RTT_US, H, "time from sending a command to its reply")
+    X(RDL_M_ATTEMPTS, C, LOCK, "acquire calls started")                                                                \
+    X(RDL_M_ACQUIRED, C, LOCK, "acquire calls that took the lock")                                                     \
+    X(RDL_M_CONTENDED, C, LOCK, "acquire calls that found the lock taken at first")                                    \
+    X(RDL_M_TIMED_OUT, C, LOCK, "acquire calls that gave up: RDL_ETIMEDOUT")                                           \
+    X(RDL_M_UNKNOWN, C, LOCK, "calls that ended RDL_EUNKNOWN")                                                         \
+    X(RDL_M_UNDONE, C, LOCK, "calls given up whose traces at the server were removed, or whose release was finished")  \
+    X(RDL_M_RELEASED, C, LOCK, "outermost holds released")                                                             \
+    X(RDL_M_LOST, C, LOCK, "holds lost")                                                                               \
+    X(RDL_M_AT_RISK, C, LOCK, "holds whose renewal became overdue")                                                    \
+    X(RDL_M_RENEWED, C, CLIENT, "renewals confirmed")                                                                  \
+    X(RDL_M_RENEWALS_LATE, C, CLIENT, "renewals confirmed when less than half of the lease was left")                  \
+    X(RDL_M_RECONNECTS, C, CLIENT, "connections established again after a loss")                                       \
+    X(RDL_M_SCRIPT_LOADS, C, CLIENT, "scripts loaded again after NOSCRIPT")                                            \
+    X(RDL_M_WAIT_US, H, LOCK, "time from the start of an acquire call to the lock")                                    \
+    X(RDL_M_HOLD_US, H, LOCK, "time that an outermost hold lasted")                                                    \
+    X(RDL_M_HANDOFF_US, H, LOCK, "time from the message that woke a waiting call to its lock")                         \
+    X(RDL_M_RTT_US, H, CLIENT, "time from sending a command to its reply")
 
 typedef enum rdl_metric {
-#define RDL_METRICS_ENUM_(name, kind, text) name,
+#define RDL_METRICS_ENUM_(name, kind, of, text) name,
     RDL_METRICS(RDL_METRICS_ENUM_)
 #undef RDL_METRICS_ENUM_
         RDL_METRIC_COUNT
 } rdl_metric_t;
 
+/* Gets every event as it happens: the client option metrics_fn, for programs that count by themselves. */
 typedef void (*rdl_metrics_fn)(rdl_metric_t metric, int64_t value, void *arg);
 
-/* A ready-made sink: counts in memory, without locks. Pass rdl_metrics_sink with an rdl_metrics_t as its argument. */
+/* ---- counted by the library ------------------------------------------------------------------------------------- */
+
+/* Counters, histograms and gauges in memory, by lock's name: the client option `metrics`. Any number of clients may
+ * count in the same one; what they count for one name is added up. docs/metrics.md describes each series.
+ *
+ * A name gets series of its own when its first handle is made, if it matches and fewer than `names` names have some,
+ * and keeps them until the metrics are freed: a counter that went away would be a reset to those who read it. All other
+ * names, and those longer than RDL_METRICS_NAME_MAX bytes, are added up under the label lock="". Multi-locks and red
+ * locks count by their members: each member's takes, waits and holds, under the member's name. Semaphores and permits
+ * count attempts and waits, not holds, as anybody may give them back; a latch's await is an attempt.
+ *
+ * All functions may be called from any thread at any time. None waits for a lock call, nor do lock calls wait for them.
+ */
 typedef struct rdl_metrics rdl_metrics_t;
 
-/* One metric as read by rdl_metrics_get. For a counter only `sum` is set. Bucket i of a histogram counts observations
- * of 2^(i-1) .. 2^i - 1 microseconds (bucket 0: below 1 us; the last one: everything above). */
+#define RDL_METRICS_NAMES_MAX 10000
+#define RDL_METRICS_NAME_MAX 256
+
+#define RDL_METRICS_OPTIONS_VERSION 1
+
+/* Initialise with RDL_METRICS_OPTIONS_INIT; 0 or NULL always means the default. */
+typedef struct rdl_metrics_options {
+    uint32_t version;  /* RDL_METRICS_OPTIONS_VERSION */
+    int32_t names;     /* how many names have series of their own; 100, at most RDL_METRICS_NAMES_MAX; -1: none. Each
+                          takes 2 KiB here, and 77 lines of text */
+    const char *match; /* only names that match this pattern: * ? [a-z] [^a] and \ before what is meant literally, as
+                          Redis has it; NULL: all. At most 1024 bytes. Copied */
+} rdl_metrics_options_t;
+
+#define RDL_METRICS_OPTIONS_INIT RDL_INIT_(rdl_metrics_options_t, RDL_METRICS_OPTIONS_VERSION)
+
+/* Make them, all zero; `options` may be NULL. Their memory is the C library's. Errors: RDL_EINVAL (an option, with its
+ * bounds), RDL_ENOMEM. */
+RDL_API int rdl_metrics_new(const rdl_metrics_options_t *options, rdl_metrics_t **ret_metrics, rdl_err_t *err);
+
+/* Give the program's reference back: once, after its last use of them. Clients that count in them keep them as long as
+ * they need. NULL is fine. Returns NULL. */
+RDL_API rdl_metrics_t *rdl_metrics_free(rdl_metrics_t *metrics);
+
+/* All series as text for Prometheus (exposition format 0.0.4, Content-Type: text/plain; version=0.0.4), NUL-terminated.
+ * It is the caller's: free(3). Bytes of a name that are not printable, invalid UTF-8 and backslashes are written \xHH,
+ * and escaped as the format wants.
+ *
+ * Each number is read by itself while others are counted; a histogram's buckets, count and sum agree among themselves
+ * but for the sum, which may be an observation ahead or behind. Making and freeing handles may wait while gauges are
+ * read: some nanoseconds for each handle's name. NULL: memory is short; `metrics` is NULL; or this is a child that was
+ * forked after they were made. */
+RDL_API char *rdl_metrics_text(const rdl_metrics_t *metrics);
+
+/* One metric, added up over all names. For a counter only `sum` is set. Bucket i of a histogram counts observations of
+ * 2^(i-1) .. 2^i - 1 microseconds (bucket 0: below 1 us; the last one: everything above). */
 typedef struct rdl_metric_value {
     uint64_t count;
     uint64_t sum;
     uint64_t buckets[40];
 } rdl_metric_value_t;
 
-/* Make a sink; NULL when memory is short. Free it with rdl_metrics_free (NULL is fine; returns NULL) after the clients
- * that report to it are closed. */
-RDL_API rdl_metrics_t *rdl_metrics_new(void);
-RDL_API rdl_metrics_t *rdl_metrics_free(rdl_metrics_t *metrics);
-RDL_API void rdl_metrics_sink(rdl_metric_t metric, int64_t value, void *metrics);
-
-/* Read one metric. The parts of a histogram are read one by one while others may be counting. */
+/* Read it. All zero where `metrics` is NULL or there is no such metric. */
 RDL_API void rdl_metrics_get(const rdl_metrics_t *metrics, rdl_metric_t metric, rdl_metric_value_t *ret_value);
 
 /* The metric's name without the prefix, lower case ("acquired"), and its text; NULL out of range. Static. */

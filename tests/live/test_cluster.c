@@ -336,14 +336,15 @@ static void skip_without_names(void)
 /* Each is where it was asked, and that has two names. */
 Test(cluster, nodes_that_do_not_say_where_they_are_stay_where_they_were_found)
 {
-    rdl_metrics_t *metrics = rdl_metrics_new();
+    rdl_metrics_t *metrics = NULL;
     char *uri;
 
     skip_without_names();
     start_cluster(
         &(struct cluster_options){.patient = true, .config = "cluster-preferred-endpoint-type unknown-endpoint"});
     uri = must_format("cluster://127.0.0.1:%d,localhost:%d", cluster->port[0], cluster->port[1]);
-    client = client_open(uri, OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics));
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    client = client_open(uri, OPTIONS(.metrics = metrics));
     for (int i = 0; i < SHARDS; i++)
         expect_had_in_place(name[i].text);
     let_pass_ms(PASSING_MS);

@@ -684,13 +684,13 @@ static uint64_t attempts(const rdl_metrics_t *metrics)
  * settles. */
 Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
 {
-    rdl_metrics_t *metrics = rdl_metrics_new();
+    rdl_metrics_t *metrics = NULL;
     struct actor *reader = actor_new();
     rdl_lock_t *first, *second;
     int64_t began;
 
-    stage_open(&st, .client = OPTIONS(.connections = 1, .close_timeout_ms = 4 * SOON_MS, .metrics = rdl_metrics_sink,
-                                      .metrics_arg = metrics));
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.connections = 1, .close_timeout_ms = 4 * SOON_MS, .metrics = metrics));
     first = reentrant(st.client, "first", NULL);
     second = reentrant(st.client, "second", NULL);
     warm_up(first);

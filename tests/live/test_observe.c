@@ -65,11 +65,9 @@ static rdl_metric_value_t histogram(rdl_metric_t metric)
 
 static void open_stage(rdl_log_level_t level)
 {
-    metrics = rdl_metrics_new();
-    cr_assert_not_null(metrics);
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
     stage_open(&st, .proxied = true,
-               .client = OPTIONS(.metrics = rdl_metrics_sink, .metrics_arg = metrics, .log = note_line,
-                                 .log_level = level, .watchdog_lease_ms = 4500));
+               .client = OPTIONS(.metrics = metrics, .log = note_line, .log_level = level, .watchdog_lease_ms = 4500));
 }
 
 static void close_stage(void)

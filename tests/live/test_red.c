@@ -726,7 +726,7 @@ Test(red, part_granted_to_a_thread_that_has_ended_is_given_back)
     }
     for (int i = 0; i < 3; i++) {
         ways[i] = client_open(i < 2 ? proxy_uri(life.proxy[i]) : server_uri(server[2]),
-                              i < 2 ? NULL : OPTIONS(.metrics = outlive, .metrics_arg = &life));
+                              i < 2 ? NULL : OPTIONS(.metrics_fn = outlive, .metrics_arg = &life));
         three[i] = reentrant(ways[i], NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
     }
     expect(RDL_OK, rdl_red_lock(three, 3, TOLERANT, &lock, &err));

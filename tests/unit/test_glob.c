@@ -1,4 +1,4 @@
-#include "inspect/glob.h"
+#include "core/base/glob.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

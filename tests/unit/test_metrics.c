@@ -1,5 +1,5 @@
-/* test_metrics.c - the ready-made metrics sink. */
-#include <redlatch/observe.h>
+/* test_metrics.c - what is counted, for the whole client and by name, is what is read. */
+#include "core/base/metrics.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -14,8 +14,12 @@ static rdl_metric_value_t value;
 
 static void set_up(void)
 {
-    metrics = rdl_metrics_new();
-    cr_assert_not_null(metrics);
+    cr_assert_eq(rdl_metrics_new(NULL, &metrics, NULL), RDL_OK);
+}
+
+static void count(rdl_metric_t metric, int64_t amount)
+{
+    rdl__count(metrics->sets[0], metric, metric < RDL__FIRST_HISTOGRAM ? amount : 1000 * amount + 999);
 }
 
 static void tear_down(void)
@@ -37,8 +41,8 @@ Test(metrics, begin_at_zero)
 
 Test(metrics, counter_only_sums)
 {
-    rdl_metrics_sink(RDL_M_ACQUIRED, 1, metrics);
-    rdl_metrics_sink(RDL_M_ACQUIRED, 5, metrics);
+    count(RDL_M_ACQUIRED, 1);
+    count(RDL_M_ACQUIRED, 5);
     rdl_metrics_get(metrics, RDL_M_ACQUIRED, &value);
     cr_assert_eq(value.sum, 6);
     cr_assert_eq(value.count, 0);
@@ -64,7 +68,7 @@ Test(metrics, histogram_has_a_bucket_for_each_power_of_two)
         {.us = 1024, .bucket = 11},
         {.us = (INT64_C(1) << 38) - 1, .bucket = 38},
         {.us = INT64_C(1) << 38, .bucket = 39},
-        {.us = INT64_MAX, .bucket = 39},
+        {.us = INT64_MAX / 1000 - 1, .bucket = 39},
     };
     uint64_t sum = 0;
 
@@ -73,7 +77,7 @@ Test(metrics, histogram_has_a_bucket_for_each_power_of_two)
 
         rdl_metrics_get(metrics, RDL_M_WAIT_US, &value);
         before = value.buckets[edges[i].bucket];
-        rdl_metrics_sink(RDL_M_WAIT_US, edges[i].us, metrics);
+        count(RDL_M_WAIT_US, edges[i].us);
         sum += (uint64_t)edges[i].us;
         rdl_metrics_get(metrics, RDL_M_WAIT_US, &value);
         cr_assert_eq(value.buckets[edges[i].bucket], before + 1, "%lld us", (long long)edges[i].us);
@@ -84,7 +88,7 @@ Test(metrics, histogram_has_a_bucket_for_each_power_of_two)
 
 Test(metrics, negative_observations_count_as_zero)
 {
-    rdl_metrics_sink(RDL_M_HOLD_US, -5, metrics);
+    rdl__count(metrics->sets[0], RDL_M_HOLD_US, -5000);
     rdl_metrics_get(metrics, RDL_M_HOLD_US, &value);
     cr_assert_eq(value.sum, 0);
     cr_assert_eq(value.count, 1);
@@ -93,10 +97,10 @@ Test(metrics, negative_observations_count_as_zero)
 
 Test(metrics, what_does_not_exist_is_ignored)
 {
-    rdl_metrics_sink(RDL_METRIC_COUNT, 1, metrics);
-    rdl_metrics_sink((rdl_metric_t)-1, 1, metrics);
-    rdl_metrics_sink(RDL_M_LOST, 1, NULL);
+    count(RDL_M_LOST, 1);
     rdl_metrics_get(metrics, RDL_METRIC_COUNT, &value);
+    cr_assert_eq(value.sum, 0);
+    rdl_metrics_get(metrics, (rdl_metric_t)-1, &value);
     cr_assert_eq(value.sum, 0);
     rdl_metrics_get(NULL, RDL_M_LOST, &value);
     cr_assert_eq(value.sum, 0);
@@ -108,8 +112,8 @@ Test(metrics, what_does_not_exist_is_ignored)
 static void *report(void *arg)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        rdl_metrics_sink(RDL_M_ATTEMPTS, 1, arg);
-        rdl_metrics_sink(RDL_M_RTT_US, i % 4, arg);
+        rdl__count(arg, RDL_M_ATTEMPTS, 1);
+        rdl__count(arg, RDL_M_RTT_US, i % 4 * 1000);
     }
     return NULL;
 }
@@ -119,7 +123,7 @@ Test(metrics, lose_nothing_among_threads)
     pthread_t threads[THREADS];
 
     for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, report, metrics), 0);
+        cr_assert_eq(pthread_create(&threads[i], NULL, report, metrics->sets[0]), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     rdl_metrics_get(metrics, RDL_M_ATTEMPTS, &value);
@@ -130,15 +134,37 @@ Test(metrics, lose_nothing_among_threads)
     cr_assert_eq(value.buckets[2], THREADS * ROUNDS / 2);
 }
 
+Test(metrics, what_is_counted_by_name_is_added_up)
+{
+    struct rdl__meter a, b;
+
+    rdl__meter_join(metrics, &a, "a", 1);
+    rdl__meter_join(metrics, &b, "b", 1);
+    rdl__count(a.set, RDL_M_LOST, 1);
+    rdl__count(b.set, RDL_M_LOST, 2);
+    count(RDL_M_LOST, 4);
+    rdl__count(a.set, RDL_M_WAIT_US, 1000);
+    rdl__count(b.set, RDL_M_WAIT_US, 2000);
+    rdl_metrics_get(metrics, RDL_M_LOST, &value);
+    cr_assert_eq(value.sum, 7);
+    rdl_metrics_get(metrics, RDL_M_WAIT_US, &value);
+    cr_assert_eq(value.sum, 3);
+    cr_assert_eq(value.count, 2);
+    cr_assert_eq(value.buckets[1], 1);
+    cr_assert_eq(value.buckets[2], 1);
+    rdl__meter_leave(metrics, &a);
+    rdl__meter_leave(metrics, &b);
+}
+
 Test(metrics, names_and_texts_are_those_of_the_header)
 {
     static const char *const names[] = {
-#define NAME(name, kind, text) #name,
+#define NAME(name, kind, of, text) #name,
         RDL_METRICS(NAME)
 #undef NAME
     };
     static const char *const texts[] = {
-#define TEXT(name, kind, text) text,
+#define TEXT(name, kind, of, text) text,
         RDL_METRICS(TEXT)
 #undef TEXT
     };

@@ -74,7 +74,6 @@ Test(sink, without_a_function_nothing_is_evaluated)
     rdl__log(&s, RDL_LOG_ERROR, "%d", argument());
     rdl__metric(&s, RDL_M_LOST, 1);
     cr_assert_eq(seen.formatted, 0);
-    cr_assert_not(rdl__metered(&s));
 }
 
 Test(sink, line_has_no_newline_and_a_bound)
@@ -93,10 +92,9 @@ Test(sink, line_has_no_newline_and_a_bound)
 
 Test(sink, passes_metrics)
 {
-    struct rdl__sinks s = {.metrics = on_metric, .metrics_arg = &seen};
+    struct rdl__sinks s = {.metering = RDL__TOLD, .metrics = on_metric, .metrics_arg = &seen};
 
-    cr_assert(rdl__metered(&s));
-    rdl__metric(&s, RDL_M_RTT_US, 42);
+    rdl__metric(&s, RDL_M_RTT_US, 42999); /* ns, told in us */
     cr_assert_eq(seen.metrics, 1);
     cr_assert_eq(seen.metric, RDL_M_RTT_US);
     cr_assert_eq(seen.value, 42);

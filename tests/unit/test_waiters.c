@@ -45,6 +45,35 @@ Test(waiters, an_overtaken_refusal_counts_for_everybody_whose_try_is_under_way)
     cr_assert(refused('b'));
 }
 
+/* ---- when the message came that woke a waiter ------------------------------------------------------------------- */
+
+Test(waiters, who_is_woken_by_a_message_knows_when_it_came_and_who_is_woken_otherwise_that_none_did)
+{
+    int64_t came;
+
+    all_asleep("ab");
+    cr_assert_eq(waiter('a')->news_at, 0);
+    loop.now += RDL__MS;
+    came = loop.now;
+    message("0");
+    cr_assert_eq(waiter('a')->news_at, came);
+    cr_assert_eq(waiter('b')->news_at, 0);
+    loop.now += RDL__MS;
+    go_away('a', false); /* the wake-up is handed on */
+    cr_assert_eq(waiter('b')->news_at, came);
+    cr_assert(refused('b'));
+    fake_loop_run(&loop, loop.now + 5 * RDL__SEC); /* the hint */
+    cr_assert_str_eq(trail, "abb");
+    cr_assert_eq(waiter('b')->news_at, 0);
+    cr_assert(refused('b'));
+    acknowledge();
+    cr_assert_eq(waiter('b')->news_at, 0);
+    loop.now += RDL__MS;
+    message("0");
+    cr_assert_not(refused('b')); /* the message came while its try was under way */
+    cr_assert_eq(waiter('b')->news_at, loop.now);
+}
+
 /* ---- rule 2: acknowledgements ----------------------------------------------------------------------------------- */
 
 Test(waiters, the_acknowledgement_of_the_subscription_makes_a_sleeper_try)

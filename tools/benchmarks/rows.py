@@ -25,6 +25,7 @@ HIREDIS = "hiredis"
 CEILING = "pipelined"
 TEN = "10 waiters"
 SINGLE = "single server"
+UNCOUNTED = "without metrics"
 IN_CLUSTER = "hiredis in the cluster"
 POSTGRES = "postgresql"
 THREADS_OF_ROWS = (32, 128, 256)
@@ -163,6 +164,12 @@ ROWS = [
         [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
          ("allocations", "", "allocations")],
         [bound("instructions of ours", "ours", 5000, 2500), bound("allocations, by anybody", "allocations", 0, 0)], 1),
+    Row("cost-metrics", "What a pair costs that is counted by name, beside one that is not, counted", "same", False,
+        [counting(OURS, costs.instructions, kind="redlatch-metered"),
+         counting(UNCOUNTED, costs.instructions, kind="redlatch")],
+        [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
+         ("allocations", "", "allocations")],
+        [ratio("instructions", UNCOUNTED, 1.02, 1.01, text="instructions in all")], 1),
     Row("system-calls", "System calls a pair, one thread", "same", False,
         [counting(OURS, costs.system_calls, kind="redlatch"), counting(HIREDIS, costs.system_calls, kind="reentrant")],
         [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 4, 4)], 1),

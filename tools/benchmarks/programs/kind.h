@@ -4,6 +4,7 @@
  * parties of one process have a common part. Whatever fails is the end of the program.
  *
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
+ *   redlatch-metered          the reentrant lock, counted by name (the client option metrics)
  *   redlatch-multi            of three names
  *   redlatch-red, red         one lock on five servers of the program's own (red.c)
  *   redlatch-cluster, cluster the reentrant lock, on a cluster of the program's own (fleet.c)

@@ -51,6 +51,7 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
         int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                     rdl_err_t *err);
     } makers[] = {{"redlatch", rdl_reentrant_lock},
+                  {"redlatch-metered", rdl_reentrant_lock},
                   {"redlatch-nonreentrant", rdl_nonreentrant_lock},
                   {"redlatch-simple", rdl_simple_lock},
                   {"redlatch-spin", rdl_spin_lock},
@@ -112,6 +113,7 @@ void ours_hold_all(rdl_lock_t *const *locks, int64_t n, rdl_owner_t *owner, int6
 
 struct common {
     rdl_client_t *client;
+    rdl_metrics_t *metrics;
     int64_t lease_ms;
     const char *kind;
 };
@@ -124,8 +126,14 @@ struct party {
 static void *start(const struct run *run, const char *server)
 {
     struct common *common = allocate(1, sizeof *common);
+    rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
 
-    *common = (struct common){.client = ours_open(server, NULL), .lease_ms = ours_lease(run), .kind = run->kind};
+    if (strcmp(run->kind, "redlatch-metered") == 0 && rdl_metrics_new(NULL, &options.metrics, NULL) < 0)
+        fail("no memory");
+    *common = (struct common){.client = ours_open(server, &options),
+                              .metrics = options.metrics,
+                              .lease_ms = ours_lease(run),
+                              .kind = run->kind};
     return common;
 }
 
@@ -134,6 +142,7 @@ static void stop(void *arg)
     struct common *common = arg;
 
     (void)rdl_client_close(common->client);
+    (void)rdl_metrics_free(common->metrics);
     free(common);
 }
 

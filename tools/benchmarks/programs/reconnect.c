@@ -69,7 +69,7 @@ static double lost(const rdl_metrics_t *metrics)
 void measure_reconnect(const struct run *run)
 {
     struct server *server = server_start(NULL);
-    rdl_metrics_t *metrics = rdl_metrics_new();
+    rdl_metrics_t *metrics = NULL;
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
     rdl_client_t *client;
     rdl_client_t *other = ours_open(server_uri(server), NULL);
@@ -82,8 +82,9 @@ void measure_reconnect(const struct run *run)
     rdl_owner_t *holder, *other_holder = ours_owner(other);
     rdl_err_t err;
 
-    options.metrics = rdl_metrics_sink;
-    options.metrics_arg = metrics;
+    if (rdl_metrics_new(NULL, &metrics, NULL) < 0)
+        fail("no memory");
+    options.metrics = metrics;
     client = ours_open(server_uri(server), &options);
     holder = ours_owner(client);
     held = locks_named(client, "bench:held", run->holds);

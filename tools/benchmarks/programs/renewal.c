@@ -125,7 +125,7 @@ static void answer_cost(const struct run *run, redisContext *second, const rdl_m
 
 static void ours(const struct run *run, redisContext *second)
 {
-    rdl_metrics_t *metrics = rdl_metrics_new();
+    rdl_metrics_t *metrics = NULL;
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
     rdl_lock_t **locks = allocate((size_t)run->holds, sizeof(rdl_lock_t *));
     rdl_client_t *client;
@@ -133,8 +133,9 @@ static void ours(const struct run *run, redisContext *second)
     rdl_lock_t *other;
 
     options.watchdog_lease_ms = run->lease_ms;
-    options.metrics = rdl_metrics_sink;
-    options.metrics_arg = metrics;
+    if (rdl_metrics_new(NULL, &metrics, NULL) < 0)
+        fail("no memory");
+    options.metrics = metrics;
     client = ours_open(run->server, &options);
     owner = ours_owner(client);
     other = ours_lock(client, "redlatch", "bench:other");

@@ -1,6 +1,6 @@
 /* glob.h - patterns as Redis has them: * ? [a-z] [^a] and \ before what is meant literally. Bytes, any of them. */
-#ifndef REDLATCH_INSPECT_GLOB_H
-#define REDLATCH_INSPECT_GLOB_H
+#ifndef REDLATCH_BASE_GLOB_H
+#define REDLATCH_BASE_GLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "inspect/glob.h"
+#include "core/base/glob.h"
 
 /* Is c in the class that begins behind *at's bracket? *at goes behind the class. One that is not closed ends with the
  * pattern. */
