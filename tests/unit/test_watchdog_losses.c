@@ -189,6 +189,20 @@ Test(watchdog, a_lease_that_lasts_as_long_as_it_should_is_not_called_shortened)
     cr_assert_str_empty(last_line);
 }
 
+Test(watchdog, a_renewal_is_late_that_is_confirmed_when_less_than_half_of_the_lease_is_left)
+{
+    add(0);
+    run_for(LEASE / 2);
+    cr_assert_eq(answer(), 1);
+    cr_assert_eq(metrics[RDL_M_RENEWALS_LATE], 0); /* half is not less */
+    run_for(LEASE / 3);
+    cr_assert_eq(wire.count, 1);
+    loop.now = hold(0)->deadline - LEASE / 2 + 1;
+    cr_assert_eq(answer(), 1);
+    cr_assert_eq(metrics[RDL_M_RENEWALS_LATE], 1);
+    cr_assert_eq(metrics[RDL_M_RENEWED], 2);
+}
+
 /* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
 Test(watchdog, nothing_is_renewed_once_it_has_left)
