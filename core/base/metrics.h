@@ -16,7 +16,7 @@
 #include <redlatch/observe.h>
 #include <stdbool.h>
 
-#define RDL__BUCKETS 64 /* more than are told, so that none needs a bound */
+#define RDL__BUCKETS 64                    /* more than are told, so that none needs a bound */
 #define RDL__FIRST_HISTOGRAM RDL_M_WAIT_US /* the counters come before it */
 
 struct rdl__histogram {
@@ -39,8 +39,8 @@ struct rdl__counters {
 
 /* What a name of one client holds. Written under the name's mutex, read by anybody. */
 struct rdl__meter {
-    struct rdl__counters *set; /* immutable */
-    struct rdl__link link;     /* under the metrics' mu */
+    struct rdl__counters *set;  /* immutable */
+    struct rdl__link link;      /* under the metrics' mu */
     _Atomic int64_t held_since; /* when the oldest of its holds was granted; 0: it has none */
     _Atomic uint32_t held;
 };

@@ -4,7 +4,6 @@
 
 #include "core/base/metrics.h"
 
-/* The first two are what is quick. */
 enum rdl__metering { RDL__NOT_METERED, RDL__COUNTED, RDL__TOLD /* by `metrics`, and counted if there are counters */ };
 
 struct rdl__sinks {
@@ -12,7 +11,8 @@ struct rdl__sinks {
     void *log_arg;
     rdl_log_level_t level;
     enum rdl__metering metering;
-    rdl_metrics_t *counters; /* NULL: no counters */
+    rdl_metrics_t *counters;   /* NULL, like the next: no counters */
+    struct rdl__counters *all; /* of the whole client */
     rdl_metrics_fn metrics;
     void *metrics_arg;
 };
@@ -43,20 +43,20 @@ struct rdl__repeats {
 void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now,
                     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* To the user's function, and to the counters if there are any.  @locks none */
+/* To the user's function, and to `set` unless it is NULL.  @locks none */
 void rdl__metric_tell(const struct rdl__sinks *s, struct rdl__counters *set, rdl_metric_t metric, int64_t value)
     __attribute__((cold));
 
-/* Something has happened that is counted for the whole client. Times are in ns.  @locks none: the function is the
+/* Something has happened that is counted for the whole client; times are in ns.  @locks none: the function is the
  * user's */
 static inline void rdl__metric(const struct rdl__sinks *s, rdl_metric_t metric, int64_t value)
 {
     if (s->metering == RDL__NOT_METERED)
         return;
     if (s->metering == RDL__COUNTED)
-        rdl__count(s->counters->sets[0], metric, value);
+        rdl__count(s->all, metric, value);
     else
-        rdl__metric_tell(s, s->counters == NULL ? NULL : s->counters->sets[0], metric, value);
+        rdl__metric_tell(s, s->all, metric, value);
 }
 
 #endif

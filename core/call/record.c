@@ -52,7 +52,7 @@ void rdl__name_unref(struct rdl__name *name)
     rdl__free(&client->mem, name->spare, sizeof *name->spare);
     rdl__free(&client->mem, name->settled, sizeof *name->settled);
     rdl__mutex_done(&name->mu);
-    if (client->sinks.counters != NULL)
+    if (rdl__name_has_meter(name))
         rdl__meter_leave(client->sinks.counters, rdl__name_meter(name));
     name_free(client, name, name->node.key_len);
     rdl__client_unref(client);
@@ -79,7 +79,7 @@ static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_
     atomic_init(&name->refs, 1);
     rdl__list_init(&name->records);
     rdl__list_init(&name->handles);
-    if (client->sinks.counters != NULL)
+    if (rdl__name_has_meter(name))
         rdl__meter_join(client->sinks.counters, rdl__name_meter(name), bytes, len);
     return name;
 }
@@ -383,13 +383,13 @@ void rdl__record_ends(const struct rdl__record *rec)
     uint32_t left;
 
     rdl__assert_locked(&rec->name->mu);
-    if (meter == NULL)
+    if (!rdl__name_has_meter(rec->name))
         return;
     left = rdl__meter_held(meter) - 1;
     rdl__meter_set(meter, left,
-                   left == 0                                      ? 0
+                   left == 0                                    ? 0
                    : rdl__meter_since(meter) == rec->held_since ? oldest_hold(rec->name)
-                                                                  : rdl__meter_since(meter));
+                                                                : rdl__meter_since(meter));
 }
 
 void rdl__record_abandon(struct rdl__record *rec)

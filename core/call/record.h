@@ -80,13 +80,18 @@ struct rdl__name {
 #define RDL__PLACED                                                                                                    \
     (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (locks/counted/once.h) */
 
-/* A name of a client with counters lies behind its meter; the others do without. NULL: it has none. */
+/* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
 {
-    return name->client->sinks.counters == NULL ? NULL : (struct rdl__meter *)(uintptr_t)name - 1;
+    return (struct rdl__meter *)(uintptr_t)name - 1;
 }
 
-/* Something has happened that is counted by name. Times are in ns.  @locks none */
+static inline bool rdl__name_has_meter(const struct rdl__name *name)
+{
+    return name->client->sinks.counters != NULL;
+}
+
+/* Something has happened that is counted by name (rdl__metric_in).  @locks none */
 static inline void rdl__name_metric(const struct rdl__name *name, rdl_metric_t metric, int64_t value)
 {
     const struct rdl__sinks *sinks = &name->client->sinks;
@@ -94,15 +99,15 @@ static inline void rdl__name_metric(const struct rdl__name *name, rdl_metric_t m
     if (sinks->metering == RDL__NOT_METERED)
         return;
     if (sinks->metering == RDL__COUNTED)
-        rdl__count(((struct rdl__meter *)(uintptr_t)name - 1)->set, metric, value);
+        rdl__count(rdl__name_meter(name)->set, metric, value);
     else
-        rdl__metric_tell(sinks, sinks->counters == NULL ? NULL : rdl__name_meter(name)->set, metric, value);
+        rdl__metric_tell(sinks, rdl__name_has_meter(name) ? rdl__name_meter(name)->set : NULL, metric, value);
 }
 
 /* So many calls more, or less, wait for it. */
 static inline void rdl__name_waits(const struct rdl__name *name, int64_t more)
 {
-    if (rdl__name_meter(name) != NULL)
+    if (rdl__name_has_meter(name))
         (void)atomic_fetch_add_explicit(&rdl__name_meter(name)->set->waiting, more, memory_order_relaxed);
 }
 
@@ -225,7 +230,7 @@ static inline void rdl__record_begins(const struct rdl__record *rec)
 {
     struct rdl__meter *meter = rdl__name_meter(rec->name);
 
-    if (meter != NULL)
+    if (rdl__name_has_meter(rec->name))
         rdl__meter_set(meter, rdl__meter_held(meter) + 1,
                        rdl__meter_held(meter) == 0 ? rec->held_since : rdl__meter_since(meter));
 }

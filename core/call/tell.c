@@ -18,7 +18,7 @@ static void put_server(const struct rdl__call *call, char *to)
         (void)rdl__line(to, SERVER_TEXT, "%s", rdl__client_label(rdl__call_client(call)));
 }
 
-static void log_unknown(const struct rdl__call *call)
+static __attribute__((cold, noinline)) void log_unknown(const struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);
     char text[128], server[SERVER_TEXT];
@@ -31,26 +31,47 @@ static void log_unknown(const struct rdl__call *call)
              rdl__thing(name->ops), text, server, call->undo.begun ? " and is being undone" : "");
 }
 
-void rdl__call_count_result(const struct rdl__call *call, int64_t now)
+typedef void note_fn(const struct rdl__name *name, rdl_metric_t metric, int64_t value);
+
+static inline __attribute__((always_inline)) void note_result(const struct rdl__call *call, int64_t now, note_fn *note)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     if (call->op.result == RDL_EUNKNOWN)
-        log_unknown(call);
-    if (name->client->sinks.metering == RDL__NOT_METERED)
-        return;
-    if (call->op.result == RDL_EUNKNOWN)
-        rdl__name_metric(name, RDL_M_UNKNOWN, 1);
+        note(name, RDL_M_UNKNOWN, 1);
     if (!call->verb->acquires)
         return;
     if (call->take.contended)
-        rdl__name_metric(name, RDL_M_CONTENDED, 1);
+        note(name, RDL_M_CONTENDED, 1);
     if (call->op.result == RDL_ETIMEDOUT)
-        rdl__name_metric(name, RDL_M_TIMED_OUT, 1);
+        note(name, RDL_M_TIMED_OUT, 1);
     if (call->op.result != RDL_OK)
         return;
-    rdl__name_metric(name, RDL_M_ACQUIRED, 1);
-    rdl__name_metric(name, RDL_M_WAIT_US, now - call->op.started_at);
+    note(name, RDL_M_ACQUIRED, 1);
+    note(name, RDL_M_WAIT_US, now - call->op.started_at);
+}
+
+static inline void count(const struct rdl__name *name, rdl_metric_t metric, int64_t value)
+{
+    rdl__count(rdl__name_meter(name)->set, metric, value);
+}
+
+static __attribute__((cold, noinline)) void tell_result(const struct rdl__call *call, int64_t now)
+{
+    note_result(call, now, rdl__name_metric);
+}
+
+/* Counting alone makes no call, for it is part of every pair. */
+void rdl__call_count_result(const struct rdl__call *call, int64_t now)
+{
+    enum rdl__metering metering = rdl__call_client(call)->sinks.metering;
+
+    if (call->op.result == RDL_EUNKNOWN)
+        log_unknown(call);
+    if (metering == RDL__COUNTED)
+        note_result(call, now, count);
+    else if (metering == RDL__TOLD)
+        tell_result(call, now);
 }
 
 /* ---- why -------------------------------------------------------------------------------------------------------- */

@@ -80,7 +80,8 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
         goto no_forkmark;
     if (rdl__table_init(&client->names, &client->mem) < 0)
         goto no_names;
-    client->sinks.counters = rdl__metrics_ref(o->metrics);
+    if ((client->sinks.counters = rdl__metrics_ref(o->metrics)) != NULL)
+        client->sinks.all = client->sinks.counters->sets[0];
     *ret_client = client;
     return RDL_OK;
 no_names:

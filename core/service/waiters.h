@@ -72,9 +72,9 @@ struct rdl__waiter {
         int64_t tried_at; /* set before it joins: when the try was sent that was refused; 0: it has not tried */
         int64_t news_at;  /* from then on: when the message came that it was last woken by; 0: it was not by one */
     };
-    uint32_t epoch;   /* the channel's when the try was sent */
-    uint32_t place;   /* in the order of joining */
-    uint32_t wish;    /* how many permits it wants; set before it joins, like the next three */
+    uint32_t epoch; /* the channel's when the try was sent */
+    uint32_t place; /* in the order of joining */
+    uint32_t wish;  /* how many permits it wants; set before it joins, like the next three */
     unsigned char news;
     bool in_order : 1; /* no waiter passes an earlier one, whatever they wish */
     bool listens : 1;  /* a listener: at ops->go it goes back to sleep, or leaves */

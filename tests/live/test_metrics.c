@@ -47,7 +47,8 @@ static double sample(const char *name)
 
 static bool is_about_time(const char *line)
 {
-    static const char *const words[] = {"#", "_bucket{", "_sum", "longest_hold", "round_trip", "renewed", "script_loads"};
+    static const char *const words[] = {"#",          "_bucket{", "_sum",        "longest_hold",
+                                        "round_trip", "renewed",  "script_loads"};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(line, words[i]) != NULL)
@@ -146,9 +147,10 @@ Test(metrics, risk_late_renewal_and_loss_are_counted)
     cr_assert(losses_wait(&losses, RDL_LOST, 1, 3 * SOON_MS));
     cr_assert_eq(sample("redlatch_held{lock=\"orders\"}"), 1, "it was not given back yet");
     expect(RDL_ELOST, rdl_unlock(lock, &err));
-    expect_counts("attempts_total{lock=\"orders\"} 1\nacquired_total{lock=\"orders\"} 1\nlost_total{lock=\"orders\"} 1\n"
-                  "at_risk_total{lock=\"orders\"} 1\nrenewals_late_total 1\nwait_seconds_count{lock=\"orders\"} 1\n"
-                  "hold_seconds_count{lock=\"orders\"} 1\n");
+    expect_counts(
+        "attempts_total{lock=\"orders\"} 1\nacquired_total{lock=\"orders\"} 1\nlost_total{lock=\"orders\"} 1\n"
+        "at_risk_total{lock=\"orders\"} 1\nrenewals_late_total 1\nwait_seconds_count{lock=\"orders\"} 1\n"
+        "hold_seconds_count{lock=\"orders\"} 1\n");
     rdl_lock_free(lock);
     close_stage();
 }
@@ -210,12 +212,13 @@ Test(metrics, names_beyond_the_first_are_added_up_and_all_survive_their_handles)
         expect(RDL_OK, rdl_unlock(lock, &err));
         rdl_lock_free(lock);
     }
-    expect_counts("attempts_total{lock=\"\"} 2\nattempts_total{lock=\"a\"} 2\nattempts_total{lock=\"b\"} 1\n"
-                  "acquired_total{lock=\"\"} 2\nacquired_total{lock=\"a\"} 2\nacquired_total{lock=\"b\"} 1\n"
-                  "released_total{lock=\"\"} 2\nreleased_total{lock=\"a\"} 2\nreleased_total{lock=\"b\"} 1\n"
-                  "wait_seconds_count{lock=\"\"} 2\nwait_seconds_count{lock=\"a\"} 2\nwait_seconds_count{lock=\"b\"} 1\n"
-                  "hold_seconds_count{lock=\"\"} 2\nhold_seconds_count{lock=\"a\"} 2\n"
-                  "hold_seconds_count{lock=\"b\"} 1\n");
+    expect_counts(
+        "attempts_total{lock=\"\"} 2\nattempts_total{lock=\"a\"} 2\nattempts_total{lock=\"b\"} 1\n"
+        "acquired_total{lock=\"\"} 2\nacquired_total{lock=\"a\"} 2\nacquired_total{lock=\"b\"} 1\n"
+        "released_total{lock=\"\"} 2\nreleased_total{lock=\"a\"} 2\nreleased_total{lock=\"b\"} 1\n"
+        "wait_seconds_count{lock=\"\"} 2\nwait_seconds_count{lock=\"a\"} 2\nwait_seconds_count{lock=\"b\"} 1\n"
+        "hold_seconds_count{lock=\"\"} 2\nhold_seconds_count{lock=\"a\"} 2\n"
+        "hold_seconds_count{lock=\"b\"} 1\n");
     close_stage();
 }
 

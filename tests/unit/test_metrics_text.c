@@ -1,4 +1,5 @@
-/* test_metrics_text.c - metrics as text for Prometheus: which names have series, what their labels are, and each number.
+/* test_metrics_text.c - metrics as text for Prometheus: which names have series, what their labels are, and each
+ * number.
  */
 #include "core/base/clock.h"
 #include "core/base/metrics.h"
@@ -67,8 +68,8 @@ static int counted(const char *label, int64_t value)
 
 /* ---- the whole of it -------------------------------------------------------------------------------------------- */
 
-static const char *const by_lock[] = {
-    "attempts", "acquired", "contended", "timed_out", "unknown", "undone", "released", "lost", "at_risk"};
+static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown",
+                                      "undone",   "released", "lost",      "at_risk"};
 
 static char *text_of_a_sequence(void)
 {
@@ -107,7 +108,9 @@ static char *text_of_a_sequence(void)
                 family, family, family);
         for (int i = 0; i < 20; i++) /* 63 us, 64 us, 3 s, 2 h */
             fprintf(to, "redlatch_%s_seconds_bucket{lock=\"orders\",le=\"%s\"} %d\n", family, bounds[i],
-                    i == 0 ? 1 : i < 16 ? 2 : 3);
+                    i == 0   ? 1
+                    : i < 16 ? 2
+                             : 3);
         fprintf(to,
                 "redlatch_%s_seconds_bucket{lock=\"orders\",le=\"+Inf\"} 4\n"
                 "redlatch_%s_seconds_sum{lock=\"orders\"} 7203.000127\nredlatch_%s_seconds_count{lock=\"orders\"} 4\n",

@@ -282,8 +282,7 @@ static inline void set_up(void)
     rdl_allocator_t hooks = counting_alloc_init(&counting);
 
     rdl__mem_init(&mem, &hooks);
-    sinks = (struct rdl__sinks){
-        .log = on_log, .level = RDL_LOG_WARN, .metering = RDL__TOLD, .metrics = on_metric};
+    sinks = (struct rdl__sinks){.log = on_log, .level = RDL_LOG_WARN, .metering = RDL__TOLD, .metrics = on_metric};
     fake_loop_init(&loop, T0);
     for (int i = 0; i < HOLDS_MAX; i++) {
         things[i].hold.ops = &thing_ops;

@@ -4,6 +4,7 @@ Each figure is the difference between a long and a short run, divided by the pai
 and end cost falls out.
 
     ours          instructions in code of core, locks and include, whatever function they were inlined into
+    verbs         those in core/call and of what counts there: the same in every run, however fast the server answers
     instructions  all that the process executes, with hiredis' parser and the C library; the kernel's are not seen
     allocations   calls of malloc, calloc, realloc and their like, by anybody
     system_calls  of all threads
@@ -22,6 +23,7 @@ SHORT, LONG = 20000, 21000  # by then it is known whether busy polling pays
 SHORT_MANY, LONG_MANY = 40000, 60000  # pairs of all threads; the loop thread wakes at times of its own
 SHORT_SERVER, LONG_SERVER = 200, 1200
 OURS = re.compile(r"(^|/)(core|locks|include/redlatch)/")
+VERBS = re.compile(r"(^|/)core/(call/|base/(metrics|sink)\.h)")
 ALLOCATING = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"}
 TOP_FUNCTIONS = 12
 
@@ -83,7 +85,8 @@ def instructions(stage, options):
     pairs = LONG - SHORT
     ours = {place: n / pairs for place, n in more.instructions.items() if OURS.search(relative(place[0]))}
     top = sorted(ours.items(), key=lambda item: -item[1])[:TOP_FUNCTIONS]
-    return dict(ours=sum(ours.values()), instructions=sum(more.instructions.values()) / pairs,
+    return dict(ours=sum(ours.values()), verbs=sum(n for place, n in ours.items() if VERBS.search(relative(place[0]))),
+                instructions=sum(more.instructions.values()) / pairs,
                 allocations=sum(more.calls[name] for name in ALLOCATING) / pairs,
                 top=["%s %s %.0f" % (relative(place[0]), place[1], n) for place, n in top])
 
