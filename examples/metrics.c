@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define HEAD "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n"
+
 /* For a handler of GET /metrics. It may run on any thread at any time; no call of a lock waits for it. */
 static int answer_scrape(const rdl_metrics_t *metrics, FILE *connection)
 {
@@ -15,8 +17,7 @@ static int answer_scrape(const rdl_metrics_t *metrics, FILE *connection)
     int rc = text == NULL ? RDL_ENOMEM : RDL_OK;
 
     if (text != NULL)
-        fprintf(connection, "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n%s",
-                text);
+        fprintf(connection, HEAD "%s", text);
     free(text);
     return rc;
 }

@@ -31,37 +31,40 @@ static __attribute__((cold, noinline)) void log_unknown(const struct rdl__call *
              rdl__thing(name->ops), text, server, call->undo.begun ? " and is being undone" : "");
 }
 
-typedef void note_fn(const struct rdl__name *name, rdl_metric_t metric, int64_t value);
+/* `metering` is known where this is inlined: what only counts makes no call, for it is part of every pair. */
+static inline __attribute__((always_inline)) void note(const struct rdl__name *name, enum rdl__metering metering,
+                                                       rdl_metric_t metric, int64_t value)
+{
+    if (metering == RDL__COUNTED)
+        rdl__count(rdl__name_meter(name)->set, metric, value);
+    else
+        rdl__name_metric(name, metric, value);
+}
 
-static inline __attribute__((always_inline)) void note_result(const struct rdl__call *call, int64_t now, note_fn *note)
+static inline __attribute__((always_inline)) void note_result(const struct rdl__call *call, enum rdl__metering metering,
+                                                              int64_t now)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     if (call->op.result == RDL_EUNKNOWN)
-        note(name, RDL_M_UNKNOWN, 1);
+        note(name, metering, RDL_M_UNKNOWN, 1);
     if (!call->verb->acquires)
         return;
     if (call->take.contended)
-        note(name, RDL_M_CONTENDED, 1);
+        note(name, metering, RDL_M_CONTENDED, 1);
     if (call->op.result == RDL_ETIMEDOUT)
-        note(name, RDL_M_TIMED_OUT, 1);
+        note(name, metering, RDL_M_TIMED_OUT, 1);
     if (call->op.result != RDL_OK)
         return;
-    note(name, RDL_M_ACQUIRED, 1);
-    note(name, RDL_M_WAIT_US, now - call->op.started_at);
-}
-
-static inline void count(const struct rdl__name *name, rdl_metric_t metric, int64_t value)
-{
-    rdl__count(rdl__name_meter(name)->set, metric, value);
+    note(name, metering, RDL_M_ACQUIRED, 1);
+    note(name, metering, RDL_M_WAIT_US, now - call->op.started_at);
 }
 
 static __attribute__((cold, noinline)) void tell_result(const struct rdl__call *call, int64_t now)
 {
-    note_result(call, now, rdl__name_metric);
+    note_result(call, RDL__TOLD, now);
 }
 
-/* Counting alone makes no call, for it is part of every pair. */
 void rdl__call_count_result(const struct rdl__call *call, int64_t now)
 {
     enum rdl__metering metering = rdl__call_client(call)->sinks.metering;
@@ -69,7 +72,7 @@ void rdl__call_count_result(const struct rdl__call *call, int64_t now)
     if (call->op.result == RDL_EUNKNOWN)
         log_unknown(call);
     if (metering == RDL__COUNTED)
-        note_result(call, now, count);
+        note_result(call, RDL__COUNTED, now);
     else if (metering == RDL__TOLD)
         tell_result(call, now);
 }

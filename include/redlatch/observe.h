@@ -82,7 +82,7 @@ typedef struct rdl_metrics rdl_metrics_t;
 typedef struct rdl_metrics_options {
     uint32_t version;  /* RDL_METRICS_OPTIONS_VERSION */
     int32_t names;     /* how many names have series of their own; 100, at most RDL_METRICS_NAMES_MAX; -1: none. Each
-                          takes 2 KiB here, and 77 lines of text */
+                          takes some 2.5 KB here, and 81 lines of text */
     const char *match; /* only names that match this pattern: * ? [a-z] [^a] and \ before what is meant literally, as
                           Redis has it; NULL: all. At most 1024 bytes. Copied */
 } rdl_metrics_options_t;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUCKETS = 40, THREADS = 4, ROUNDS = 20000 };
+enum { BUCKETS = 40, THREADS = 4, ROUNDS = 1000000 };
 
 static rdl_metrics_t *metrics;
 static rdl_metric_value_t value;
