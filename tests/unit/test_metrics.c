@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUCKETS = 40, THREADS = 4, ROUNDS = 1000000 };
+enum { BUCKETS = 40, THREADS = 4, ROUNDS = 4000000 };
 
 static rdl_metrics_t *metrics;
 static rdl_metric_value_t value;
@@ -109,8 +109,11 @@ Test(metrics, what_does_not_exist_is_ignored)
     cr_assert_null(rdl_metrics_free(NULL));
 }
 
+static pthread_barrier_t together;
+
 static void *report(void *arg)
 {
+    (void)pthread_barrier_wait(&together);
     for (int i = 0; i < ROUNDS; i++) {
         rdl__count(arg, RDL_M_ATTEMPTS, 1);
         rdl__count(arg, RDL_M_RTT_US, i % 4 * 1000);
@@ -122,6 +125,7 @@ Test(metrics, lose_nothing_among_threads)
 {
     pthread_t threads[THREADS];
 
+    cr_assert_eq(pthread_barrier_init(&together, NULL, THREADS), 0);
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, report, metrics->sets[0]), 0);
     for (int i = 0; i < THREADS; i++)
