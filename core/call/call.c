@@ -243,11 +243,11 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
     if (undo) {      /* before the end is told, and a next verb sent */
         rdl__undo_post(call);
     }
+    rdl__call_count_result(call, now); /* before anybody is told, who may read the metrics */
     if (call->op.direct)
         rdl__op_announce(&call->op);
     leave(call, now);
     rdl__owner_end(call->op.owner, &call->op.underway);
-    rdl__call_count_result(call, now);
     if (call->undo.begun)
         rdl__undo_gate(call);
     else
