@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,22 +391,43 @@ Test(metrics_text, is_none_in_a_child)
     cr_assert_null(rdl_metrics_text(NULL));
 }
 
+/* The exit status of `promtool check metrics` for the text; 127: there is none here. */
+static int checked(const char *text)
+{
+    int ends[2], status;
+    FILE *to;
+    pid_t child;
+
+    cr_assert_eq(pipe(ends), 0);
+    if ((child = fork()) == 0) {
+        (void)dup2(ends[0], STDIN_FILENO);
+        (void)close(ends[1]);
+        (void)execlp("promtool", "promtool", "check", "metrics", (char *)NULL);
+        _exit(127);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)close(ends[0]);
+    cr_assert_not_null(to = fdopen(ends[1], "w"));
+    (void)fputs(text, to);
+    (void)fclose(to);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 Test(metrics_text, promtool_finds_no_fault)
 {
     struct rdl__meter *one;
     char *text;
-    FILE *promtool;
+    int status;
 
     make(NULL);
-    if (system("command -v promtool >/dev/null") != 0)
-        cr_skip_test("there is no promtool here");
     one = meter("\xff\"\\\n{a=\"b\"} 1", 13);
     rdl__count(one->set, RDL_M_WAIT_US, 1);
     text = rdl_metrics_text(metrics);
-    promtool = popen("promtool check metrics", "w");
-    cr_assert_not_null(promtool);
-    cr_assert_geq(fputs(text, promtool), 0);
-    cr_assert_eq(pclose(promtool), 0);
+    status = checked(text);
     free(text);
     end(one);
+    if (status == 127)
+        cr_skip_test("there is no promtool here");
+    cr_assert_eq(status, 0);
 }
