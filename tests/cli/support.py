@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -48,6 +49,28 @@ def until(condition, what, bound=BOUND_S):
         if time.monotonic() > end:
             raise AssertionError("not within %g s: %s" % (bound, what))
         time.sleep(0.002)
+
+
+class Pace:
+    """How long something takes, without the time in which this machine stood still or was busy with others: what a
+    thread that sleeps again and again for a moment has slept."""
+
+    MOMENT_S = 0.01
+
+    def __enter__(self):
+        self.seconds = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.count)
+        self.thread.start()
+        return self
+
+    def count(self):
+        while not self.over.wait(self.MOMENT_S):
+            self.seconds += self.MOMENT_S
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
 
 
 # ---- the server ------------------------------------------------------------------------------------------------------
