@@ -3,7 +3,7 @@
 
 #include "core/base/err.h"
 #include "core/service/routing.h"
-#include "core/service/scripts.h"
+#include "core/service/refusals.h"
 #include "core/wire/names.h"
 
 #define PAUSE_MS 10 /* before the same is asked again, where a slot is on its way */
@@ -122,21 +122,17 @@ unsigned rdl__ask_slot_of(const rdl_client_t *client, const char *key, size_t le
     return client->map == NULL ? 0 : rdl__slot(key, len);
 }
 
-/* Servers say it in one of two ways where a script is refused. */
-static bool wants_rights(const char *words)
-{
-    return strncmp(words, "NOPERM", 6) == 0 || strstr(words, "user executing the script can't") != NULL;
-}
-
 int rdl__ask_refused(const char *server, const char *words, rdl_err_t *err)
 {
-    const char *what = wants_rights(words) ? "the user has not all the rights of docs/acl.md, Inspection: " : "";
-    const char *where = strstr(words, " script: ");
-    size_t len = 0, words_len = where != NULL ? (size_t)(where - words) : strlen(words);
-    const char *line = rdl__script_line(words, &len);
+    char why[sizeof err->message];
+    size_t len;
+    const char *said = rdl__refusal_words(words, &len);
 
-    (void)rdl__err_set(err, RDL_ESERVER, "%s: %s%.*s%s%.*s", server, what, (int)words_len, words,
-                       line != NULL ? ": " : "", (int)len, line != NULL ? line : "");
+    if (rdl__refusal_of_rights(words))
+        (void)rdl__err_set(err, RDL_ESERVER, "%s: the user has not all the rights of docs/acl.md, Inspection (%.*s)",
+                           server, (int)len, said);
+    else if (rdl__refusal_text(why, sizeof why, words) > 0)
+        (void)rdl__err_set(err, RDL_ESERVER, "%s: %s", server, why);
     rdl__err_where(err, server, NULL, 0);
     return RDL_ESERVER;
 }

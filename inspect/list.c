@@ -11,6 +11,7 @@
  */
 #include "core/base/err.h"
 #include "core/service/life.h"
+#include "core/service/refusals.h"
 #include "core/service/routing.h"
 #include "inspect/ask.h"
 #include "core/base/glob.h"
@@ -284,7 +285,7 @@ static void take_look(void *arg, unsigned i, const struct rdl__reply *reply)
     struct walk *w = arg;
 
     rdl__look_take(&w->look[i], reply);
-    if (rdl__reply_is_error(reply, "NOPERM") || rdl__reply_is_error(reply, "ERR The user"))
+    if (reply->type == RDL__REPLY_ERROR && rdl__refusal_of_rights(reply->str))
         refused(w, reply);
 }
 

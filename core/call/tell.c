@@ -2,7 +2,7 @@
 #include "core/call/inner.h"
 
 #include "core/base/err.h"
-#include "core/service/scripts.h"
+#include "core/service/refusals.h"
 #include "core/wire/names.h"
 
 #include <string.h>
@@ -90,18 +90,12 @@ static void explain_acks(const struct rdl__call *call, const char *lock, const c
                        call->verb->acquires && call->acks != RDL__ACKS_NOT_ASKED ? "; given back" : "");
 }
 
-/* The server's own words. If they name a script and a line of it, the line itself stands in place of its number. */
 static void explain_refusal(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
 {
-    const char *thing = rdl__thing(rdl__call_name(call)->ops), *where = strstr(call->words, " script: ");
-    size_t len, words_len = where != NULL ? (size_t)(where - call->words) : call->words_len;
-    const char *line = rdl__script_line(call->words, &len);
+    char why[sizeof err->message];
 
-    if (line == NULL)
-        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", thing, lock, server, call->words);
-    else
-        (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %.*s: %.*s", thing, lock, server, (int)words_len,
-                           call->words, (int)len, line);
+    (void)rdl__refusal_text(why, sizeof why, call->words);
+    (void)rdl__err_set(err, RDL_ESERVER, "%s %s at %s: %s", rdl__thing(rdl__call_name(call)->ops), lock, server, why);
 }
 
 void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)

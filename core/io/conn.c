@@ -211,7 +211,7 @@ static bool is_as_told(struct rdl__conn *conn, const char *mode, size_t len, boo
         if (len == strlen(others[i].mode) && memcmp(mode, others[i].mode, len) == 0)
             but = others[i].means;
     if (replica && node->finder == NULL && !node->has_been_up)
-        but = "this is a replica, and locks are taken at its master";
+        but = "this is a replica: locks are taken at its master, which redlatch doctor names";
     if (but != NULL)
         fail(conn, RDL_ESERVER, now, but);
     return but == NULL;

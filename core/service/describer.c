@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/err.h"
+#include "core/service/refusals.h"
 #include "core/service/routing.h"
 #include "core/wire/names.h"
 
@@ -48,14 +49,6 @@ static void encode_description(struct rdl__req *req, struct rdl__buf *to, bool e
     rdl__describe_put(to, client_of(d)->uuid.text, &d->what, KEPT * d->interval_ms, eval);
 }
 
-/* An error of a script has what ACL says somewhere in it, in words that differ by version. */
-static bool wants_right(const char *error)
-{
-    return strstr(error, "NOPERM") != NULL || strstr(error, "No permissions") != NULL ||
-           strstr(error, "no permissions") != NULL || strstr(error, "can't run this command") != NULL ||
-           strstr(error, "can't access") != NULL;
-}
-
 static void decode_description(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
     struct rdl__describer *d = rdl__container(req, struct rdl__describer, req);
@@ -67,8 +60,8 @@ static void decode_description(struct rdl__req *req, const struct rdl__reply *re
     } else if (client_of(d)->map != NULL && rdl__client_detour(client_of(d), reply, &ask) != RDL__DETOUR_NONE) {
         d->outcome = RDL__DESCRIBE_DETOURED;
     } else {
-        d->outcome = wants_right(reply->str) ? RDL__DESCRIBE_REFUSED : RDL__DESCRIBE_FAILED;
-        (void)rdl__printable(d->refusal, sizeof d->refusal, reply->str, reply->len);
+        d->outcome = rdl__refusal_of_rights(reply->str) ? RDL__DESCRIBE_REFUSED : RDL__DESCRIBE_FAILED;
+        (void)rdl__refusal_text(d->refusal, sizeof d->refusal, reply->str);
     }
 }
 

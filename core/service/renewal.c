@@ -6,6 +6,7 @@
 #include "core/service/renewer.h"
 
 #include "core/base/err.h"
+#include "core/service/refusals.h"
 #include "core/service/scripts.h"
 #include "core/wire/ident.h"
 
@@ -104,7 +105,7 @@ static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply
 {
     batch->confirmed = rdl__acks_judge(&batch->acks, reply);
     if (batch->confirmed < 0)
-        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
+        (void)rdl__refusal_text(batch->refusal, sizeof batch->refusal, reply->str);
 }
 
 /* Was the script redirected?  @locks the lane's */
@@ -120,7 +121,7 @@ static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
 static int64_t decode_error(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     if (!detoured(batch, reply)) {
-        (void)rdl__printable(batch->refusal, sizeof batch->refusal, reply->str, reply->len);
+        (void)rdl__refusal_text(batch->refusal, sizeof batch->refusal, reply->str);
         return UNANSWERED;
     }
     return rdl__reply_is_error(reply, "MOVED") || rdl__reply_is_error(reply, "CLUSTERDOWN") ? MOVED : MOVING;

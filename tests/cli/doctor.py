@@ -155,7 +155,7 @@ class OtherKinds(Doctor):
 
     def test_a_replica_names_its_master(self):
         master = self.on_port(*WHOLE)
-        replica = self.one("--replicaof", "127.0.0.1 %d" % master.port)
+        replica = self.one("--replicaof", "127.0.0.1", str(master.port))
         support.until(lambda: b"state=online" in master.redis("INFO", "replication"), "the replica is online")
         found = self.examine(replica.uri, status=2)
         finding = self.assert_found(found, "kind", "critical", "replica of 127.0.0.1:%d" % master.port)
@@ -263,4 +263,4 @@ class TheCommand(Doctor):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    support.main(sys.argv[1:])

@@ -229,7 +229,7 @@ class Failover(Doctor):
     def sentinels(self):
         """A master, a replica, and the only sentinel."""
         master = self.on_port(*WHOLE)
-        self.one("--replicaof", "127.0.0.1 %d" % master.port)
+        self.one("--replicaof", "127.0.0.1", str(master.port))
         support.until(lambda: b"state=online" in master.redis("INFO", "replication"), "the replica is online")
         sentinel = support.Sentinel(master.port, None)
         self.addCleanup(sentinel.stop)
@@ -267,7 +267,7 @@ class Failover(Doctor):
 
     def test_a_replica_that_is_behind(self):
         master = self.on_port(*WHOLE)
-        replica = self.one("--replicaof", "127.0.0.1 %d" % master.port)
+        replica = self.one("--replicaof", "127.0.0.1", str(master.port))
         support.until(lambda: b"state=online" in master.redis("INFO", "replication"), "the replica is online")
         with replica.paused():
             master.redis("SET", "filler", "x" * (1 << 21))
@@ -275,4 +275,4 @@ class Failover(Doctor):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    support.main(sys.argv[1:])

@@ -192,13 +192,15 @@ class Show(Case):
             self.assertEqual(self.redlatch("show", "job:1", stdout=full).code, 70)
 
     def test_a_user_who_may_not_is_told_what_is_missing(self):
-        self.server.redis("ACL", "SETUSER", "blind", "on", ">secret", "~*", "&*", "+@all", "-scan", "-type")
-        uri = "unix://blind:secret@" + self.server.path
-        for arguments in ["ls"], ["show", "job:1"]:
-            result = self.redlatch(*arguments, env={"REDLATCH_SERVER": uri})
-            self.assertEqual(result.code, 70)
-            self.assertIn("docs/acl.md, Inspection", result.err)
-            self.assertNotIn("@user_script", result.err)
+        self.foreign("job:1")
+        for lacking in ["-scan", "-type"], ["-type"]:
+            self.server.redis("ACL", "SETUSER", "blind", "reset", "on", ">secret", "~*", "&*", "+@all", *lacking)
+            uri = "unix://blind:secret@" + self.server.path
+            for arguments in ["ls"], ["show", "job:1"]:
+                result = self.redlatch(*arguments, env={"REDLATCH_SERVER": uri})
+                self.assertEqual(result.code, 70)
+                self.assertIn("docs/acl.md, Inspection", result.err)
+                self.assertNotIn("user_script", result.err)
 
 
 if __name__ == "__main__":

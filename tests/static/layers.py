@@ -58,7 +58,8 @@ ROOMS = {
 
 # The files of a room, each of which uses only those before it. One that is not listed comes last.
 ORDER = {
-    "core/service": """scripts.h scripts.c describe.h describe.c dispatch.h dispatch.c acks.h acks.c replay.h replay.c
+    "core/service": """scripts.h scripts.c refusals.h refusals.c describe.h describe.c dispatch.h dispatch.c acks.h
+                       acks.c replay.h replay.c
                        watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters.h waiters.c
                        evictions.h evictions.c shard.h shard.c describer.h client.h
                        routing.h routing.c describer.c life.h life.c options.h options.c owner.h owner.c

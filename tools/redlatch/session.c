@@ -117,7 +117,7 @@ static const char *reason_of(const rdl_err_t *err)
 
     if (text[0] == '\0')
         return rdl_strerror(err->code);
-    if (skip(&p, "lock ") && skip(&p, err->lock)) {
+    if ((skip(&p, "lock ") || skip(&p, "semaphore ")) && skip(&p, err->lock)) {
         (void)(skip(&p, " at ") && skip(&p, err->server));
         if (skip(&p, ": "))
             text = p;

@@ -1,0 +1,133 @@
+#!/usr/bin/python3 -I
+"""surroundings - what stands where a server was expected, and a server that refuses: each command says what that means,
+and what helps, and has its status."""
+
+import http.server
+import os
+import re
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import support
+
+OWNER = "9f1c8a54-0000-4000-8000-0123456789ab:1"
+LOOKS = [["ls"], ["show", "x"], ["wait", "-w", "0", "x"], ["unlock", "-y", "x"], ["top", "--once"]]
+TAKES = [["run", "-n", *kind, "x", "--", "true"]
+         for kind in ([], ["--type", "simple"], ["--type", "fair"], ["-s"], ["-x"], ["--permits", "2"])]
+TAKES.append(["run", "-n", "x", "y", "--", "true"])
+RAW = re.compile("[0-9a-f]{40}|user_script|redis.call|call\\('|ERR redlatch")
+
+
+class Case(support.Case):
+    def assert_each(self, commands, uri, status, *parts):
+        for command in commands:
+            with self.subTest(command=command):
+                result = self.redlatch(*command, env={"REDLATCH_SERVER": uri})
+                self.assert_says(result, status, *parts)
+                self.assertIsNone(RAW.search(result.err), result)
+                self.assertEqual(len(result.err.splitlines()), 1, result)
+
+
+class OtherKinds(Case):
+    def on_port(self, *arguments):
+        reserved, port = support.free_port()
+        self.addCleanup(reserved.close)
+        server = support.Server("--port", str(port), "--bind", "127.0.0.1", *arguments)
+        self.addCleanup(server.stop)
+        return server, port
+
+    def test_a_sentinel(self):
+        _, port = self.on_port()
+        sentinel = support.Sentinel(port, None)
+        self.addCleanup(sentinel.stop)
+        self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % sentinel.port, 70,
+                         "this is a sentinel: the URI is sentinel://hosts/master")
+
+    def test_a_replica(self):
+        master, port = self.on_port()
+        replica, port = self.on_port("--replicaof", "127.0.0.1", str(port))
+        support.until(lambda: b"state=online" in master.redis("INFO", "replication"), "the replica is online")
+        self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % port, 70,
+                         "this is a replica: locks are taken at its master, which redlatch doctor names")
+
+    def test_a_node_of_a_cluster(self):
+        node, port = self.on_port("--cluster-enabled", "yes")
+        self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % port, 70,
+                         "this is a node of a cluster: the URI is cluster://hosts")
+
+    def test_a_server_that_is_no_cluster_and_no_sentinel(self):
+        _, port = self.on_port()
+        self.assert_each(LOOKS + TAKES[:1], "cluster://127.0.0.1:%d" % port, 70, "it is no node of a cluster")
+        self.assert_each(LOOKS + TAKES[:1], "sentinel://127.0.0.1:%d/main" % port, 69, "127.0.0.1:%d" % port)
+
+    def test_a_web_server(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % server.server_port, 69, "not a Redis server")
+
+    def test_nobody(self):
+        self.assert_each(LOOKS + TAKES, "unix:%s/nobody" % self.folder, 69, "No such file or directory")
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class Refusals(Case):
+    def test_a_server_without_memory_takes_no_locks_and_is_looked_at(self):
+        self.server.redis("CONFIG", "SET", "maxmemory", 1)
+        self.assert_each(TAKES, self.server.uri, 70, "the server has no memory left: raise its maxmemory (OOM ")
+        self.assertEqual(self.redlatch("ls").code, 0)
+
+    def test_a_server_that_misses_replicas(self):
+        self.server.redis("CONFIG", "SET", "min-replicas-to-write", 1)
+        self.assert_each(TAKES, self.server.uri, 70, "the server misses replicas, and refuses all writes: "
+                         "see min-replicas-to-write (NOREPLICAS ")
+
+    def test_a_server_that_cannot_save(self):
+        os.mkdir(os.path.join(self.folder, "dump.rdb"))
+        self.server.redis("CONFIG", "SET", "save", "3600 1000000")
+        self.server.redis("BGSAVE")
+        support.until(lambda: b"rdb_last_bgsave_status:err" in self.server.redis("INFO", "persistence"), "it failed")
+        self.assert_each(TAKES, self.server.uri, 70, "the server cannot write to its disk, and refuses all writes")
+
+    def test_a_master_that_becomes_a_replica(self):
+        process = self.hold("x")
+        self.server.redis("REPLICAOF", "127.0.0.1", 1)
+        self.gate.send()
+        result = self.result(process)
+        self.assert_says(result, 0, "cannot release 'x'", "this is a replica, which takes no writes: locks are taken "
+                         "at its master (READONLY ", "the server frees 'x' when its lease ends")
+        self.assertIsNone(RAW.search(result.err), result)
+
+    def test_rights_that_a_script_lacks(self):
+        self.server.redis("SET", "y", "1")
+        self.server.redis("HSET", "x", OWNER, "1")
+        lacking = ["-hset", "-set", "-hget", "-get", "-type", "-hexists", "-decrby", "-hincrby"]
+        self.server.redis("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", *lacking)
+        uri = "unix://app:secret@" + self.server.path
+        self.assert_each(TAKES, uri, 70, "the user lacks a right, which redlatch doctor names (")
+        self.assert_each(LOOKS, uri, 70, "the user has not all the rights of docs/acl.md, Inspection (")
+
+    def test_names_that_are_no_locks(self):
+        self.server.redis("RPUSH", "x", "1")
+        self.assert_each(TAKES, self.server.uri, 70, "the name is in use for something else (WRONGTYPE ")
+        self.assert_each(LOOKS[1:4], self.server.uri, 64, "x is no lock: it is a list")
+
+    def test_a_number_that_is_none_and_a_lock_of_another_type(self):
+        self.server.redis("SET", "x", "text")
+        self.assert_each([["run", "-n", "--permits", "2", "x", "--", "true"]], self.server.uri, 70,
+                         "what is stored under the name is no count")
+        self.server.redis("HSET", "rw", OWNER, "1")
+        self.assert_each([["run", "-n", "-x", "rw", "--", "true"]], self.server.uri, 70,
+                         "the name is held as a lock of another type")
+
+
+if __name__ == "__main__":
+    support.main(sys.argv[1:])
