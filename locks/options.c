@@ -91,9 +91,11 @@ int rdl__options_plain(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, s
 #define HOUR_BITS 0x3fffff
 #define SECOND_BITS 0x3ff
 
-/* Options that are for red locks only. */
+/* What a lock waits for, and options that are for red locks only. */
 static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
 {
+    if ((int)o->on_outage < RDL_OUTAGE_DEFAULT || o->on_outage > RDL_OUTAGE_WAIT)
+        return rdl__err_set(err, RDL_EINVAL, "lock option on_outage is %d", (int)o->on_outage);
     if (o->node_timeout_ms == 0 && o->min_uptime_ms == 0)
         return RDL_OK;
     return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
@@ -128,5 +130,6 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     settings.replicas = acks.replicas;
     settings.replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS;
     settings.replicas_if_able = acks.if_able;
+    settings.on_outage = (uint32_t)(o.on_outage != RDL_OUTAGE_DEFAULT ? o.on_outage : client->on_outage) & 3;
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }

@@ -86,13 +86,15 @@ static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int6
 }
 
 /* When a waiting call gives up for want of a connection: outage_timeout_ms after the connection was lost, or after the
- * call if that came later.  @thread loop */
+ * call if that came later; or never.  @thread loop */
 static int64_t outage_end(const struct rdl__call *call)
 {
     int64_t since = rdl__name_shard(rdl__call_name(call))->down_since;
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     if (since == 0 || call->verb->listens)
+        return RDL__NEVER;
+    if (rdl__call_outwaits(call))
         return RDL__NEVER;
     return rdl__after_ms(since > call->op.started_at ? since : call->op.started_at,
                          rdl__call_client(call)->outage_timeout_ms);

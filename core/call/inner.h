@@ -102,6 +102,12 @@ extern const struct rdl__req_ops rdl__loop_ops, rdl__loop_acked_ops;
 enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply);
 bool rdl__call_misrouted(const struct rdl__req *req);
 
+/* Does it wait for a server as it waits for a holder? Semaphores do, too. */
+static inline bool rdl__call_outwaits(const struct rdl__call *call)
+{
+    return call->verb->acquires && rdl__call_name(call)->settings.on_outage != RDL_OUTAGE_FAIL;
+}
+
 int64_t rdl__call_answer_by(const struct rdl__call *call);                  /* when waiting for an answer ends */
 int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now); /* and for that of one request */
 

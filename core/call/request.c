@@ -58,7 +58,7 @@ int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
     int64_t most = rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
     int64_t by = rdl__call_answer_by(call);
 
-    return by < most ? by : most;
+    return by < most || rdl__call_outwaits(call) ? by : most;
 }
 
 /* ---- what is sent, and what is answered ------------------------------------------------------------------------- */

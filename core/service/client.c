@@ -63,6 +63,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
                                       .timeout_ms = (uint16_t)o->replicas_timeout_ms,
                                       .if_able = o->replicas_if_able};
     client->close_timeout_ms = o->close_timeout_ms;
+    client->on_outage = o->on_outage;
     client->dispatch.fd = -1;
     atomic_init(&client->next_n, 1);
     rdl__parker_init(&client->parker);
@@ -236,6 +237,12 @@ static int await_connection(rdl_client_t *client, rdl_err_t *err)
                         (long long)client->connect_timeout_ms, why.message);
 }
 
+/* Does it pass by itself? */
+static bool is_outage(int rc, const rdl_err_t *why)
+{
+    return rc == RDL_ECONN || (rc == RDL_ESERVER && strstr(why->message, "(LOADING)") != NULL);
+}
+
 int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_client_t **ret_client, rdl_err_t *err)
 {
     struct rdl__uri parsed = {0};
@@ -258,8 +265,11 @@ int rdl_client_open(const char *uri, const rdl_client_options_t *options, rdl_cl
         goto fail_unmade;
     }
     rdl__loop_post(client->loop, &client->open_task);
-    if (!o.lazy && (rc = await_connection(client, err)) < 0) {
+    if (!o.lazy && (rc = await_connection(client, &why)) < 0 &&
+        (o.on_outage == RDL_OUTAGE_FAIL || !is_outage(rc, &why))) {
         (void)rdl_client_close(client);
+        if (err != NULL)
+            *err = why;
         return rc;
     }
     *ret_client = client;

@@ -53,6 +53,7 @@ struct rdl_client {
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
     int64_t close_timeout_ms;
+    rdl_outage_t on_outage;        /* the default for locks; never RDL_OUTAGE_DEFAULT */
     struct rdl__acks acks;         /* the default for locks */
     struct rdl__loop *loop;        /* NULL once closed; other threads than the loop read it under close_mu */
     struct rdl__tls *tls;          /* NULL: plain connections */

@@ -84,6 +84,10 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
         return rc;
     if (o->dispatch != RDL_DISPATCH_LOOP && o->dispatch != RDL_DISPATCH_FD)
         return rdl__err_set(err, RDL_EINVAL, "client option dispatch is %d", (int)o->dispatch);
+    if (o->on_outage == RDL_OUTAGE_DEFAULT)
+        o->on_outage = RDL_OUTAGE_FAIL;
+    if ((int)o->on_outage < RDL_OUTAGE_FAIL || o->on_outage > RDL_OUTAGE_WAIT)
+        return rdl__err_set(err, RDL_EINVAL, "client option on_outage is %d", (int)o->on_outage);
     if (o->reconnect_max_ms < o->reconnect_min_ms)
         return rdl__err_set(err, RDL_EINVAL, "client option reconnect_max_ms is less than reconnect_min_ms");
     if (o->credentials != NULL && (o->username != NULL || o->password != NULL))

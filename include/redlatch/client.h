@@ -75,6 +75,14 @@ typedef struct rdl_tls_options {
 #define RDL_LABEL_MAX 128
 #define RDL_INFO_MAX 1024
 
+/* What an acquire does while no server can be reached. */
+typedef enum rdl_outage {
+    RDL_OUTAGE_DEFAULT = 0, /* of a client: RDL_OUTAGE_FAIL; of a lock: what its client's options say */
+    RDL_OUTAGE_FAIL = 1, /* it gives up with RDL_ECONN after outage_timeout_ms, and so does rdl_client_open at once */
+    RDL_OUTAGE_WAIT = 2, /* it waits for the server as for a holder: until its wait is over, then RDL_ECONN. Opening
+                            goes on without a server, too */
+} rdl_outage_t;
+
 #define RDL_CLIENT_OPTIONS_VERSION 1
 
 /* Initialise with RDL_CLIENT_OPTIONS_INIT and change what you need; 0 or NULL always means the default. */
@@ -127,6 +135,7 @@ typedef struct rdl_client_options {
     const char *info;             /* anything else, text of at most RDL_INFO_MAX bytes; NULL: none. Copied */
     bool anonymous;               /* nothing is said, nor written; label and info are not looked at */
     int64_t describe_interval_ms; /* it is written again so often, and is gone after three of these; 30000 */
+    rdl_outage_t on_outage;       /* what acquires do without a server, and rdl_client_open; RDL_OUTAGE_FAIL */
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT RDL_INIT_(rdl_client_options_t, RDL_CLIENT_OPTIONS_VERSION)
@@ -163,6 +172,9 @@ typedef struct rdl_client_options {
  * With the option `lazy` it never blocks: the client connects in the background, and goes on trying. Calls wait for
  * that as they do after any outage; a server that cannot be reached, or refuses, is their RDL_ECONN then. So a red lock
  * has a client for each of its servers while some are down.
+ *
+ * With the option `on_outage` above RDL_OUTAGE_FAIL it waits as ever, but a server that cannot be reached, or is
+ * loading its data, is no error: the client then goes on as if it were `lazy`.
  *
  * Errors: RDL_EINVAL (URI, with the place of the mistake; options; TLS files that cannot be used), RDL_ECONN (not
  * reachable in time, or its certificate or id is not accepted, with the reason), RDL_EAUTH (user or password refused,

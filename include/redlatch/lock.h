@@ -95,6 +95,7 @@ typedef struct rdl_lock_options {
     int32_t replicas;
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
+    rdl_outage_t on_outage; /* what acquires do without a server; RDL_OUTAGE_DEFAULT: as the client's options say */
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
@@ -257,7 +258,7 @@ RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rd
 
 /* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN), as any
  * longer wait does: counted from when the connection was lost, or from the call if that came later. A red lock goes on
- * asking. */
+ * asking, and so does a lock with RDL_OUTAGE_WAIT. */
 RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
 
 /* ---- releasing -------------------------------------------------------------------------------------------------- */

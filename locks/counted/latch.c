@@ -93,7 +93,7 @@ static const struct rdl__verb count_down_verb = {
 int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t *options, rdl_latch_t **ret_latch,
               rdl_err_t *err)
 {
-    static const struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE};
+    struct rdl__settings settings = {.retry = RDL_RETRY_NONE, .fencing = RDL_FENCING_NONE};
     rdl_latch_options_t o = options != NULL ? *options : (rdl_latch_options_t)RDL_LATCH_OPTIONS_INIT;
     rdl_lock_t *handle;
     int rc;
@@ -107,6 +107,7 @@ int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t 
         return rdl__err_set(err, RDL_EINVAL,
                             "latch options have version %u: initialise them with RDL_LATCH_OPTIONS_INIT",
                             (unsigned)o.version);
+    settings.on_outage = (uint32_t)client->on_outage & 3;
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_name("latch", name, &o.name_len, err)) < 0 ||
         (rc = rdl__handle_make(client, &rdl__latch_ops, name, o.name_len, &settings, &handle, err)) < 0)
         return rc;

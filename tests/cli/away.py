@@ -112,6 +112,57 @@ class Away(support.EveryKind):
         self.assertEqual(codes, sorted(codes, reverse=True))
         self.assertEqual(set(codes), {69, 0})
 
+    def test_N14_an_outage_at_the_start_counts_against_the_wait(self):
+        """With --on-outage wait; at once with -n."""
+        self.wait_for_age()
+        self.kill_servers()
+        began = time.monotonic()
+        at_once = {kind: self.begin(kind, "--on-outage", "wait", "-n") for kind in self.kinds}
+        short = {kind: self.begin(kind, "--on-outage", "wait", "-w", "2") for kind in self.kinds}
+        long = {kind: self.begin(kind, "--on-outage", "wait", "-w", "60") for kind in self.kinds}
+        for_ever = {kind: self.begin(kind, "--on-outage", "wait") for kind in self.kinds}
+        self.assert_all(at_once, 69, says="redlatch: cannot lock '")
+        self.assert_all(short, 69, says="redlatch: cannot lock '")
+        self.assertGreater(time.monotonic() - began, 2)
+        for server in self.servers[:2]:
+            server.start()
+        self.assert_all(long, 0, out="mine\n")
+        self.assert_all(for_ever, 0, out="mine\n")
+
+    def test_N14_a_server_that_loads_its_data_is_waited_for_and_one_that_refuses_is_not(self):
+        """With --on-outage wait."""
+        path, loading = self.loads_first()
+        process = self.start("run", "--on-outage", "wait", "-w", "60", "--server", "unix:" + path, "x", "echo", "mine")
+        refused = self.start("run", "--on-outage", "wait", "-w", "60", "--server",
+                             "unix://nobody:wrong@" + self.server.path, "x", "true")
+        self.assert_says(self.result(refused), 70, "redlatch: cannot lock 'x'", "WRONGPASS")
+        self.assertTrue(loading.wait(support.BOUND_S))
+        self.assert_result(self.result(process), 0, "mine\n")
+
+    def loads_first(self):
+        """The path of a server that is loading its data for two connections, and then is the server; and when it has
+        said so."""
+        path = os.path.join(self.folder, "loading")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        self.addCleanup(listener.close)
+        said = threading.Event()
+
+        def serve():
+            for _ in range(2):
+                client, _ = listener.accept()
+                with client:
+                    while client.recv(65536):
+                        client.sendall(b"-LOADING Redis is loading the dataset in memory\r\n" * 20)
+            said.set()
+            listener.close()
+            os.rename(path, path + ".old")
+            os.symlink(self.server.path, path)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return path, said
+
     def silent_after(self, count):
         """The address of a server that gives so many answers on its first connection, and no more."""
         path = os.path.join(self.folder, "silent%d" % count)

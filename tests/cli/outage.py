@@ -21,6 +21,17 @@ class Outage(support.EveryKind):
         self.assert_all(waiters, 69, says="redlatch: cannot lock '", bound=150)
         self.assertGreater(time.monotonic() - began, 55)
 
+    def test_N14_a_wait_without_end_outlasts_an_outage_that_is_waited_for(self):
+        self.wait_for_age()
+        self.hold_each()
+        waiters = self.wait_behind_each("--on-outage", "wait")
+        began = time.monotonic()
+        self.kill_servers()
+        support.until(lambda: time.monotonic() - began > 65, "a minute passes", bound=80)
+        for server in self.servers[:2]:
+            server.start()
+        self.assert_all(waiters, 0, out="mine\n")
+
 
 if __name__ == "__main__":
     support.main(sys.argv[1:])

@@ -61,6 +61,7 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
     options.outage_timeout_ms = HOLD_OUTAGE_MS;
+    options.on_outage = o->on_outage;
     options.watchdog_lease_ms = hold_lease_ms(o);
     options.connections = 1;
     options.label = label_of(o, label);

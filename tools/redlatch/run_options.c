@@ -196,6 +196,24 @@ static int apply_redlock(void *to, const char *text, struct usage_error *why)
     return 0;
 }
 
+static int apply_on_outage(void *to, const char *text, struct usage_error *why)
+{
+    static const struct {
+        const char *word;
+        rdl_outage_t outage;
+    } words[] = {{"fail", RDL_OUTAGE_FAIL}, {"wait", RDL_OUTAGE_WAIT}};
+    struct run_options *o = to;
+    char shown[TEXT_SAFE_CAP];
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].word) != 0)
+            continue;
+        o->on_outage = words[i].outage;
+        return 0;
+    }
+    return usage_fail(why, "--on-outage: fail or wait, not '%s'", text_safe(text, strlen(text), shown));
+}
+
 static int apply_shell(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
@@ -297,6 +315,10 @@ static const struct option_row rows[] = {
      "been\n"
      "up for less than --lease does not count",
      apply_redlock},
+    {'\0', "on-outage", "MODE",
+     "what an outage of the server means: fail (default), give\nup soon; wait, it is waited for like a holder: as long "
+     "as\n-w allows, or as it takes",
+     apply_on_outage},
     {'c', "command", "LINE", "run LINE with /bin/sh instead of COMMAND", apply_shell},
     {'\0', "label", "TEXT", "what is shown to people who ask who holds the lock\n(default: COMMAND's name)",
      apply_label},
@@ -473,6 +495,7 @@ int run_options_parse(int argc, char *const argv[], struct run_options *ret, str
         .wait_ms = RDL_WAIT_FOREVER,
         .grace_ms = GRACE_DEFAULT_MS,
         .conflict_code = EXITCODE_CONFLICT,
+        .on_outage = RDL_OUTAGE_FAIL,
     };
     int first = options_parse(rows, ROW_COUNT, argc, argv, &o, why);
 
@@ -485,6 +508,8 @@ int run_options_parse(int argc, char *const argv[], struct run_options *ret, str
             return -1;
         if ((o.given & GIVEN_NONBLOCK) != 0)
             o.wait_ms = 0;
+        if (o.on_outage == RDL_OUTAGE_WAIT && o.wait_ms == 0)
+            o.on_outage = RDL_OUTAGE_FAIL; /* who does not wait waits for no server either */
     }
     *ret = o;
     return 0;

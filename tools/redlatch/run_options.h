@@ -14,6 +14,7 @@
 #include "tools/redlatch/locktype.h"
 #include "tools/redlatch/options.h"
 
+#include <redlatch/client.h>
 #include <stdbool.h>
 
 /* NAMEs on one command line, as many as a multi-lock has members; and servers of a red lock: fewer than three survive
@@ -64,6 +65,7 @@ struct run_options {
     int64_t max_hold_ms; /* 0: no bound */
     int64_t grace_ms;
     int conflict_code;
+    rdl_outage_t on_outage;        /* --on-outage; RDL_OUTAGE_WAIT only with a wait */
     unsigned given;                /* bits of enum given */
     bool pass_server;              /* --pass-server */
     const char *sentinel_username; /* of the environment, where run.c finds them; NULL when not there */

@@ -338,24 +338,34 @@ static int64_t wait_left(const struct session *s)
     return left > 0 ? left : 0;
 }
 
+/* Is a server waited for as a holder is? */
+static bool is_patient(const struct session *s)
+{
+    return s->options->on_outage == RDL_OUTAGE_WAIT;
+}
+
 /* Of the time for reaching a server. */
 static int64_t reach_left(const struct session *s)
 {
     int64_t wait_ms = wait_left(s);
     int64_t left = hold_connect_ms(s->options->wait_ms) - (now_ms() - s->began_ms);
 
+    if (is_patient(s))
+        return wait_ms;
     if (left <= 0)
         return 0;
     return left < wait_ms ? left : wait_ms;
 }
 
 /* A bounded wait is begun by asking without waiting: the answer then has the time that the network needs, and what -w
- * bounds is the wait for other holders. So is one on several servers, because of those that may be down. */
+ * bounds is the wait for other holders. So is one on several servers, because of those that may be down. Where -w
+ * bounds the wait for servers as well, it is the wait from the start. */
 static int ask_first(struct session *s, rdl_err_t *err)
 {
     bool forever = s->options->wait_ms == RDL_WAIT_FOREVER && s->options->redlock == NULL;
 
-    return hold_take(&s->hold, forever ? RDL_WAIT_FOREVER : 0, err);
+    s->waited = is_patient(s);
+    return hold_take(&s->hold, forever || s->waited ? wait_left(s) : 0, err);
 }
 
 static bool is_silence(int code)
@@ -385,7 +395,7 @@ static void on_answered(void *arg, int code, const rdl_err_t *err)
         return;
     if (heard)
         s->heard_ms = now_ms();
-    else if (now_ms() - s->heard_ms >= HOLD_OUTAGE_MS)
+    else if (!is_patient(s) && now_ms() - s->heard_ms >= HOLD_OUTAGE_MS)
         left = 0;
     if (left > 0)
         take(s, left);
