@@ -2,8 +2,8 @@
 #include "inspect/ask.h"
 
 #include "core/base/err.h"
-#include "core/service/routing.h"
 #include "core/service/refusals.h"
+#include "core/service/routing.h"
 #include "core/wire/names.h"
 
 #define PAUSE_MS 10 /* before the same is asked again, where a slot is on its way */

@@ -20,6 +20,7 @@ static void (*const checks[])(struct rdl__visit *v) = {
     rdl__look_at_messages,
     rdl__look_at_round_trip,
     rdl__look_at_rights,
+    rdl__look_at_remains,
     /* The last: time has passed since the first look at them. */
     rdl__look_at_clocks,
 };
@@ -138,16 +139,21 @@ int rdl_doctor(const char *uri, const rdl_client_options_t *client, const rdl_do
                rdl_finding_fn fn, void *arg, rdl_err_t *err)
 {
     struct hearing heard = {.fn = fn, .arg = arg};
-    struct rdl__doctor d = {.name = options != NULL ? options->name : NULL, .fn = hear, .arg = &heard};
+    rdl_doctor_options_t none = RDL_DOCTOR_OPTIONS_INIT;
+    struct rdl__doctor d = {.fn = hear, .arg = &heard};
     char label[128];
     int rc;
 
     if (uri == NULL || fn == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", uri == NULL ? "uri" : "fn");
-    if (options != NULL && options->version != RDL_DOCTOR_OPTIONS_VERSION)
+    options = options != NULL ? options : &none;
+    if (options->version != RDL_DOCTOR_OPTIONS_VERSION)
         return rdl__err_set(err, RDL_EINVAL,
                             "doctor options have version %u: initialise them with RDL_DOCTOR_OPTIONS_INIT",
                             (unsigned)options->version);
+    d.name = options->name;
+    d.names = options->names;
+    d.name_count = options->name_count;
     if ((rc = rdl__reach_init(&d.reach, uri, client, err)) == RDL_OK) {
         if (d.reach.uri.scheme == RDL__SCHEME_SENTINEL)
             rdl__doctor_sentinels(&d);
@@ -156,6 +162,7 @@ int rdl_doctor(const char *uri, const rdl_client_options_t *client, const rdl_do
         else
             rdl__doctor_visit(&d, d.reach.uri.host, d.reach.uri.port);
         rdl__uri_node(&d.reach.uri, label, sizeof label);
+        rdl__doctor_names(&d, label);
         if (heard.worst < RDL_SEVERITY_CRITICAL)
             rdl__doctor_leftovers(&d, uri, label);
     }

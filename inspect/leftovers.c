@@ -1,4 +1,4 @@
-/* leftovers.c - locks that nothing will free: what a list of them shows to the doctor. */
+/* leftovers.c - what a list of all locks shows to the doctor: those that nothing will free, and names. */
 #include "core/base/err.h"
 #include "inspect/visit.h"
 
@@ -9,7 +9,7 @@
 #define KEYS_MAX 10000 /* no more are gone through, about */
 
 struct leftovers {
-    long long keys, locks, endless;
+    long long keys, locks, endless, untagged;
     bool more;       /* there are keys that were not looked at */
     char first[128]; /* the name of one without a lease */
 };
@@ -35,6 +35,7 @@ static int on_lock(const rdl_inspection_t *found, const rdl_list_progress_t *pro
     l->more = progress->keys >= KEYS_MAX && progress->keys < progress->keys_total;
     if (found == NULL)
         return l->more;
+    l->untagged += memchr(found->name, '{', found->name_len) == NULL;
     if (is_endless(found) && l->endless++ == 0)
         (void)rdl__printable(l->first, sizeof l->first, found->name, found->name_len);
     return 0;
@@ -68,7 +69,10 @@ void rdl__doctor_leftovers(const struct rdl__doctor *d, const char *uri, const c
     options.anonymous = true;
     if (rdl_client_open(uri, &options, &client, NULL) < 0) /* why, the other checks have said */
         return;
-    if (rdl_list(client, NULL, on_lock, &l, NULL) >= 0)
+    if (rdl_list(client, NULL, on_lock, &l, NULL) >= 0) {
         tell_leftovers(d, server, &l);
+        if (d->reach.uri.scheme == RDL__SCHEME_CLUSTER)
+            rdl__doctor_untagged(d, server, l.untagged, rdl_masters(client, NULL, 0, NULL));
+    }
     (void)rdl_client_close(client);
 }

@@ -10,11 +10,11 @@
  * taken over during the walk, its cursor means nothing any more, and that walk begins again.
  */
 #include "core/base/err.h"
+#include "core/base/glob.h"
 #include "core/service/life.h"
 #include "core/service/refusals.h"
 #include "core/service/routing.h"
 #include "inspect/ask.h"
-#include "core/base/glob.h"
 #include "inspect/look.h"
 #include "inspect/masters.h"
 #include "inspect/who.h"
@@ -294,8 +294,8 @@ static bool is_listed(const struct walk *w, unsigned i)
 {
     const rdl_inspection_t *made = w->look[i].made;
 
-    return made != NULL && (w->again || (strcmp(made->type, "none") != 0 &&
-                                         (w->guarded[i] || strcmp(made->type, "counter") != 0)));
+    return made != NULL &&
+           (w->again || (strcmp(made->type, "none") != 0 && (w->guarded[i] || strcmp(made->type, "counter") != 0)));
 }
 
 static int tell(struct walk *w, unsigned n, rdl_err_t *err)

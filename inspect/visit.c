@@ -68,7 +68,8 @@ bool rdl__visit_config(struct rdl__visit *v, const char *name, char *to, size_t 
 
 bool rdl__visit_sentinel(const struct rdl__visit *v)
 {
-    return rdl__visit_is(v, "redis_mode", "sentinel") || rdl__visit_is(v, "server_mode", "sentinel");
+    return rdl__visit_is(v, "redis_mode", "sentinel") || rdl__visit_is(v, "server_mode", "sentinel") ||
+           rdl__visit_is(v, "redict_mode", "sentinel");
 }
 
 bool rdl__visit_cluster(const struct rdl__visit *v)

@@ -11,7 +11,9 @@
 
 struct rdl__doctor {
     struct rdl__reach reach;
-    const char *name; /* of a lock, to try; NULL: none in particular */
+    const char *name;         /* of a lock, to try; NULL: none in particular */
+    const char *const *names; /* of locks that are taken together */
+    size_t name_count;
     rdl_finding_fn fn;
     void *arg;
 };
@@ -68,8 +70,12 @@ void rdl__doctor_unreachable(const struct rdl__doctor *d, const rdl_err_t *err, 
 void rdl__doctor_sentinels(struct rdl__doctor *d);
 void rdl__doctor_cluster(struct rdl__doctor *d);
 
-/* leftovers.c: leases: of the whole deployment, as a client sees it; nothing where none can be opened. */
+/* leftovers.c: leases, and names: of the whole deployment, as a client sees it; nothing where none can be opened. */
 void rdl__doctor_leftovers(const struct rdl__doctor *d, const char *uri, const char *server);
+
+/* names.c: names, in a cluster: those of the options, and the number of locks that it has without hash tags. */
+void rdl__doctor_names(const struct rdl__doctor *d, const char *server);
+void rdl__doctor_untagged(const struct rdl__doctor *d, const char *server, long long untagged, int masters);
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
 
@@ -82,6 +88,7 @@ void rdl__look_at_rights(struct rdl__visit *v);      /* rights.c: rights, comman
 void rdl__look_at_scripts(struct rdl__visit *v);     /* health.c: scripts */
 void rdl__look_at_messages(struct rdl__visit *v);    /* messages */
 void rdl__look_at_round_trip(struct rdl__visit *v);  /* round-trip */
+void rdl__look_at_remains(struct rdl__visit *v);     /* remains.c: queues, remains */
 void rdl__clocks_begin(struct rdl__visit *v);        /* clocks.c: the first look at them */
 void rdl__look_at_clocks(struct rdl__visit *v);      /* clock, clock-step */
 

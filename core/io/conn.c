@@ -254,7 +254,8 @@ static bool take_info(struct rdl__conn *conn, const struct rdl__reply *info, int
     rdl__node_uptime(conn->node, uptime, now);
     judge_policy(conn->node, info);
     if (!rdl__reply_field(info, "redis_mode", ':', &mode, &len) &&
-        !rdl__reply_field(info, "server_mode", ':', &mode, &len))
+        !rdl__reply_field(info, "server_mode", ':', &mode, &len) &&
+        !rdl__reply_field(info, "redict_mode", ':', &mode, &len))
         return true;
     return is_as_told(conn, mode, len, false, now);
 }

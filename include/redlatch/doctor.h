@@ -9,6 +9,7 @@
 
 #include <redlatch/client.h>
 #include <redlatch/error.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -42,6 +43,9 @@ typedef void (*rdl_finding_fn)(const rdl_finding_t *finding, void *arg);
 typedef struct rdl_doctor_options {
     uint32_t version; /* RDL_DOCTOR_OPTIONS_VERSION */
     const char *name; /* of a lock: keys and channels that begin as its do are tried. Default: names of its own */
+    const char *const
+        *names;        /* of locks that are to be taken together, by a multi-lock: are their keys in one slot of */
+    size_t name_count; /* a cluster? Default: none */
 } rdl_doctor_options_t;
 
 #define RDL_DOCTOR_OPTIONS_INIT RDL_INIT_(rdl_doctor_options_t, RDL_DOCTOR_OPTIONS_VERSION)

@@ -225,6 +225,93 @@ class Leftovers(Doctor):
         self.assert_found(self.examine(self.server.uri), "leases", "ok", "among the first keys")
 
 
+class Remains(Doctor):
+    OWNER = Leftovers.FIELD
+    QUEUE, SCORES = "redisson_lock_queue:{orders:1}", "redisson_lock_timeout:{orders:1}"
+
+    def now(self, server):
+        return int(server.redis("TIME")[0]) * 1000
+
+    def test_a_queue_whose_waiters_are_dead(self):
+        server = self.one(*WHOLE)
+        server.redis("RPUSH", self.QUEUE, self.OWNER)
+        server.redis("ZADD", self.SCORES, self.now(server) + 100000, self.OWNER)
+        self.assert_found(self.examine(server.uri, status=0), "queues", "ok")
+        server.redis("ZADD", self.SCORES, self.now(server) - 100000, self.OWNER)
+        finding = self.assert_found(self.examine(server.uri, status=0), "queues", "note", "all waiters are dead",
+                                    self.SCORES)
+        server.redis(*finding["change"].split())
+        self.assert_found(self.examine(server.uri, status=0), "queues", "ok")
+        self.assertEqual(server.keys(), [])
+
+    def test_a_queue_without_times_blocks_for_ever(self):
+        server = self.one(*WHOLE)
+        server.redis("RPUSH", self.QUEUE, self.OWNER)
+        finding = self.assert_found(self.examine(server.uri, status=1), "queues", "warning",
+                                    "1 queue of fair locks has", self.QUEUE)
+        server.redis(*finding["change"].split())
+        self.assert_found(self.examine(server.uri, status=0), "queues", "ok")
+
+    def test_a_queue_that_lives_is_none_of_its_business(self):
+        server = self.one(*WHOLE)
+        env = {"REDLATCH_SERVER": server.uri}
+        self.hold("orders:1", "--type", "fair", env=env)
+        self.start("run", "--type", "fair", "orders:1", "--", "true", env=env)
+        support.until(lambda: server.exists(self.QUEUE), "somebody waits")
+        found = self.examine(server.uri, status=0)
+        self.assert_found(found, "queues", "ok")
+        self.assert_found(found, "remains", "ok")
+
+    def test_keys_beside_locks_that_stay_for_ever(self):
+        server = self.one(*WHOLE)
+        for key in ("redlatch_guard:{pool}:" + self.OWNER, "redlatch_client:{%s}" % self.OWNER[:-2],
+                    "redlatch_lock_waiters:{a}", "redlatch_semaphore_queue:{a}", "redlatch_semaphore_signs:{a}",
+                    "redlatch_rwlock_writers:{a}", "{a}:%s:rwlock_timeout:1" % self.OWNER):
+            server.redis("SET", key, 1)
+            finding = self.assert_found(self.examine(server.uri, status=0), "remains", "note", "1 key beside locks has",
+                                        key)
+            server.redis(*finding["change"].split())
+            self.assert_found(self.examine(server.uri, status=0), "remains", "ok")
+        server.redis("SET", "redisson_lock_token:{a}", 1)  # which is to stay
+        self.assert_found(self.examine(server.uri, status=0), "remains", "ok")
+
+
+class Names(Doctor):
+    def cluster(self, masters):
+        """With its slots spread over so many masters; replies of each."""
+        nodes = [self.on_port("--cluster-enabled", "yes", *WHOLE) for _ in range(masters)]
+        share = 16384 // masters
+        for i, node in enumerate(nodes):
+            for first in range(i * share, (i + 1) * share, 1024):
+                node.redis("CLUSTER", "ADDSLOTS", *range(first, first + 1024))
+            node.redis("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+            nodes[0].redis("CLUSTER", "MEET", "127.0.0.1", node.port)
+        for node in nodes:
+            support.until(lambda: b"cluster_state:ok" in node.redis("CLUSTER", "INFO"), "the cluster is up")
+        return nodes, "cluster://127.0.0.1:%d" % nodes[0].port
+
+    def test_names_that_a_cluster_takes_apart(self):
+        nodes, uri = self.cluster(2)
+        together = ("--name", "{orders}:1", "--name", "{orders}:2")
+        self.assert_found(self.examine(uri, *together), "names", "ok", "in one slot")
+        apart = ("--name", "orders:1", "--name", "orders:2")
+        self.assert_found(self.examine(uri, *apart), "names", "note", "orders:1 and orders:2 lie in different slots")
+        self.assert_found(self.examine(uri, "--name", "a{b", status=2), "names", "critical", "a{b would lie in several")
+        self.assert_found(self.examine(uri, "--name", "orders:1"), "names", "ok")
+        self.assertNotIn("names", self.examine(uri))
+        for name in ("orders:%d" % i for i in range(20)):
+            for node in nodes:
+                try:
+                    node.redis("HSET", name, Leftovers.FIELD, 1)
+                    node.redis("PEXPIRE", name, 600000)
+                except support.Reply as moved:
+                    self.assertIn("MOVED", str(moved))
+        self.assert_found(self.examine(uri), "names", "note", "20 locks have names without a hash tag", "2 masters")
+
+    def test_one_server_has_no_slots(self):
+        self.assertNotIn("names", self.examine(self.server.uri, "--name", "a{b", "--name", "c"))
+
+
 class Failover(Doctor):
     def sentinels(self):
         """A master, a replica, and the only sentinel."""

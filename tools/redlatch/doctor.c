@@ -11,10 +11,12 @@
 #include <stdlib.h>
 
 #define LEASE_MIN_MS 30 /* rdl_client_options_t, watchdog_lease_ms */
+#define NAMES_MOST 256  /* as many as a multi-lock has members */
 
 struct doctor_options {
     struct access access; /* first */
-    const char *name;
+    const char *names[NAMES_MOST];
+    size_t name_count;
     int64_t lease_ms;
 };
 
@@ -22,9 +24,13 @@ struct doctor_options {
 
 static int apply_name(void *to, const char *text, struct usage_error *why)
 {
+    struct doctor_options *o = to;
+
     if (text[0] == '\0')
         return usage_fail(why, "--name: NAME is empty");
-    ((struct doctor_options *)to)->name = text;
+    if (o->name_count == NAMES_MOST)
+        return usage_fail(why, "--name: at most %d can be given", NAMES_MOST);
+    o->names[o->name_count++] = text;
     return 0;
 }
 
@@ -35,7 +41,10 @@ static int apply_lease(void *to, const char *text, struct usage_error *why)
 
 static const struct option_row rows[] = {
     ACCESS_JSON("one JSON object on stdout instead of text"),
-    {'\0', "name", "NAME", "of a lock that is to be allowed: the rights for its keys\nare tried as well", apply_name},
+    {'\0', "name", "NAME",
+     "of a lock that is to be allowed: the rights for its keys\nare tried as well; of several that are taken "
+     "together,\nwhether a cluster has them in one slot",
+     apply_name},
     {'\0', "lease", "TIME", "what round trips are judged by (default 30)", apply_lease},
     ACCESS_ROWS,
 };
@@ -108,7 +117,9 @@ static int examine(const char *uri, rdl_client_options_t *client, const struct d
     int rc;
 
     client->watchdog_lease_ms = o->lease_ms;
-    options.name = o->name;
+    options.name = o->name_count > 0 ? o->names[0] : NULL;
+    options.names = o->names;
+    options.name_count = o->name_count;
     rc = rdl_doctor(uri, client, &options, findings_add, &findings, &err);
     if (rc < 0) {
         text_say(rc == RDL_EINVAL ? "the address of the server, or an option for TLS, is wrong: %s" : "%s",
