@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support
 
+SUBCOMMANDS = ["run", "ls", "show", "unlock", "wait", "top", "doctor", "exporter"]
 MANUAL = os.path.join(support.TOP, "tools", "redlatch.1")
 
 # Exit statuses that a command may well return, redlatch's own among them.
@@ -54,7 +55,7 @@ class CommandLine(support.Case):
 
     def test_help_names_every_subcommand_and_every_exit_status(self):
         self.assertEqual(re.findall(r"^  ([a-z]+) ", self.help_of("help"), re.M),
-                         ["run", "ls", "show", "unlock", "wait", "top", "doctor", "exporter", "help", "version"])
+                         SUBCOMMANDS + ["help", "version"])
         for word in "ls", "show":
             self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of(word, "--help"), re.M), ["0", "64", "69", "70"])
             for line in self.help_of(word, "--help").splitlines():
@@ -69,22 +70,21 @@ class CommandLine(support.Case):
         self.assertEqual(re.findall(r"^ +(\d+)  ", self.help_of("top", "-h"), re.M), ["0", "64", "69", "70"])
 
     def test_help_fits_a_terminal(self):
-        for line in "".join(self.help_of(*what) for what in (["help"], ["run", "-h"], ["doctor", "-h"],
-                                                                ["unlock", "-h"], ["wait", "-h"],
-                                                                ["exporter", "-h"], ["top", "-h"])).splitlines():
+        for line in "".join(self.help_of("help", what) for what in SUBCOMMANDS + ["help"]).splitlines():
             self.assertLessEqual(len(line), 100, line)
 
     def test_version_is_that_of_the_library(self):
         with open(os.path.join(support.TOP, "include", "redlatch", "version.h")) as f:
             version = re.search(r'RDL_VERSION "(.*)"', f.read()).group(1)
-        for arguments in (["--version"], ["-V"], ["version"]):
+        for arguments in (["--version"], ["-V"], ["version"], ["help", "--version"],
+                          *([what, "-V"] for what in SUBCOMMANDS), ["run", "--version", "x", "true"]):
             self.assertEqual(self.help_of(*arguments), "redlatch %s\n" % version)
 
     def test_the_manual_has_the_options_and_statuses_of_the_help(self):
         with open(MANUAL) as f:
             manual = f.read()
         named = set(re.findall(r"^\.It Fl (?:. , )?-([a-z-]+)", manual, re.M))
-        helps = "".join(self.help_of(what, "--help") for what in ("run", "doctor", "unlock", "wait", "top", "exporter"))
+        helps = "".join(self.help_of(what, "--help") for what in SUBCOMMANDS)
         self.assertEqual(named, set(re.findall(r"^  (?:-., |    )--([a-z-]+)", helps, re.M)))
         self.assertEqual(set(re.findall(r"^\.It (\d+)$", manual, re.M)), set(re.findall(r"^ +(\d+)  ", helps, re.M)))
 
@@ -101,14 +101,14 @@ class CommandLine(support.Case):
         self.assert_misused([], "SUBCOMMAND is missing", "")
         self.assert_misused(["frobnicate"], "there is no subcommand 'frobnicate'", "")
         self.assert_misused(["--frobnicate"], "there is no subcommand '--frobnicate'", "")
-        self.assert_misused(["help", "frobnicate"], "help: there is no subcommand 'frobnicate'", " help")
+        self.assert_misused(["help", "frobnicate"], "help: there is no subcommand or topic 'frobnicate'", " help")
         self.assert_misused(["run"], "run: NAME is missing", " run")
         self.assert_misused(["run", "x"], "run: COMMAND is missing", " run")
         self.assert_misused(["run", "", "true"], "run: NAME is empty", " run")
         self.assert_misused(["run", "-n", "-w", "1", "x", "true"], "run: -n and -w cannot be combined", " run")
         self.assert_misused(["run", "--nonsense", "x", "true"], "run: unknown option '--nonsense'", " run")
         self.assert_misused(["run", "-w", "soon", "x", "true"],
-                            "run: --wait: 'soon' is not a time (such as 10, 2.5, 500ms, 5m, 1h)", " run")
+                            "run: --wait: 'soon' is not a time (such as 10, 2.5, 500ms, 5m, 1h, 2d)", " run")
 
     def test_misuse_touches_no_server(self):
         before = self.server.redis("INFO", "stats")

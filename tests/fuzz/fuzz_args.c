@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         argv[argc++] = text + at;
     if (run_options_parse(argc, argv, &options, &why) < 0)
         claim_line(why.text);
-    else if (!options.help)
+    else if (options.asked == ASKED_NOTHING)
         claim_sound(&options);
     free(text);
     return 0;

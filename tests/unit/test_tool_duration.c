@@ -40,13 +40,15 @@ Test(tool_duration, plain_numbers_are_seconds)
     assert_ms("0.0", 0);
 }
 
-Test(tool_duration, units_are_ms_s_m_h)
+Test(tool_duration, units_are_ms_s_m_h_d)
 {
     assert_ms("500ms", 500);
     assert_ms("2s", 2000);
     assert_ms("5m", 300000);
     assert_ms("1h", 3600000);
     assert_ms("1.5h", 5400000);
+    assert_ms("2d", 172800000);
+    assert_ms("0.5d", 43200000);
     assert_ms("0ms", 0);
 }
 
@@ -76,7 +78,7 @@ Test(tool_duration, everything_else_is_malformed)
 {
     static const char *const malformed[] = {
         "",     " ",     "s",   ".",   "1.",  "1.s", "..5", "1.2.3", "-1",   "+1",   "1e3",
-        "0x10", "inf",   "nan", "NaN", "1 s", " 1",  "1 ",  "1S",    "1M",   "1d",   "1sm",
+        "0x10", "inf",   "nan", "NaN", "1 s", " 1",  "1 ",  "1S",    "1M",   "1w",   "1sm",
         "1,5",  "1_000", "ms",  "١",   "1\n", "0-",  "--1", "1mss",  "2.5 ", "1.-1", "1h1m",
     };
 
@@ -101,5 +103,5 @@ Test(tool_duration, is_shown_in_units_that_fit)
     assert_shown(60000, "1 min 0 s");
     assert_shown(3599999, "59 min 59 s");
     assert_shown(3600000, "1 h 0 min");
-    assert_shown(DURATION_MAX_MS, "305419 h 53 min");
+    assert_shown(DURATION_MAX_MS, "12725 d 19 h");
 }

@@ -391,9 +391,9 @@ Test(tool_options, nonblock_and_wait_exclude_each_other_in_any_order)
 Test(tool_options, help_needs_nothing_else)
 {
     EXPECT_ACCEPTED("--help");
-    cr_assert(options.help);
+    cr_assert_eq(options.asked, ASKED_HELP);
     EXPECT_ACCEPTED("-h", "name");
-    cr_assert(options.help);
+    cr_assert_eq(options.asked, ASKED_HELP);
 }
 
 Test(tool_options, every_option_that_is_shown_fits_the_page)

@@ -99,12 +99,14 @@ static int parse(int argc, char **argv, struct exporter_options *o, struct usage
 {
     int first = options_parse(rows, ROW_COUNT, argc, argv, o, why), more;
 
-    if (first < 0 || o->access.help || first >= argc)
+    if (first < 0 || o->access.asked != ASKED_NOTHING || first >= argc)
         return first < 0 ? -1 : 0;
     o->gather.pattern = argv[first];
     if ((more = options_parse(rows, ROW_COUNT, argc - first, argv + first, o, why)) < 0)
         return -1;
-    return o->access.help || first + more >= argc ? 0 : usage_fail(why, "one PATTERN is wanted, and there are two");
+    return o->access.asked != ASKED_NOTHING || first + more >= argc
+               ? 0
+               : usage_fail(why, "one PATTERN is wanted, and there are two");
 }
 
 /* ---- the exporter ----------------------------------------------------------------------------------------------- */
@@ -196,8 +198,8 @@ static int exporter_main(int argc, char **argv)
     (void)snprintf(o.listen.port, sizeof o.listen.port, "%d", WEB_PORT);
     if (parse(argc, argv, &o, &why) < 0)
         return subcommand_misused("exporter", &why);
-    if (o.access.help)
-        return subcommand_print(exporter_help);
+    if (o.access.asked != ASKED_NOTHING)
+        return subcommand_asked(o.access.asked, exporter_help);
     if ((uri = server_find(o.access.server, &status)) == NULL)
         return status;
     access_options(&o.access, &o.gather.client);

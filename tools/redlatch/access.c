@@ -67,7 +67,15 @@ int access_help(void *to, const char *text, struct usage_error *why)
 {
     (void)text;
     (void)why;
-    ((struct access *)to)->help = true;
+    ((struct access *)to)->asked = ASKED_HELP;
+    return 0;
+}
+
+int access_version(void *to, const char *text, struct usage_error *why)
+{
+    (void)text;
+    (void)why;
+    ((struct access *)to)->asked = ASKED_VERSION;
     return 0;
 }
 
@@ -77,7 +85,7 @@ int access_parse(const struct option_row *rows, size_t count, int argc, char *co
     int first = options_parse(rows, count, argc, argv, a, why), more, len = (int)strcspn(word + (word[0] == '['), "]");
     const char *what = word + (word[0] == '[');
 
-    if (first < 0 || a->help)
+    if (first < 0 || a->asked != ASKED_NOTHING)
         return first < 0 ? -1 : 0;
     if (first >= argc)
         return word[0] == '[' ? 0 : usage_fail(why, "%s is missing", what);
@@ -86,7 +94,9 @@ int access_parse(const struct option_row *rows, size_t count, int argc, char *co
     a->word = argv[first];
     if ((more = options_parse(rows, count, argc - first, argv + first, a, why)) < 0)
         return -1;
-    return a->help || first + more >= argc ? 0 : usage_fail(why, "one %.*s is wanted, and there are two", len, what);
+    return a->asked != ASKED_NOTHING || first + more >= argc
+               ? 0
+               : usage_fail(why, "one %.*s is wanted, and there are two", len, what);
 }
 
 int access_failed(const rdl_err_t *err)

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 
 struct access {
-    bool help, json;
+    enum asked asked;
+    bool json;
     char *word;   /* in argv: the NAME, PATTERN or URI; NULL: not given */
     char *server; /* in argv; NULL: not given */
     bool tls;     /* any of the next was given */
@@ -32,6 +33,7 @@ int access_cert(void *to, const char *text, struct usage_error *why);
 int access_key(void *to, const char *text, struct usage_error *why);
 int access_insecure(void *to, const char *text, struct usage_error *why);
 int access_help(void *to, const char *text, struct usage_error *why);
+int access_version(void *to, const char *text, struct usage_error *why);
 
 #define ACCESS_JSON(help)                                                                                              \
     {                                                                                                                  \
@@ -44,8 +46,9 @@ int access_help(void *to, const char *text, struct usage_error *why);
         {'\0', "cert", "FILE", "our own certificate, for a server that wants one", access_cert},                       \
         {'\0', "key", "FILE", "and its key, without a passphrase", access_key},                                        \
         {'\0', "insecure", NULL, "believe any rediss:// server; for tests only", access_insecure},                     \
+        {'h', "help", NULL, "show this help", access_help},                                                            \
     {                                                                                                                  \
-        'h', "help", NULL, "show this help", access_help                                                               \
+        'V', "version", NULL, "show the version", access_version                                                       \
     }
 
 /* Read options, and the one word, before which or behind which they stand. `a` begins the subcommand's struct; `word`

@@ -86,7 +86,7 @@ static int parse(int argc, char **argv, struct doctor_options *o, struct usage_e
 
     if (access_parse(rows, ROW_COUNT, argc, argv, "[URI]", a, why) < 0)
         return -1;
-    if (a->word != NULL && a->server != NULL && !a->help)
+    if (a->word != NULL && a->server != NULL && a->asked == ASKED_NOTHING)
         return usage_fail(why, "one URI is wanted, and there are two");
     a->server = a->word != NULL ? a->word : a->server;
     return 0;
@@ -142,8 +142,8 @@ static int doctor_main(int argc, char **argv)
 
     if (parse(argc, argv, &o, &why) < 0)
         return subcommand_misused(subcommand_doctor.name, &why);
-    if (o.access.help)
-        return subcommand_print(doctor_help);
+    if (o.access.asked != ASKED_NOTHING)
+        return subcommand_asked(o.access.asked, doctor_help);
     if ((uri = server_find(o.access.server, &rc)) == NULL)
         return rc;
     access_options(&o.access, &client);

@@ -12,7 +12,7 @@ static const struct unit {
     const char *suffix;
     int64_t ms;
 } units[] = {
-    {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000},
+    {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}, {"d", 24 * 60 * 60 * 1000},
 };
 
 struct number {
@@ -84,6 +84,8 @@ void duration_print(int64_t ms, char *to, size_t cap)
         snprintf(to, cap, "%" PRId64 ".%" PRId64 " s", s, ms % 1000 / 100);
     else if (s < 60 * 60)
         snprintf(to, cap, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
-    else
+    else if (s < 24 * 60 * 60)
         snprintf(to, cap, "%" PRId64 " h %" PRId64 " min", s / 3600, s % 3600 / 60);
+    else
+        snprintf(to, cap, "%" PRId64 " d %" PRId64 " h", s / 86400, s % 86400 / 3600);
 }

@@ -1,5 +1,7 @@
 #include "tools/redlatch/locktype.h"
 
+#include "tools/redlatch/nearest.h"
+
 #include <string.h>
 
 #define TYPE(type, constructor, tokens, ...) {.name = #type, .fencing = (tokens), .make = (constructor)},
@@ -15,6 +17,15 @@ const struct lock_type *lock_type_find(const char *name)
         if (strcmp(name, types[i].name) == 0)
             return &types[i];
     return NULL;
+}
+
+const char *lock_type_nearest(const char *name)
+{
+    struct nearest near = {.word = NULL};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        nearest_try(&near, name, types[i].name);
+    return near.word;
 }
 
 const struct lock_type *lock_type_default(void)

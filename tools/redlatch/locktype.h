@@ -14,6 +14,9 @@ struct lock_type {
 /* The type that --type calls `name`, or NULL. */
 const struct lock_type *lock_type_find(const char *name);
 
+/* The type that is meant by a misspelt name; NULL: none is near. */
+const char *lock_type_nearest(const char *name);
+
 /* The type when none is asked for. */
 const struct lock_type *lock_type_default(void);
 

@@ -166,8 +166,8 @@ static int look(const struct subcommand *self, const char *word, int argc, char 
 
     if (access_parse(rows, ROW_COUNT, argc, argv, word, &a, &why) < 0)
         return subcommand_misused(self->name, &why);
-    if (a.help)
-        return subcommand_print(self->help);
+    if (a.asked != ASKED_NOTHING)
+        return subcommand_asked(a.asked, self->help);
     if ((status = access_open(&a, &client)) == EXITCODE_OK)
         status = look_at(client, &a);
     rdl_client_close(client);

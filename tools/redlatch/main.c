@@ -5,11 +5,12 @@
  * program of its own, whose row has a name and a summary only (apart.h). */
 #include "tools/redlatch/apart.h"
 #include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/nearest.h"
 #include "tools/redlatch/options.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
+#include "tools/redlatch/topics.h"
 
-#include <redlatch/version.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -37,12 +38,28 @@ static const struct subcommand *find(const char *name)
 
 /* ---- help ------------------------------------------------------------------------------------------------------- */
 
-static int unknown(const char *caller, const char *word)
+static const struct topic *find_topic(const char *name)
 {
+    for (const struct topic *topic = topics; topic->name != NULL; topic++)
+        if (strcmp(topic->name, name) == 0)
+            return topic;
+    return NULL;
+}
+
+/* `what`: what there is none of; topics are looked for where `caller` has some. */
+static int unknown(const char *caller, const char *what, const char *word)
+{
+    struct nearest near = {.word = NULL};
     char shown[TEXT_SAFE_CAP];
     struct usage_error why;
 
-    usage_fail(&why, "there is no subcommand '%s'", text_safe(word, strlen(word), shown));
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        nearest_try(&near, word, table[i]->name);
+    for (const struct topic *topic = topics; caller != NULL && topic->name != NULL; topic++)
+        nearest_try(&near, word, topic->name);
+    usage_fail(&why, "there is no %s '%s'%s%s%s", what, text_safe(word, strlen(word), shown),
+               near.word != NULL ? ": is '" : "", near.word != NULL ? near.word : "",
+               near.word != NULL ? "' meant?" : "");
     return subcommand_misused(caller, &why);
 }
 
@@ -59,30 +76,46 @@ static void print_help(FILE *out)
           "  -h, --help     show this help\n"
           "  -V, --version  show the version\n"
           "\n"
-          "'redlatch SUBCOMMAND --help' says more, and so does redlatch(1).\n",
+          "'redlatch SUBCOMMAND --help' says more, and so does redlatch(1). 'redlatch help TOPIC' is about:\n"
+          "\n",
           out);
+    for (const struct topic *topic = topics; topic->name != NULL; topic++)
+        fprintf(out, "    %-13s%s\n", topic->name, topic->summary);
 }
 
 static void print_help_help(FILE *out)
 {
-    fputs("Usage: redlatch help [SUBCOMMAND]\n", out);
+    fputs("Usage: redlatch help [SUBCOMMAND | TOPIC]\n", out);
+}
+
+static bool is_first(int argc, char **argv, const char *letter, const char *word)
+{
+    return argc > 1 && (strcmp(argv[1], letter) == 0 || strcmp(argv[1], word) == 0);
 }
 
 static bool wants_help(int argc, char **argv)
 {
-    return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    return is_first(argc, argv, "-h", "--help");
+}
+
+static bool wants_version(int argc, char **argv)
+{
+    return is_first(argc, argv, "-V", "--version");
 }
 
 static int help_main(int argc, char **argv)
 {
     const struct subcommand *about;
+    const struct topic *topic;
 
-    if (wants_help(argc, argv))
-        return subcommand_print(print_help_help);
+    if (wants_help(argc, argv) || wants_version(argc, argv))
+        return subcommand_asked(wants_help(argc, argv) ? ASKED_HELP : ASKED_VERSION, print_help_help);
     if (argc < 2)
         return subcommand_print(print_help);
+    if ((topic = find_topic(argv[1])) != NULL)
+        return subcommand_print(topic->print);
     if ((about = find(argv[1])) == NULL)
-        return unknown("help", argv[1]);
+        return unknown("help", "subcommand or topic", argv[1]);
     return about->help != NULL ? subcommand_print(about->help) : apart_help(about->name);
 }
 
@@ -95,11 +128,6 @@ static const struct subcommand subcommand_help = {
 
 /* ---- version ---------------------------------------------------------------------------------------------------- */
 
-static void print_version(FILE *out)
-{
-    fprintf(out, "redlatch %s\n", rdl_version());
-}
-
 static void print_version_help(FILE *out)
 {
     fputs("Usage: redlatch version\n", out);
@@ -107,7 +135,7 @@ static void print_version_help(FILE *out)
 
 static int version_main(int argc, char **argv)
 {
-    return subcommand_print(wants_help(argc, argv) ? print_version_help : print_version);
+    return subcommand_asked(wants_help(argc, argv) ? ASKED_HELP : ASKED_VERSION, print_version_help);
 }
 
 static const struct subcommand subcommand_version = {
@@ -129,11 +157,11 @@ static int dispatch(int argc, char **argv)
         return subcommand_misused(NULL, &why);
     }
     if (wants_help(argc, argv))
-        return subcommand_print(print_help);
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-        return subcommand_print(print_version);
+        return help_main(argc - 1, argv + 1);
+    if (wants_version(argc, argv))
+        return subcommand_asked(ASKED_VERSION, print_help);
     if ((subcommand = find(argv[1])) == NULL)
-        return unknown(NULL, argv[1]);
+        return unknown(NULL, "subcommand", argv[1]);
     return subcommand->main != NULL ? subcommand->main(argc - 1, argv + 1) : apart_execute(subcommand->name, argv + 1);
 }
 

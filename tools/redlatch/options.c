@@ -1,6 +1,7 @@
 #include "tools/redlatch/options.h"
 
 #include "tools/redlatch/duration.h"
+#include "tools/redlatch/nearest.h"
 #include "tools/redlatch/text.h"
 
 #include <getopt.h>
@@ -34,7 +35,7 @@ int option_duration(const char *option, const char *text, int64_t min_ms, int64_
     text_safe(text, strlen(text), shown);
     switch (duration_parse(text, ret_ms)) {
     case DURATION_MALFORMED:
-        return usage_fail(why, "--%s: '%s' is not a time (such as 10, 2.5, 500ms, 5m, 1h)", option, shown);
+        return usage_fail(why, "--%s: '%s' is not a time (such as 10, 2.5, 500ms, 5m, 1h, 2d)", option, shown);
     case DURATION_TOO_LONG:
         return usage_fail(why, "--%s: '%s' is too long", option, shown);
     case DURATION_OK:
@@ -71,12 +72,15 @@ struct tables {
 
 static void make_tables(const struct option_row *rows, size_t count, struct tables *t)
 {
+    struct option *o = t->longs;
     char *s = t->shorts;
 
     *s++ = '+'; /* stop at the first argument that is no option: what follows may be somebody else's */
     *s++ = ':'; /* tell a missing value from an unknown option */
     for (size_t i = 0; i < count; i++) {
-        t->longs[i] = (struct option){
+        if (rows[i].long_name == NULL)
+            continue;
+        *o++ = (struct option){
             .name = rows[i].long_name,
             .has_arg = rows[i].value != NULL ? required_argument : no_argument,
             .val = LONG_BASE + (int)i,
@@ -87,7 +91,7 @@ static void make_tables(const struct option_row *rows, size_t count, struct tabl
         if (rows[i].value != NULL)
             *s++ = ':';
     }
-    t->longs[count] = (struct option){0};
+    *o = (struct option){0};
     *s = '\0';
 }
 
@@ -101,9 +105,32 @@ static const struct option_row *row_of(const struct option_row *rows, size_t cou
     return NULL;
 }
 
-/* getopt_long stopped at '?' or ':'. `arg` is the argument it had last read. */
-static int explain(const struct option_row *row, int result, const char *arg, struct usage_error *why)
+/* A long option that is none, or may be several: `name` is what stands behind the dashes. */
+static int explain_long(const struct option_row *rows, size_t count, const char *name, struct usage_error *why)
 {
+    const char *begun[2] = {NULL, NULL};
+    struct nearest near = {.word = NULL};
+    char typed[TEXT_SAFE_CAP];
+
+    text_safe(name, strcspn(name, "="), typed);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].long_name == NULL)
+            continue;
+        if (strncmp(rows[i].long_name, typed, strlen(typed)) == 0)
+            begun[begun[0] != NULL] = rows[i].long_name;
+        nearest_try(&near, typed, rows[i].long_name);
+    }
+    if (begun[1] != NULL)
+        return usage_fail(why, "'--%s' may be --%s or --%s", typed, begun[0], begun[1]);
+    if (near.word != NULL)
+        return usage_fail(why, "unknown option '--%s': is --%s meant?", typed, near.word);
+    return usage_fail(why, "unknown option '--%s'", typed);
+}
+
+/* getopt_long stopped at '?' or ':'. `arg` is the argument it had last read. */
+static int explain(const struct option_row *rows, size_t count, int result, const char *arg, struct usage_error *why)
+{
+    const struct option_row *row = row_of(rows, count, optopt);
     char shown[TEXT_SAFE_CAP];
     char letter = (char)optopt;
 
@@ -113,7 +140,7 @@ static int explain(const struct option_row *row, int result, const char *arg, st
         return usage_fail(why, "--%s takes no value", row->long_name);
     if (letter != '\0')
         return usage_fail(why, "unknown option '-%s'", text_safe(&letter, 1, shown));
-    return usage_fail(why, "unknown option '%s'", text_safe(arg, strcspn(arg, "="), shown));
+    return explain_long(rows, count, arg + strspn(arg, "-"), why);
 }
 
 int options_parse(const struct option_row *rows, size_t count, int argc, char *const argv[], void *to,
@@ -126,11 +153,11 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char *c
     optind = 0; /* glibc: start afresh */
     opterr = 0;
     while ((code = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
-        bool bad = code == '?' || code == ':';
-        const struct option_row *row = row_of(rows, count, bad ? optopt : code);
+        const struct option_row *row;
 
-        if (bad)
-            return explain(row, code, argv[optind - 1], why);
+        if (code == '?' || code == ':')
+            return explain(rows, count, code, argv[optind - 1], why);
+        row = row_of(rows, count, code);
         if (row->apply(to, row->value != NULL ? optarg : NULL, why) < 0)
             return -1;
     }
@@ -163,6 +190,8 @@ static void print_row(FILE *out, const struct option_row *row)
 void options_print(FILE *out, const struct option_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (rows[i].help != NULL)
+        if (rows[i].long_name == NULL)
+            fprintf(out, "%s%s:\n", i > 0 ? "\n" : "", rows[i].help);
+        else if (rows[i].help != NULL)
             print_row(out, &rows[i]);
 }

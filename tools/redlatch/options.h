@@ -12,7 +12,10 @@
 #include <stdio.h>
 
 /* Room in one table, for the lists that getopt_long wants. */
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 48
+
+/* What is asked for in place of what the subcommand does; then nothing else is set or checked. */
+enum asked { ASKED_NOTHING, ASKED_HELP, ASKED_VERSION };
 
 /* What is wrong with a command line, in one line without a full stop, fit for a terminal. */
 struct usage_error {
@@ -21,7 +24,7 @@ struct usage_error {
 
 struct option_row {
     char short_name;       /* '\0': none */
-    const char *long_name; /* without the dashes; always there */
+    const char *long_name; /* without the dashes; NULL: no option, but what those behind it are about, as `help` says */
     const char *value;     /* what the help calls its value; NULL: it takes none */
     const char *help;      /* lines separated by newlines; NULL: another name of the row before it, not shown */
     /* Store the option in `to`, the subcommand's struct. `text` is NULL when it takes no value, else it points into

@@ -5,6 +5,7 @@
 #include "tools/redlatch/session.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
+#include "tools/redlatch/topics.h"
 
 #include <errno.h>
 #include <redlatch/error.h>
@@ -23,20 +24,12 @@ static void run_help(FILE *out)
           "\n",
           out);
     run_options_print(out);
+    fputc('\n', out);
+    topic_times(out);
+    topic_servers(out);
+    fputc('\n', out);
+    topic_command(out);
     fputs("\n"
-          "TIME is in seconds, or has a unit: 500ms, 2.5s, 5m, 1h.\n"
-          "URI is redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://... for TLS, unix:/PATH[?db=DB],\n"
-          "sentinel://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT].../MASTER[/DB] for the master that they name,\n"
-          "cluster://[[USER]:PASSWORD@]HOST[:PORT],HOST[:PORT]... for a cluster, clusters://... with TLS.\n"
-          "Put passwords into REDLATCH_SERVER, or into a file, @FILE: ps shows the command line to everybody.\n"
-          "Sentinels that require a password of their own get it from REDLATCH_SENTINEL_PASSWORD, and the\n"
-          "user from REDLATCH_SENTINEL_USERNAME. COMMAND inherits no password, unless --pass-server is given.\n"
-          "\n"
-          "COMMAND finds in its environment REDLATCH_NAME (several NAMEs have a + between them), and\n"
-          "REDLATCH_TOKEN, a number that grows whenever the lock changes hands; there is none with\n"
-          "several NAMEs, -s and --permits. When the lock is lost, COMMAND and all that it started get\n"
-          "SIGTERM and, after --grace, SIGKILL.\n"
-          "\n"
           "Exit status:\n"
           "  that of COMMAND, or 128+n when signal n ended it (or ended the wait for the lock)\n"
           "    1  the lock was not acquired in time (-E changes it)\n"
@@ -146,8 +139,8 @@ static int run_main(int argc, char **argv)
 
     if (run_options_parse(argc, argv, &options, &why) < 0)
         return subcommand_misused(subcommand_run.name, &why);
-    if (options.help)
-        return subcommand_print(run_help);
+    if (options.asked != ASKED_NOTHING)
+        return subcommand_asked(options.asked, run_help);
     options.sentinel_username = getenv("REDLATCH_SENTINEL_USERNAME");
     options.sentinel_password = getenv("REDLATCH_SENTINEL_PASSWORD");
     if (find_servers(&options, &servers) < 0 || hide_environment(&options) < 0) {

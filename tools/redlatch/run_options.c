@@ -125,12 +125,16 @@ static int apply_type(void *to, const char *text, struct usage_error *why)
 {
     struct run_options *o = to;
     char shown[TEXT_SAFE_CAP];
+    const char *near;
 
     o->given |= GIVEN_TYPE;
     o->type = lock_type_find(text);
-    if (o->type == NULL)
-        return usage_fail(why, "--type: there is no type '%s'", text_safe(text, strlen(text), shown));
-    return 0;
+    if (o->type != NULL)
+        return 0;
+    near = lock_type_nearest(text);
+    return usage_fail(why, "--type: there is no type '%s'%s%s%s", text_safe(text, strlen(text), shown),
+                      near != NULL ? ": is '" : ": 'redlatch help types' has them", near != NULL ? near : "",
+                      near != NULL ? "' meant?" : "");
 }
 
 static int apply_shared(void *to, const char *text, struct usage_error *why)
@@ -271,23 +275,45 @@ static int apply_help(void *to, const char *text, struct usage_error *why)
 
     (void)text;
     (void)why;
-    o->help = true;
+    o->asked = ASKED_HELP;
     return 0;
 }
 
+static int apply_version(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    (void)text;
+    (void)why;
+    o->asked = ASKED_VERSION;
+    return 0;
+}
+
+#define HEADING(text)                                                                                                  \
+    {                                                                                                                  \
+        '\0', NULL, NULL, text, NULL                                                                                   \
+    }
+
 static const struct option_row rows[] = {
+    HEADING("How long to wait"),
     {'n', "nonblock", NULL, "do not wait: give up at once when the lock is taken", apply_nonblock},
     {'\0', "nb", NULL, NULL, apply_nonblock},
     {'w', "wait", "TIME", "wait for the lock at most that long; 0 is -n\n(default: as long as it takes)", apply_wait},
     {'\0', "timeout", "TIME", NULL, apply_wait},
     {'E', "conflict-exit-code", "CODE", "exit status when the lock was not acquired in time\n(0 to 255; default 1)",
      apply_conflict_code},
+    {'\0', "on-outage", "MODE",
+     "what an outage of the server means: fail (default), give\nup soon; wait, it is waited for like a holder: as long "
+     "as\n-w allows, or as it takes",
+     apply_on_outage},
+    HEADING("How long to hold it"),
     {'\0', "lease", "TIME",
      "the server frees the lock that long after this\nprogram died or lost the server; renewed every third\n"
      "of it while COMMAND runs (default 30)",
      apply_lease},
     {'\0', "max-hold", "TIME", "end COMMAND when it has run that long\n(default: no bound)", apply_max_hold},
     {'\0', "grace", "TIME", "time between SIGTERM and SIGKILL when COMMAND has to\nbe ended (default 5)", apply_grace},
+    HEADING("The server"),
     {'\0', "server", "URI",
      "the server's address, or @FILE, whose first line has it\n(default: the environment's REDLATCH_SERVER, else\n"
      "redis://127.0.0.1:6379)",
@@ -299,6 +325,7 @@ static const struct option_row rows[] = {
     {'\0', "cert", "FILE", "client certificate, for a server that requires one", apply_cert},
     {'\0', "key", "FILE", "the key of --cert, without a passphrase", apply_key},
     {'\0', "insecure", NULL, "accept any certificate; for tests only", apply_insecure},
+    HEADING("What is taken"),
     {'s', "shared", NULL,
      "take a read-write lock for reading: many may hold it\nat once, while nobody holds it for writing", apply_shared},
     {'x', "exclusive", NULL, "take a read-write lock for writing, alone", apply_exclusive},
@@ -315,10 +342,7 @@ static const struct option_row rows[] = {
      "been\n"
      "up for less than --lease does not count",
      apply_redlock},
-    {'\0', "on-outage", "MODE",
-     "what an outage of the server means: fail (default), give\nup soon; wait, it is waited for like a holder: as long "
-     "as\n-w allows, or as it takes",
-     apply_on_outage},
+    HEADING("The command, and what is said"),
     {'c', "command", "LINE", "run LINE with /bin/sh instead of COMMAND", apply_shell},
     {'\0', "label", "TEXT", "what is shown to people who ask who holds the lock\n(default: COMMAND's name)",
      apply_label},
@@ -326,6 +350,7 @@ static const struct option_row rows[] = {
     {'\0', "anonymous", NULL, "show nobody who holds the lock: neither host, process nor\nprogram", apply_anonymous},
     {'\0', "verbose", NULL, "report on stderr what happens to the lock", apply_verbose},
     {'h', "help", NULL, "show this help", apply_help},
+    {'V', "version", NULL, "show the version", apply_version},
 };
 
 #define ROW_COUNT (sizeof rows / sizeof *rows)
@@ -501,7 +526,7 @@ int run_options_parse(int argc, char *const argv[], struct run_options *ret, str
 
     if (first < 0)
         return -1;
-    if (!o.help) {
+    if (o.asked == ASKED_NOTHING) {
         bool free_form = strcmp(argv[first - 1], "--") == 0;
 
         if (check_given(o.given, why) < 0 || take_operands(argc - first, argv + first, free_form, &o, why) < 0)

@@ -48,7 +48,7 @@ enum given {
 };
 
 struct run_options {
-    bool help;            /* asked for; then nothing else is set or checked */
+    enum asked asked;     /* if not nothing, nothing else is set or checked */
     char *const *names;   /* at least one byte each, no two the same; NAMES_LEN_MAX together */
     size_t name_count;    /* 1 to NAMES_MAX */
     char *const *command; /* ended by NULL, at least one; NULL with `shell` */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <redlatch/version.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,16 @@ int subcommand_print(void (*help)(FILE *out))
 {
     help(stdout);
     return subcommand_written(EXITCODE_OK);
+}
+
+static void print_version(FILE *out)
+{
+    fprintf(out, "redlatch %s\n", rdl_version());
+}
+
+int subcommand_asked(enum asked asked, void (*help)(FILE *out))
+{
+    return subcommand_print(asked == ASKED_VERSION ? print_version : help);
 }
 
 int subcommand_misused(const char *subcommand, const struct usage_error *why)

@@ -19,6 +19,9 @@ void subcommand_begin(void);
 /* Print `help` to stdout. Returns the exit status. */
 int subcommand_print(void (*help)(FILE *out));
 
+/* Print what was asked for to stdout: `help`, or the version. Returns the exit status. */
+int subcommand_asked(enum asked asked, void (*help)(FILE *out));
+
 /* What was printed to stdout is written now. Returns `status`; or, where it cannot be written, EXITCODE_TROUBLE, and it
  * was said why; where nobody reads any more, quietly, what a shell says of SIGPIPE. */
 int subcommand_written(int status);

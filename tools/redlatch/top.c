@@ -507,8 +507,8 @@ static int top_main(int argc, char **argv)
 
     if (access_parse(rows, ROW_COUNT, argc, argv, "[PATTERN]", &o.access, &why) < 0)
         return subcommand_misused(subcommand_top.name, &why);
-    if (o.access.help)
-        return subcommand_print(top_help);
+    if (o.access.asked != ASKED_NOTHING)
+        return subcommand_asked(o.access.asked, top_help);
     o.batch = o.batch || o.access.json;
     if (!o.batch && (refused = top_screen_refuses()) != NULL) {
         (void)usage_fail(&why, "%s", refused);

@@ -221,8 +221,8 @@ static int unlock_main(int argc, char **argv)
 
     if (access_parse(rows, ROW_COUNT, argc, argv, "NAME", &o.access, &why) < 0)
         return subcommand_misused(subcommand_unlock.name, &why);
-    if (o.access.help)
-        return subcommand_print(unlock_help);
+    if (o.access.asked != ASKED_NOTHING)
+        return subcommand_asked(o.access.asked, unlock_help);
     if (!o.yes && (terminal = open_terminal()) == NULL) {
         (void)usage_fail(&why, "there is no terminal to ask on: --yes says that it is meant");
         return subcommand_misused(subcommand_unlock.name, &why);

@@ -143,8 +143,8 @@ static int wait_main(int argc, char **argv)
 
     if (access_parse(rows, ROW_COUNT, argc, argv, "NAME", &o.access, &why) < 0)
         return subcommand_misused(subcommand_wait.name, &why);
-    if (o.access.help)
-        return subcommand_print(wait_help);
+    if (o.access.asked != ASKED_NOTHING)
+        return subcommand_asked(o.access.asked, wait_help);
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
         status = wait_at(client, &o);
     rdl_client_close(client);
