@@ -85,6 +85,17 @@ int rdl__options_plain(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, s
     return rdl__options_unqueued(o, err);
 }
 
+/* Who wants replicas to confirm holds waits for answers. */
+static int check_release(const rdl_lock_options_t *o, const struct rdl__acks *acks, rdl_err_t *err)
+{
+    if ((int)o->release < RDL_RELEASE_DEFAULT || o->release > RDL_RELEASE_UNCONFIRMED)
+        return rdl__err_set(err, RDL_EINVAL, "lock option release is %d", (int)o->release);
+    if (o->release == RDL_RELEASE_UNCONFIRMED && acks->replicas > 0)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option release: RDL_RELEASE_UNCONFIRMED does not go with the option replicas");
+    return RDL_OK;
+}
+
 /* ---- handles ---------------------------------------------------------------------------------------------------- */
 
 /* Fields of struct rdl__settings; the values are known to fit. */
@@ -118,6 +129,7 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(given, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
         (rc = check(ops, &o, &settings, err)) < 0 || (rc = rdl__acks_resolve(&client->acks, &o, &acks, err)) < 0 ||
+        (rc = check_release(&o, &acks, err)) < 0 ||
         (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
@@ -131,5 +143,6 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     settings.replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS;
     settings.replicas_if_able = acks.if_able;
     settings.on_outage = (uint32_t)(o.on_outage != RDL_OUTAGE_DEFAULT ? o.on_outage : client->on_outage) & 3;
+    settings.leaves = o.release == RDL_RELEASE_UNCONFIRMED;
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }

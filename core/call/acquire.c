@@ -34,6 +34,8 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
+        if (!rdl__left_reserve(rec))
+            return rdl__finish_with(RDL_ENOMEM);
         call->n = rdl__client_number(name->client);
     }
     call->count = rec->count + 1;
@@ -90,6 +92,7 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
 static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .unsure = call->req.resent};
+    bool gone;
     int rc;
 
     if (call->req.rc != RDL_OK) {
@@ -112,6 +115,8 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
         ev.kind = RDL__EV_REFUSED;
         ev.queued = call->ops->leaves_trace(call);
         ev.ttl_ms = call->answer;
+        if ((ev.early = rdl__left_in_the_way(call, &gone)) && !gone)
+            rdl__call_pauses(call, now);
     }
     return rdl__take_on(&call->take, &ev, &call->rand);
 }

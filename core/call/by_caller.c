@@ -23,6 +23,11 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
             step = rdl__call_stopped_between(call, code);
             break;
         }
+        if (rdl__call_leaves(call)) {
+            rdl__left_send(call);
+            step = rdl__finish_with(RDL_OK);
+            break;
+        }
         outcome = rdl__lane_call(rdl__call_lane(call), &call->req, rdl__call_send_deadline(call, now),
                                  rdl__call_successor(call), call->verb->successor_mode);
         now = rdl__now();

@@ -135,7 +135,7 @@ static void send_on_loop(struct rdl__call *call, int64_t now)
 
 static void pause_on_loop(struct rdl__call *call, int64_t now)
 {
-    int64_t again = rdl__after_ms(now, RDL__DETOUR_PAUSE_MS);
+    int64_t again = rdl__after_ms(now, call->take.early ? RDL__EARLY_PAUSE_MS : RDL__DETOUR_PAUSE_MS);
 
     rdl__call_goes(call, RDL__PAUSING);
     rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,

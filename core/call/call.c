@@ -7,6 +7,7 @@
  *   the loop              takes over when the call has to wait for the lock or for an earlier verb of its owner; drives
  *                         asynchronous calls from the start, on a lane of its own (by_loop.c)
  *   the loop again        sends the undo, after the call has ended (undo.c)
+ *   whoever reads         has the answer to a release that is not waited for (left.c)
  *
  * A composite's thread sends its members' first requests itself (fan.c). A caller undoes what replicas did not confirm
  * itself (rdl__undo_at_once).
@@ -86,6 +87,8 @@ static struct rdl__call *take_memory(const struct rdl__order *order, rdl_owner_t
 
     if (call == NULL && order->reserve != NULL)
         call = rdl__reserve_take(order->reserve);
+    if (call == NULL)
+        call = rdl__left_reserved(order, owner);
     return call;
 }
 
@@ -121,8 +124,9 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 
 /* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
  * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
- * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone. */
-static int enter(struct rdl__call *call, rdl_op_t **ret_op)
+ * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone; a release that was not waited
+ * for has failed (left.c). */
+static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec;
@@ -137,14 +141,16 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op)
     rec = rdl__record_find(name, call->op.owner, call->ops);
     if (rec == NULL && call->op.owed)
         rec = rdl__record_find_orphan(name, call->op.owner, call->ops);
-    if (rec == NULL && call->verb->acquires)
-        rc = rdl__record_make(name, call->op.owner, call->ops, &rec);
+    if (rec == NULL && call->verb->acquires && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) < 0)
+        (void)rdl__err_set(err, rc, NULL);
+    else if (rec != NULL && call->verb->acquires)
+        rc = rdl__left_verdict(rec, err);
     if (rc == RDL_OK) {
         rc = 1;
         if (ret_op != NULL)
             *ret_op = &call->op;
     }
-    if (rec != NULL) {
+    if (rec != NULL && rc > 0) {
         if (name->idle == rec)
             name->idle = NULL;
         atomic_fetch_add_explicit(&rec->refs, 1, memory_order_relaxed);
@@ -189,9 +195,12 @@ static void leave(struct rdl__call *call, int64_t now)
 
     if (rec == NULL)
         return;
-    call->rec = NULL;
     rdl__mutex_lock(&name->mu);
     note_lease(call, rec, now);
+    if (call->undo.left)
+        rec->left++;
+    else
+        call->rec = NULL;
     l = rdl__list_pop(&rec->pending);
     rec->active = l == NULL ? NULL : rdl__container(l, struct rdl__call, pending);
     if (rec->active != NULL)
@@ -275,21 +284,23 @@ static int prepare(const struct rdl__order *order, bool blocking, struct rdl__ca
     if ((rc = rdl__op_begins(order, client, &owner)) < 0)
         return rdl__err_set(err, rc, NULL);
     rc = RDL_ENOMEM;
-    if ((call = call_make(order, owner)) == NULL)
+    if ((call = call_make(order, owner)) == NULL) {
+        (void)rdl__err_set(err, rc, NULL);
         goto fail;
+    }
     call->op.blocking = blocking;
     call->op.started_at = rdl__now();
     rdl__call_ref(call); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &call->op.underway);
     *ret_call = call;
-    if ((rc = enter(call, ret_op)) >= 0)
+    if ((rc = enter(call, ret_op, err)) >= 0)
         return rc;
     rdl__owner_end(owner, &call->op.underway);
     rdl__call_unref(call);
     rdl__call_unref(call);
 fail:
     rdl__client_call_ends(client);
-    return rdl__err_set(err, rc, NULL);
+    return rc;
 }
 
 /* Take back the count of a lost hold, which sends nothing: here, or on the loop if the owner has another verb under

@@ -89,7 +89,7 @@ static bool same_settings(const struct rdl__settings *a, const struct rdl__setti
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
            a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->own == b->own &&
            a->replicas == b->replicas && a->replicas_timeout_ms == b->replicas_timeout_ms &&
-           a->replicas_if_able == b->replicas_if_able && a->on_outage == b->on_outage;
+           a->replicas_if_able == b->replicas_if_able && a->on_outage == b->on_outage && a->leaves == b->leaves;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
@@ -494,6 +494,7 @@ void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
     bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
+    bool owes = rec->left != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
     struct rdl__record *leaving = NULL;
     bool unlinked = false;
 
@@ -502,7 +503,7 @@ void rdl__record_retire(struct rdl__record *rec)
         leaving = rec;
         if (name->idle == rec)
             name->idle = NULL;
-    } else if (!busy && name->idle != rec) {
+    } else if (!busy && !owes && name->idle != rec) {
         leaving = name->idle;
         name->idle = rec;
     }
@@ -521,6 +522,7 @@ void rdl__record_unused(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     rdl_owner_t *owner = rec->owner;
 
+    rdl__left_done(rec);
     rdl__mutex_lock(&name->mu);
     if (name->spare == NULL) {
         name->spare = rec;

@@ -39,6 +39,7 @@ struct rdl__settings {
     uint32_t nests : 1;
     uint32_t replicas_if_able : 1; /* go on unconfirmed where the server refuses WAIT */
     uint32_t on_outage : 2;        /* rdl_outage_t, never RDL_OUTAGE_DEFAULT */
+    uint32_t leaves : 1;           /* an unlock does not wait for its answer (left.c) */
     uint32_t retry_max_ms : 22, replicas : 8;
     /* How long a waiter's place or mark lasts after each sign of life; 0: it has none. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;
@@ -179,6 +180,10 @@ struct rdl__record {
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked;     /* on the owner's list */
     bool orphaned;   /* the owner is gone */
+    int8_t verdict;  /* how a release that was not waited for has failed, for the next take to tell; RDL_OK: none has */
+    bool overtaken;  /* one was sent again, perhaps behind its owner's next take */
+    uint16_t left;   /* how many such releases are unanswered; below 0 while one is settled before it is counted */
+    void *reserved;  /* such a release's memory, from the take on, for when there is no other; NULL: none */
     struct rdl__notice notice;
     struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */
 
@@ -246,6 +251,7 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
  * released */
 void rdl__record_retire(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
+void rdl__left_done(struct rdl__record *rec);     /* left.c: free what is reserved */
 static inline void rdl__record_unref(struct rdl__record *rec)
 {
     if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)

@@ -60,6 +60,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_release = {
     .on_record = true,
+    .may_leave = true,
     .successor_mode = RDL__SUCCESSOR_REPLACES,
     .has_successor = true,
     .put_undo = rdl__put_undo,

@@ -131,6 +131,13 @@ static rdl__step_t sent_elsewhere(struct rdl__call *call, int64_t now)
     return rdl__send_it();
 }
 
+void rdl__call_pauses(struct rdl__call *call, int64_t now)
+{
+    if (call->detours++ == 0)
+        call->detours_until = rdl__call_send_deadline(call, now);
+    call->detour = RDL__DETOUR_LATER;
+}
+
 rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now)
 {
     const struct rdl__sinks *sinks = &rdl__call_client(call)->sinks;

@@ -62,8 +62,10 @@ static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take
     int64_t ttl_ms = ev->ttl_ms;
     int64_t delay_ms = rdl__take_delay_ms(t, rand);
 
-    t->tries++;
     t->queued = ev->queued;
+    if ((t->early = ev->early))
+        return send_try(t);
+    t->tries++;
     t->contended = true;
     if (t->one_try)
         return finish(t, RDL_ETIMEDOUT, false);

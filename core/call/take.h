@@ -29,6 +29,7 @@ struct rdl__take {
 
     unsigned char state; /* enum rdl__take_state */
     bool contended;      /* it was found taken */
+    bool early;          /* but only by what its owner has given back, as far as is known */
     bool queued;    /* a refusal left a place in a queue, or a mark, at the server: undo it if the call ends without the
                        lock */
     unsigned tries; /* refused */
@@ -38,7 +39,7 @@ enum rdl__take_event_kind {
     RDL__EV_START,   /* others_wait: other calls of this process wait for the lock already */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
     RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: it has left a place or a mark at the
-                        server */
+                        server; early: by what its owner has given back, and that has not arrived */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: this try, or an earlier sending of it, may have run
                       */
@@ -53,6 +54,7 @@ struct rdl__take_event {
     bool valid;
     bool connected;
     bool queued;
+    bool early;
     bool unsure;
     int code;
     int64_t ttl_ms;

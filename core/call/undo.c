@@ -35,6 +35,8 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
 
     (void)now;
     call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
+    if (call->undo.left && !call->undo.told)
+        rdl__left_read(call, reply);
     call->undo.failed |=
         reply->type == RDL__REPLY_ERROR || (call->verb->undo_short != NULL && call->verb->undo_short(reply));
 }
@@ -100,10 +102,8 @@ static void undo_begins_answered(struct rdl__call *call, enum rdl__way way)
     rdl__undo_begins(call, way);
 }
 
-/* It was answered, or ends without an answer: takes need not go behind it any more.  @thread loop */
-static void undo_heard(struct rdl__call *call)
+void rdl__undo_heard(struct rdl__call *call)
 {
-    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     count_undo(call, call->way, false);
     call->way = RDL__WAY_NONE;
 }
@@ -233,17 +233,22 @@ static void done_undo(struct rdl__req *req, int64_t now)
         send_undo(call);
         return;
     }
-    if (call->undo.detour == RDL__DETOUR_NONE)
-        undo_heard(call);
+    if (call->undo.detour == RDL__DETOUR_NONE) {
+        rdl__undo_heard(call);
+        if (call->undo.left && req->rc == RDL_OK)
+            rdl__left_ends(call);
+    }
     if (!again || now >= undo_until(call, now) ||
         (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)
             rdl__note_release(call, now);
-        if (!again && req->rc == RDL_OK)
+        if (call->undo.left)
+            rdl__left_ends(call);
+        else if (!again && req->rc == RDL_OK)
             rdl__name_metric(rdl__call_name(call), RDL_M_UNDONE, 1);
         if (!again && req->rc == RDL_OK && call->verb->undone != NULL)
             call->verb->undone(call, now);
-        undo_heard(call);
+        rdl__undo_heard(call);
         rdl__undo_gate(call);
         return;
     }

@@ -24,6 +24,7 @@ struct rdl__verb {
     bool acked;     /* counts only when as many replicas have confirmed it as the lock wants */
     bool prolongs;  /* where it ran, the hold lasts for its lease */
     bool listens;   /* joins the waiters as a listener (waiters.h) */
+    bool may_leave; /* its caller need not wait for the answer (left.c) */
     enum rdl__successor_mode successor_mode;
     bool has_successor;
     rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
@@ -55,6 +56,7 @@ enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED }
 struct rdl__hold_fields { /* take and release of a lock */
     int64_t own;          /* free for the lock type's use in a take */
     int64_t token;        /* of the grant; 0: none */
+    int64_t valid_until;  /* of a release that is not waited for: when the hold would have ended */
     int32_t undo_count;   /* the count that the undo leaves */
     unsigned char form;   /* free for the lock type's use: which command the try was */
 };
@@ -82,6 +84,8 @@ struct rdl__force_fields {
 struct rdl__undo {
     bool begun;           /* it is under way, or about to be; set by the thread that drives the call, like the next */
     bool all_answered;    /* when it began, every sending of the call had been answered */
+    bool left;            /* it began as a release that is not waited for (left.c); immutable once it has begun */
+    bool told;            /* and what came of that has been told */
     unsigned char detour; /* enum rdl__detour: of its last request */
     bool failed;          /* it was answered with an error, or fell short */
     unsigned tries;
@@ -172,6 +176,14 @@ static inline rdl__step_t rdl__send_it(void)
 }
 
 /* ---- verb.c: what verbs have in common -------------------------------------------------------------------------- */
+
+/* left.c. A take begins that wants another hold: is there memory for its release? In the way: may it have been refused
+ * because a release of its owner's came behind it, and is gone by now, or is still to come?  @locks takes the name's */
+bool rdl__left_reserve(struct rdl__record *rec);
+bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone);
+
+/* The next request is sent after a pause (request.c). */
+void rdl__call_pauses(struct rdl__call *call, int64_t now);
 
 /* Can a request that the call sent on a connection that broke still arrive? Where CLIENT KILL is refused (protocol.md,
  * 3).

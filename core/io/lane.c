@@ -25,7 +25,11 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     rdl__list_remove(&req->link);
     req->state = RDL__REQ_SETTLED;
     req->rc = rc;
-    if (rdl__req_blocks(req)) {
+    if (rdl__req_left(req)) {
+        lane->left--;
+        lane->tended = lane->tended && lane->left > 0;
+        rdl__list_push_back(wake, &req->link);
+    } else if (rdl__req_blocks(req)) {
         rdl__list_push_back(wake, &req->link);
     } else {
         lane->loop_owed--;
@@ -43,7 +47,9 @@ void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self)
     while ((l = rdl__list_pop(wake)) != NULL) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
-        if (req == self)
+        if (rdl__req_left(req))
+            req->ops->left(req);
+        else if (req == self)
             rdl__parker_mark(&req->park, RDL__POST_SETTLED);
         else
             rdl__parker_post(&req->park, RDL__POST_SETTLED);

@@ -6,7 +6,8 @@
  *   NONE -> CALLER   a caller with a request finds no reader
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
  *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
- *   CALLER -> NONE   nothing is left
+ *   CALLER -> NONE   nothing is awaited; requests that nobody waits for may be unanswered (rdl__lane_leave)
+ *   NONE -> LOOP     those were not answered while other callers read (`tended`)
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
  *
  * One thread may be the leader of several lanes, with a request on each (lane_fan.c).
@@ -28,18 +29,29 @@ static void give_to_loop(struct rdl__lane *lane)
     lane->leader = NULL;
 }
 
+/* The first request on the list for which a thread blocks, if none is the loop's; or NULL.  @locks mu */
+static struct rdl__req *first_caller(const struct rdl__link *list)
+{
+    for (struct rdl__link *l = list->next; l != list; l = l->next)
+        if (!rdl__req_left(rdl__container(l, struct rdl__req, link)))
+            return rdl__container(l, struct rdl__req, link);
+    return NULL;
+}
+
 void rdl__lane_pass_role(struct rdl__lane *lane)
 {
-    struct rdl__link *first = rdl__list_first(rdl__list_empty(&lane->sent) ? &lane->queued : &lane->sent);
+    struct rdl__req *first = first_caller(&lane->sent);
 
     rdl__assert_locked(&lane->mu);
-    if (lane->line == NULL || lane->closed || lane->loop_owed > 0) {
+    if (first == NULL)
+        first = first_caller(&lane->queued);
+    if (lane->line == NULL || lane->closed || rdl__lane_loop_reads(lane)) {
         give_to_loop(lane);
     } else if (first != NULL) {
         lane->role = RDL__ROLE_CALLER;
-        lane->leader = rdl__container(first, struct rdl__req, link);
+        lane->leader = first;
         rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
-    } else if (lane->tail_skip == 0 && !rdl__lane_out_pending(lane)) {
+    } else if (lane->tail_skip == 0 && rdl__list_empty(&lane->queued) && !rdl__lane_out_pending(lane)) {
         lane->role = RDL__ROLE_NONE;
         lane->leader = NULL;
     } else {
@@ -53,7 +65,8 @@ bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *sel
 {
     rdl__assert_locked(&lane->mu);
     return lane->node->config.poll_ns > 0 && atomic_load_explicit(&lane->node->callers, memory_order_relaxed) <= 1 &&
-           lane->sent.next == &self->link && lane->sent.prev == &self->link && rdl__list_empty(&lane->queued);
+           lane->sent.prev == &self->link && (lane->sent.next == &self->link || first_caller(&lane->sent) == self) &&
+           rdl__list_empty(&lane->queued);
 }
 
 ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rdl__busypoll *account, int64_t now,
@@ -230,4 +243,33 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
     outcome = send_and_wait(lane, req, deadline, successor, mode);
     atomic_fetch_sub_explicit(&lane->node->callers, 1, memory_order_relaxed);
     return outcome;
+}
+
+/* ---- requests that nobody waits for ----------------------------------------------------------------------------- */
+
+/* A leader that is not reading is about to write. */
+void rdl__lane_leave(struct rdl__lane *lane, struct rdl__req *req)
+{
+    bool watch;
+
+    rdl__mutex_lock(&lane->mu);
+    if (lane->closed) {
+        rdl__mutex_unlock(&lane->mu);
+        req->state = RDL__REQ_SETTLED;
+        req->rc = RDL_ECLOSED;
+        req->ops->left(req);
+        return;
+    }
+    rdl__lane_enqueue(lane, req);
+    watch = !lane->watched;
+    lane->watched = true;
+    if (watch)
+        rdl__loop_post(lane->node->loop, &lane->watch);
+    if (lane->line == NULL)
+        rdl__loop_post(lane->node->loop, &lane->attend);
+    else if (lane->role != RDL__ROLE_CALLER || lane->reading)
+        rdl__lane_flush(lane, NULL, rdl__now());
+    if (lane->role == RDL__ROLE_NONE && !lane->writing && rdl__lane_out_pending(lane))
+        rdl__lane_pass_role(lane); /* the socket is full: to the loop, which waits until it has room */
+    rdl__mutex_unlock(&lane->mu);
 }

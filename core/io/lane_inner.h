@@ -57,6 +57,9 @@ struct rdl__lane {
     struct rdl__link sent;
     uint32_t tail_skip;  /* how many replies to skip after the last of `sent` */
     unsigned loop_owed;  /* how many requests on the lists are the loop's */
+    unsigned left;       /* and how many nobody waits for */
+    bool watched;        /* the loop will look whether somebody reads their answers */
+    bool tended;         /* nobody did: the loop reads until none is left */
     struct rdl__buf out; /* encoded requests; the first out_sent bytes are sent. The writer's alone while `writing` */
     size_t out_sent;
     int64_t heard_at;         /* when bytes came last */
@@ -71,6 +74,8 @@ struct rdl__lane {
     struct rdl__timer stall; /* the server has not answered for too long */
     struct rdl__timer memory_retry;
     struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
+    struct rdl__task watch;    /* begin to look after requests that were left */
+    struct rdl__timer tend;
     struct rdl__req ping;
     bool connected_once;
     char run_id[sizeof((struct rdl__conn *)NULL)->run_id]; /* of the server of the last connection */
@@ -81,10 +86,22 @@ struct rdl__lane {
 
 /* ---- lane.c ----------------------------------------------------------------------------------------------------- */
 
-/* Does a thread block for it? Otherwise it is the loop's. */
+/* Does a thread block for it? Otherwise it is the loop's, or nobody waits for it. */
 static inline bool rdl__req_blocks(const struct rdl__req *req)
 {
-    return req->ops->done == NULL;
+    return req->ops->done == NULL && req->ops->left == NULL;
+}
+
+static inline bool rdl__req_left(const struct rdl__req *req)
+{
+    return req->ops->left != NULL;
+}
+
+/* Must the loop read, because its own requests are under way, or because nobody else has read?  @locks mu */
+static inline bool rdl__lane_loop_reads(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return lane->loop_owed > 0 || (lane->tended && lane->left > 0);
 }
 
 /* @locks mu */
@@ -93,7 +110,9 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
     rdl__assert_locked(&lane->mu);
     req->state = RDL__REQ_QUEUED;
     rdl__list_push_back(&lane->queued, &req->link);
-    if (!rdl__req_blocks(req))
+    if (rdl__req_left(req))
+        lane->left++;
+    else if (!rdl__req_blocks(req))
         lane->loop_owed++;
 }
 
@@ -102,11 +121,12 @@ static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
     return lane->out_sent < lane->out.len;
 }
 
-/* Take a request off its list as settled. Those that block are collected in `wake`, for rdl__lane_wake.  @locks mu */
+/* Take a request off its list as settled. Those that are not the loop's are collected in `wake`, for rdl__lane_wake.
+ * @locks mu */
 void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct rdl__link *wake);
 
-/* Post RDL__POST_SETTLED to each of `wake`. `self`: the calling thread's own request, which needs no waking; or NULL.
- * @thread any  @locks none */
+/* Post RDL__POST_SETTLED to each of `wake`, or run its ops->left. `self`: the calling thread's own request, which needs
+ * no waking; or NULL.  @thread any  @locks none */
 void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self);
 
 /* Encode and send all queued requests, unless another thread is writing. `now`: no later than the present; 0: the clock
@@ -131,7 +151,8 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
 /* ---- lane_callers.c --------------------------------------------------------------------------------------------- */
 
 /* The reader needs no more replies itself. The loop becomes the reader if it has requests there, or if only replies to
- * skip are left; else the first caller that waits; else there is none.  @thread the reader  @locks mu */
+ * skip are left; else the first caller that waits; else there is none, also while requests that nobody waits for are
+ * unanswered.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
 /* The leader has received n bytes, or an error. It passes its role on if its own request is settled.  @thread the
@@ -139,8 +160,8 @@ void rdl__lane_pass_role(struct rdl__lane *lane);
 void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
                                struct rdl__link *wake);
 
-/* May the reader poll for the answer to `self`? Only if it is the lane's only request, and no other caller waits for
- * this node.  @locks mu */
+/* May the reader poll for the answer to `self`? Only if it is the lane's only request that somebody waits for, and no
+ * other caller waits for this node.  @locks mu */
 bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *self);
 
 /* Poll for the answer before sleeping. As rdl__conn_recv; 0: it has not come.  @thread the reader  @locks none */

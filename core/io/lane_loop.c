@@ -213,7 +213,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
     rdl__mutex_lock(&lane->mu);
     closed = lane->closed;
     on_demand = lane->on_demand;
-    if (lane->role == RDL__ROLE_NONE && lane->loop_owed > 0)
+    if (lane->role == RDL__ROLE_NONE && rdl__lane_loop_reads(lane))
         lane->role = RDL__ROLE_LOOP;
     if (lane->role == RDL__ROLE_LOOP && lane->line != NULL) {
         if (closed)
@@ -221,7 +221,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
         else
             rdl__lane_flush(lane, NULL, now);
         poll_on_loop(lane);
-        if (lane->line != NULL && !lane->kept_up && lane->loop_owed == 0)
+        if (lane->line != NULL && !lane->kept_up && !rdl__lane_loop_reads(lane))
             rdl__lane_pass_role(lane);
     } else if (lane->line != NULL && lane->reading) {
         rdl__lane_flush(lane, NULL, now); /* the leader is in recv: what the loop has submitted goes out now */
@@ -263,6 +263,48 @@ static void on_stall(struct rdl__timer *timer, int64_t now)
     rdl__mutex_lock(&lane->mu);
     if (now >= stalls_at(lane))
         sever(lane, "the server does not answer");
+    rdl__mutex_unlock(&lane->mu);
+    attend(lane, now);
+}
+
+/* ---- requests that nobody waits for ----------------------------------------------------------------------------- */
+
+/* As long as callers come they read the answers. If one has not been read for a while, the loop reads. It is woken for
+ * the first request that is left, and looks every RDL__LANE_TEND_MS until it finds none: not for each one. */
+static void on_tend(struct rdl__timer *timer, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, tend);
+    struct rdl__link *l;
+    bool old;
+
+    rdl__mutex_lock(&lane->mu);
+    for (l = lane->sent.next; l != &lane->sent && !rdl__req_left(rdl__container(l, struct rdl__req, link));)
+        l = l->next;
+    old =
+        l != &lane->sent && now >= rdl__after_ms(rdl__container(l, struct rdl__req, link)->sent_at, RDL__LANE_TEND_MS);
+    lane->watched = lane->left > 0 && !lane->closed;
+    if (lane->watched)
+        rdl__loop_timer(lane->node->loop, &lane->tend, rdl__after_ms(now, RDL__LANE_TEND_MS));
+    rdl__mutex_unlock(&lane->mu);
+    if (old)
+        rdl__lane_tend(lane, now);
+}
+
+static void on_watch(struct rdl__task *task, int64_t now)
+{
+    struct rdl__lane *lane = rdl__container(task, struct rdl__lane, watch);
+
+    rdl__mutex_lock(&lane->mu);
+    if (!lane->closed)
+        rdl__loop_timer(lane->node->loop, &lane->tend, rdl__after_ms(now, RDL__LANE_TEND_MS));
+    rdl__mutex_unlock(&lane->mu);
+}
+
+void rdl__lane_tend(struct rdl__lane *lane, int64_t now)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__mutex_lock(&lane->mu);
+    lane->tended = lane->left > 0;
     rdl__mutex_unlock(&lane->mu);
     attend(lane, now);
 }
@@ -405,6 +447,8 @@ void rdl__lane_init_loop(struct rdl__lane *lane)
     rdl__timer_init(&lane->stall, on_stall);
     rdl__timer_init(&lane->memory_retry, on_memory_retry);
     rdl__timer_init(&lane->silence, on_silence);
+    rdl__task_init(&lane->watch, on_watch);
+    rdl__timer_init(&lane->tend, on_tend);
 }
 
 /* ---- lane.h ----------------------------------------------------------------------------------------------------- */
@@ -474,6 +518,7 @@ void rdl__lane_close(struct rdl__lane *lane, int64_t now)
     rdl__mutex_unlock(&lane->mu);
     rdl__lane_wake(&wake, NULL);
     rdl__loop_timer_off(lane->node->loop, &lane->silence);
+    rdl__loop_timer_off(lane->node->loop, &lane->tend);
     stop_making(lane);
     attend(lane, now);
 }

@@ -1,8 +1,9 @@
 /* life.c - a client's references, its calls under way, and its closing.
  *
- * Closing: no new call begins; calls under way are canceled with RDL_ECLOSED; undos, and the releases of composites
- * that took members here, get close_timeout_ms; then lanes and subscribers close, the last callers leave, the loop
- * stops. Holds are left to their leases. What remains, a struct without a thread, is freed with its last reference.
+ * Closing: no new call begins; calls under way are canceled with RDL_ECLOSED; undos, releases that nobody waits for,
+ * and those of composites that took members here, get close_timeout_ms; then lanes and subscribers close, the last
+ * callers leave, the loop stops. Holds are left to their leases. What remains, a struct without a thread, is freed with
+ * its last reference.
  */
 #include "core/service/life.h"
 
@@ -167,6 +168,8 @@ static void on_close(struct rdl__task *task, int64_t now)
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
         rdl__describer_close(&client->describer, rdl__watchdog_holds(client->watchdog), now);
         pay_debts(client);
+        for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
+            rdl__shard_tend(rdl__routing_shard(client, i), now);
     }
     close_further(client, now);
 }

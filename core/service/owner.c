@@ -205,7 +205,8 @@ void rdl__owner_unused(rdl_owner_t *owner)
     rdl__mutex_lock(&client->owners_mu);
     rdl__list_remove(&owner->link);
     rdl__mutex_unlock(&client->owners_mu);
-    rdl__free(&client->mem, atomic_load(&owner->spare), owner->spare_size);
+    for (int i = 0; i < 2; i++)
+        rdl__free(&client->mem, atomic_load(&owner->spares[i]), owner->spare_size);
     rdl__mutex_done(&owner->mu);
     rdl__free(&client->mem, owner, sizeof *owner);
     rdl__client_unref(client);
@@ -253,20 +254,25 @@ void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
 
 void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size, bool *ret_fresh)
 {
-    void *block = atomic_exchange_explicit(&owner->spare, NULL, memory_order_acquire);
+    void *block = atomic_exchange_explicit(&owner->spares[0], NULL, memory_order_acquire);
 
+    if (block == NULL)
+        block = atomic_exchange_explicit(&owner->spares[1], NULL, memory_order_acquire);
     *ret_fresh = block == NULL;
     return block != NULL ? block : rdl__alloc(&owner->client->mem, size);
 }
 
 void rdl__owner_give_spare(rdl_owner_t *owner, void *block, size_t size)
 {
-    void *none = NULL;
-
     owner->spare_size = size;
-    if (!atomic_compare_exchange_strong_explicit(&owner->spare, &none, block, memory_order_release,
-                                                 memory_order_relaxed))
-        rdl__free(&owner->client->mem, block, size);
+    for (int i = 0; i < 2; i++) {
+        void *none = NULL;
+
+        if (atomic_compare_exchange_strong_explicit(&owner->spares[i], &none, block, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
+    }
+    rdl__free(&owner->client->mem, block, size);
 }
 
 static int cancel_calls(rdl_owner_t *owner, int code)

@@ -31,7 +31,7 @@ struct rdl_owner {
     struct rdl__thread_slot *slot; /* of a thread's own owner; NULL: made by rdl_owner_new */
 
     _Atomic unsigned refs;
-    _Atomic(void *) spare; /* a call's memory, kept for the next one */
+    _Atomic(void *) spares[2]; /* calls' memory, kept for the next ones: a release that is not waited for has one */
     _Atomic size_t spare_size;
     struct rdl__link link; /* on the client's list; with `detached` under the client's owners_mu */
     bool detached;         /* taken from its thread by the closing client */

@@ -73,6 +73,13 @@ void rdl__shard_reroute(struct rdl__shard *shard, int64_t now)
         rdl__lane_reroute(lane_at(shard, i), now);
 }
 
+void rdl__shard_tend(struct rdl__shard *shard, int64_t now)
+{
+    rdl__assert_on_loop(shard->node.loop);
+    for (unsigned i = 0; lane_at(shard, i) != NULL; i++)
+        rdl__lane_tend(lane_at(shard, i), now);
+}
+
 void rdl__shard_close(struct rdl__shard *shard, int64_t now)
 {
     rdl__assert_on_loop(shard->node.loop);

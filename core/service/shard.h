@@ -52,6 +52,9 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now);
 /* Slots have moved: so do requests that wait for a connection here.  @thread loop */
 void rdl__shard_reroute(struct rdl__shard *shard, int64_t now);
 
+/* Read the answers that nobody waits for.  @thread loop */
+void rdl__shard_tend(struct rdl__shard *shard, int64_t now);
+
 /* Close its lanes and its subscriber; once the last caller has left, it is quiet.  @thread loop */
 void rdl__shard_close(struct rdl__shard *shard, int64_t now);
 bool rdl__shard_quiet(struct rdl__shard *shard);

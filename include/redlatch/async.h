@@ -24,8 +24,9 @@ typedef struct rdl_op rdl_op_t;
  * thread with RDL_DISPATCH_LOOP and are refused there (RDL_EDEADLK). */
 typedef void (*rdl_done_fn)(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg);
 
-/* The verbs of lock.h, by these names, without waiting. When ret_op is not NULL it gets a reference to the call, to be
- * freed with rdl_op_free at any time: it has it before `fn` can run, so `fn` may free it. */
+/* The verbs of lock.h, by these names, without waiting. An unlock calls back when it has been answered, whatever the
+ * option `release` says. When ret_op is not NULL it gets a reference to the call, to be freed with rdl_op_free at any
+ * time: it has it before `fn` can run, so `fn` may free it. */
 RDL_API int rdl_try_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t wait_ms, int64_t lease_ms, rdl_done_fn fn,
                                void *arg, rdl_op_t **ret_op, rdl_err_t *err);
 RDL_API int rdl_lock_async(rdl_lock_t *lock, rdl_owner_t *owner, int64_t lease_ms, rdl_done_fn fn, void *arg,

@@ -61,6 +61,13 @@ typedef struct rdl_retry {
     int64_t max_ms; /* min_ms to 3600000; 0: 1000 or min_ms, whichever is more */
 } rdl_retry_t;
 
+/* What rdl_unlock waits for. */
+typedef enum rdl_release {
+    RDL_RELEASE_DEFAULT = 0,     /* CONFIRMED */
+    RDL_RELEASE_CONFIRMED = 1,   /* the server's answer */
+    RDL_RELEASE_UNCONFIRMED = 2, /* nothing: the release is handed to the connection (rdl_unlock) */
+} rdl_release_t;
+
 /* peer_watchdog_ms: no Java process shares the lock. */
 #define RDL_NO_PEER INT64_C(-1)
 
@@ -96,6 +103,9 @@ typedef struct rdl_lock_options {
     bool replicas_if_able;
     int64_t replicas_timeout_ms;
     rdl_outage_t on_outage; /* what acquires do without a server; RDL_OUTAGE_DEFAULT: as the client's options say */
+    /* What rdl_unlock waits for. UNCONFIRMED is refused together with replicas, of the client's options as well, and by
+     * multi-locks and red locks, whose unlock waits for the members' answers whatever these have. */
+    rdl_release_t release;
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
@@ -250,10 +260,11 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
  *
  * RDL_OK: held. Errors: RDL_ETIMEDOUT (somebody else has it); RDL_EDEADLK (held by the caller already, and the type is
  * not re-entrant); RDL_ELOST (the caller's present hold is lost: unlock it first; or what was granted was over before
- * the call could return, and is given back); RDL_EUNKNOWN (sent, not answered in time; what it may have done is being
- * undone); RDL_ECONN (never sent; or there is no connection when the wait ends, so it is unknown who has it);
- * RDL_ENOREPLICAS (too few replicas have it: the option `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY,
- * WRONGTYPE ...: not held; what it may have done is being undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
+ * the call could return, and is given back; or the hold before was, as its RDL_RELEASE_UNCONFIRMED has found);
+ * RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone); RDL_ECONN (never sent; or there is
+ * no connection when the wait ends, so it is unknown who has it); RDL_ENOREPLICAS (too few replicas have it: the option
+ * `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...: not held; what it may have done is being
+ * undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
 
 /* rdl_try_lock with RDL_WAIT_FOREVER. Without any connection it gives up after outage_timeout_ms (RDL_ECONN), as any
@@ -269,7 +280,17 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
  * try again by themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold
  * it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_ENOMEM (it is held
  * as before; never of an owner without another call that is under way or being undone); RDL_EFORK; RDL_ECLOSED.
- * Blocks for at most command_timeout_ms. */
+ * Blocks for at most command_timeout_ms.
+ *
+ * With RDL_RELEASE_UNCONFIRMED the release is sent, and the call returns RDL_OK, or what can be said without the
+ * server: RDL_ENOTOWNER, RDL_ELOST, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. (Only behind another verb of this owner on this
+ * lock, which is under way on another thread, it waits for its turn and its answer.) Takes of this client that begin
+ * afterwards come after it at the server. What comes of it is told: a hold that was gone when the release was sent by
+ * rdl_on_lost; that, and a release that the server has refused, by the log and, once, by this owner's next acquire of
+ * this lock, which takes nothing: RDL_ELOST, RDL_ESERVER. It is repeated as any release is when its connection breaks
+ * or it is refused. RDL_ENOMEM does not occur for an outermost hold: its take has reserved the memory. The handle may
+ * be freed, and the thread or the owner end, at once. rdl_client_close waits for the answer, for close_timeout_ms at
+ * most; a process that ends without it has usually sent it, and if not the lease ends the hold. */
 RDL_API int rdl_unlock(rdl_lock_t *lock, rdl_err_t *err);
 
 /* Free the lock whoever holds it, and wake a waiter. For manual repair: the holder learns of it by RDL_ELOST. Only the

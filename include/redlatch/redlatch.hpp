@@ -489,7 +489,8 @@ enum class hold_state {
     lost = RDL_LOST,
 };
 
-// rdl_lock_options_t with its defaults, and the lease of the verbs that are given none.
+// rdl_lock_options_t with its defaults, and the lease of the verbs that are given none. `release =
+// RDL_RELEASE_UNCONFIRMED`: unlock(), and the end of a guard, do not wait for the server.
 struct lock_options : rdl_lock_options_t {
     lock_options() : rdl_lock_options_t(RDL_LOCK_OPTIONS_INIT)
     {

@@ -465,6 +465,7 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
+    options.release = cast.leaves ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
     if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
                                                                    &err) < 0)

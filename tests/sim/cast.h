@@ -139,6 +139,7 @@ struct deed {
 
 struct cast {
     rdl_client_options_t options;
+    bool leaves;      /* blocking unlocks are not waited for */
     unsigned sharers; /* of eight deeds on a lock with two ends, at the end that many hold */
     struct name names[MOST_NAMES];
     size_t name_count;

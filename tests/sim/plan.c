@@ -568,6 +568,8 @@ static void bury_dead(void)
     }
 }
 
+static bool leaves; /* of the run: as cast.leaves */
+
 static void play_run(void *arg)
 {
     struct fibre *app_fibres[MOST_APPS], *fault_fibres[MOST_FAULTS], *stranger;
@@ -576,6 +578,7 @@ static void play_run(void *arg)
     (void)arg;
     draw_world();
     play->draw();
+    cast.leaves = leaves;
     checks_begin(play->checks);
     stranger = play->stranger != NULL ? play->stranger() : NULL;
     for (size_t i = 0; i < cast.app_count; i++)
@@ -603,6 +606,7 @@ static struct outcome run(const struct play *about, uint64_t seed)
     struct outcome outcome;
 
     play = about;
+    leaves = seed % 4 == 0;
     world_begin(seed);
     world_limit(600 * RDL__SEC);
     outcome.over = world_play(play_run, NULL);

@@ -501,6 +501,7 @@ static struct outcome run(const struct theme *about, uint64_t seed)
     pct_begin(theme->points, &hooks);
     draw_world();
     theme->draw();
+    cast.leaves = seed % 4 == 0;
     checks_begin(theme->checks);
     outcome.over = world_play(play_run, NULL);
     outcome.broken = world_violation();

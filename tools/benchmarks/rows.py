@@ -26,6 +26,7 @@ CEILING = "pipelined"
 TEN = "10 waiters"
 SINGLE = "single server"
 UNCOUNTED = "without metrics"
+WAITED_FOR = "waited for"
 IN_CLUSTER = "hiredis in the cluster"
 POSTGRES = "postgresql"
 THREADS_OF_ROWS = (32, 128, 256)
@@ -114,6 +115,13 @@ ROWS = [
     Row("pair-far", "The same, when the network takes 1 ms each way", "same", False,
         [ours("pairs", far_ms=1), hiredis("pairs", far_ms=1)], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
 ] + [
+    Row("pair-unconfirmed" + name, "An unlock that waits for nothing: one thread, %s" % text, where, True,
+        [ours("pairs", kind="redlatch-unconfirmed", **given), program(WAITED_FOR, "pairs", kind="redlatch", **given),
+         hiredis("pairs", **given)], LATENCY, [ratio("p50_us", HIREDIS, 0.55, 0.52)])
+    for name, where, text, given in (("", "same", "server on the same core, TCP", {}),
+                                     ("-other", "other", "server on another core, TCP", {}),
+                                     ("-far", "same", "when the network takes 1 ms each way", {"far_ms": 1}))
+] + [
     Row("pair-%s" % name, "One thread and a %s; server on the same core, TCP" % what, "same", True,
         [ours("pairs", kind="redlatch-" + name), hiredis("pairs", kind=traffic)], LATENCY,
         [ratio("p50_us", HIREDIS, 1.05, 1.00)])
@@ -164,6 +172,12 @@ ROWS = [
         [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
          ("allocations", "", "allocations")],
         [bound("instructions of ours", "ours", 5000, 2500), bound("allocations, by anybody", "allocations", 0, 0)], 1),
+    Row("cost-unconfirmed", "What a pair costs whose unlock waits for nothing, counted", "same", False,
+        [counting(OURS, costs.instructions, kind="redlatch-unconfirmed"),
+         counting(WAITED_FOR, costs.instructions, kind="redlatch")],
+        [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
+         ("allocations", "", "allocations")],
+        [bound("allocations, by anybody", "allocations", 0, 0)], 1),
     Row("cost-metrics", "What a pair costs that is counted by name, beside one that is not, counted", "same", False,
         [counting(OURS, costs.instructions, kind="redlatch-metered"),
          counting(UNCOUNTED, costs.instructions, kind="redlatch")],
@@ -178,6 +192,14 @@ ROWS = [
     Row("system-calls-32", "System calls a pair, 32 threads on 32 locks", "other", False,
         [counting(OURS, costs.system_calls, kind="redlatch", threads=32, locks=32)],
         [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 1.0, 0.4)], 3),
+    Row("system-calls-unconfirmed", "System calls a pair whose unlock waits for nothing, one thread", "same", False,
+        [counting(OURS, costs.system_calls, kind="redlatch-unconfirmed"),
+         counting(WAITED_FOR, costs.system_calls, kind="redlatch")],
+        [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 4, 3)], 1),
+    Row("system-calls-32-unconfirmed", "The same, 32 threads on 32 locks", "other", False,
+        [counting(OURS, costs.system_calls, kind="redlatch-unconfirmed", threads=32, locks=32),
+         counting(WAITED_FOR, costs.system_calls, kind="redlatch", threads=32, locks=32)],
+        [("system_calls", "", "system calls")], [], 3),
 ] + [
     Row("threads-%d" % n, "%d threads on as many locks, on one core; server on another, TCP" % n, "other", True,
         [ours("pairs", threads=n, locks=n), ceiling(), hiredis("pairs", threads=n, locks=n)] +
@@ -187,6 +209,11 @@ ROWS = [
         ([ratio("per_second", "rueidislock", 1.0, least=True)] if n == 32 else []))
     for n in THREADS_OF_ROWS
 ] + [
+    Row("threads-32-unconfirmed", "threads-32 with unlocks that wait for nothing", "other", True,
+        [ours("pairs", kind="redlatch-unconfirmed", threads=32, locks=32),
+         program(WAITED_FOR, "pairs", kind="redlatch", threads=32, locks=32), ceiling(),
+         hiredis("pairs", threads=32, locks=32)],
+        THROUGHPUT, [ratio("per_second", CEILING, 0.75, 0.85, least=True)]),
     Row("readers-32", "32 threads of readers on one name, on one core; server on another, TCP", "other", True,
         [ours("pairs", kind="redlatch-read", threads=32, locks=1), ceiling("read", locks=1)],
         THROUGHPUT, [ratio("per_second", CEILING, 0.45, least=True)]),

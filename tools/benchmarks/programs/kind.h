@@ -5,6 +5,7 @@
  *
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
  *   redlatch-metered          the reentrant lock, counted by name (the client option metrics)
+ *   redlatch-unconfirmed      the reentrant lock, whose unlock waits for nothing (the lock option release)
  *   redlatch-multi            of three names
  *   redlatch-red, red         one lock on five servers of the program's own (red.c)
  *   redlatch-cluster, cluster the reentrant lock, on a cluster of the program's own (fleet.c)

@@ -52,6 +52,7 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
                     rdl_err_t *err);
     } makers[] = {{"redlatch", rdl_reentrant_lock},
                   {"redlatch-metered", rdl_reentrant_lock},
+                  {"redlatch-unconfirmed", rdl_reentrant_lock},
                   {"redlatch-nonreentrant", rdl_nonreentrant_lock},
                   {"redlatch-simple", rdl_simple_lock},
                   {"redlatch-spin", rdl_spin_lock},
@@ -60,12 +61,15 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
                   {"redlatch-read", rdl_read_lock},
                   {"redlatch-write", rdl_write_lock},
                   {"redlatch-multi", multi}};
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
     rdl_lock_t *lock = NULL;
     rdl_err_t err;
 
+    if (strcmp(kind, "redlatch-unconfirmed") == 0)
+        options.release = RDL_RELEASE_UNCONFIRMED;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(makers[i].kind, kind) == 0) {
-            ours_check(makers[i].make(client, name, NULL, &lock, &err), &err);
+            ours_check(makers[i].make(client, name, &options, &lock, &err), &err);
             return lock;
         }
     }
