@@ -23,8 +23,10 @@
 #ifndef REDLATCH_REDLATCH_HPP
 #define REDLATCH_REDLATCH_HPP
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -407,11 +409,22 @@ namespace detail
 
 // An asynchronous verb that a coroutine waits for. `Start` begins it, with the callback, its argument and room for an
 // error; `Finish` makes of its result what co_await returns. The coroutine goes on where the client's callbacks run.
+// One that is destroyed meanwhile ends the program, as a std::thread does that nobody joined: the callback would write
+// to what is gone, and the verb may have taken a lock that nobody gives back.
 template <typename Handle, typename Start, typename Finish> class operation
 {
   public:
     operation(Start start, Finish finish) : start_(std::move(start)), finish_(std::move(finish))
     {
+    }
+
+    operation(const operation &) = delete;
+    operation &operator=(const operation &) = delete;
+
+    ~operation()
+    {
+        if (under_way_.load(std::memory_order_acquire))
+            std::terminate();
     }
 
     bool await_ready() const noexcept
@@ -425,7 +438,9 @@ template <typename Handle, typename Start, typename Finish> class operation
         rdl_err_t err;
 
         waiter_ = waiter;
+        under_way_.store(true, std::memory_order_relaxed);
         if (const int begun = start_(done, this, &err); begun < 0) {
+            under_way_.store(false, std::memory_order_relaxed);
             result_ = begun;
             err_ = err;
             return false;
@@ -439,13 +454,15 @@ template <typename Handle, typename Start, typename Finish> class operation
     }
 
   private:
-    static void done(Handle *, std::int64_t result, const rdl_err_t *err, void *self)
+    // What leaves the coroutine here would unwind the library: it ends the program.
+    static void done(Handle *, std::int64_t result, const rdl_err_t *err, void *self) noexcept
     {
         auto *ended = static_cast<operation *>(self);
 
         ended->result_ = result;
         if (err != nullptr)
             ended->err_ = *err;
+        ended->under_way_.store(false, std::memory_order_release);
         ended->waiter_.resume();
     }
 
@@ -454,6 +471,7 @@ template <typename Handle, typename Start, typename Finish> class operation
     std::coroutine_handle<> waiter_;
     std::int64_t result_ = 0;
     rdl_err_t err_ = {};
+    std::atomic<bool> under_way_ = false;
 };
 
 template <typename Handle, typename Start, typename Finish> auto awaited(Start start, Finish finish)
@@ -676,7 +694,9 @@ class basic_lock
     }
 
 #ifdef REDLATCH_HAS_COROUTINES
-    // The same, for co_await. `who` owns the hold, and must be there until the verb has ended.
+    // The same, for co_await. `who` owns the hold. It, the lock and the coroutine must be there until the verb has
+    // ended: owner.cancel() ends an acquire, close() of the client ends every verb. A coroutine that is destroyed while
+    // it waits ends the program, and so does an exception that leaves it after it has waited.
     auto async_lock(const owner &who, milliseconds lease)
     {
         return detail::awaited<rdl_lock_t>(

@@ -12,8 +12,10 @@
 #include <redlatch/redlatch.hpp>
 #include <shared_mutex>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
+#include <unistd.h>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -537,6 +539,96 @@ void coroutines_meet_errors()
     meet_errors(client, done);
     done.get_future().get();
 }
+
+// As `task`, but its handle is there, and what it throws goes on.
+struct loose_task {
+    struct promise_type {
+        loose_task get_return_object()
+        {
+            return {std::coroutine_handle<promise_type>::from_promise(*this)};
+        }
+        std::suspend_never initial_suspend() noexcept
+        {
+            return {};
+        }
+        std::suspend_always final_suspend() noexcept
+        {
+            return {};
+        }
+        void return_void()
+        {
+        }
+        void unhandled_exception()
+        {
+            throw;
+        }
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+
+loose_task wait_for(redlatch::latch &latch, redlatch::owner &self)
+{
+    co_await latch.async_wait_for(self, redlatch::forever);
+    throw std::runtime_error("the latch is open");
+}
+
+// Does that end the program by std::terminate? It runs in a child: fork wants that no client is open.
+template <typename Call> bool terminates(Call call)
+{
+    const pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        std::set_terminate([] { _exit(42); });
+        try {
+            redlatch::client_options options;
+            options.anonymous = true;
+            options.dispatch = RDL_DISPATCH_FD;
+            redlatch::client client(server, options);
+            redlatch::owner self(client);
+            redlatch::latch latch(client, "cpp:nobody");
+            call(client, latch, self);
+        } catch (...) {
+            _exit(1);
+        }
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 42;
+}
+
+void coroutines_end_as_they_may()
+{
+    CHECK(terminates([](auto &, auto &latch, auto &self) {
+        latch.try_set_count(1);
+        wait_for(latch, self).handle.destroy();
+    }));
+    CHECK(terminates([](auto &client, auto &latch, auto &self) {
+        latch.try_set_count(1);
+        auto waits = wait_for(latch, self);
+        latch.count_down();
+        while (!waits.handle.done())
+            client.dispatch();
+    }));
+    CHECK(!terminates([](auto &client, auto &latch, auto &self) {
+        latch.try_set_count(1);
+        auto waits = [](auto &its, auto &who, bool &canceled) -> loose_task {
+            try {
+                co_await its.async_wait_for(who, redlatch::forever);
+            } catch (const redlatch::error &error) {
+                canceled = error.code() == errc::canceled;
+            }
+        };
+        bool canceled = false;
+        auto task = waits(latch, self, canceled);
+        self.cancel();
+        while (!task.handle.done())
+            client.dispatch();
+        task.handle.destroy();
+        if (!canceled)
+            std::terminate();
+    }));
+}
 #endif
 
 } // namespace
@@ -568,6 +660,7 @@ try {
 #ifdef REDLATCH_HAS_COROUTINES
     coroutines_take_turns();
     coroutines_meet_errors();
+    coroutines_end_as_they_may();
 #endif
     std::printf("%u passed, %u failed\n", passed.load(), failed.load());
     return failed == 0 ? 0 : 1;
