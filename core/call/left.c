@@ -183,9 +183,31 @@ bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone)
 
 bool rdl__left_reserve(struct rdl__record *rec)
 {
-    if (rec->name->settings.leaves && rec->reserved == NULL)
-        rec->reserved = rdl__alloc(&rec->name->client->mem, sizeof(struct rdl__call));
-    return !rec->name->settings.leaves || rec->reserved != NULL;
+    struct rdl__reserve *reserve = &rec->owner->reserve;
+
+    if (!rec->name->settings.leaves)
+        return true;
+    rdl__mutex_lock(&rec->name->mu);
+    rdl__mutex_lock(&rec->owner->mu);
+    if (!rec->reserved)
+        rec->reserved = rdl__reserve_fill(reserve, &rec->name->client->mem, sizeof(struct rdl__call), reserve->n + 1);
+    rdl__mutex_unlock(&rec->owner->mu);
+    rdl__mutex_unlock(&rec->name->mu);
+    return rec->reserved;
+}
+
+/* What is set aside for the record, or NULL.  @locks the name's, or nobody else has the record; takes the owner's */
+static struct rdl__call *take_reserved(struct rdl__record *rec)
+{
+    struct rdl__call *call = NULL;
+
+    if (!rec->reserved)
+        return NULL;
+    rec->reserved = false;
+    rdl__mutex_lock(&rec->owner->mu);
+    call = rdl__reserve_take(&rec->owner->reserve);
+    rdl__mutex_unlock(&rec->owner->mu);
+    return call;
 }
 
 struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t *owner)
@@ -198,16 +220,13 @@ struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t
         return NULL;
     rdl__mutex_lock(&name->mu);
     rec = rdl__record_find(name, owner, order->lock->ops);
-    if (rec != NULL && rec->active == NULL && rec->count == 1) {
-        call = rec->reserved;
-        rec->reserved = NULL;
-    }
+    if (rec != NULL && rec->active == NULL && rec->count == 1)
+        call = take_reserved(rec);
     rdl__mutex_unlock(&name->mu);
     return call;
 }
 
 void rdl__left_done(struct rdl__record *rec)
 {
-    rdl__free(&rec->name->client->mem, rec->reserved, sizeof(struct rdl__call));
-    rec->reserved = NULL;
+    rdl__free(&rec->name->client->mem, take_reserved(rec), sizeof(struct rdl__call));
 }

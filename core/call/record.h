@@ -170,20 +170,21 @@ struct rdl__record {
     _Atomic unsigned refs;
 
     /* under the name's mu */
+    int32_t count; /* 0: not held */
     struct rdl__link link;
     struct rdl__call *active; /* the verb in flight */
     struct rdl__link pending;
     int64_t held_since;
     int64_t ends_by; /* when every lease asked for this hold has ended at the server as well; renewals not counted */
-    int32_t count;   /* 0: not held */
     bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
-    bool linked;     /* on the owner's list */
-    bool orphaned;   /* the owner is gone */
-    int8_t verdict;  /* how a release that was not waited for has failed, for the next take to tell; RDL_OK: none has */
-    bool overtaken;  /* one was sent again, perhaps behind its owner's next take */
-    uint16_t left;   /* how many such releases are unanswered; below 0 while one is settled before it is counted */
-    void *reserved;  /* such a release's memory, from the take on, for when there is no other; NULL: none */
+    bool linked : 1; /* on the owner's list */
+    bool orphaned : 1; /* the owner is gone */
+    /* Of releases that are not waited for (left.c): */
+    bool overtaken : 1; /* one was sent again, perhaps behind its owner's next take */
+    bool reserved : 1;  /* the owner has memory set aside for the next one */
+    int8_t verdict;     /* how one has failed, for the next take to tell; RDL_OK: none has */
+    uint16_t left;      /* how many are unanswered; below 0 while one is settled before it is counted */
     struct rdl__notice notice;
     struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */
 

@@ -3,6 +3,7 @@
 #define REDLATCH_SERVICE_OWNER_H
 
 #include "core/base/list.h"
+#include "core/base/reserve.h"
 #include "core/base/sync.h"
 
 #include <redlatch/owner.h>
@@ -40,6 +41,7 @@ struct rdl_owner {
     struct rdl__mutex mu;
     struct rdl__link links;
     struct rdl__link calls;
+    struct rdl__reserve reserve; /* calls' memory, one for each hold whose release is not waited for */
     bool gone;
 };
 

@@ -181,17 +181,18 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
     return false;
 }
 
-/* For how long nobody may read what has become of a release that is not waited for: that the server has no script. */
-static int64_t answers_unread_ns(void)
+/* For how long nobody may read what has become of a release that is not waited for: that its connection is broken, or
+ * the server has no script. */
+static int64_t answers_unread_ns(const struct app *app)
 {
-    return cast.leaves ? 2 * RDL__LANE_TEND_MS * RDL__MS : 0;
+    return cast.leaves && (server_forgot_scripts() || !app_calm(app, 0)) ? 2 * RDL__LANE_TEND_MS * RDL__MS : 0;
 }
 
 static void see_stray(size_t n)
 {
     struct name *name = name_at(n);
     /* a release may have been given up while its connection was being made */
-    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause() + answers_unread_ns(), since;
+    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause(), since;
     const char *field;
     const struct app *app;
     size_t len;
@@ -203,6 +204,7 @@ static void see_stray(size_t n)
     }
     if (name->stray_since < 0)
         name->stray_since = world_now();
+    bound += answers_unread_ns(app);
     since = latest(name->stray_since, app->calm_from, 0);
     if (!app->process.stopped && server_up() && world_now() - since > bound + threads_ns(since))
         violated("nothing is held for nobody", "%s has been held as %.*s for %lld us, and nobody has it or wants it",

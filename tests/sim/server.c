@@ -60,6 +60,7 @@ static struct server {
     struct process process;
     bool listening;
     bool stepped_back;
+    bool flushed;
     unsigned generation;
     int64_t next_id;
     int64_t last_us;
@@ -114,6 +115,11 @@ void server_step_clock(int64_t ns)
     server->process.clock_step += ns;
     server->stepped_back = server->stepped_back || ns < 0;
     server->last_us = clock_us();
+}
+
+bool server_forgot_scripts(void)
+{
+    return server->flushed;
 }
 
 bool server_stepped_back(void)
@@ -611,6 +617,7 @@ void server_begin(const struct server_traits *traits, int64_t clock_ppm)
     server->count = 0;
     server->on_ran = NULL;
     server_restart(true);
+    server->flushed = false;
 }
 
 void server_end(void)
@@ -664,6 +671,7 @@ bool server_up(void)
 
 void server_flush_scripts(void)
 {
+    server->flushed = true;
     memset(server->known, 0, sizeof server->known);
 }
 

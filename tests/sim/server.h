@@ -55,8 +55,9 @@ bool server_up(void);            /* it runs, and is not stopped */
 void server_flush_scripts(void);
 void server_flush_keys(void);
 void server_step_clock(int64_t ns);
-bool server_stepped_back(void);  /* in this run: no token is promised to grow */
-int64_t server_undo_pause(void); /* how long an undo may pause for want of CLIENT KILL */
+bool server_forgot_scripts(void); /* in this run, while it was up or by going down */
+bool server_stepped_back(void);   /* in this run: no token is promised to grow */
+int64_t server_undo_pause(void);  /* how long an undo may pause for want of CLIENT KILL */
 
 /* Run a command without any connection. Its reply is the caller's. */
 struct reply *server_do_(const char *first, ...) __attribute__((sentinel));
