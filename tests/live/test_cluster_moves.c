@@ -403,3 +403,52 @@ Test(cluster, documented_rights_are_enough_to_wait_and_to_follow_a_slot_and_no_m
     (void)rights_read("In a cluster", "app", expect_all_run, NULL);
     free(uri);
 }
+
+/* ---- releases that nobody waits for ----------------------------------------------------------------------------- */
+
+/* The release is redirected, and so is the take behind it, which is not refused because of it. */
+Test(cluster, C5_release_that_is_not_waited_for_follows_its_slot)
+{
+    unsigned slot = cluster_first_slot(0);
+    rdl_lock_t *lock;
+
+    start(NULL);
+    losses_init(&losses);
+    lock = reentrant(client, name[0].text, LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    for (int to = 1; to <= 2 * SHARDS; to++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cluster_move(cluster, slot, to % SHARDS);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        if (to % 2 == 0)
+            expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        if (to % 2 == 0)
+            expect(RDL_OK, rdl_unlock(lock, &err));
+        cr_assert(WAIT_UNTIL(ask(to % SHARDS, "EXISTS %s", name[0].text) == 0, SOON_MS), "%d", to);
+    }
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    rdl_lock_free(lock);
+}
+
+/* While the slot is being moved the key is at its new master already: ASK. There it may have to wait, as it has a key
+ * and a channel, until the slot has arrived; so does the take behind it. */
+Test(cluster, C5_release_that_is_not_waited_for_goes_where_its_key_is)
+{
+    unsigned slot = cluster_first_slot(0);
+    rdl_lock_t *lock;
+
+    start(NULL);
+    losses_init(&losses);
+    lock = reentrant(client, name[0].text, LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    cluster_begin_move(cluster, slot, 1);
+    (void)cluster_move_keys(cluster, slot, 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cluster_end_move(cluster, slot, 1);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(WAIT_UNTIL(ask(1, "EXISTS %s", name[0].text) == 0, SOON_MS));
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
+    rdl_lock_free(lock);
+}
