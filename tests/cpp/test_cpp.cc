@@ -204,6 +204,21 @@ void lease_of_the_options_is_the_verbs()
     CHECK(lock.lease() == 100s && lock.remaining() > 50s && lock.remaining() <= 100s);
 }
 
+void ends_of_scopes_need_not_wait_for_the_server()
+{
+    auto client = anonymous();
+    redlatch::lock_options options;
+
+    options.release = RDL_RELEASE_UNCONFIRMED;
+    redlatch::reentrant_lock lock(client, "cpp:unconfirmed", options);
+    for (int i = 0; i < 100; i++) {
+        std::unique_lock guard(lock, std::try_to_lock);
+
+        CHECK(guard.owns_lock());
+    }
+    CHECK(elsewhere([&] { return std::unique_lock(lock, 60s).owns_lock(); }));
+}
+
 void ends_of_a_read_write_lock_are_one_object()
 {
     auto client = anonymous();
@@ -647,6 +662,7 @@ try {
     names_are_any_bytes();
     lease_of_the_options_is_the_verbs();
     ends_of_a_read_write_lock_are_one_object();
+    ends_of_scopes_need_not_wait_for_the_server();
     several_are_locked_together();
     condition_is_waited_for();
     tokens_grow();

@@ -136,6 +136,24 @@ Test(take, a_place_in_a_queue_is_given_up_with_the_take_however_it_ends)
     assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_FAILED, .code = RDL_ESERVER}), RDL_ESERVER, true);
 }
 
+/* By what its owner has given back, and what had not arrived: that is no refusal, but it may have left a place. */
+Test(take, a_refusal_that_came_early_is_asked_again_even_by_one_try)
+{
+    const struct rdl__take_event early = {.kind = RDL__EV_REFUSED, .ttl_ms = 1000, .queued = true, .early = true};
+
+    rdl__take_init(&take, true, &none);
+    assert_sends(on(START));
+    assert_sends(on(early));
+    assert_sends(on(early));
+    cr_assert_eq(take.tries, 0);
+    cr_assert_not(take.contended);
+    assert_finishes(on(REFUSED(1000)), RDL_ETIMEDOUT, false);
+    set_up();
+    assert_sends(on(START));
+    assert_sends(on(early));
+    assert_finishes(on(STOPPED(RDL_ECANCELED)), RDL_ECANCELED, true);
+}
+
 Test(take, a_stopped_try_that_may_have_run_leaves_the_queue_to_its_heir)
 {
     assert_sends(on(START));
