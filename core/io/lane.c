@@ -25,18 +25,18 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     rdl__list_remove(&req->link);
     req->state = RDL__REQ_SETTLED;
     req->rc = rc;
-    if (rdl__req_left(req)) {
-        lane->left--;
-        lane->tended = lane->tended && lane->left > 0;
-        rdl__list_push_back(wake, &req->link);
-    } else if (rdl__req_blocks(req)) {
-        rdl__list_push_back(wake, &req->link);
-    } else {
+    if (rdl__req_loops(req)) {
         lane->loop_owed--;
         rdl__list_push_back(&lane->settled, &req->link);
         if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
             rdl__loop_post(lane->node->loop, &lane->attend);
+        return;
     }
+    if (rdl__req_left(req)) {
+        lane->left--;
+        lane->tended = lane->tended && lane->left > 0;
+    }
+    rdl__list_push_back(wake, &req->link);
 }
 
 /* A request may be gone once its bit is posted, so it is taken off the list first. */
@@ -254,7 +254,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
     rdl__assert_locked(&lane->mu);
     if (req->state == RDL__REQ_SETTLED)
         return RDL__ANSWERED;
-    if (!rdl__req_blocks(req))
+    if (rdl__req_loops(req))
         lane->loop_owed--;
     if (!in_place) {
         if (on_wire)

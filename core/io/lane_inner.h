@@ -86,10 +86,10 @@ struct rdl__lane {
 
 /* ---- lane.c ----------------------------------------------------------------------------------------------------- */
 
-/* Does a thread block for it? Otherwise it is the loop's, or nobody waits for it. */
-static inline bool rdl__req_blocks(const struct rdl__req *req)
+/* Is it the loop's? Does nobody wait for it? Otherwise a thread blocks for it. */
+static inline bool rdl__req_loops(const struct rdl__req *req)
 {
-    return req->ops->done == NULL && req->ops->left == NULL;
+    return req->ops->done != NULL;
 }
 
 static inline bool rdl__req_left(const struct rdl__req *req)
@@ -110,10 +110,10 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
     rdl__assert_locked(&lane->mu);
     req->state = RDL__REQ_QUEUED;
     rdl__list_push_back(&lane->queued, &req->link);
-    if (rdl__req_left(req))
-        lane->left++;
-    else if (!rdl__req_blocks(req))
+    if (rdl__req_loops(req))
         lane->loop_owed++;
+    else if (rdl__req_left(req))
+        lane->left++;
 }
 
 static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
