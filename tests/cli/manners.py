@@ -10,6 +10,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import support
+from terminal import Terminal
 
 
 class Help(support.Case):
@@ -68,6 +69,81 @@ class Misspelt(support.Case):
             self.assertEqual(result.code, 64)
             self.assertNotIn("meant", result.err)
         self.assertIn("'redlatch help types' has them", result.err)
+
+
+class Waiting(support.Case):
+    """Who holds it is shown while somebody waits at a terminal, and gone when the wait is over."""
+
+    CLEAR = "\r\x1b[K"
+    OWNER = "9f1c8a54-0000-4000-8000-0123456789ab:1"
+
+    def assert_gone(self, terminal):
+        """What is left of the line is nothing: each is cleared before anything else is written."""
+        left = re.sub(r"redlatch: waiting for [^\r\n]*" + re.escape(self.CLEAR), "", terminal.said)
+        self.assertNotIn("waiting for", left)
+        return left
+
+    def test_a_run_that_waits_shows_who_holds_it_until_it_has_it(self):
+        holder = self.hold("x", "--label", "nightly report")
+        support.until(self.server.described, "it says who it is")
+        terminal = Terminal(self, "run", "x", "--", "echo", "mine")
+        terminal.expect("pid %d (nightly report), " % holder.pid)
+        self.assertRegex(terminal.said, r"redlatch: waiting for 'x' for \d+\.\d s: held by ")
+        self.gate.send()
+        self.assertEqual(terminal.status(), 0, terminal.said)
+        self.assertEqual(self.assert_gone(terminal), "mine\r\n")
+
+    def test_a_run_that_gives_up_says_so_on_a_line_of_its_own(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        terminal = Terminal(self, "run", "-w", "4", "x", "--", "true")
+        terminal.expect("waiting for 'x' for ")
+        self.assertEqual(terminal.status(), 1)
+        self.assertTrue(self.assert_gone(terminal).startswith("redlatch: cannot lock 'x' "), terminal.said)
+
+    def test_a_signal_ends_the_line_with_the_wait(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        for arguments in ["run", "x", "--", "true"], ["run", "--permits", "1", "p", "--", "true"]:
+            self.hold("p", "--permits", "1") if "p" in arguments else None
+            terminal = Terminal(self, *arguments)
+            terminal.expect("waiting for '")
+            os.write(terminal.fd, b"\x03")
+            self.assertEqual(terminal.status(), 130)
+            self.assertEqual(self.assert_gone(terminal), "")
+
+    def test_wait_shows_it_too(self):
+        self.hold("x")
+        terminal = Terminal(self, "wait", "x")
+        terminal.expect("waiting for 'x' for ")
+        terminal.expect(": held by ")
+        self.gate.send()
+        self.assertEqual(terminal.status(), 0)
+        self.assertEqual(self.assert_gone(terminal), "")
+
+    def test_the_line_is_as_long_as_the_terminal_is_wide(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        terminal = Terminal(self, "wait", "x", columns=30)
+        terminal.expect("waiting for 'x'")
+        self.server.redis("DEL", "x")
+        self.assertEqual(terminal.status(), 0)
+        lines = re.findall(r"redlatch: waiting[^\r]*", terminal.said)
+        self.assertEqual([len(line) for line in lines], [29] * len(lines))
+        self.assertGreater(len(lines), 0)
+
+    def test_in_a_pipe_nothing_is_shown(self):
+        self.hold("x", "--lease", "1h")
+        for arguments in ["run", "-w", "1500ms", "x", "--", "true"], ["wait", "-w", "1500ms", "x"]:
+            result = self.redlatch(*arguments)
+            self.assertEqual((result.code, result.out), (1, ""), result)
+            self.assertNotIn("waiting", result.err)
+
+    def test_in_the_background_of_a_terminal_nothing_is_shown(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        line = 'set -m; "$0" wait -w 1500ms x & wait $!; echo status $?'
+        terminal = Terminal(self, "-c", line, support.REDLATCH, program="/bin/sh")
+        self.assertEqual(terminal.status(), 0)
+        self.assertIn("'x' is not free\r\n", terminal.said)
+        self.assertIn("status 1\r\n", terminal.said)
+        self.assertNotIn("waiting", terminal.said)
 
 
 if __name__ == "__main__":

@@ -161,6 +161,16 @@ class Wait(support.Case):
         self.assertGreaterEqual(time.monotonic() - began, 0.3)
         self.assert_says(self.redlatch("wait", "-w", "0", "x"), 1, "'x' is not free")
 
+    def test_how_it_was_found_last_is_json_where_it_is_asked_for(self):
+        self.server.redis("HSET", "x", FIRST, "1")
+        result = self.redlatch("wait", "--json", "-w", "0", "x")
+        self.assert_says(result, 1, "'x' is not free")
+        self.assertEqual(json.loads(result.out), dict(json.loads(self.redlatch("show", "--json", "x").out),
+                                                      now_ms=json.loads(result.out)["now_ms"]))
+        self.server.redis("DEL", "x")
+        result = self.redlatch("wait", "--json", "x")
+        self.assertEqual((result.code, json.loads(result.out)["state"]), (0, "free"), result)
+
     def test_reader_does_not_wait_for_readers(self):
         self.hold("x", "-s")
         self.assert_says(self.redlatch("wait", "-w", "0", "x"), 1)

@@ -27,6 +27,7 @@
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/hold.h"
 #include "tools/redlatch/holder.h"
+#include "tools/redlatch/progress.h"
 #include "tools/redlatch/server.h"
 #include "tools/redlatch/signals.h"
 #include "tools/redlatch/text.h"
@@ -69,6 +70,7 @@ struct session {
     char name[TEXT_SAFE_CAP];   /* the same for messages */
     char server[TEXT_SAFE_CAP]; /* for messages */
     struct hold hold;
+    struct progress progress; /* of the wait */
     enum phase phase;
     bool waited;         /* more was asked for than the lock at once */
     bool contended;      /* the server has said that somebody else has the lock */
@@ -296,6 +298,7 @@ static void taken(struct session *s)
     int64_t token;
     int rc = hold_token(&s->hold, &token, &err);
 
+    progress_end(&s->progress);
     s->taken_ms = now_ms();
     if (rc == RDL_OK) {
         say_locked(s, token);
@@ -318,6 +321,7 @@ static void say_conflict(const struct session *s, const rdl_err_t *err)
 
 static void not_taken(struct session *s, int code, const rdl_err_t *err)
 {
+    progress_end(&s->progress);
     /* A conflict is an ordinary outcome with a status of its own, and cron mails whatever is printed. */
     if (code != RDL_ETIMEDOUT)
         say_failed(s, "lock", err);
@@ -460,6 +464,7 @@ static const struct hold_events events = {
 
 static void give_up(struct session *s, int signo)
 {
+    progress_end(&s->progress);
     s->exit_code = EXITCODE_SIGNAL + signo;
     if (s->phase == PHASE_ASKING) {
         enter(s, PHASE_DONE, NO_DEADLINE);
@@ -569,6 +574,7 @@ static int begin(struct session *s, rdl_err_t *err)
 static void finish(struct session *s)
 {
     s->phase = PHASE_DONE; /* closing may still run on_taken or on_released */
+    progress_done(&s->progress);
     hold_close(&s->hold);
     child_done(&s->child);
 }
@@ -632,10 +638,12 @@ static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_f
     say_locking(s);
     if (rc == RDL_OK)
         rc = begin(s, err);
-    if (rc == RDL_OK)
+    if (rc == RDL_OK) {
+        progress_begin(&s->progress, s->options, s->hold.clients, s->hold.client_count, s->name);
         loop(s, signal_fd);
-    else
+    } else {
         not_taken(s, rc, err);
+    }
 }
 
 int session_run(const struct run_options *options, const char *const *uris, size_t count)

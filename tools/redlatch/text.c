@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +73,8 @@ static struct queue {
     bool has_writer;
     bool busy; /* something is to be written, or being written */
     bool stamped;
+    bool status_shown, status_due; /* it stands on the terminal; it is to be written anew */
+    char status[LINE_CAP];         /* "": there is none */
     size_t first, count;
     unsigned long dropped; /* behind the last line */
     struct line lines[LINES_MAX];
@@ -202,6 +205,39 @@ static void write_all(const char *bytes, size_t len)
     }
 }
 
+/* Take the status away, if it is there. It comes again behind what is said.  @locks queue.mu, given up meanwhile */
+static void clear_status(void)
+{
+    static const char clear[] = "\r\033[K";
+
+    if (!queue.status_shown)
+        return;
+    queue.status_shown = false;
+    queue.status_due = true;
+    pthread_mutex_unlock(&queue.mu);
+    write_all(clear, sizeof clear - 1);
+    pthread_mutex_lock(&queue.mu);
+}
+
+/* @locks queue.mu, given up meanwhile */
+static void write_status(void)
+{
+    char line[LINE_CAP + 16];
+    struct winsize size;
+    int columns = LINE_CAP;
+
+    queue.status_due = false;
+    if (queue.status[0] == '\0')
+        return;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && size.ws_col < LINE_CAP)
+        columns = size.ws_col - 1;
+    (void)snprintf(line, sizeof line, "redlatch: %s", queue.status);
+    queue.status_shown = true;
+    pthread_mutex_unlock(&queue.mu);
+    write_all(line, strnlen(line, (size_t)columns));
+    pthread_mutex_lock(&queue.mu);
+}
+
 /* Write the first line, or that there would be more.  @locks queue.mu, given up meanwhile */
 static void write_next(void)
 {
@@ -235,8 +271,14 @@ static void *write_queue(void *arg)
         int64_t next_ms = end_repeats(now_ms());
         struct timespec next = timespec_of(next_ms);
 
+        if (queue.count > 0 || queue.dropped > 0 || queue.status_due)
+            clear_status();
         if (queue.count > 0 || queue.dropped > 0) {
             write_next();
+            continue;
+        }
+        if (queue.status_due) {
+            write_status();
             continue;
         }
         queue.busy = false;
@@ -303,6 +345,21 @@ void text_say(const char *format, ...)
         pthread_cond_signal(&queue.filled); /* for a repeat as well: there is a time now when it is over */
     }
     pthread_mutex_unlock(&queue.mu);
+}
+
+void text_status(const char *line)
+{
+    if (line != NULL && (isatty(STDERR_FILENO) != 1 || tcgetpgrp(STDERR_FILENO) != getpgrp()))
+        return;
+    pthread_mutex_lock(&queue.mu);
+    if ((line != NULL || queue.status[0] != '\0') && start_writer()) {
+        (void)snprintf(queue.status, sizeof queue.status, "%s", line != NULL ? line : "");
+        queue.busy = queue.status_due = true;
+        pthread_cond_signal(&queue.filled);
+    }
+    pthread_mutex_unlock(&queue.mu);
+    if (line == NULL)
+        text_flush();
 }
 
 void text_stamp(void)

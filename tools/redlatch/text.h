@@ -22,6 +22,11 @@ const char *text_safe(const char *bytes, size_t len, char to[TEXT_SAFE_CAP]);
  * written is ignored. */
 void text_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Show a line that the next one replaces, and that is gone before anything else is said: what is waited for. NULL: none
+ * any more; then it is gone when this returns, unless the terminal takes a second for that. Only where stderr is a
+ * terminal, and we are in its foreground; as wide as that at most. */
+void text_status(const char *line);
+
 /* From now on each line has the time at which it was said, in UTC: "redlatch: 2026-01-31T12:00:00.000Z ...". */
 void text_stamp(void);
 

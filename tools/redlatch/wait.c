@@ -5,6 +5,9 @@
  */
 #include "tools/redlatch/access.h"
 #include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/holder.h"
+#include "tools/redlatch/progress.h"
+#include "tools/redlatch/shown.h"
 #include "tools/redlatch/subcommand.h"
 #include "tools/redlatch/text.h"
 
@@ -40,6 +43,7 @@ static int apply_shared(void *to, const char *text, struct usage_error *why)
 static const struct option_row rows[] = {
     {'w', "wait", "TIME", "at most that long; 0: look once\n(default: as long as it takes)", apply_wait},
     {'s', "shared", NULL, "until readers are let in: other readers do not matter", apply_shared},
+    ACCESS_JSON("how it was found last, as show says it"),
     ACCESS_ROWS,
 };
 
@@ -65,7 +69,7 @@ static void wait_help(FILE *out)
           "    1  it was not, in that time\n"
           "   64  the command line is wrong, or NAME is no lock\n"
           "   69  no server, or no answer from it\n"
-          "   70  the server refused\n",
+          "   70  the server refused, or stdout cannot be written\n",
           out);
 }
 
@@ -85,20 +89,18 @@ static void pass(int64_t ms)
         ;
 }
 
-/* 1: it is free; 0: it is not, and maybe is in *ret_left_ms (-1: nobody knows); or an error. */
-static int look(rdl_client_t *client, const struct wait_options *o, int64_t *ret_left_ms, rdl_err_t *err)
+/* 1: it is free, 0: it is not, and how it is found in *ret_seen; or an error. */
+static int look(rdl_client_t *client, const struct wait_options *o, rdl_inspection_t **ret_seen, rdl_err_t *err)
 {
     rdl_inspection_t *seen = NULL;
     int rc = rdl_inspect(client, o->access.word, 0, &seen, err);
 
-    *ret_left_ms = -1;
     if (rc < 0)
         return rc;
-    rc = strcmp(seen->type, "none") == 0 || strcmp(seen->state, "free") == 0 ||
-         (o->shared && strcmp(seen->state, "read") == 0);
-    *ret_left_ms = seen->ttl_ms;
-    rdl_inspection_free(seen);
-    return rc;
+    rdl_inspection_free(*ret_seen);
+    *ret_seen = seen;
+    return strcmp(seen->type, "none") == 0 || strcmp(seen->state, "free") == 0 ||
+           (o->shared && strcmp(seen->state, "read") == 0);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -106,17 +108,29 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int wait_at(rdl_client_t *client, const struct wait_options *o)
+static void show_holder(const char *name, int64_t waited_ms, const rdl_inspection_t *seen)
 {
-    int64_t until = o->wait_ms == RDL_WAIT_FOREVER ? INT64_MAX : now_ms() + o->wait_ms, heard = now_ms(),
-            pause_ms = PAUSE_MIN_MS;
+    char holder[HOLDER_CAP];
 
+    if (waited_ms < PROGRESS_FIRST_MS)
+        return;
+    (void)holder_print(seen, holder, sizeof holder);
+    progress_show(name, waited_ms, holder);
+}
+
+/* Until it is free, or the time is over, or nobody answers any more. *ret_seen: how it was found last. */
+static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspection_t **ret_seen)
+{
+    int64_t began = now_ms(), until = o->wait_ms == RDL_WAIT_FOREVER ? INT64_MAX : began + o->wait_ms, heard = began,
+            pause_ms = PAUSE_MIN_MS;
+    char name[TEXT_SAFE_CAP];
+
+    text_safe(o->access.word, strlen(o->access.word), name);
     for (;;) {
         rdl_err_t err = {0};
-        int64_t left_ms, now;
-        int rc = look(client, o, &left_ms, &err);
+        int rc = look(client, o, ret_seen, &err);
+        int64_t now = now_ms(), left_ms = rc == 0 ? (*ret_seen)->ttl_ms : -1;
 
-        now = now_ms();
         if (rc == 1)
             return EXITCODE_OK;
         if (rc == 0)
@@ -124,14 +138,32 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o)
         else if ((rc != RDL_ECONN && rc != RDL_EUNKNOWN) || now >= least(until, heard + OUTAGE_MS))
             return access_failed(&err);
         if (now >= until) {
-            char shown[TEXT_SAFE_CAP];
-
-            text_say("'%s' is not free", text_safe(o->access.word, strlen(o->access.word), shown));
+            text_say("'%s' is not free", name);
             return EXITCODE_CONFLICT;
         }
+        if (rc == 0)
+            show_holder(name, now - began, *ret_seen);
         pass(least(least(pause_ms, until - now), left_ms >= 0 ? left_ms + 1 : PAUSE_MAX_MS));
         pause_ms = least(pause_ms + pause_ms / 2, PAUSE_MAX_MS);
     }
+}
+
+static int wait_and_show(rdl_client_t *client, const struct wait_options *o)
+{
+    rdl_inspection_t *seen = NULL;
+    int status = wait_at(client, o, &seen);
+
+    text_status(NULL);
+    if (o->access.json && (status == EXITCODE_OK || status == EXITCODE_CONFLICT)) {
+        if (shown_json(stdout, seen, true)) {
+            status = subcommand_written(status);
+        } else {
+            text_say("%s", rdl_strerror(RDL_ENOMEM));
+            status = EXITCODE_TROUBLE;
+        }
+    }
+    rdl_inspection_free(seen);
+    return status;
 }
 
 static int wait_main(int argc, char **argv)
@@ -146,7 +178,7 @@ static int wait_main(int argc, char **argv)
     if (o.access.asked != ASKED_NOTHING)
         return subcommand_asked(o.access.asked, wait_help);
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
-        status = wait_at(client, &o);
+        status = wait_and_show(client, &o);
     rdl_client_close(client);
     return status;
 }
