@@ -34,7 +34,7 @@ static int look_at(struct rdl__look *look, rdl_err_t *err)
         rc = rdl__ask_refused(rdl__client_label(look->client), look->words, err);
     else if (rc == RDL_OK && look->rc == RDL_EINVAL) {
         (void)rdl__printable(printable, sizeof printable, look->name, look->len);
-        rc = rdl__err_set(err, RDL_EINVAL, "%s is no lock: it is %s", printable, look->words);
+        rc = rdl__err_set(err, RDL_EINVAL, "'%s' is no lock: it is %s", printable, look->words);
     } else if (rc == RDL_OK && look->rc < 0) {
         rc = rdl__err_set(err, look->rc, NULL);
     }

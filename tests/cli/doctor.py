@@ -28,11 +28,7 @@ class Doctor(support.Case):
         return server
 
     def on_port(self, *arguments):
-        reserved, port = support.free_port()
-        self.addCleanup(reserved.close)
-        server = self.one("--port", str(port), "--bind", "127.0.0.1", *arguments)
-        server.port = port
-        return server
+        return support.start_on_port(self, *arguments)
 
     def examine(self, uri, *options, status=None, **more):
         """The findings, by their ids; of several with one id the worst."""
@@ -252,7 +248,7 @@ class TheCommand(Doctor):
         self.assert_found(self.examine(server.tls_uri), "unreachable", "critical", "certificate")
 
     def test_misuse_says_so(self):
-        self.assert_says(self.redlatch("doctor", "nonsense"), 64, "the address of the server")
+        self.assert_says(self.redlatch("doctor", "nonsense"), 64, "the address in URI is wrong: ")
         self.assert_says(self.redlatch("doctor", "redis://a", "redis://b"), 64, "one URI is wanted")
         self.assert_says(self.redlatch("doctor", "--nonsense"), 64, "unknown option")
         self.assert_says(self.redlatch("doctor", "--insecure", self.server.uri), 64, "TLS")

@@ -277,21 +277,8 @@ class Remains(Doctor):
 
 
 class Names(Doctor):
-    def cluster(self, masters):
-        """With its slots spread over so many masters; replies of each."""
-        nodes = [self.on_port("--cluster-enabled", "yes", *WHOLE) for _ in range(masters)]
-        share = 16384 // masters
-        for i, node in enumerate(nodes):
-            for first in range(i * share, (i + 1) * share, 1024):
-                node.redis("CLUSTER", "ADDSLOTS", *range(first, first + 1024))
-            node.redis("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
-            nodes[0].redis("CLUSTER", "MEET", "127.0.0.1", node.port)
-        for node in nodes:
-            support.until(lambda: b"cluster_state:ok" in node.redis("CLUSTER", "INFO"), "the cluster is up")
-        return nodes, "cluster://127.0.0.1:%d" % nodes[0].port
-
     def test_names_that_a_cluster_takes_apart(self):
-        nodes, uri = self.cluster(2)
+        nodes, uri = support.start_cluster(self, 2, *WHOLE)
         together = ("--name", "{orders}:1", "--name", "{orders}:2")
         self.assert_found(self.examine(uri, *together), "names", "ok", "in one slot")
         apart = ("--name", "orders:1", "--name", "orders:2")

@@ -173,7 +173,7 @@ class Show(Case):
     def test_what_is_free_or_no_lock_is_told(self):
         self.assertEqual((self.show("job:1")["type"], self.show("job:1")["state"]), ("none", "free"))
         self.server.redis("RPUSH", "a-list", 1)
-        self.assert_result(self.redlatch("show", "a-list"), 64, err="redlatch: a-list is no lock: it is a list\n")
+        self.assert_result(self.redlatch("show", "a-list"), 64, err="redlatch: 'a-list' is no lock: it is a list\n")
 
     def test_options_may_stand_behind_the_name(self):
         self.foreign("job:1")

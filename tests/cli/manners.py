@@ -71,6 +71,28 @@ class Misspelt(support.Case):
         self.assertIn("'redlatch help types' has them", result.err)
 
 
+class OneVoice(support.Case):
+    COMMANDS = {"ls": [], "show": ["x"], "wait": ["x"], "unlock": ["-y", "x"], "top": ["--once"], "run": ["x", "true"],
+                "doctor": [], "exporter": []}
+
+    def test_an_address_that_is_none_is_said_in_the_same_words_by_all(self):
+        for given, where in (["--server", "nonsense"], "--server"), ([], "REDLATCH_SERVER"):
+            said = {self.redlatch(what, *given, *more, env={"REDLATCH_SERVER": "nonsense"}).err
+                    for what, more in self.COMMANDS.items()}
+            self.assertEqual(len(said), 1, said)
+            self.assertTrue(said.pop().startswith("redlatch: the address in %s is wrong: invalid URI: " % where))
+
+    def test_so_is_an_empty_one(self):
+        for what, more in self.COMMANDS.items():
+            self.assert_says(self.redlatch(what, "--server", "", *more), 64, "%s: --server: URI is empty" % what)
+
+    def test_a_file_for_tls_that_is_not_there(self):
+        options = ["--server", "rediss://127.0.0.1:1", "--cacert", "/nowhere"]
+        said = {self.redlatch(what, *options, *more).err for what, more in self.COMMANDS.items()}
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("the address in --server, or an option for TLS, is wrong: ", said.pop())
+
+
 class Waiting(support.Case):
     """Who holds it is shown while somebody waits at a terminal, and gone when the wait is over."""
 

@@ -198,6 +198,30 @@ def free_port():
     return reserved, reserved.getsockname()[1]
 
 
+def start_on_port(case, *arguments):
+    """A server that listens on a free port, `port`, too, and is gone when the test is over."""
+    reserved, port = free_port()
+    case.addCleanup(reserved.close)
+    server = Server("--port", str(port), "--bind", "127.0.0.1", *arguments)
+    case.addCleanup(server.stop)
+    server.port = port
+    return server
+
+
+def start_cluster(case, masters, *arguments):
+    """Nodes with all slots spread over them, and the URI."""
+    nodes = [start_on_port(case, "--cluster-enabled", "yes", *arguments) for _ in range(masters)]
+    share = 16384 // masters
+    for i, node in enumerate(nodes):
+        for first in range(i * share, (i + 1) * share, 1024):
+            node.redis("CLUSTER", "ADDSLOTS", *range(first, first + 1024))
+        node.redis("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+        nodes[0].redis("CLUSTER", "MEET", "127.0.0.1", node.port)
+    for node in nodes:
+        until(lambda: b"cluster_state:ok" in node.redis("CLUSTER", "INFO"), "the cluster is up")
+    return nodes, "cluster://127.0.0.1:%d" % nodes[0].port
+
+
 class Sentinel(Server):
     """One that calls a server with `port` its master, "main", and wants a password of its own."""
 

@@ -3,6 +3,7 @@
 and what helps, and has its status."""
 
 import http.server
+import json
 import os
 import re
 import sys
@@ -31,35 +32,62 @@ class Case(support.Case):
                 self.assertEqual(len(result.err.splitlines()), 1, result)
 
 
-class OtherKinds(Case):
-    def on_port(self, *arguments):
-        reserved, port = support.free_port()
-        self.addCleanup(reserved.close)
-        server = support.Server("--port", str(port), "--bind", "127.0.0.1", *arguments)
-        self.addCleanup(server.stop)
-        return server, port
+class Deployments(support.Case):
+    """Each command that looks, at what sentinels name, and at a cluster of two masters."""
 
+    NAMES = ["job:%d" % i for i in range(6)]  # at either master
+
+    def look_at(self, uri):
+        inherited = self.environment
+        self.environment = lambda **more: inherited(**dict({"REDLATCH_SERVER": uri}, **more))
+        for name in self.NAMES:
+            self.hold(name, "--lease", "1h", "--grace", "0", command='trap "" TERM; echo held >"$EVENTS"; sleep 600')
+        said = self.redlatch("ls", "--json", "job:*")
+        self.assertEqual(sorted(json.loads(line)["name"] for line in said.out.splitlines()), self.NAMES, said)
+        round_ = json.loads(self.redlatch("top", "--once", "--json").out)
+        self.assertEqual(sorted(lock["name"] for lock in round_["locks"]), self.NAMES)
+        for name in self.NAMES:
+            self.assertEqual(json.loads(self.redlatch("show", "--json", name).out)["holders"], 1)
+            self.assert_says(self.redlatch("wait", "-w", "0", name), 1, "'%s' is not free" % name)
+            waiting = self.start("wait", name)
+            result = self.redlatch("unlock", "-y", name)
+            self.assertEqual((result.code, result.err), (0, ""), result)
+            self.assert_result(self.result(waiting), 0)
+            self.assertEqual(json.loads(self.redlatch("show", "--json", name).out)["holders"], 0)
+        self.assertEqual(self.redlatch("ls").out, "")
+        self.assertLessEqual(self.redlatch("doctor").code, 1)
+
+    def test_what_sentinels_name(self):
+        sentinel = support.Sentinel(support.start_on_port(self).port, None)
+        self.addCleanup(sentinel.stop)
+        self.look_at(sentinel.uri)
+
+    def test_a_cluster_of_two(self):
+        self.look_at(support.start_cluster(self, 2)[1])
+
+
+class OtherKinds(Case):
     def test_a_sentinel(self):
-        _, port = self.on_port()
+        port = support.start_on_port(self).port
         sentinel = support.Sentinel(port, None)
         self.addCleanup(sentinel.stop)
         self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % sentinel.port, 70,
                          "this is a sentinel: the URI is sentinel://hosts/master")
 
     def test_a_replica(self):
-        master, port = self.on_port()
-        replica, port = self.on_port("--replicaof", "127.0.0.1", str(port))
+        master = support.start_on_port(self)
+        port = support.start_on_port(self, "--replicaof", "127.0.0.1", str(master.port)).port
         support.until(lambda: b"state=online" in master.redis("INFO", "replication"), "the replica is online")
         self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % port, 70,
                          "this is a replica: locks are taken at its master, which redlatch doctor names")
 
     def test_a_node_of_a_cluster(self):
-        node, port = self.on_port("--cluster-enabled", "yes")
+        port = support.start_on_port(self, "--cluster-enabled", "yes").port
         self.assert_each(LOOKS + TAKES, "redis://127.0.0.1:%d" % port, 70,
                          "this is a node of a cluster: the URI is cluster://hosts")
 
     def test_a_server_that_is_no_cluster_and_no_sentinel(self):
-        _, port = self.on_port()
+        port = support.start_on_port(self).port
         self.assert_each(LOOKS + TAKES[:1], "cluster://127.0.0.1:%d" % port, 70, "it is no node of a cluster")
         self.assert_each(LOOKS + TAKES[:1], "sentinel://127.0.0.1:%d/main" % port, 69, "127.0.0.1:%d" % port)
 
@@ -118,7 +146,7 @@ class Refusals(Case):
     def test_names_that_are_no_locks(self):
         self.server.redis("RPUSH", "x", "1")
         self.assert_each(TAKES, self.server.uri, 70, "the name is in use for something else (WRONGTYPE ")
-        self.assert_each(LOOKS[1:4], self.server.uri, 64, "x is no lock: it is a list")
+        self.assert_each(LOOKS[1:4], self.server.uri, 64, "'x' is no lock: it is a list")
 
     def test_a_number_that_is_none_and_a_lock_of_another_type(self):
         self.server.redis("SET", "x", "text")

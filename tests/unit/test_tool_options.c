@@ -309,9 +309,9 @@ Test(tool_options, files_for_tls_have_names_and_a_certificate_its_key)
     cr_assert_not(options.insecure);
     EXPECT_ACCEPTED("--insecure", "name", "true");
     cr_assert(options.insecure);
-    EXPECT_REFUSED("--cacert: the name of the file is empty", "--cacert", "", "name", "true");
-    EXPECT_REFUSED("--cert: the name of the file is empty", "--cert=", "name", "true");
-    EXPECT_REFUSED("--key: the name of the file is empty", "--key=", "name", "true");
+    EXPECT_REFUSED("--cacert: FILE is empty", "--cacert", "", "name", "true");
+    EXPECT_REFUSED("--cert: FILE is empty", "--cert=", "name", "true");
+    EXPECT_REFUSED("--key: FILE is empty", "--key=", "name", "true");
     EXPECT_REFUSED("--cert and --key go together", "--cert", "/crt", "name", "true");
     EXPECT_REFUSED("--cert and --key go together", "--key", "/key", "name", "true");
     EXPECT_REFUSED("--insecure and --cacert cannot be combined", "--cacert", "/ca", "--insecure", "name", "true");
@@ -371,7 +371,7 @@ Test(tool_options, bad_values_are_named_with_their_option)
     EXPECT_REFUSED("--conflict-exit-code: '1x'", "-E", "1x", "name", "true");
     EXPECT_REFUSED("--conflict-exit-code: ''", "-E", "", "name", "true");
     EXPECT_REFUSED("no type 'nosuch'", "--type", "nosuch", "name", "true");
-    EXPECT_REFUSED("the address is empty", "--server", "", "name", "true");
+    EXPECT_REFUSED("--server: URI is empty", "--server", "", "name", "true");
 }
 
 Test(tool_options, the_whole_range_of_conflict_codes_is_accepted)

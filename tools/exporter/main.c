@@ -113,15 +113,16 @@ static int parse(int argc, char **argv, struct exporter_options *o, struct usage
 
 /* Is the server's address one, whether or not there is a server? Returns EXITCODE_OK, or the exit status, and it was
  * said why. */
-static int check_address(const struct gather_options *o)
+static int check_address(const struct exporter_options *o)
 {
-    rdl_client_options_t options = o->client;
+    rdl_client_options_t options = o->gather.client;
     rdl_client_t *client = NULL;
     rdl_err_t err = {0};
     int status;
 
     options.lazy = true;
-    status = rdl_client_open(o->uri, &options, &client, &err) < 0 ? access_failed(&err) : EXITCODE_OK;
+    status =
+        rdl_client_open(o->gather.uri, &options, &client, &err) < 0 ? access_not_opened(&o->access, &err) : EXITCODE_OK;
     rdl_client_close(client);
     return status;
 }
@@ -163,7 +164,7 @@ static int serve(int fd, struct gather *g, const sigset_t *ends)
 static int export(const struct exporter_options *o)
 {
     sigset_t ends = hold_signals();
-    int status = check_address(&o->gather), fd;
+    int status = check_address(o), fd;
     struct gather *g;
 
     if (status != EXITCODE_OK)

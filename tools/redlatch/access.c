@@ -18,7 +18,7 @@ int access_json(void *to, const char *text, struct usage_error *why)
 int access_server(void *to, const char *text, struct usage_error *why)
 {
     if (text[0] == '\0')
-        return usage_fail(why, "--server: the address is empty");
+        return usage_fail(why, "--server: URI is empty");
     ((struct access *)to)->server = (char *)text; /* argv's strings are a program's own to change */
     return 0;
 }
@@ -105,6 +105,17 @@ int access_failed(const rdl_err_t *err)
     return exitcode_of_error(err->code, EXITCODE_TROUBLE);
 }
 
+/* As a session says it. */
+int access_not_opened(const struct access *a, const rdl_err_t *err)
+{
+    const char *where = a->server == NULL ? "REDLATCH_SERVER" : a->server == a->word ? "URI" : "--server";
+
+    if (err->code != RDL_EINVAL)
+        return access_failed(err);
+    text_say("the address in %s%s is wrong: %s", where, a->tls ? ", or an option for TLS," : "", err->message);
+    return EXITCODE_USAGE;
+}
+
 void access_options(const struct access *a, rdl_client_options_t *options)
 {
     options->tls = a->tls ? &a->files : NULL;
@@ -123,7 +134,7 @@ int access_open(const struct access *a, rdl_client_t **ret_client)
         return status;
     access_options(a, &options);
     options.connections = 1;
-    status = rdl_client_open(uri, &options, ret_client, &err) < 0 ? access_failed(&err) : EXITCODE_OK;
+    status = rdl_client_open(uri, &options, ret_client, &err) < 0 ? access_not_opened(a, &err) : EXITCODE_OK;
     free(uri);
     return status;
 }

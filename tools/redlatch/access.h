@@ -67,4 +67,7 @@ int access_open(const struct access *a, rdl_client_t **ret_client);
 /* Say why something could not be done, in the library's words. Returns the exit status. */
 int access_failed(const rdl_err_t *err);
 
+/* The same, of opening a client: where the address is wrong, which one. */
+int access_not_opened(const struct access *a, const rdl_err_t *err);
+
 #endif

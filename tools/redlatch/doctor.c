@@ -122,9 +122,7 @@ static int examine(const char *uri, rdl_client_options_t *client, const struct d
     options.name_count = o->name_count;
     rc = rdl_doctor(uri, client, &options, findings_add, &findings, &err);
     if (rc < 0) {
-        text_say(rc == RDL_EINVAL ? "the address of the server, or an option for TLS, is wrong: %s" : "%s",
-                 err.message);
-        rc = rc == RDL_EINVAL ? EXITCODE_USAGE : EXITCODE_TROUBLE;
+        rc = access_not_opened(&o->access, &err);
     } else {
         rc = show(&findings, o->access.json);
     }

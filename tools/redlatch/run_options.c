@@ -62,7 +62,7 @@ static int apply_server(void *to, const char *text, struct usage_error *why)
     struct run_options *o = to;
 
     if (text[0] == '\0')
-        return usage_fail(why, "--server: the address is empty");
+        return usage_fail(why, "--server: URI is empty");
     o->given |= GIVEN_SERVER;
     o->server = (char *)text; /* points into argv, whose strings are a program's own to change */
     return 0;
@@ -73,7 +73,7 @@ static int take_file(const char *option, enum given given, const char *text, str
                      struct usage_error *why)
 {
     if (text[0] == '\0')
-        return usage_fail(why, "--%s: the name of the file is empty", option);
+        return usage_fail(why, "--%s: FILE is empty", option);
     o->given |= given;
     *to = text;
     return 0;
