@@ -12,6 +12,7 @@
 #ifndef REDLATCH_LOCK_H
 #define REDLATCH_LOCK_H
 
+#include <errno.h>
 #include <redlatch/client.h>
 #include <redlatch/error.h>
 #include <redlatch/owner.h>
@@ -387,15 +388,18 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
  *         ...
  *     }
  *
- * What the unlock returns is not seen: a hold that was lost is told by rdl_on_lost. An extension of gcc and clang; C++
- * has std::lock_guard (redlatch.hpp). */
+ * What the unlock returns is not seen: a hold that was lost is told by rdl_on_lost. errno stays as it is, for whoever
+ * sees what was returned. An extension of gcc and clang; C++ has std::lock_guard (redlatch.hpp). */
 #define RDL_GUARD(lock)                                                                                                \
     rdl_lock_t *RDL_GUARD_NAME_(rdl_guard_, __LINE__) __attribute__((cleanup(rdl_guard_end_), unused)) = (lock)
 #define RDL_GUARD_NAME_(prefix, line) RDL_GUARD_PASTE_(prefix, line)
 #define RDL_GUARD_PASTE_(prefix, line) prefix##line
 static inline __attribute__((unused)) void rdl_guard_end_(rdl_lock_t **lock)
 {
+    int before = errno;
+
     rdl_unlock(*lock, 0);
+    errno = before;
 }
 #endif
 

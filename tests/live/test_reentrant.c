@@ -67,6 +67,28 @@ Test(reentrant, guard_unlocks_when_its_scope_is_left)
     rdl_lock_free(lock);
 }
 
+static int fail_under(rdl_lock_t *lock)
+{
+    RDL_GUARD(lock);
+    errno = ENOENT;
+    return -1;
+}
+
+/* A reply that is not there yet is EAGAIN on the way. */
+Test(reentrant, guard_leaves_errno_to_the_caller_of_what_it_guards)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < 200; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        cr_assert_eq(fail_under(lock), -1);
+        cr_assert_eq(errno, ENOENT);
+    }
+    rdl_lock_free(lock);
+}
+
 Test(reentrant, gets_a_fresh_owner_field_for_every_outermost_hold)
 {
     rdl_lock_t *lock;
