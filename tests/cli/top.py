@@ -2,11 +2,14 @@
 """top - `redlatch top`: who holds and waits is on the screen, sorted and filtered; a holder is evicted after a
 question; a server that hangs, is gone and comes back freezes nothing; the terminal is given back at every end."""
 
+import fcntl
 import json
 import os
 import re
 import signal
+import struct
 import sys
+import termios
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -359,6 +362,38 @@ class Trouble(Case):
             os.kill(screen.pid, signo)
             self.assertEqual(screen.status(), 128 + signo)
             self.assertIn("\x1b[?1l", screen.said[-80:])  # the keys are as they were
+
+    def test_signals_end_it_where_the_terminal_takes_nothing_more(self):
+        """Nobody reads there, or Ctrl-S has stopped it."""
+        for stopped in False, True:
+            screen = self.top()
+            screen.shows("0 locks")
+            if stopped:
+                screen.key("\x13")
+            self.is_stuck(screen)
+            os.kill(screen.pid, signal.SIGTERM)
+            self.assertTrue(support.until(lambda: os.waitid(os.P_PID, screen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT),
+                                          "it ends"))
+            self.assertTrue(termios.tcgetattr(screen.fd)[3] & termios.ECHO)
+            screen.said = ""
+            self.assertEqual(screen.status(), 128 + signal.SIGTERM)
+            self.assertIn("\x1b[?1l", screen.said[-80:])
+
+    @staticmethod
+    def is_stuck(screen):
+        """It is painted again and again without being read, until a write to it does not end."""
+        rounds = {"all": 0, "stuck": 0}
+
+        def once():
+            with open("/proc/%d/syscall" % screen.pid) as syscall:
+                words = syscall.read().split()
+            rounds["all"] += 1
+            rounds["stuck"] = rounds["stuck"] + 1 if words[1:2] == ["0x1"] else 0  # the first argument
+            fcntl.ioctl(screen.fd, termios.TIOCSWINSZ,
+                        struct.pack("HHHH", screen.rows - rounds["all"] % 2, screen.columns, 0, 0))
+            return rounds["stuck"] > 50
+
+        support.until(once, "the terminal takes no more")
 
     def test_a_stop_gives_the_terminal_back_and_a_continue_takes_it(self):
         """In a shell, which is who continues it."""

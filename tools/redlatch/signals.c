@@ -41,6 +41,7 @@ static const struct handled real_time = {.kind = SIGNAL_ENDS};
 
 static int pipe_fd[2] = {-1, -1};
 static volatile sig_atomic_t deferred;
+static void (*volatile last_act)(void); /* before what ends at once */
 
 /* Signals that found the pipe full: once each, however often they came, as the kernel does with standard signals. */
 enum missed { NOT_MISSED, MISSED, MISSED_FROM_TERMINAL };
@@ -71,8 +72,11 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     int saved = errno;
 
     (void)context;
-    if (!deferred && event.kind == SIGNAL_ENDS)
+    if (!deferred && event.kind == SIGNAL_ENDS) {
+        if (last_act != NULL)
+            last_act();
         _exit(EXITCODE_SIGNAL + signo);
+    }
     /* Written whole or not at all. */
     if (write(pipe_fd[1], &event, sizeof event) < 0)
         missed[signo] = event.from_terminal ? MISSED_FROM_TERMINAL : MISSED;
@@ -120,6 +124,12 @@ int signals_open(void)
 void signals_defer(void)
 {
     deferred = 1;
+}
+
+void signals_end_at_once(void (*last)(void))
+{
+    last_act = last;
+    deferred = 0;
 }
 
 bool signals_read(struct signal_event *ret)

@@ -28,6 +28,10 @@ int signals_open(void);
 /* From now on every signal is an event. */
 void signals_defer(void);
 
+/* The opposite, around what may take for ever: from now on a signal that ends does so at once, after `last`, which is
+ * async-signal-safe; NULL: nothing. Those that came before are still to be read. */
+void signals_end_at_once(void (*last)(void));
+
 /* Take one event. False when there is none. */
 bool signals_read(struct signal_event *ret);
 

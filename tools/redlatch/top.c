@@ -439,12 +439,14 @@ static int view(struct top_watch *w, const struct top_options *o, struct top_ui 
                                {.fd = top_watch_fd(w), .events = POLLIN}};
         int signo, key;
 
+        signals_end_at_once(top_screen_leave); /* the terminal may not take what is painted */
+        if ((signo = on_signals()) != 0)
+            return EXITCODE_SIGNAL + signo;
         paint(w, ui);
+        signals_defer();
         if (is_over(w, o))
             return EXITCODE_OK;
         (void)poll(fds, sizeof fds / sizeof *fds, TICK_MS);
-        if ((signo = on_signals()) != 0)
-            return EXITCODE_SIGNAL + signo;
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) /* the terminal is gone */
             return EXITCODE_SIGNAL + SIGHUP;
         top_watch_heard(w);
@@ -464,10 +466,15 @@ static int view_on_terminal(struct top_watch *w, const struct top_options *o)
         text_say("cannot start: %s", strerror(signals_fd < 0 ? errno : rc));
         return EXITCODE_TROUBLE;
     }
-    signals_defer();
+    signals_end_at_once(top_screen_leave);
     if (top_screen_open()) {
         status = view(w, o, &ui, signals_fd);
-        top_screen_close();
+        signals_end_at_once(top_screen_leave);
+        if (status == EXITCODE_OK)
+            top_screen_close();
+        else
+            top_screen_leave();
+        signals_end_at_once(NULL);
     } else {
         text_say("%s", rdl_strerror(RDL_ENOMEM));
         status = EXITCODE_TROUBLE;

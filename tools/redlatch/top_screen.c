@@ -1,10 +1,12 @@
 #include "tools/redlatch/top_screen.h"
 
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -14,6 +16,12 @@
 
 static SCREEN *screen;
 static bool colours;
+
+/* What is written to leave it, and how it was. */
+static char leave[256];
+static size_t leave_len;
+static struct termios modes;
+static bool modes_known;
 
 const char *top_screen_refuses(void)
 {
@@ -57,12 +65,36 @@ static void prepare(void)
     }
 }
 
+static int put_leave(int c)
+{
+    if (leave_len < sizeof leave)
+        leave[leave_len++] = (char)c;
+    return c;
+}
+
+/* CAN ends a sequence that was cut off. */
+static void prepare_leave(void)
+{
+    const char *ends[] = {exit_attribute_mode, keypad_local, exit_ca_mode, cursor_normal};
+
+    leave_len = 0;
+    (void)put_leave('\x18');
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (ends[i] != NULL)
+            (void)tputs(ends[i], 1, put_leave);
+    (void)put_leave('\r');
+    (void)put_leave('\n');
+}
+
 bool top_screen_open(void)
 {
     want_utf8();
+    if (!modes_known)
+        modes_known = tcgetattr(STDOUT_FILENO, &modes) == 0;
     if (screen == NULL && (screen = newterm(NULL, stdout, stdin)) == NULL)
         return false;
     prepare();
+    prepare_leave();
     top_screen_again();
     return true;
 }
@@ -74,6 +106,21 @@ void top_screen_close(void)
     (void)endwin();
     delscreen(screen);
     screen = NULL;
+}
+
+void top_screen_leave(void)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+    if (modes_known)
+        (void)tcsetattr(STDOUT_FILENO, TCSANOW, &modes);
+    (void)tcflow(STDOUT_FILENO, TCOOFF); /* so that TCOON goes on, if Ctrl-S has stopped it */
+    (void)tcflow(STDOUT_FILENO, TCOON);
+    (void)tcflush(STDOUT_FILENO, TCOFLUSH);
+    if (flags < 0 || fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK) < 0)
+        return;
+    (void)!write(STDOUT_FILENO, leave, leave_len);
+    (void)fcntl(STDOUT_FILENO, F_SETFL, flags);
 }
 
 void top_screen_again(void)

@@ -22,8 +22,12 @@ const char *top_screen_refuses(void);
 /* Take the terminal. False: no memory. Signals are the caller's to catch before. */
 bool top_screen_open(void);
 
-/* Give it back as it was, also before it is stopped; again is fine. */
+/* Give it back as it was, also before it is stopped; again is fine. Waits until the terminal takes what is written. */
 void top_screen_close(void);
+
+/* The same without waiting: what it has not taken yet is thrown away. The last thing that is done to the screen.
+ * Async-signal-safe, so that a paint that the terminal does not take can be ended. */
+void top_screen_leave(void);
 
 /* Take it again after top_screen_close, or when its size has changed. */
 void top_screen_again(void);
