@@ -1,7 +1,7 @@
 /* err.c - codes, texts, and filling an rdl_err_t.
  *
- * What ends up in front of a person is one line without control characters, whatever a server or a name put into it,
- * and cut between characters when it is too long. */
+ * What ends up in front of a person is one line of UTF-8 without control characters, whatever a server or a name put
+ * into it, and cut between characters when it is too long. */
 #include "core/base/err.h"
 
 #include <stdbool.h>
@@ -61,11 +61,41 @@ static size_t boundary(const char *text, size_t max)
     return is_continuation(text[at]) ? max : at; /* no UTF-8 at all: anywhere */
 }
 
-static void blank_controls(char *text)
+/* The length of the valid UTF-8 sequence of two to four bytes at `s`, or 0: overlong forms, surrogates and what lies
+ * above U+10FFFF are not valid. The second byte's range depends on the first; the others' does not. */
+static size_t utf8_sequence(const unsigned char *s, size_t left)
 {
-    for (; *text != '\0'; text++) {
+    size_t len = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                 : s[0] >= 0xe0 && s[0] <= 0xef ? 3
+                 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                : 0;
+    unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+
+    if (len == 0 || len > left || s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++) {
+        if (!is_continuation((char)s[i]))
+            return 0;
+    }
+    return len;
+}
+
+/* What terminals obey becomes a blank, and what is no UTF-8 a question mark: JSON, say, can have none. */
+static void make_plain(char *text)
+{
+    size_t left = strlen(text), step;
+
+    for (; left > 0; text += step, left -= step) {
+        step = 1;
         if ((unsigned char)*text < 0x20 || *text == 0x7f)
             *text = ' ';
+        else if ((unsigned char)*text >= 0x80)
+            step = utf8_sequence((const unsigned char *)text, left);
+        if (step == 0) {
+            *text = '?';
+            step = 1;
+        }
     }
 }
 
@@ -80,7 +110,7 @@ size_t rdl__vline(char *to, size_t cap, const char *fmt, va_list args)
         len += ELLIPSIS_LEN;
     }
     to[len] = '\0';
-    blank_controls(to);
+    make_plain(to);
     return len;
 }
 
@@ -122,26 +152,6 @@ void rdl__err_where(rdl_err_t *err, const char *server, const char *name, size_t
         (void)rdl__line(err->server, sizeof err->server, "%s", server);
     if (name != NULL)
         (void)rdl__printable(err->lock, sizeof err->lock, name, name_len);
-}
-
-/* The length of the valid UTF-8 sequence of two to four bytes at `s`, or 0: overlong forms, surrogates and what lies
- * above U+10FFFF are not valid. The second byte's range depends on the first; the others' does not. */
-static size_t utf8_sequence(const unsigned char *s, size_t left)
-{
-    size_t len = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-                 : s[0] >= 0xe0 && s[0] <= 0xef ? 3
-                 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                : 0;
-    unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
-
-    if (len == 0 || len > left || s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++) {
-        if (!is_continuation((char)s[i]))
-            return 0;
-    }
-    return len;
 }
 
 /* Write the printable form of what begins at `s` into `unit`. Returns how many bytes of `s` it stands for. */

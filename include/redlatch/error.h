@@ -41,8 +41,8 @@ enum {
  * inside, so it can be copied and needs no freeing. Never contains a password. */
 typedef struct rdl_err {
     int code;          /* the code that the call returned */
-    char message[320]; /* one line for a person: what happened, to which lock, at which server; of a server's error what
-                          it means, with the server's own words */
+    char message[320]; /* one line for a person, UTF-8: what happened, to which lock, at which server; of a server's
+                          error what it means, with the server's own words */
     char server[128];  /* "host:port" or "unix:/path" of the server concerned, or "" */
     char lock[128];    /* the lock's name, unprintable bytes as \xHH, cut short when long; or "" */
 } rdl_err_t;

@@ -85,6 +85,11 @@ class Rights(Doctor):
 
 
 class Answers(Doctor):
+    def test_a_user_whose_name_is_no_text_is_told_as_one(self):
+        self.server.redis("ACL", "SETUSER", b"f\xfcr", "on", ">pw", "~*", "&*", "+@all", "-config")
+        found = self.examine("unix://f%%FCr:pw@%s" % self.server.path)
+        self.assert_found(found, "config", "note", "ACL SETUSER f?r +config|get")
+
     def test_what_a_proxy_swallows(self):
         server = self.one("--rename-command", "EVAL", "", *WHOLE)
         found = self.examine(server.uri, status=2)

@@ -92,6 +92,13 @@ Test(err, message_is_one_line)
     cr_assert_str_eq(err.message, "ERR a  b c  [31m");
 }
 
+Test(err, message_is_utf8)
+{
+    rdl__err_set(&err, RDL_ESERVER, "%s",
+                 "\xff \xc3\xa9 \xc3( f\xfcr \xe2\x82\xac \xe2\x82 \xed\xa0\x80 \xf0\x9f\x94\x92 \xf0");
+    cr_assert_str_eq(err.message, "? \xc3\xa9 ?( f?r \xe2\x82\xac ?? ??? \xf0\x9f\x94\x92 ?");
+}
+
 Test(err, long_message_is_cut_with_dots_and_a_fitting_one_is_not)
 {
     char text[400];
