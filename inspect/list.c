@@ -119,10 +119,12 @@ static struct key *key_at(const struct walk *w, size_t i)
     return (struct key *)(void *)w->keys.data + i;
 }
 
+/* An error, or an answer to something else. */
 static void refused(struct walk *w, const struct rdl__reply *reply)
 {
     w->rc = RDL_ESERVER;
-    (void)rdl__line(w->words, sizeof w->words, "%s", reply->str);
+    (void)rdl__line(w->words, sizeof w->words, "%s",
+                    reply->type == RDL__REPLY_ERROR ? reply->str : "an answer that is none");
 }
 
 static int ask(struct walk *w, unsigned commands, void (*put)(void *, unsigned, struct rdl__buf *, bool),
@@ -218,12 +220,11 @@ static void take_scan(void *arg, unsigned i, const struct rdl__reply *reply)
     const struct rdl__reply *cursor = rdl__reply_at(reply, 0), *found = rdl__reply_at(reply, 1);
 
     (void)i;
-    if (reply->type == RDL__REPLY_ERROR) {
+    if (cursor == NULL || cursor->type != RDL__REPLY_STRING || found == NULL || found->type != RDL__REPLY_ARRAY) {
         refused(w, reply);
         return;
     }
-    if (cursor != NULL && cursor->type == RDL__REPLY_STRING)
-        (void)rdl__line(w->cursor, sizeof w->cursor, "%s", cursor->str);
+    (void)rdl__line(w->cursor, sizeof w->cursor, "%s", cursor->str);
     for (size_t k = 0; rdl__reply_at(found, k) != NULL && w->rc == RDL_OK; k++)
         if (found->elem[k]->type == RDL__REPLY_STRING)
             keep_key(w, found->elem[k]);
@@ -432,7 +433,7 @@ static void take_size(void *arg, unsigned i, const struct rdl__reply *reply)
     (void)i;
     if (rdl__reply_integer(reply, &size))
         w->progress.keys_total += size;
-    else if (reply->type == RDL__REPLY_ERROR)
+    else
         refused(w, reply);
 }
 

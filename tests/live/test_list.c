@@ -1,5 +1,6 @@
 /* test_list.c - which locks there are: found among other keys, once each, by commands that hold up nobody. */
 #include "tests/live/live.h"
+#include "tests/support/scripted.h"
 #include "tests/support/sentinels.h"
 
 #include <stdio.h>
@@ -165,6 +166,28 @@ Test(list, leaves_out_what_the_user_may_not_read_and_says_what_is_not_allowed)
     expect(RDL_EINVAL, rdl_list(limited, NULL, NULL, NULL, &err));
     rdl_client_close(limited);
     free(uri);
+}
+
+static void answer_ok(void *arg, const char *request, size_t len, struct bytes *to)
+{
+    (void)arg;
+    (void)request;
+    (void)len;
+    scripted_say(to, "+OK\r\n");
+}
+
+Test(list, an_answer_that_is_none_is_an_error_and_not_an_empty_list)
+{
+    struct scripted *odd = scripted_start(answer_ok, NULL);
+    char *uri = must_format("redis://127.0.0.1:%d", scripted_port(odd));
+    rdl_client_t *client = client_open(uri, NULL);
+    struct found found = {.locks = 0};
+
+    expect(RDL_ESERVER, rdl_list(client, NULL, note, &found, &err));
+    cr_assert_not_null(strstr(err.message, "an answer that is none"), "%s", err.message);
+    rdl_client_close(client);
+    free(uri);
+    scripted_stop(odd);
 }
 
 Test(list, known_names_are_told_of_whatever_they_are_by_now_and_no_key_is_gone_through)
