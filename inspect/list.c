@@ -127,6 +127,17 @@ static void refused(struct walk *w, const struct rdl__reply *reply)
                     reply->type == RDL__REPLY_ERROR ? reply->str : "an answer that is none");
 }
 
+/* Is it an error of the server's, whatever the key? */
+static bool is_servers(const struct rdl__reply *reply)
+{
+    static const char *const errors[] = {"ERR unknown command", "BUSY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"};
+
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (rdl__reply_is_error(reply, errors[i]))
+            return true;
+    return false;
+}
+
 static int ask(struct walk *w, unsigned commands, void (*put)(void *, unsigned, struct rdl__buf *, bool),
                void (*take)(void *, unsigned, const struct rdl__reply *), rdl_err_t *err)
 {
@@ -255,7 +266,7 @@ static void take_probe(void *arg, unsigned i, const struct rdl__reply *reply)
     const struct rdl__reply *text = hash ? rdl__reply_at(reply, 0) : reply;
     int64_t number;
 
-    if (rdl__reply_is_error(reply, "NOPERM") && strstr(reply->str, " command") != NULL)
+    if (is_servers(reply) || (rdl__reply_is_error(reply, "NOPERM") && strstr(reply->str, " command") != NULL))
         refused(w, reply);
     key_at(w, w->first + i)->maybe = text != NULL && text->type == RDL__REPLY_STRING &&
                                      (rdl__is_owner(text->str, text->len) || (hash && strcmp(text->str, "mode") == 0) ||
@@ -286,7 +297,7 @@ static void take_look(void *arg, unsigned i, const struct rdl__reply *reply)
     struct walk *w = arg;
 
     rdl__look_take(&w->look[i], reply);
-    if (reply->type == RDL__REPLY_ERROR && rdl__refusal_of_rights(reply->str))
+    if (is_servers(reply) || (reply->type == RDL__REPLY_ERROR && rdl__refusal_of_rights(reply->str)))
         refused(w, reply);
 }
 

@@ -190,6 +190,26 @@ Test(list, an_answer_that_is_none_is_an_error_and_not_an_empty_list)
     scripted_stop(odd);
 }
 
+Test(list, a_server_that_lacks_a_command_is_not_one_without_locks)
+{
+    static const char *const lacks[] = {"HRANDFIELD", "GETRANGE"};
+
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        char *config = must_format("rename-command %s \"\"", lacks[i]);
+        struct found found = {.locks = 0};
+
+        stage_open(&st, .server = {.config = config});
+        left_behind = true;
+        cr_assert_eq(probe_int(st.probe, "HSET a:1 " FIELD " 1"), 1);
+        (void)probe_text(st.probe, "SET b:1 " FIELD);
+        expect(RDL_ESERVER, rdl_list(st.client, NULL, note, &found, &err));
+        cr_assert_not_null(strstr(err.message, "unknown command"), "%s", err.message);
+        if (i == 0)
+            stage_close(&st);
+        free(config);
+    }
+}
+
 Test(list, known_names_are_told_of_whatever_they_are_by_now_and_no_key_is_gone_through)
 {
     static const rdl_name_t names[] = {{"a:1", 3}, {"gone", 4}, {"list", 4}, {"b\0c", 3}, {"a:1", 3}};
