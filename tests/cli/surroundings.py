@@ -41,7 +41,7 @@ class Deployments(support.Case):
         inherited = self.environment
         self.environment = lambda **more: inherited(**dict({"REDLATCH_SERVER": uri}, **more))
         for name in self.NAMES:
-            self.hold(name, "--lease", "1h", "--grace", "0", command='trap "" TERM; echo held >"$EVENTS"; sleep 600')
+            self.hold(name, "--lease", "1h")
         said = self.redlatch("ls", "--json", "job:*")
         self.assertEqual(sorted(json.loads(line)["name"] for line in said.out.splitlines()), self.NAMES, said)
         round_ = json.loads(self.redlatch("top", "--once", "--json").out)
