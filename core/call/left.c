@@ -184,6 +184,7 @@ bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone)
 bool rdl__left_reserve(struct rdl__record *rec)
 {
     struct rdl__reserve *reserve = &rec->owner->reserve;
+    bool reserved;
 
     if (!rec->name->settings.leaves)
         return true;
@@ -191,9 +192,10 @@ bool rdl__left_reserve(struct rdl__record *rec)
     rdl__mutex_lock(&rec->owner->mu);
     if (!rec->reserved)
         rec->reserved = rdl__reserve_fill(reserve, &rec->name->client->mem, sizeof(struct rdl__call), reserve->n + 1);
+    reserved = rec->reserved;
     rdl__mutex_unlock(&rec->owner->mu);
     rdl__mutex_unlock(&rec->name->mu);
-    return rec->reserved;
+    return reserved;
 }
 
 /* What is set aside for the record, or NULL.  @locks the name's, or nobody else has the record; takes the owner's */
