@@ -62,14 +62,19 @@ static int is_there(int which, const struct kind *kind)
     return is;
 }
 
-static void open_locks(void)
+static void open_locks_with(const rdl_lock_options_t *options)
 {
     client = client_open(uri, NULL);
     cr_assert_leq(single_kind_count, MOST_KINDS);
     FOR_EACH_SINGLE_KIND(kind)
     {
-        locks[kind - kinds] = kind->make(client, name_of(kind).text, NULL);
+        locks[kind - kinds] = kind->make(client, name_of(kind).text, options);
     }
+}
+
+static void open_locks(void)
+{
+    open_locks_with(NULL);
 }
 
 static void take_locks(int64_t lease_ms)
@@ -146,9 +151,9 @@ TEST_EACH(C6_hold_that_the_new_master_does_not_know_is_lost_at_once)
 
 /* The replica has seen the locks taken, and was cut off before they were given back: the failover revives holds that
  * nobody has. For how long is the client's affair: it may have repeated all releases before anybody can look. */
-TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
+static void expect_releases_repeated(const rdl_lock_options_t *options)
 {
-    open_locks();
+    open_locks_with(options);
     take_locks(LEASE_MS);
     expect_seen_by_replica(true);
     topology->cut_off();
@@ -163,6 +168,17 @@ TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
         cr_assert(WAIT_UNTIL(is_there(1, kind) == 0, HEAL_MS), "%s", kind->type);
     }
     take_and_free_locks();
+}
+
+TEST_EACH(C6_release_that_the_new_master_has_not_seen_is_repeated_there)
+{
+    expect_releases_repeated(NULL);
+}
+
+/* Answered or not. */
+TEST_EACH(C6_release_that_is_not_waited_for_is_repeated_at_the_new_master)
+{
+    expect_releases_repeated(LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
 }
 
 TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)

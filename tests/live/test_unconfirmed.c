@@ -4,6 +4,8 @@
 #include "tests/support/counting_alloc.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define NAME "no-hurry"
 #define LEASE_MS 30000
@@ -622,6 +624,36 @@ Test(unconfirmed, owner_may_go_before_its_release_is_answered)
     proxy_thaw(st.proxy, PROXY_TO_CLIENT);
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
+    lock_over(st.probe, lock);
+    close_stage();
+}
+
+/* The child has its parent's memory, and neither sends nor waits for what is under way there. */
+Test(unconfirmed, child_leaves_its_parents_release_alone)
+{
+    rdl_lock_t *lock;
+    int held, status = -1;
+    pid_t child;
+
+    open_stage();
+    lock = make(kinds);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    held = on_release(PROXY_HOLD, PROXY_REQUEST, 0, NULL);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
+    if ((child = fork()) == 0)
+        _exit(rdl_try_lock(lock, 0, LEASE_MS, NULL) == RDL_EFORK && rdl_unlock(lock, NULL) == RDL_EFORK &&
+                      rdl_lock_free(lock) == NULL && rdl_client_close(st.client) == NULL
+                  ? 0
+                  : 1);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    cr_assert_eq(lock_holds(st.probe, NAME), 1);
+    proxy_let_go(st.proxy, held);
+    cr_assert(WAIT_UNTIL(is_free() && counter(RDL_M_RELEASED) == 2, SOON_MS));
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
     lock_over(st.probe, lock);
