@@ -132,6 +132,16 @@ class Waiting(support.Case):
             self.assertEqual(terminal.status(), 130)
             self.assertEqual(self.assert_gone(terminal), "")
 
+    def test_why_there_is_no_answer_is_shown_and_who_gives_up_waits_for_none(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        terminal = Terminal(self, "run", "x", "--", "true")
+        terminal.expect("waiting for 'x' for ")
+        with self.server.paused():
+            terminal.expect("no answer within 1000 ms")
+            os.write(terminal.fd, b"\x03")
+            self.assertEqual(terminal.status(), 130)
+        self.assertEqual(self.assert_gone(terminal), "")
+
     def test_wait_shows_it_too(self):
         self.hold("x")
         terminal = Terminal(self, "wait", "x")

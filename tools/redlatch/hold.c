@@ -44,6 +44,18 @@ static const char *label_of(const struct run_options *o, char to[RDL_LABEL_MAX +
     return to;
 }
 
+void hold_access(const struct run_options *o, rdl_client_options_t *options, rdl_tls_options_t *tls)
+{
+    tls->ca_file = o->ca_file;
+    tls->cert_file = o->cert_file;
+    tls->key_file = o->key_file;
+    tls->insecure = o->insecure;
+    options->tls = (o->given & GIVEN_TLS) != 0 ? tls : NULL;
+    options->sentinel_username = o->sentinel_username;
+    options->sentinel_password = o->sentinel_password;
+    options->connections = 1;
+}
+
 static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
 {
     const struct run_options *o = h->options;
@@ -51,19 +63,12 @@ static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
     rdl_tls_options_t tls = RDL_TLS_OPTIONS_INIT;
     char label[RDL_LABEL_MAX + 1];
 
-    tls.ca_file = o->ca_file;
-    tls.cert_file = o->cert_file;
-    tls.key_file = o->key_file;
-    tls.insecure = o->insecure;
-    options.tls = (o->given & GIVEN_TLS) != 0 ? &tls : NULL;
-    options.sentinel_username = o->sentinel_username;
-    options.sentinel_password = o->sentinel_password;
+    hold_access(o, &options, &tls);
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
     options.outage_timeout_ms = HOLD_OUTAGE_MS;
     options.on_outage = o->on_outage;
     options.watchdog_lease_ms = hold_lease_ms(o);
-    options.connections = 1;
     options.label = label_of(o, label);
     options.info = o->info;
     options.anonymous = o->anonymous;

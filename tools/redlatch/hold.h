@@ -72,6 +72,9 @@ struct hold {
 
 #define HOLD_NEVER INT64_MAX
 
+/* What the command line says of the way to the servers, into a client's options; they point to `tls`. */
+void hold_access(const struct run_options *o, rdl_client_options_t *options, rdl_tls_options_t *tls);
+
 /* Connect to the servers (one, or those of --redlock), and make what the options ask for. `h` is zeroed. On an error
  * hold_close is to be called all the same; RDL_EINVAL: the address uris[h->client_count] is wrong. */
 int hold_open(struct hold *h, const struct run_options *options, const char *const *uris, size_t count, rdl_err_t *err);

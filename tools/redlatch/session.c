@@ -70,6 +70,7 @@ struct session {
     char name[TEXT_SAFE_CAP];   /* the same for messages */
     char server[TEXT_SAFE_CAP]; /* for messages */
     struct hold hold;
+    const char *uri;          /* of the first server */
     struct progress progress; /* of the wait */
     enum phase phase;
     bool waited;         /* more was asked for than the lock at once */
@@ -574,7 +575,6 @@ static int begin(struct session *s, rdl_err_t *err)
 static void finish(struct session *s)
 {
     s->phase = PHASE_DONE; /* closing may still run on_taken or on_released */
-    progress_done(&s->progress);
     hold_close(&s->hold);
     child_done(&s->child);
 }
@@ -639,7 +639,7 @@ static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_f
     if (rc == RDL_OK)
         rc = begin(s, err);
     if (rc == RDL_OK) {
-        progress_begin(&s->progress, s->options, s->hold.clients, s->hold.client_count, s->name);
+        progress_begin(&s->progress, s->options, s->uri, s->name);
         loop(s, signal_fd);
     } else {
         not_taken(s, rc, err);
@@ -649,7 +649,7 @@ static void hold_and_run(struct session *s, int rc, rdl_err_t *err, int signal_f
 int session_run(const struct run_options *options, const char *const *uris, size_t count)
 {
     char *names = join_names(options);
-    struct session s = {.options = options, .names = names, .began_ms = now_ms(), .heard_ms = now_ms()};
+    struct session s = {.options = options, .names = names, .uri = uris[0], .began_ms = now_ms(), .heard_ms = now_ms()};
     rdl_err_t err = {0};
     int signal_fd;
     int rc;
@@ -676,6 +676,11 @@ int session_run(const struct run_options *options, const char *const *uris, size
         hold_and_run(&s, rc, &err, signal_fd);
     }
     finish(&s);
+    rc = exit_code_of(&s);
+    if (!progress_done(&s.progress)) {
+        text_flush();
+        _exit(rc);
+    }
     free(names);
-    return exit_code_of(&s);
+    return rc;
 }
