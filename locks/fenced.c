@@ -41,6 +41,7 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .kind = "fenced",
     .waits_on = rdl__waits_on_channel,
     .nests = true,
+    .local = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = put_take,
     .decode_take = decode_take,

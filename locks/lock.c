@@ -235,6 +235,9 @@ static int64_t token(rdl_owner_t *owner, rdl_lock_t *lock, rdl_err_t *err)
         return rdl__err_set(err, RDL_EINVAL, "%s", why_none);
     if (view.state == RDL_NOT_HELD)
         return say(lock, RDL_ENOTOWNER, err);
+    if (view.state == RDL_DEGRADED)
+        return rdl__err_set(err, RDL_ECONN,
+                            "the lock is held on this host alone: it has a token when the server is back");
     return view.state == RDL_LOST ? say(lock, RDL_ELOST, err) : view.token;
 }
 

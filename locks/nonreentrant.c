@@ -11,6 +11,7 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .kind = "nonreentrant",
     .waits_on = rdl__waits_on_channel,
     .nests = false,
+    .local = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,

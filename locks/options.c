@@ -105,12 +105,34 @@ static int check_release(const rdl_lock_options_t *o, const struct rdl__acks *ac
 /* What a lock waits for, and options that are for red locks only. */
 static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
 {
-    if ((int)o->on_outage < RDL_OUTAGE_DEFAULT || o->on_outage > RDL_OUTAGE_WAIT)
+    if ((int)o->on_outage < RDL_OUTAGE_DEFAULT || o->on_outage > RDL_OUTAGE_LOCAL)
         return rdl__err_set(err, RDL_EINVAL, "lock option on_outage is %d", (int)o->on_outage);
     if (o->node_timeout_ms == 0 && o->min_uptime_ms == 0)
         return RDL_OK;
     return rdl__err_set(err, RDL_EINVAL, "lock option %s is for red locks, not for a %s lock",
                         o->node_timeout_ms != 0 ? "node_timeout_ms" : "min_uptime_ms", ops->name);
+}
+
+/* Which locks a host may hold alone: those that one holds at a time, where the host's lock is all the order that there
+ * is, and nobody wants replicas to have it. */
+static int check_local(const rdl_client_t *client, const struct rdl__lock_ops *ops,
+                       const struct rdl__settings *settings, rdl_err_t *err)
+{
+    const char *why = NULL;
+
+    if (settings->on_outage != RDL_OUTAGE_LOCAL)
+        return RDL_OK;
+    if (!ops->local)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "option on_outage: a %s lock cannot be RDL_OUTAGE_LOCAL: say another in its own options",
+                            ops->name);
+    if (settings->replicas > 0)
+        why = "a hold of one host alone has no replicas that confirm it";
+    else if (settings->leaves)
+        why = "the host's lock is given back behind the server's, so that is waited for: not RDL_RELEASE_UNCONFIRMED";
+    else if (client->local_dir == RDL__HOSTLOCK_NONE)
+        why = "the client option local_dir is missing";
+    return why == NULL ? RDL_OK : rdl__err_set(err, RDL_EINVAL, "option on_outage is RDL_OUTAGE_LOCAL: %s", why);
 }
 
 int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_client_t *client, const char *name,
@@ -144,5 +166,7 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     settings.replicas_if_able = acks.if_able;
     settings.on_outage = (uint32_t)(o.on_outage != RDL_OUTAGE_DEFAULT ? o.on_outage : client->on_outage) & 3;
     settings.leaves = o.release == RDL_RELEASE_UNCONFIRMED;
+    if ((rc = check_local(client, ops, &settings, err)) < 0)
+        return rc;
     return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
 }

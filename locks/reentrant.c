@@ -8,6 +8,7 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .kind = "reentrant",
     .waits_on = rdl__waits_on_channel,
     .nests = true,
+    .local = true,
     .retry = {.kind = RDL_RETRY_NONE},
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,

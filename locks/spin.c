@@ -34,6 +34,7 @@ const struct rdl__lock_ops rdl__spin_ops = {
     .news = RDL__NEWS_NONE,
     .waits_on = waits_on,
     .nests = true,
+    .local = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
     .put_take = rdl__hash_put_take,
     .decode_take = rdl__decode_take,

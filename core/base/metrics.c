@@ -19,6 +19,8 @@ enum { MATCH_MAX = 1024, NAMES_USUAL = 100, TOLD = sizeof((rdl_metric_value_t *)
 #define NAME_RDL_M_RELEASED "released"
 #define NAME_RDL_M_LOST "lost"
 #define NAME_RDL_M_AT_RISK "at_risk"
+#define NAME_RDL_M_DEGRADED "degraded"
+#define NAME_RDL_M_RESTORED "restored"
 #define NAME_RDL_M_RENEWED "renewed"
 #define NAME_RDL_M_RENEWALS_LATE "renewals_late"
 #define NAME_RDL_M_RECONNECTS "reconnects"

@@ -1,5 +1,6 @@
 /* acquire.c - the verb that takes a lock: the machine in take.c decides, this sends, reads answers and sets the record.
  */
+#include "core/call/local.h"
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -10,13 +11,18 @@ static rdl__step_t say_einval(struct rdl__call *call, const char *words)
     return rdl__finish_with(RDL_EINVAL);
 }
 
+/* Can others of this process be in its way, when it comes to ask the server? */
+static bool others_wait(const struct rdl__call *call)
+{
+    return rdl__news_in_line(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
+}
+
 static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec = call->rec;
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
-    struct rdl__take_event ev = {.kind = RDL__EV_START,
-                                 .others_wait = rdl__news_in_line(call->ops->news) && rdl__name_waited_for(name)};
+    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = others_wait(call)};
     int rc = call->ops->may_take(call, now);
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
@@ -25,12 +31,16 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
-        if (rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL) == RDL_LOST)
+        rdl_hold_state_t state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
+
+        if (state == RDL_LOST)
             return rdl__finish_with(RDL_ELOST);
         if (!name->settings.nests)
             return rdl__finish_with(RDL_EDEADLK);
         if (rec->count >= INT32_MAX)
             return say_einval(call, "held 2^31-1 times already");
+        if (state == RDL_DEGRADED)
+            return rdl__local_again(call, now);
         ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
@@ -40,6 +50,8 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     }
     call->count = rec->count + 1;
     call->hold.undo_count = rec->count;
+    if (name->settings.on_outage == RDL_OUTAGE_LOCAL && rec->count == 0)
+        rdl__local_enter(call, &ev);
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
@@ -75,7 +87,7 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
         rec->hold.id.n = call->n;
         rec->hold.id.token = call->hold.token;
         rec->held_since = now;
-        rec->ends_by = 0;
+        rdl__record_set_ends_by(rec, 0);
         rec->renewed = rec->may_come = false;
         rdl__record_begins(rec);
         rdl__watchdog_add(wd, &rec->hold, call->req.sent_at, lease_ms, renewed);
@@ -117,6 +129,7 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
         ev.ttl_ms = call->answer;
         if ((ev.early = rdl__left_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
+        rdl__local_refused(call, now);
     }
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
@@ -128,6 +141,11 @@ static rdl__step_t take_woken(struct rdl__call *call, int64_t now)
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
     int64_t lease_ms;
 
+    if (call->take.state == RDL__TAKE_BARRED) {
+        ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = others_wait(call)};
+        rdl__local_enter(call, &ev);
+        return rdl__take_on(&call->take, &ev, &call->rand);
+    }
     if (rdl__call_asks(call) == RDL__ASKS_NOBODY && call->ops->granted(call, now, &lease_ms)) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = take_commit(call, lease_ms, now);

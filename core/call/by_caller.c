@@ -47,6 +47,8 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
         return true;
     }
     call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
-    rdl__call_hand_over(call, step.what == RDL__DO_SEND ? RDL__NEXT_SEND : RDL__NEXT_WAIT);
+    rdl__call_hand_over(call, step.what == RDL__DO_SEND   ? RDL__NEXT_SEND
+                              : step.what == RDL__DO_WAIT ? RDL__NEXT_WAIT
+                                                          : RDL__NEXT_PAUSE);
     return false;
 }

@@ -87,7 +87,7 @@ static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int6
 
 /* When a waiting call gives up for want of a connection: outage_timeout_ms after the connection was lost, or after the
  * call if that came later; or never.  @thread loop */
-static int64_t outage_end(const struct rdl__call *call)
+static int64_t outage_end(struct rdl__call *call)
 {
     int64_t since = rdl__name_shard(rdl__call_name(call))->down_since;
 
@@ -95,7 +95,7 @@ static int64_t outage_end(const struct rdl__call *call)
     if (since == 0 || call->verb->listens)
         return RDL__NEVER;
     if (rdl__call_outwaits(call))
-        return RDL__NEVER;
+        return rdl__local_at(call, since);
     return rdl__after_ms(since > call->op.started_at ? since : call->op.started_at,
                          rdl__call_client(call)->outage_timeout_ms);
 }
@@ -140,6 +140,14 @@ static void pause_on_loop(struct rdl__call *call, int64_t now)
     rdl__call_goes(call, RDL__PAUSING);
     rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
                     again < call->detours_until ? again : call->detours_until);
+}
+
+/* @thread loop */
+static void rest_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
+{
+    rdl__call_goes(call, RDL__RESTING);
+    rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
+                    sooner(rdl__after_ms(now, hint_ms), call->deadline));
 }
 
 static const struct rdl__waiter_ops waiter_ops;
@@ -227,6 +235,8 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
         pause_on_loop(call, now);
     else if (step.what == RDL__DO_SEND)
         send_on_loop(call, now);
+    else if (step.what == RDL__DO_PAUSE)
+        rest_on_loop(call, step.hint_ms, now);
     else
         finish_on_loop(call, &step, now);
 }
@@ -301,6 +311,11 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
         drive(call, rdl__send_it(), now);
         return;
     }
+    if (rdl__call_phase(call) == RDL__RESTING && now < call->deadline) {
+        rdl__call_goes(call, RDL__BY_LOOP);
+        drive(call, woken(call, now), now);
+        return;
+    }
     if (end_queued(call, RDL_ETIMEDOUT, now) || !rdl__phase_is_loops(rdl__call_phase(call)))
         return; /* it is about to begin, and rdl__call_begin checks the time */
     if (rdl__call_phase(call) != RDL__ASLEEP || now >= call->deadline)
@@ -342,6 +357,8 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
         return rdl__send_it();
     case RDL__NEXT_WAIT:
         return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = call->answer};
+    case RDL__NEXT_PAUSE:
+        return (rdl__step_t){.what = RDL__DO_PAUSE, .hint_ms = call->answer};
     case RDL__NEXT_END:
         return rdl__finish_with((int)call->op.result);
     default:

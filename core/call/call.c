@@ -158,6 +158,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
         if (rec->active == NULL) {
             rec->active = call;
         } else {
+            (void)rdl__local_yields(rec);
             rdl__call_goes(call, RDL__QUEUED);
             rdl__list_push_back(&rec->pending, &call->pending);
             rdl__loop_post(rdl__client_loop(rdl__call_client(call)),
@@ -181,8 +182,8 @@ static void note_lease(const struct rdl__call *call, struct rdl__record *rec, in
         (call->op.lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
         return;
     ends_by = rdl__watchdog_expiry(rdl__call_client(call)->watchdog, now, rdl__call_lease_ms(call));
-    if (ends_by > rec->ends_by)
-        rec->ends_by = ends_by;
+    if (ends_by > rdl__record_ends_by(rec))
+        rdl__record_set_ends_by(rec, ends_by);
 }
 
 /* Let the next verb have the record. */

@@ -5,12 +5,17 @@
 
 static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
 {
+    struct rdl__watchdog *wd = rdl__call_client(call)->watchdog;
     struct rdl__record *rec = call->rec;
+    rdl_hold_state_t state;
 
     if (rec == NULL || rec->count == 0)
         return rdl__finish_with(RDL_ENOTOWNER);
-    if (rdl__watchdog_state(rdl__call_client(call)->watchdog, &rec->hold, now, NULL) == RDL_LOST)
+    if ((state = rdl__watchdog_state(wd, &rec->hold, now, NULL)) == RDL_LOST)
         return rdl__finish_with(RDL_ELOST);
+    if (state == RDL_DEGRADED)
+        return rdl__finish_with(rdl__watchdog_raise(wd, &rec->hold, now, call->op.lease_ms, false) ? RDL_OK
+                                                                                                   : RDL_ELOST);
     call->n = rec->hold.id.n;
     return rdl__send_it();
 }

@@ -1,5 +1,6 @@
 /* hold.c - a record's hold as the watchdog sees it. */
 #include "core/call/call.h"
+#include "core/call/local.h"
 #include "core/call/record.h"
 #include "scripts/scripts.h"
 
@@ -41,11 +42,23 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
 {
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
-    (void)now;
+    if (state == RDL_AT_RISK && rdl__local_parts(rec, id, now)) {
+        rdl__record_unref(rec);
+        return;
+    }
     rdl__name_metric(rec->name, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
     if (state == RDL_LOST && (reason == RDL_LOSS_LEASE || (reason == RDL_LOSS_GONE && may_be_taken_again(rec))))
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__record_tell(rec, id, state, reason);
+    rdl__record_unref(rec);
+}
+
+static void hold_restore(struct rdl__hold *hold, int64_t now)
+{
+    struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
+
+    (void)now;
+    rdl__local_restore(rec);
     rdl__record_unref(rec);
 }
 
@@ -62,4 +75,5 @@ const struct rdl__hold_ops rdl__hold_ops = {
     .field = hold_field,
     .pin = hold_pin,
     .changed = hold_changed,
+    .restore = hold_restore,
 };

@@ -4,6 +4,7 @@
  *   by_caller.c   its caller's thread drives it
  *   by_loop.c     the loop drives it: waiting, cancellation, deadlines
  *   fan.c         its caller sends it with others, and leaves it to the loop
+ *   local.c       the host's own lock, which some takes need, and which stands in for a server that is away
  *   request.c     its request: encoding, answers, redirections, deadlines, giving up
  *   undo.c        its undo at the server, which outlives it
  *   left.c        a release that is not waited for
@@ -12,6 +13,7 @@
 #ifndef REDLATCH_CALL_INNER_H
 #define REDLATCH_CALL_INNER_H
 
+#include "core/call/local.h"
 #include "core/call/verb.h"
 
 #define RDL__POST_DONE 1u /* to a blocked caller: the loop has ended its call */
@@ -110,8 +112,8 @@ static inline bool rdl__call_outwaits(const struct rdl__call *call)
     return call->verb->acquires && rdl__call_name(call)->settings.on_outage != RDL_OUTAGE_FAIL;
 }
 
-int64_t rdl__call_answer_by(const struct rdl__call *call);                  /* when waiting for an answer ends */
-int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now); /* and for that of one request */
+int64_t rdl__call_answer_by(const struct rdl__call *call);            /* when waiting for an answer ends */
+int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now); /* and for that of one request */
 
 rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now);
 
@@ -149,7 +151,8 @@ void rdl__undo_gate(struct rdl__call *call);
  * left at the server. They need not be answered first: the try goes behind them on their connection. */
 static inline bool rdl__behind_undos(const struct rdl__call *call)
 {
-    return atomic_load(&rdl__call_name(call)->undos) != 0 && call->verb->acquires && call->take.tries == 0;
+    return atomic_load(&rdl__call_name(call)->undos) != 0 &&
+           (call->verb->restores || (call->verb->acquires && call->take.tries == 0));
 }
 
 /* The connection on which they are, for a try that would go the `usual` way. May set call->lane. */

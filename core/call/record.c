@@ -1,6 +1,7 @@
 #include "core/call/record.h"
 
 #include "core/base/err.h"
+#include "core/call/local.h"
 #include "core/wire/names.h"
 
 #include <string.h>
@@ -222,6 +223,8 @@ static struct rdl__record *next_abandoned(struct rdl__name *name)
     for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
+        if (rec->active != NULL && !rec->orphaned && rdl__local_yields(rec))
+            rec->orphaned = true; /* its end abandons the hold */
         if (rec->active == NULL && !rec->orphaned) {
             found = rec;
             rec->orphaned = true;
@@ -448,6 +451,7 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
     atomic_init(&rec->refs, 2); /* the list's, the owner link's */
     rdl__list_init(&rec->pending);
     notice_init(&rec->notice, rec);
+    rec->hold.host = RDL__HOSTLOCK_NONE;
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
     rec->hold.script = (uint8_t)ops->renew;
@@ -462,9 +466,10 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
 {
     const rdl_client_t *client = rec->name->client;
+    int64_t ends_by = rdl__record_ends_by(rec);
     int64_t by = rec->renewed ? rdl__watchdog_expiry(client->watchdog, now, client->watchdog_lease_ms) : now;
 
-    return (rec->ends_by > by ? rec->ends_by - now : by - now) / RDL__MS + 1;
+    return ((ends_by > by ? ends_by : by) - now) / RDL__MS + 1;
 }
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count)
@@ -499,6 +504,11 @@ void rdl__record_retire(struct rdl__record *rec)
     bool unlinked = false;
 
     rdl__assert_locked(&rec->name->mu);
+    if (!busy &&
+        rec->hold.host != RDL__HOSTLOCK_NONE) { /* after the server's release: who comes next asks the server */
+        rdl__hostlock_leave(rec->hold.host);
+        rec->hold.host = RDL__HOSTLOCK_NONE;
+    }
     if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
         leaving = rec;
         if (name->idle == rec)
@@ -597,6 +607,15 @@ static void run_event(struct rdl__callback *callback)
         loss.remaining_ms = left / RDL__MS;
         tell_all(rec, &loss);
     }
+    for (unsigned state = RDL_DEGRADED; (what.states & (1u << RDL_DEGRADED | 1u << RDL_HELD)) != 0; state = RDL_HELD) {
+        if ((what.states & 1u << state) == 0)
+            continue;
+        what.states &= (uint8_t) ~(1u << state);
+        loss.state = (rdl_hold_state_t)state;
+        loss.reason = state == RDL_DEGRADED ? RDL_LOSS_OUTAGE : RDL_LOSS_NONE;
+        loss.remaining_ms = 0;
+        tell_all(rec, &loss);
+    }
     if (what.states & (1u << RDL_LOST)) {
         loss.state = RDL_LOST;
         loss.reason = what.loss_reason;
@@ -636,6 +655,15 @@ static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_
         [RDL_LOSS_GONE] = "the server no longer has it",
         [RDL_LOSS_THREAD_EXIT] = "its owner ended without unlocking",
         [RDL_LOSS_RENEWAL] = "its renewal is overdue",
+        [RDL_LOSS_OUTAGE] = "there is no server",
+        [RDL_LOSS_TAKEN] = "the server is back, and somebody else has it there",
+        [RDL_LOSS_NONE] = "the server is back",
+    };
+    static const char *const now[] = {
+        [RDL_HELD] = "held at the server again",
+        [RDL_AT_RISK] = "at risk",
+        [RDL_LOST] = "lost",
+        [RDL_DEGRADED] = "degraded, held on this host alone",
     };
     const struct rdl__sinks *sinks = &rec->name->client->sinks;
     char name[128];
@@ -643,8 +671,11 @@ static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_
     if (sinks->log == NULL)
         return;
     (void)rdl__printable(name, sizeof name, rec->name->bytes, rec->name->node.key_len);
-    rdl__log(sinks, state == RDL_LOST ? RDL_LOG_ERROR : RDL_LOG_WARN, "lock %s at %s: hold %s: %s", name,
-             rdl__client_label(rec->name->client), state == RDL_LOST ? "lost" : "at risk", why[reason]);
+    rdl__log(sinks,
+             state == RDL_LOST   ? RDL_LOG_ERROR
+             : state == RDL_HELD ? RDL_LOG_INFO
+                                 : RDL_LOG_WARN,
+             "lock %s at %s: hold %s: %s", name, rdl__client_label(rec->name->client), now[state], why[reason]);
 }
 
 void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
@@ -660,10 +691,15 @@ void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rd
     fresh = notice->states == 0;
     if (notice->n != id->n)
         notice->states = 0;
+    if (state == RDL_DEGRADED || state == RDL_HELD)
+        notice->states &= (uint8_t) ~(1u << RDL_DEGRADED | 1u << RDL_HELD);
     notice->states |= (uint8_t)(1u << state);
     notice->n = id->n;
     notice->token = id->token;
-    *(state == RDL_LOST ? &notice->loss_reason : &notice->risk_reason) = (uint8_t)reason;
+    if (state == RDL_LOST)
+        notice->loss_reason = (uint8_t)reason;
+    else if (state == RDL_AT_RISK)
+        notice->risk_reason = (uint8_t)reason;
     rdl__mutex_unlock(&name->mu);
     if (fresh) {
         atomic_fetch_add(&rec->refs, 1);

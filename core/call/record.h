@@ -8,6 +8,7 @@
 #ifndef REDLATCH_CALL_RECORD_H
 #define REDLATCH_CALL_RECORD_H
 
+#include "core/base/hostlock.h"
 #include "core/base/list.h"
 #include "core/base/sync.h"
 #include "core/base/table.h"
@@ -175,7 +176,9 @@ struct rdl__record {
     struct rdl__call *active; /* the verb in flight */
     struct rdl__link pending;
     int64_t held_since;
-    int64_t ends_by; /* when every lease asked for this hold has ended at the server as well; renewals not counted */
+    /* When every lease asked for this hold has ended at the server as well; renewals not counted. By the verb in flight
+     * and by the loop (local.c): rdl__record_ends_by. */
+    _Atomic int64_t ends_by;
     bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked : 1; /* on the owner's list */
@@ -191,6 +194,16 @@ struct rdl__record {
     struct rdl__owner_link owner_link;
     struct rdl__hold hold; /* in use while count > 0 */
 };
+
+static inline int64_t rdl__record_ends_by(const struct rdl__record *rec)
+{
+    return atomic_load_explicit(&rec->ends_by, memory_order_relaxed);
+}
+
+static inline void rdl__record_set_ends_by(struct rdl__record *rec, int64_t by)
+{
+    atomic_store_explicit(&rec->ends_by, by, memory_order_relaxed);
+}
 
 extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
 

@@ -1,4 +1,5 @@
 /* release.c - the verb that gives back one acquire. */
+#include "core/call/local.h"
 #include "core/call/verb.h"
 
 /* The outermost release takes the hold out of the watchdog first, so that no renewal starts after it. */
@@ -19,14 +20,17 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
     if (left == 0)
         rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->held_since);
-    return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__send_it();
+    if (state < RDL_LOST)
+        return rdl__send_it();
+    return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__local_release(call, now);
 }
 
 static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = call->req.rc, .undo = call->req.rc != RDL_ECLOSED};
-    bool late = call->count == 0 && call->rec->may_come &&
-                call->rec->ends_by > now; /* a sending of its take may still arrive, even after a forced unlock */
+    bool late =
+        call->count == 0 && call->rec->may_come &&
+        rdl__record_ends_by(call->rec) > now; /* a sending of its take may still arrive, even after a forced unlock */
 
     call->may_come |= call->rec->may_come; /* a sending of its take */
     if (call->req.rc != RDL_OK)

@@ -53,12 +53,13 @@ int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *
 }
 
 /* When waiting for the answer to one request ends. */
-int64_t rdl__call_send_deadline(const struct rdl__call *call, int64_t now)
+int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
 {
-    int64_t most = rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
+    int64_t most = rdl__call_outwaits(call) ? rdl__local_at(call, now)
+                                            : rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
     int64_t by = rdl__call_answer_by(call);
 
-    return by < most || rdl__call_outwaits(call) ? by : most;
+    return by < most ? by : most;
 }
 
 /* ---- what is sent, and what is answered ------------------------------------------------------------------------- */
@@ -173,7 +174,7 @@ void rdl__call_successor_begins(struct rdl__call *call, enum rdl__outcome outcom
         rdl__undo_begins(call, way);
 }
 
-rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
+static rdl__step_t stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
 {
     struct rdl__take_event ev = {
         .kind = RDL__EV_STOPPED,
@@ -189,13 +190,23 @@ rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcom
     return rdl__finish_with(outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN);
 }
 
+rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
+{
+    if (code == RDL_OK && rdl__local_stands_in(call, true))
+        return rdl__finish_with(RDL_OK);
+    return stopped(call, code, outcome);
+}
+
 /* As rdl__call_stopped, while no request of the call is in a lane. If it was being redirected, no successor was left
  * there: the undo is a step of its own. */
 rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
 {
     enum rdl__outcome outcome = call->detours > 0 && call->sent_before ? RDL__UNSURE : RDL__UNSENT;
-    rdl__step_t step = rdl__call_stopped(call, code, outcome);
+    rdl__step_t step;
 
+    if ((code == RDL_OK || code == RDL_ECONN) && rdl__local_stands_in(call, false))
+        return rdl__finish_with(RDL_OK);
+    step = stopped(call, code, outcome);
     step.undo = step.undo || (call->detours > 0 && leaves_successor(call, outcome));
     return step;
 }

@@ -50,10 +50,25 @@ static struct rdl__take_step wait_for(struct rdl__take *t, int64_t hint_ms)
     return (struct rdl__take_step){.what = RDL__DO_WAIT, .hint_ms = hint_ms};
 }
 
+#define PAUSE_MOST 6 /* of 64 ms: the host's lock tells nobody that it is free */
+
 static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 {
     t->state = RDL__TAKE_DONE;
     return (struct rdl__take_step){.what = RDL__DO_FINISH, .rc = rc, .undo = undo};
+}
+
+static struct rdl__take_step barred(struct rdl__take *t)
+{
+    int64_t pause_ms = INT64_C(1) << t->bars;
+
+    if (t->one_try)
+        return finish(t, RDL_ETIMEDOUT, false);
+    t->state = RDL__TAKE_BARRED;
+    t->contended = true;
+    if (t->bars < PAUSE_MOST)
+        t->bars++;
+    return (struct rdl__take_step){.what = RDL__DO_PAUSE, .hint_ms = pause_ms};
 }
 
 /* The sooner of what the server and the policy say. */
@@ -82,7 +97,7 @@ static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take
         return finish(t, ev->code, undo);
     if (ev->unsure)
         return finish(t, RDL_EUNKNOWN, undo);
-    return finish(t, t->contended && ev->connected ? RDL_ETIMEDOUT : RDL_ECONN, undo);
+    return finish(t, t->contended && (ev->connected || t->state == RDL__TAKE_BARRED) ? RDL_ETIMEDOUT : RDL_ECONN, undo);
 }
 
 struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
@@ -90,6 +105,8 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
     switch (ev->kind) {
     case RDL__EV_START:
         return ev->others_wait && !t->one_try ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
+    case RDL__EV_BARRED:
+        return barred(t);
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:

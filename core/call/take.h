@@ -10,6 +10,9 @@
  *    +-----------> WAITING    |  failed, stopped |
  *                             v                  v
  *                            DONE               DONE
+ *
+ * Where a take has to have the host's own lock first (local.h), it is BARRED while somebody else has that: it pauses,
+ * looks again, and starts when it has it.
  */
 #ifndef REDLATCH_CALL_TAKE_H
 #define REDLATCH_CALL_TAKE_H
@@ -19,7 +22,7 @@
 #include <redlatch/lock.h>
 #include <stdbool.h>
 
-enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__TAKE_DONE };
+enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__TAKE_BARRED, RDL__TAKE_DONE };
 
 struct rdl__take {
     /* set by rdl__take_init */
@@ -33,10 +36,12 @@ struct rdl__take {
     bool queued;    /* a refusal left a place in a queue, or a mark, at the server: undo it if the call ends without the
                        lock */
     unsigned tries; /* refused */
+    unsigned char bars; /* BARRED: how often in a row */
 };
 
 enum rdl__take_event_kind {
     RDL__EV_START,   /* others_wait: other calls of this process wait for the lock already */
+    RDL__EV_BARRED,  /* somebody of this host has its lock */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
     RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: it has left a place or a mark at the
                         server; early: by what its owner has given back, and that has not arrived */
@@ -63,6 +68,7 @@ struct rdl__take_event {
 enum rdl__take_do {
     RDL__DO_SEND,   /* send a try */
     RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: try again after that time, below 0: unknown */
+    RDL__DO_PAUSE,  /* look again after hint_ms */
     RDL__DO_FINISH, /* rc; undo: the server may have a hold or a place for us that is not wanted. False after
                        RDL__EV_STOPPED of a try that may have run: its successor in the lane undoes it */
 };

@@ -23,6 +23,7 @@ struct rdl__verb {
     bool on_record; /* concerns the owner's own hold */
     bool acked;     /* counts only when as many replicas have confirmed it as the lock wants */
     bool prolongs;  /* where it ran, the hold lasts for its lease */
+    bool restores;  /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
     bool listens;   /* joins the waiters as a listener (waiters.h) */
     bool may_leave; /* its caller need not wait for the answer (left.c) */
     enum rdl__successor_mode successor_mode;
@@ -56,9 +57,12 @@ enum rdl__way { RDL__WAY_NONE, RDL__WAY_LOOP, RDL__WAY_CALLERS, RDL__WAY_ACKED }
 struct rdl__hold_fields { /* take and release of a lock */
     int64_t own;          /* free for the lock type's use in a take */
     int64_t token;        /* of the grant; 0: none */
-    int64_t valid_until;  /* of a release that is not waited for: when the hold would have ended */
-    int32_t undo_count;   /* the count that the undo leaves */
-    unsigned char form;   /* free for the lock type's use: which command the try was */
+    union {
+        int64_t valid_until; /* of a release that is not waited for: when the hold would have ended */
+        int64_t alone_at;    /* of a take: when the host's own lock stands in (local.h); 0: not yet known */
+    };
+    int32_t undo_count; /* the count that the undo leaves */
+    unsigned char form; /* free for the lock type's use: which command the try was */
 };
 
 struct rdl__permit_fields { /* permits with ids (permit_semaphore.c) */

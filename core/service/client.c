@@ -64,6 +64,8 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
                                       .if_able = o->replicas_if_able};
     client->close_timeout_ms = o->close_timeout_ms;
     client->on_outage = o->on_outage;
+    client->local_after_ms = o->local_after_ms;
+    client->local_dir = RDL__HOSTLOCK_NONE;
     client->dispatch.fd = -1;
     atomic_init(&client->next_n, 1);
     rdl__parker_init(&client->parker);
@@ -177,6 +179,8 @@ static int make_parts(rdl_client_t *client, const rdl_client_options_t *o, struc
         return RDL_ENOMEM;
     node.client_name = client->client_name;
     node.kind = uri->scheme == RDL__SCHEME_CLUSTER ? RDL__KIND_CLUSTER : RDL__KIND_SERVER;
+    if (o->local_dir != NULL && (rc = rdl__hostlock_dir(o->local_dir, &client->local_dir, err)) < 0)
+        return rc;
     if ((rc = rdl__client_options_fit(o, uri, err)) < 0 || (rc = make_tls(client, o, uri, err)) < 0)
         return rc;
     node.tls = client->tls;

@@ -7,6 +7,7 @@
 #define REDLATCH_SERVICE_CLIENT_H
 
 #include "core/base/forkmark.h"
+#include "core/base/hostlock.h"
 #include "core/base/mem.h"
 #include "core/base/sink.h"
 #include "core/base/sync.h"
@@ -53,7 +54,9 @@ struct rdl_client {
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
     int64_t close_timeout_ms;
-    rdl_outage_t on_outage;        /* the default for locks; never RDL_OUTAGE_DEFAULT */
+    rdl_outage_t on_outage; /* the default for locks; never RDL_OUTAGE_DEFAULT */
+    int64_t local_after_ms;
+    int local_dir;                 /* hostlock.h; RDL__HOSTLOCK_NONE: it has none */
     struct rdl__acks acks;         /* the default for locks */
     struct rdl__loop *loop;        /* NULL once closed; other threads than the loop read it under close_mu */
     struct rdl__tls *tls;          /* NULL: plain connections */

@@ -22,6 +22,7 @@ static void client_free(rdl_client_t *client)
 {
     struct rdl__mem mem = client->mem;
 
+    rdl__hostlock_leave(client->local_dir);
     rdl__table_done(&client->names);
     rdl__mutex_done(&client->owners_mu);
     rdl__mutex_done(&client->names_mu);

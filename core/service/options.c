@@ -24,6 +24,7 @@ static const struct {
     {"ping_interval_ms", offsetof(rdl_client_options_t, ping_interval_ms), 1, 3600000, 15000},
     {"describe_interval_ms", offsetof(rdl_client_options_t, describe_interval_ms), 10, 86400000, 30000},
     {"drift_ms", offsetof(rdl_client_options_t, drift_ms), 0, 3600000, 2},
+    {"local_after_ms", offsetof(rdl_client_options_t, local_after_ms), 1, 86400000, 5000},
     {"poll_us", offsetof(rdl_client_options_t, poll_us), -1, 1000, 200},
 };
 
@@ -86,8 +87,10 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
         return rdl__err_set(err, RDL_EINVAL, "client option dispatch is %d", (int)o->dispatch);
     if (o->on_outage == RDL_OUTAGE_DEFAULT)
         o->on_outage = RDL_OUTAGE_FAIL;
-    if ((int)o->on_outage < RDL_OUTAGE_FAIL || o->on_outage > RDL_OUTAGE_WAIT)
+    if ((int)o->on_outage < RDL_OUTAGE_FAIL || o->on_outage > RDL_OUTAGE_LOCAL)
         return rdl__err_set(err, RDL_EINVAL, "client option on_outage is %d", (int)o->on_outage);
+    if (o->on_outage == RDL_OUTAGE_LOCAL && o->local_dir == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "client option on_outage is RDL_OUTAGE_LOCAL, and there is no local_dir");
     if (o->reconnect_max_ms < o->reconnect_min_ms)
         return rdl__err_set(err, RDL_EINVAL, "client option reconnect_max_ms is less than reconnect_min_ms");
     if (o->credentials != NULL && (o->username != NULL || o->password != NULL))

@@ -199,7 +199,7 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
     for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
         struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
 
-        if (!rdl__hold_under_way(hold) && rdl__renewer_of(wd, hold) == at)
+        if (!rdl__hold_under_way(hold) && hold->state != RDL_DEGRADED && rdl__renewer_of(wd, hold) == at)
             rdl__renewer_due(at, hold);
     }
     rdl__mutex_unlock(&wd->mu);
@@ -213,7 +213,7 @@ void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n)
     for (struct rdl__heap_node *node = rdl__heap_min(&wd->heap); node != NULL; node = rdl__heap_next(node)) {
         struct rdl__hold *hold = rdl__container(node, struct rdl__hold, node);
 
-        if (n != 0 && hold->id.n != n)
+        if ((n != 0 && hold->id.n != n) || hold->state == RDL_DEGRADED)
             continue;
         if (!rdl__hold_under_way(hold))
             rdl__renewer_due(rdl__renewer_of(wd, hold), hold);

@@ -148,12 +148,12 @@ void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool 
 
 /* ---- watchdog.h: holds ------------------------------------------------------------------------------------------ */
 
-void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
-                       bool renewed)
+/* The server has granted it.  @locks mu */
+static void begin(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms, bool renewed)
 {
     int64_t trusted_ms = rdl__hold_trust_ms(hold, lease_ms);
 
-    rdl__mutex_lock(&wd->mu);
+    rdl__assert_locked(&wd->mu);
     wd->acked_holds += hold->acks.replicas > 0 ? 1 : 0;
     hold->node = (struct rdl__heap_node){0};
     rdl__list_init(&hold->due);
@@ -169,7 +169,73 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
     hold->brief = renewed && lease_ms < wd->config.lease_ms;
     hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
     move_and_look(wd, hold, rdl__after_ms(sent_at, RDL__LISTEN_AFTER_MS));
+}
+
+void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
+                       bool renewed)
+{
+    rdl__mutex_lock(&wd->mu);
+    begin(wd, hold, sent_at, lease_ms, renewed);
     rdl__mutex_unlock(&wd->mu);
+}
+
+/* ---- watchdog.h: holds of the host alone ------------------------------------------------------------------------ */
+
+/* @locks mu */
+static void be_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now, int64_t lease_ms)
+{
+    rdl__assert_locked(&wd->mu);
+    hold->state = RDL_DEGRADED;
+    hold->lease_ms = lease_ms;
+    hold->deadline = hold->ends_at = rdl__watchdog_validity(wd, now, lease_ms);
+    hold->renewed = hold->brief = hold->again = hold->alone = false;
+    hold->renew_at = rdl__after_ms(now, RDL__RESTORE_MS);
+    rdl__schedule_move(wd, hold);
+}
+
+void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now, int64_t lease_ms)
+{
+    rdl__mutex_lock(&wd->mu);
+    hold->node = (struct rdl__heap_node){0};
+    rdl__list_init(&hold->due);
+    hold->place = NULL;
+    hold->told_risk = false;
+    be_alone(wd, hold, now, lease_ms);
+    rdl__mutex_unlock(&wd->mu);
+}
+
+bool rdl__watchdog_part(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now)
+{
+    bool parts;
+
+    rdl__mutex_lock(&wd->mu);
+    parts = rdl__heap_has(&hold->node) && hold->id.n == n && hold->state == RDL_AT_RISK && hold->deadline > now &&
+            hold->ends_at == RDL__NEVER;
+    if (parts) {
+        detach(wd, hold);
+        be_alone(wd, hold, now, RDL_LEASE_MAX_MS);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    return parts;
+}
+
+bool rdl__watchdog_join(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                        int64_t sent_at, int64_t lease_ms, bool renewed)
+{
+    bool joins;
+    int64_t now;
+
+    rdl__mutex_lock(&wd->mu);
+    now = rdl__now(); /* here, as in rdl__schedule_confirm */
+    joins = hold->state == RDL_DEGRADED && rdl__heap_has(&hold->node) && hold->deadline > now &&
+            rdl__watchdog_validity(wd, sent_at, rdl__hold_trust_ms(hold, lease_ms)) > now;
+    if (joins) {
+        detach(wd, hold);
+        hold->id = *id;
+        begin(wd, hold, sent_at, lease_ms, renewed);
+    }
+    rdl__mutex_unlock(&wd->mu);
+    return joins;
 }
 
 bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
@@ -231,7 +297,8 @@ void rdl__watchdog_forget(struct rdl__watchdog *wd, struct rdl__hold *hold)
     rdl__mutex_unlock(&wd->mu);
 }
 
-/* Not a hold that is being released: the release reports its loss. `n` 0: whatever its number. */
+/* Not a hold that is being released: the release reports its loss. `n` 0: whatever its number. What the server says of
+ * a hold concerns one that is alone only as it is to be restored. */
 static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, rdl_loss_reason_t reason)
 {
     struct rdl__hold_id id = {0};
@@ -240,6 +307,8 @@ static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
 
     rdl__mutex_lock(&wd->mu);
     looked_after = rdl__heap_has(&hold->node) && (n == 0 || hold->id.n == n);
+    if (n != 0 && (hold->state == RDL_DEGRADED) != (reason == RDL_LOSS_TAKEN))
+        looked_after = false;
     if (looked_after)
         id = rdl__schedule_lose(wd, hold);
     rdl__mutex_unlock(&wd->mu);
@@ -250,6 +319,11 @@ static void lose_now(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
 void rdl__watchdog_gone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n)
 {
     lose_now(wd, hold, n, RDL_LOSS_GONE);
+}
+
+void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n)
+{
+    lose_now(wd, hold, n, RDL_LOSS_TAKEN);
 }
 
 void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)

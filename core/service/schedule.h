@@ -7,6 +7,9 @@
 /* Who has a hold for so long listens for evictions; holds that are shorter never pay for that. */
 #define RDL__LISTEN_AFTER_MS INT64_C(1000)
 
+/* A hold of the host's alone is offered to the server so often, where that can be reached. */
+#define RDL__RESTORE_MS INT64_C(200)
+
 struct rdl__watchdog {
     /* immutable */
     const struct rdl__mem *mem;

@@ -56,8 +56,8 @@ void rdl__shard_used(struct rdl__shard *shard, bool used, int64_t now)
 {
     rdl__assert_on_loop(shard->node.loop);
     if (used && shard->unused_since != 0) {
-        shard->unused_since = shard->down_since =
-            0; /* the time without a connection while it was unused was no outage */
+        shard->unused_since = 0;
+        shard->down_since = 0; /* the time without a connection while it was unused was no outage */
         set_on_demand(shard, false, now);
     } else if (!used && shard->unused_since == 0) {
         shard->unused_since = now;

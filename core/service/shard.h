@@ -31,8 +31,10 @@ struct rdl__shard {
 
     /* loop thread only */
     int64_t unused_since; /* since when no server is this master; 0: one is */
-    int64_t
-        down_since; /* since when the loop's lane has not been connected; 0: it is, or the first attempt is under way */
+
+    /* any thread, written by the loop: since when the loop's lane has not been connected; 0: it is, or the first
+     * attempt is under way */
+    _Atomic int64_t down_since;
 
     struct rdl__acks_lane acked; /* opened under the client's names_mu */
 };

@@ -32,6 +32,11 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     if (hold->deadline <= now) {
         id = rdl__schedule_lose(wd, hold);
         news = RDL_LOST;
+    } else if (hold->state == RDL_DEGRADED) {
+        hold->renew_at = rdl__after_ms(now, RDL__RESTORE_MS);
+        hold->ops->pin(hold);
+        news = RDL_DEGRADED;
+        rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
     } else {
         listens = rdl__hold_wants_listening(wd, hold);
         wd->listens = wd->listens || listens;
@@ -53,7 +58,9 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     rdl__mutex_unlock(&wd->mu);
     if (listens)
         wd->config.listen(wd->config.listen_arg, now);
-    if (news != RDL_NOT_HELD)
+    if (news == RDL_DEGRADED)
+        hold->ops->restore(hold, now);
+    else if (news != RDL_NOT_HELD)
         hold->ops->changed(hold, &id, news, news == RDL_LOST ? RDL_LOSS_LEASE : RDL_LOSS_RENEWAL, now);
     return true;
 }
@@ -61,7 +68,8 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
 /* Is the hold's renewal due within a 32nd of the usual interval?  @locks mu */
 static bool nearly_due(const struct rdl__hold *hold, int64_t now)
 {
-    return hold->node.at == hold->renew_at && hold->renew_at - now <= hold->lease_ms * RDL__MS / 3 / 32;
+    return hold->state != RDL_DEGRADED && hold->node.at == hold->renew_at &&
+           hold->renew_at - now <= hold->lease_ms * RDL__MS / 3 / 32;
 }
 
 /* Renew holds that are nearly due as well, up to TOGETHER; and set `armed`.  @thread loop  @locks none */

@@ -45,6 +45,9 @@ struct rdl__hold_ops {
     /* The hold is at risk, or lost.  @thread any  @locks none */
     void (*changed)(struct rdl__hold *hold, const struct rdl__hold_id *id, rdl_hold_state_t state,
                     rdl_loss_reason_t reason, int64_t now);
+    /* The hold is the host's alone, and it is time to see whether the server can have it. `pin` has run. NULL where no
+     * hold is ever alone.  @thread loop  @locks none */
+    void (*restore)(struct rdl__hold *hold, int64_t now);
 };
 
 /* Embedded in the user's record of the hold. */
@@ -57,8 +60,10 @@ struct rdl__hold {
     /* The renewal's script: KEYS the locks, ARGV field and lease of each; answers {s, us, ttl or -14 ...}. */
     uint8_t script;
 
+    int host; /* its user's alone, here because here is room for it: the host's lock that goes with it (hostlock.h) */
+
     /* under the watchdog's mutex */
-    uint8_t state : 2; /* rdl_hold_state_t */
+    uint8_t state; /* rdl_hold_state_t */
     uint8_t renewed : 1;
     uint8_t told_risk : 1;      /* RDL_AT_RISK is reported once a hold */
     uint8_t brief : 1;          /* granted for less than the lease that renewals ask for */
@@ -128,6 +133,19 @@ void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t
  * lost, which an answer that is noted after its deadline does not change.  @thread any */
 bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
                          bool renewed);
+
+/* RDL_DEGRADED: the server is not asked about such a hold, and ops->restore is called for it now and then.
+ *
+ * add_alone: a hold that the server does not have, for lease_ms.
+ * part: hold n, which is renewed without end, is alone from now on, without end. False: it is lost, or being released.
+ * join: the server has granted it as `id`. It was alone, and is a hold like any other from now on. False: it is lost,
+ * or what was granted is over.
+ * taken: somebody else has it at the server: hold n is lost.  @thread any */
+void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now, int64_t lease_ms);
+bool rdl__watchdog_part(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now);
+bool rdl__watchdog_join(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                        int64_t sent_at, int64_t lease_ms, bool renewed);
+void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n);
 
 /* Remove the hold, before its release is sent. Returns the state that it was in; a loss that was not reported yet is
  * reported from inside.  @thread any */

@@ -81,6 +81,13 @@ typedef enum rdl_outage {
     RDL_OUTAGE_FAIL = 1, /* it gives up with RDL_ECONN after outage_timeout_ms, and so does rdl_client_open at once */
     RDL_OUTAGE_WAIT = 2, /* it waits for the server as for a holder: until its wait is over, then RDL_ECONN. Opening
                             goes on without a server, too */
+    /* Wrong where more than one host takes the lock. After local_after_ms without a server the lock is held on this
+     * host alone (RDL_DEGRADED in lock.h): by a file in local_dir, which who takes the lock takes first, always, so
+     * that the host's processes exclude each other whatever becomes of the server. Opening goes on without a server.
+     * For reentrant, nonreentrant, simple, spin and fenced locks, without `replicas` and RDL_RELEASE_UNCONFIRMED, that
+     * are no members; all other locks want another option of their own. Semaphores and latches go by RDL_OUTAGE_FAIL.
+     */
+    RDL_OUTAGE_LOCAL = 3,
 } rdl_outage_t;
 
 #define RDL_CLIENT_OPTIONS_VERSION 1
@@ -136,6 +143,12 @@ typedef struct rdl_client_options {
     bool anonymous;               /* nothing is said, nor written; label and info are not looked at */
     int64_t describe_interval_ms; /* it is written again so often, and is gone after three of these; 30000 */
     rdl_outage_t on_outage;       /* what acquires do without a server, and rdl_client_open; RDL_OUTAGE_FAIL */
+    /* For RDL_OUTAGE_LOCAL, here or of a lock: a directory of this host, the same for all of its processes that share
+     * locks at this deployment and for no others. It is made for the user alone if it is not there, and is refused
+     * (RDL_EINVAL) where it is another user's, where everybody may write, and on network file systems. Copied; NULL:
+     * none. */
+    const char *local_dir;
+    int64_t local_after_ms; /* how long there is no server before a lock is held on this host alone; 5000 */
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT RDL_INIT_(rdl_client_options_t, RDL_CLIENT_OPTIONS_VERSION)

@@ -28,7 +28,8 @@ extern "C" {
     X(RDL_ENOMEM, -12, "out of memory")                                                                                \
     X(RDL_EFORK, -13, "this handle belongs to the parent process")                                                     \
     X(RDL_ECLOSED, -14, "the client is closed")                                                                        \
-    X(RDL_EAUTH, -15, "the server refused the user or the password")
+    X(RDL_EAUTH, -15, "the server refused the user or the password")                                                   \
+    X(RDL_EHOST, -16, "the host's own lock cannot be used")
 
 enum {
     RDL_OK = 0,

@@ -264,7 +264,8 @@ RDL_API rdl_lock_t *rdl_lock_free(rdl_lock_t *lock);
  * the call could return, and is given back; or the hold before was, as its RDL_RELEASE_UNCONFIRMED has found);
  * RDL_EUNKNOWN (sent, not answered in time; what it may have done is being undone); RDL_ECONN (never sent; or there is
  * no connection when the wait ends, so it is unknown who has it); RDL_ENOREPLICAS (too few replicas have it: the option
- * `replicas`); RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...: not held; what it may have done is being
+ * `replicas`); RDL_EHOST (with RDL_OUTAGE_LOCAL: the host's lock file cannot be used, so nothing was sent);
+ * RDL_ECANCELED; RDL_ESERVER (OOM, READONLY, WRONGTYPE ...: not held; what it may have done is being
  * undone); RDL_EINVAL; RDL_ENOMEM; RDL_EFORK; RDL_ECLOSED. */
 RDL_API int rdl_try_lock(rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms, rdl_err_t *err);
 
@@ -335,14 +336,16 @@ RDL_API int64_t rdl_hold_count(rdl_lock_t *lock, rdl_err_t *err);
 RDL_API int64_t rdl_remaining_ms(rdl_lock_t *lock, rdl_err_t *err);
 
 /* The fencing token of the caller's hold, above 0. Nothing is sent. Errors: RDL_ENOTOWNER, RDL_ELOST, RDL_EINVAL (the
- * lock was made without fencing), RDL_EFORK, RDL_ECLOSED. */
+ * lock was made without fencing), RDL_ECONN (the hold is RDL_DEGRADED: it has a token when the server is back),
+ * RDL_EFORK, RDL_ECLOSED. */
 RDL_API int64_t rdl_token(rdl_lock_t *lock, rdl_err_t *err);
 
 typedef enum rdl_hold_state {
     RDL_NOT_HELD = 0,
     RDL_HELD = 1,
-    RDL_AT_RISK = 2, /* still held, but two renewals in a row were not confirmed in time */
-    RDL_LOST = 3,    /* no longer held, not yet unlocked */
+    RDL_AT_RISK = 2,  /* still held, but two renewals in a row were not confirmed in time */
+    RDL_LOST = 3,     /* no longer held, not yet unlocked */
+    RDL_DEGRADED = 4, /* held on this host alone, while there is no server: RDL_OUTAGE_LOCAL */
 } rdl_hold_state_t;
 
 /* The state of the caller's hold, by local judgement; nothing is sent. RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
@@ -355,10 +358,13 @@ typedef enum rdl_loss_reason {
     RDL_LOSS_GONE = 2,        /* the server no longer knows the hold: evicted, flushed, failed over */
     RDL_LOSS_THREAD_EXIT = 3, /* its thread ended, or its owner was freed; the lease is running out */
     RDL_LOSS_RENEWAL = 4,     /* AT_RISK only: renewal is overdue */
+    RDL_LOSS_OUTAGE = 5,      /* DEGRADED only: there is no server */
+    RDL_LOSS_TAKEN = 6,       /* it was DEGRADED, the server is back, and somebody else has the lock there */
+    RDL_LOSS_NONE = 0,        /* HELD only: it was DEGRADED, and is held at the server now */
 } rdl_loss_reason_t;
 
 typedef struct rdl_loss {
-    rdl_hold_state_t state; /* RDL_AT_RISK or RDL_LOST */
+    rdl_hold_state_t state; /* RDL_AT_RISK or RDL_LOST; with RDL_OUTAGE_LOCAL also RDL_DEGRADED or RDL_HELD */
     rdl_loss_reason_t reason;
     const char *owner;    /* the hold's owner on the wire, "U:n" */
     int64_t token;        /* its fencing token, or 0 */
@@ -371,13 +377,14 @@ typedef struct rdl_loss {
 typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg);
 
 /* Set the function that is told of holds of this lock, of any owner of this client, that are at risk or lost: once for
- * each hold and state. That the server no longer knows a hold is noticed when it is evicted by this library, or by its
- * renewals: at the latest a third of the lease later for RDL_LEASE_AUTO, and for read locks shared with Java. A hold
- * with an explicit lease is not renewed, and so not asked about until it ends, except after such an eviction, after a
- * reconnect to another server or to one that was restarted, and by the verbs that ask anyway. One function a handle;
- * NULL removes it. After rdl_on_lost or rdl_lock_free has returned on the thread where callbacks run, the former
- * function is not called again; on other threads it may still be running. Errors: RDL_EINVAL, RDL_EFORK,
- * RDL_ECLOSED. */
+ * each hold and state. With RDL_OUTAGE_LOCAL also that a hold is RDL_DEGRADED, and that it is RDL_HELD again, as often
+ * as that happens; of these two only the latest is told where both are due. That the server no longer knows a hold is
+ * noticed when it is evicted by this library, or by its renewals: at the latest a third of the lease later for
+ * RDL_LEASE_AUTO, and for read locks shared with Java. A hold with an explicit lease is not renewed, and so not asked
+ * about until it ends, except after such an eviction, after a reconnect to another server or to one that was restarted,
+ * and by the verbs that ask anyway. One function a handle; NULL removes it. After rdl_on_lost or rdl_lock_free has
+ * returned on the thread where callbacks run, the former function is not called again; on other threads it may still be
+ * running. Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
 #if defined(__GNUC__)

@@ -39,6 +39,8 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_RELEASED, C, LOCK, "outermost holds released")                                                             \
     X(RDL_M_LOST, C, LOCK, "holds lost")                                                                               \
     X(RDL_M_AT_RISK, C, LOCK, "holds whose renewal became overdue")                                                    \
+    X(RDL_M_DEGRADED, C, LOCK, "holds that were, or became, this host's alone: there was no server")                   \
+    X(RDL_M_RESTORED, C, LOCK, "such holds that took the lock at the server that was back")                            \
     X(RDL_M_RENEWED, C, CLIENT, "renewals confirmed")                                                                  \
     X(RDL_M_RENEWALS_LATE, C, CLIENT, "renewals confirmed when less than half of the lease was left")                  \
     X(RDL_M_RECONNECTS, C, CLIENT, "connections established again after a loss")                                       \
@@ -82,7 +84,7 @@ typedef struct rdl_metrics rdl_metrics_t;
 typedef struct rdl_metrics_options {
     uint32_t version;  /* RDL_METRICS_OPTIONS_VERSION */
     int32_t names;     /* how many names have series of their own; 100, at most RDL_METRICS_NAMES_MAX; -1: none. Each
-                          takes some 2.5 KB here, and 81 lines of text */
+                          takes some 2.5 KB here, and 83 lines of text */
     const char *match; /* only names that match this pattern: * ? [a-z] [^a] and \ before what is meant literally, as
                           Redis has it; NULL: all. At most 1024 bytes. Copied */
 } rdl_metrics_options_t;

@@ -74,6 +74,7 @@ enum class errc {
     forked = RDL_EFORK,
     closed = RDL_ECLOSED,
     login = RDL_EAUTH,
+    host = RDL_EHOST,
 };
 
 } // namespace redlatch
@@ -505,6 +506,7 @@ enum class hold_state {
     held = RDL_HELD,
     at_risk = RDL_AT_RISK,
     lost = RDL_LOST,
+    degraded = RDL_DEGRADED,
 };
 
 // rdl_lock_options_t with its defaults, and the lease of the verbs that are given none. `release =

@@ -107,7 +107,7 @@ int rdl_latch(rdl_client_t *client, const char *name, const rdl_latch_options_t 
         return rdl__err_set(err, RDL_EINVAL,
                             "latch options have version %u: initialise them with RDL_LATCH_OPTIONS_INIT",
                             (unsigned)o.version);
-    settings.on_outage = (uint32_t)client->on_outage & 3;
+    settings.on_outage = client->on_outage == RDL_OUTAGE_WAIT ? RDL_OUTAGE_WAIT : RDL_OUTAGE_FAIL;
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_name("latch", name, &o.name_len, err)) < 0 ||
         (rc = rdl__handle_make(client, &rdl__latch_ops, name, o.name_len, &settings, &handle, err)) < 0)
         return rc;

@@ -28,7 +28,7 @@ int rdl__semaphore_make(rdl_client_t *client, const struct rdl__lock_ops *ops, c
     if (life_ms < 100 || life_ms > 3600000)
         return rdl__err_set(err, RDL_EINVAL, "semaphore option waiter_life_ms is %lld: it must be 100 to 3600000",
                             (long long)life_ms);
-    settings.on_outage = (uint32_t)client->on_outage & 3;
+    settings.on_outage = client->on_outage == RDL_OUTAGE_WAIT ? RDL_OUTAGE_WAIT : RDL_OUTAGE_FAIL;
     settings.life_ms = o.fair ? (uint32_t)life_ms & HOUR_BITS : 0;
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_name("semaphore", name, &o.name_len, err)) < 0)
         return rc;

@@ -69,8 +69,8 @@ static int counted(const char *label, int64_t value)
 
 /* ---- the whole of it -------------------------------------------------------------------------------------------- */
 
-static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown",
-                                      "undone",   "released", "lost",      "at_risk"};
+static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown", "undone",
+                                      "released", "lost",     "at_risk",   "degraded",  "restored"};
 
 static char *text_of_a_sequence(void)
 {

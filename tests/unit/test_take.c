@@ -42,6 +42,7 @@ static void assert_finishes(struct rdl__take_step step, int rc, bool undo)
 }
 
 #define START ((struct rdl__take_event){.kind = RDL__EV_START})
+#define BARRED ((struct rdl__take_event){.kind = RDL__EV_BARRED})
 #define REFUSED(ttl) ((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = (ttl)})
 #define WOKEN ((struct rdl__take_event){.kind = RDL__EV_WOKEN})
 #define TAKEN ((struct rdl__take_event){.kind = RDL__EV_TAKEN, .valid = true})
@@ -381,4 +382,38 @@ Test(take, exponential_polling_ends_and_is_bounded)
         cr_assert_eq(w.now_ms, 60000);
         cr_assert(w.sends > 60 && w.sends < 260, "%d tries in a minute", w.sends);
     }
+}
+
+/* ---- somebody of the host has its lock -------------------------------------------------------------------------- */
+
+static void assert_pauses(struct rdl__take_step step, int64_t ms)
+{
+    cr_assert_eq(step.what, RDL__DO_PAUSE);
+    cr_assert_eq(step.hint_ms, ms);
+    cr_assert_eq(take.state, RDL__TAKE_BARRED);
+}
+
+Test(take, looks_again_ever_more_rarely_while_it_is_barred_and_starts_when_it_is_not)
+{
+    for (int i = 0; i < 10; i++)
+        assert_pauses(on(BARRED), i < 6 ? 1 << i : 64);
+    assert_sends(on(START));
+    cr_assert(take.contended);
+    assert_finishes(on(TAKEN), RDL_OK, false);
+}
+
+Test(take, barred_try_without_a_wait_is_refused)
+{
+    rdl__take_init(&take, true, &none);
+    assert_finishes(on(BARRED), RDL_ETIMEDOUT, false);
+}
+
+/* Who has it is known, server or no server. */
+Test(take, whose_time_is_over_while_it_is_barred_has_been_refused)
+{
+    assert_pauses(on(BARRED), 1);
+    assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_STOPPED}), RDL_ETIMEDOUT, false);
+    set_up();
+    assert_pauses(on(BARRED), 1);
+    assert_finishes(on(STOPPED(RDL_ECANCELED)), RDL_ECANCELED, false);
 }

@@ -197,7 +197,7 @@ static inline void answer_with(const struct rdl__reply *reply)
 struct thing {
     struct rdl__hold hold;
     char key[24];
-    int at_risk, lost, pins;
+    int at_risk, lost, pins, restores;
     rdl_loss_reason_t reason;
     int64_t reported_at;
 };
@@ -233,7 +233,7 @@ static inline void thing_changed(struct rdl__hold *hold, const struct rdl__hold_
 {
     struct thing *t = thing_of(hold);
 
-    cr_assert_eq(t->pins, t->at_risk + t->lost + 1); /* pinned before, once for each report */
+    cr_assert_eq(t->pins, t->at_risk + t->lost + t->restores + 1); /* pinned before, once for each report */
     cr_assert_eq(id->n, 1 + (t - things));
     cr_assert_eq(id->token, 7 + (t - things));
     t->at_risk += state == RDL_AT_RISK;
@@ -242,11 +242,19 @@ static inline void thing_changed(struct rdl__hold *hold, const struct rdl__hold_
     t->reported_at = now;
 }
 
+static inline void thing_restore(struct rdl__hold *hold, int64_t now)
+{
+    (void)now;
+    thing_of(hold)->restores++;
+    cr_assert_eq(thing_of(hold)->pins, thing_of(hold)->restores + thing_of(hold)->at_risk);
+}
+
 static const struct rdl__hold_ops thing_ops = {
     .key = thing_key,
     .field = thing_field,
     .pin = thing_pin,
     .changed = thing_changed,
+    .restore = thing_restore,
 };
 
 static inline void on_metric(rdl_metric_t metric, int64_t value, void *arg)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CONNECT_MS 10000       /* reaching the server; -w lowers it, ... */
 #define CONNECT_LEAST_MS 1000  /* ... but not below this: a short wait is about other holders, not about the network */
@@ -56,18 +57,36 @@ void hold_access(const struct run_options *o, rdl_client_options_t *options, rdl
     options->connections = 1;
 }
 
+#define LOCAL_DIR_CAP 64
+
+/* The same for whatever a user starts, however it is started: what the environment says differs between a terminal and
+ * cron. */
+static const char *local_dir(const struct run_options *o, char to[LOCAL_DIR_CAP])
+{
+    if (o->on_outage != RDL_OUTAGE_LOCAL || o->local_dir != NULL)
+        return o->local_dir;
+    if (geteuid() == 0)
+        return "/run/redlatch";
+    (void)snprintf(to, LOCAL_DIR_CAP, "/tmp/redlatch-%ld", (long)geteuid());
+    return to;
+}
+
 static int open_client(struct hold *h, const char *uri, rdl_err_t *err)
 {
     const struct run_options *o = h->options;
     rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
     rdl_tls_options_t tls = RDL_TLS_OPTIONS_INIT;
-    char label[RDL_LABEL_MAX + 1];
+    char label[RDL_LABEL_MAX + 1], dir[LOCAL_DIR_CAP];
 
     hold_access(o, &options, &tls);
     options.dispatch = RDL_DISPATCH_FD;
     options.connect_timeout_ms = hold_connect_ms(o->wait_ms);
     options.outage_timeout_ms = HOLD_OUTAGE_MS;
     options.on_outage = o->on_outage;
+    options.local_dir = local_dir(o, dir);
+    options.local_after_ms = o->local_after_ms;
+    if (o->on_outage == RDL_OUTAGE_LOCAL && options.connect_timeout_ms > o->local_after_ms)
+        options.connect_timeout_ms = o->local_after_ms;
     options.watchdog_lease_ms = hold_lease_ms(o);
     options.label = label_of(o, label);
     options.info = o->info;

@@ -37,6 +37,7 @@ struct hold_events {
     void (*answered)(void *arg, int code, const rdl_err_t *err); /* RDL_OK or RDL_ESERVER: the server has answered */
     void (*released)(void *arg, int code, const rdl_err_t *err); /* it is no longer held, whatever the code */
     void (*lost)(void *arg, const char *why);                    /* it is lost, and still has to be released */
+    void (*degraded)(void *arg, bool degraded);                  /* held on this host alone; or by the server again */
 };
 
 struct hold {

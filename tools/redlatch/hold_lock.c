@@ -61,6 +61,8 @@ static int make_joint(struct hold *h, rdl_err_t *err)
 
 static const char *reason_text(rdl_loss_reason_t reason)
 {
+    if (reason == RDL_LOSS_TAKEN)
+        return "the server is back, and somebody else has it there";
     return reason == RDL_LOSS_GONE ? "the server no longer has it" : "its lease ran out and could not be renewed";
 }
 
@@ -73,6 +75,8 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
     size_t len;
 
     (void)lock;
+    if (loss->state == RDL_DEGRADED || loss->state == RDL_HELD)
+        h->events->degraded(h->arg, loss->state == RDL_DEGRADED);
     if (loss->state != RDL_LOST)
         return;
     if (loss->member == NULL || h->options->redlock != NULL) {
@@ -137,7 +141,7 @@ static int lock_token(struct hold *h, int64_t *ret_token, rdl_err_t *err)
 {
     int64_t token;
 
-    if (!has_token(h->options))
+    if (!has_token(h->options) || rdl_hold_state(h->locks.lock, NULL) == RDL_DEGRADED)
         return RDL_OK;
     if ((token = rdl_token(h->locks.lock, err)) < 0)
         return (int)token;

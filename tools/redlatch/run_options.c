@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define GRACE_DEFAULT_MS 5000
-#define LEASE_MIN_MS 30 /* rdl_client_options_t, watchdog_lease_ms */
+#define LOCAL_AFTER_DEFAULT_MS 5000 /* the library's own */
+#define LEASE_MIN_MS 30             /* rdl_client_options_t, watchdog_lease_ms */
 
 /* ---- one function a row ----------------------------------------------------------------------------------------- */
 
@@ -205,7 +206,7 @@ static int apply_on_outage(void *to, const char *text, struct usage_error *why)
     static const struct {
         const char *word;
         rdl_outage_t outage;
-    } words[] = {{"fail", RDL_OUTAGE_FAIL}, {"wait", RDL_OUTAGE_WAIT}};
+    } words[] = {{"fail", RDL_OUTAGE_FAIL}, {"wait", RDL_OUTAGE_WAIT}, {"local", RDL_OUTAGE_LOCAL}};
     struct run_options *o = to;
     char shown[TEXT_SAFE_CAP];
 
@@ -213,9 +214,25 @@ static int apply_on_outage(void *to, const char *text, struct usage_error *why)
         if (strcmp(text, words[i].word) != 0)
             continue;
         o->on_outage = words[i].outage;
+        if (o->on_outage == RDL_OUTAGE_LOCAL)
+            o->given |= GIVEN_LOCAL;
         return 0;
     }
-    return usage_fail(why, "--on-outage: fail or wait, not '%s'", text_safe(text, strlen(text), shown));
+    return usage_fail(why, "--on-outage: fail, wait or local, not '%s'", text_safe(text, strlen(text), shown));
+}
+
+static int apply_local_dir(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return take_file("local-dir", GIVEN_LOCAL_DIR, text, o, &o->local_dir, why);
+}
+
+static int apply_local_after(void *to, const char *text, struct usage_error *why)
+{
+    struct run_options *o = to;
+
+    return option_duration("local-after", text, 1, &o->local_after_ms, why);
 }
 
 static int apply_shell(void *to, const char *text, struct usage_error *why)
@@ -304,8 +321,15 @@ static const struct option_row rows[] = {
      apply_conflict_code},
     {'\0', "on-outage", "MODE",
      "what an outage of the server means: fail (default), give\nup soon; wait, it is waited for like a holder: as long "
-     "as\n-w allows, or as it takes",
+     "as\n-w allows, or as it takes; local, the lock is held on\nthis host alone: wrong where more than one host "
+     "takes it",
      apply_on_outage},
+    {'\0', "local-after", "TIME", "with local: how long there is no server before that\n(default 5)",
+     apply_local_after},
+    {'\0', "local-dir", "DIR",
+     "with local: where this host's processes lock each other\nout, the same for all of them (default: /run/redlatch "
+     "for\nroot, else /tmp/redlatch-UID)",
+     apply_local_dir},
     HEADING("How long to hold it"),
     {'\0', "lease", "TIME",
      "the server frees the lock that long after this\nprogram died or lost the server; renewed every third\n"
@@ -363,11 +387,13 @@ static const struct {
     enum given given;
     const char *name;
 } called[] = {
-    {GIVEN_NONBLOCK, "-n"},         {GIVEN_WAIT, "-w"},         {GIVEN_SHARED, "-s"},
-    {GIVEN_EXCLUSIVE, "-x"},        {GIVEN_TYPE, "--type"},     {GIVEN_PERMITS, "--permits"},
-    {GIVEN_REDLOCK, "--redlock"},   {GIVEN_SERVER, "--server"}, {GIVEN_NAMES, "several NAMEs"},
-    {GIVEN_CACERT, "--cacert"},     {GIVEN_CERT, "--cert"},     {GIVEN_KEY, "--key"},
-    {GIVEN_INSECURE, "--insecure"},
+    {GIVEN_NONBLOCK, "-n"},         {GIVEN_WAIT, "-w"},
+    {GIVEN_SHARED, "-s"},           {GIVEN_EXCLUSIVE, "-x"},
+    {GIVEN_TYPE, "--type"},         {GIVEN_PERMITS, "--permits"},
+    {GIVEN_REDLOCK, "--redlock"},   {GIVEN_SERVER, "--server"},
+    {GIVEN_NAMES, "several NAMEs"}, {GIVEN_CACERT, "--cacert"},
+    {GIVEN_CERT, "--cert"},         {GIVEN_KEY, "--key"},
+    {GIVEN_INSECURE, "--insecure"}, {GIVEN_LOCAL, "--on-outage local"},
 };
 
 static const struct {
@@ -387,6 +413,11 @@ static const struct {
     {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a red lock is always exclusive"},
     {GIVEN_REDLOCK, GIVEN_SERVER, ": it names the servers itself"},
     {GIVEN_REDLOCK, GIVEN_NAMES, ": it takes one lock on several servers"},
+    {GIVEN_LOCAL, GIVEN_SHARED, ": a host alone has no readers"},
+    {GIVEN_LOCAL, GIVEN_EXCLUSIVE, ": a host alone has no readers to keep out"},
+    {GIVEN_LOCAL, GIVEN_PERMITS, ": a host alone cannot count permits"},
+    {GIVEN_LOCAL, GIVEN_REDLOCK, ": a majority is not to be had on one host"},
+    {GIVEN_LOCAL, GIVEN_NAMES, ": one could be held without the others"},
     {GIVEN_INSECURE, GIVEN_CACERT, ": any certificate would be accepted"},
 };
 
@@ -521,6 +552,7 @@ int run_options_parse(int argc, char *const argv[], struct run_options *ret, str
         .grace_ms = GRACE_DEFAULT_MS,
         .conflict_code = EXITCODE_CONFLICT,
         .on_outage = RDL_OUTAGE_FAIL,
+        .local_after_ms = LOCAL_AFTER_DEFAULT_MS,
     };
     int first = options_parse(rows, ROW_COUNT, argc, argv, &o, why);
 

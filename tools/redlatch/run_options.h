@@ -45,6 +45,8 @@ enum given {
     GIVEN_CERT = 1 << 10,
     GIVEN_KEY = 1 << 11,
     GIVEN_INSECURE = 1 << 12,
+    GIVEN_LOCAL = 1 << 13, /* --on-outage local */
+    GIVEN_LOCAL_DIR = 1 << 14,
 };
 
 struct run_options {
@@ -65,7 +67,9 @@ struct run_options {
     int64_t max_hold_ms; /* 0: no bound */
     int64_t grace_ms;
     int conflict_code;
-    rdl_outage_t on_outage;        /* --on-outage; RDL_OUTAGE_WAIT only with a wait */
+    rdl_outage_t on_outage; /* --on-outage; RDL_OUTAGE_WAIT only with a wait */
+    const char *local_dir;  /* NULL when not given */
+    int64_t local_after_ms;
     unsigned given;                /* bits of enum given */
     bool pass_server;              /* --pass-server */
     const char *sentinel_username; /* of the environment, where run.c finds them; NULL when not there */

@@ -293,6 +293,19 @@ static void on_lost(void *arg, const char *why)
     text_say("lost '%s' at %s: %s; ending the command", s->name, s->server, why);
 }
 
+/* That it is not what it should be is said verbose or not. */
+static void on_degraded(void *arg, bool degraded)
+{
+    struct session *s = arg;
+    char shown[32];
+
+    duration_print(s->options->local_after_ms, shown, sizeof shown);
+    if (degraded)
+        text_say("degraded: no server for %s; '%s' is locked on this host alone", shown, s->name);
+    else
+        text_say("the server is back; '%s' is locked at %s", s->name, s->server);
+}
+
 static void taken(struct session *s)
 {
     rdl_err_t err = {0};
@@ -343,10 +356,10 @@ static int64_t wait_left(const struct session *s)
     return left > 0 ? left : 0;
 }
 
-/* Is a server waited for as a holder is? */
+/* Is a server waited for as a holder is? Or until this host does without. */
 static bool is_patient(const struct session *s)
 {
-    return s->options->on_outage == RDL_OUTAGE_WAIT;
+    return s->options->on_outage != RDL_OUTAGE_FAIL;
 }
 
 /* Of the time for reaching a server. */
@@ -424,7 +437,7 @@ static void ask(struct session *s)
 static void refused(struct session *s, int code, const rdl_err_t *err)
 {
     int64_t left = s->contended || code == RDL_ETIMEDOUT ? wait_left(s) : reach_left(s);
-    bool first = !s->waited;
+    bool first = !s->waited || s->options->on_outage == RDL_OUTAGE_LOCAL; /* then it may be somebody of this host */
 
     if (code == RDL_ETIMEDOUT) {
         s->contended = true;
@@ -461,6 +474,7 @@ static const struct hold_events events = {
     .answered = on_answered,
     .released = on_released,
     .lost = on_lost,
+    .degraded = on_degraded,
 };
 
 static void give_up(struct session *s, int signo)
@@ -623,7 +637,9 @@ static void label_servers(struct session *s, const char *const *uris, size_t cou
 static void say_address_wrong(const struct session *s, const rdl_err_t *err)
 {
     const struct run_options *o = s->options;
-    const char *else_wrong = (o->given & GIVEN_TLS) != 0 ? ", or an option for TLS," : "";
+    const char *else_wrong = (o->given & GIVEN_TLS) != 0     ? ", or an option for TLS,"
+                             : (o->given & GIVEN_LOCAL) != 0 ? ", or --local-dir,"
+                                                             : "";
 
     if (o->redlock != NULL)
         text_say("address %zu in --redlock%s is wrong: %s", s->hold.client_count + 1, else_wrong, reason_of(err));

@@ -1,0 +1,650 @@
+/* test_local.c - RDL_OUTAGE_LOCAL: the host's own lock while there is no server (protocol.md, 10).
+ *
+ * Two clients here are two processes as far as that lock goes: it belongs to an open file. Processes that share nothing
+ * else, and are killed, are at the end.
+ */
+#include "tests/live/live.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAME "local"
+#define AFTER_MS 300
+#define LEASE_MS 3000
+#define RETURN_MS                                                                                                      \
+    4000 /* bound on what happens when the server is back: connecting again, and being offered the hold                \
+          */
+
+static char *dir;
+
+static void fini(void)
+{
+    live_fini();
+    if (dir != NULL) {
+        char *command = must_format("rm -rf %s", dir);
+
+        cr_assert_eq(system(command), 0);
+        free(command);
+    }
+    free(dir);
+    dir = NULL;
+}
+
+TestSuite(local, .fini = fini, .timeout = 60);
+
+#define LOCAL(...)                                                                                                     \
+    OPTIONS(.on_outage = RDL_OUTAGE_LOCAL, .local_dir = dir, .local_after_ms = AFTER_MS, .reconnect_max_ms = 50,       \
+            .watchdog_lease_ms = LEASE_MS, __VA_ARGS__)
+
+static void make_dir(const struct server *server)
+{
+    dir = must_format("%s/host", server_dir(server));
+}
+
+/* The stage's client, and another process of its host as it were. */
+static rdl_client_t *open_two(bool proxied)
+{
+    st.server = server_start(NULL);
+    make_dir(st.server);
+    st.probe = probe_open(st.server);
+    if (proxied)
+        st.proxy = proxy_start(st.server);
+    st.client = client_open(stage_uri(&st), LOCAL());
+    return client_open(stage_uri(&st), LOCAL());
+}
+
+static void go_away(void)
+{
+    probe_close(st.probe);
+    st.probe = NULL;
+    server_kill(st.server);
+}
+
+static void come_back(void)
+{
+    server_start_again(st.server);
+    st.probe = probe_open(st.server);
+}
+
+static bool is_in(rdl_lock_t *lock, rdl_hold_state_t state)
+{
+    return rdl_hold_state(lock, NULL) == (int)state;
+}
+
+static void expect_state(rdl_lock_t *lock, rdl_hold_state_t state)
+{
+    cr_assert(WAIT_UNTIL(is_in(lock, state), RETURN_MS), "state %d, expected %d", rdl_hold_state(lock, NULL), state);
+}
+
+/* ---- one outage -------------------------------------------------------------------------------------------------- */
+
+Test(local, without_a_server_the_host_excludes_itself_and_the_server_gets_the_hold_when_it_is_back)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = fenced(st.client, NAME, NULL), *other = fenced(second, NAME, NULL);
+    struct losses news;
+    int64_t began;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    began = now_ms();
+    go_away();
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    expect_between(AFTER_MS - 1, now_ms() - began, AFTER_MS + SLACK_MS);
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    expect(1, rdl_is_held(lock, &err));
+    expect(RDL_ECONN, rdl_token(lock, &err));
+    cr_assert(losses_wait(&news, RDL_DEGRADED, 1, SOON_MS));
+    cr_assert_eq(news.notes[0].reason, RDL_LOSS_OUTAGE);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err));
+    come_back();
+    cr_assert(losses_wait(&news, RDL_HELD, 1, RETURN_MS));
+    expect(RDL_HELD, rdl_hold_state(lock, &err));
+    cr_assert_gt(rdl_token(lock, &err), 0, "%s", err.message);
+    cr_assert_eq(lock_holds(st.probe, NAME), 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 100, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_HELD, rdl_hold_state(other, &err));
+    expect(RDL_OK, rdl_unlock(other, &err));
+    cr_assert_eq(losses_count(&news, RDL_LOST), 0);
+    lock_over(st.probe, lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+Test(local, what_is_unlocked_without_a_server_is_the_next_ones_on_the_host)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+    struct actor *waiter = actor_new();
+
+    go_away();
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    actor_try_lock(waiter, other, 20000, RDL_LEASE_AUTO);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* a re-entry asks nobody */
+    expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
+    expect(2, rdl_hold_count(lock, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    cr_assert_not(actor_idle(waiter));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, SOON_MS);
+    come_back();
+    actor_unlock(waiter, other);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+/* The connection is cut for this host alone; somebody else takes the lock meanwhile. */
+Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+    struct losses news;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    foreign_take(st.probe, NAME, 60000);
+    proxy_refuse(st.proxy, false);
+    cr_assert(losses_wait(&news, RDL_LOST, 1, RETURN_MS));
+    cr_assert_eq(news.notes[news.count - 1].reason, RDL_LOSS_TAKEN);
+    expect(RDL_ELOST, rdl_is_held(lock, &err));
+    cr_assert_eq(lock_holds(st.probe, NAME), 1);
+    foreign_release(st.probe, NAME);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err)); /* no second one of this host beside it */
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    expect(RDL_OK, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_unlock(other, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+/* For every type that has it: held before the outage, through it, and after it, at a server that has forgotten it. */
+Test(local, hold_whose_renewal_is_overdue_is_the_hosts_alone_and_not_lost)
+{
+    static handle_fn *const makes[] = {reentrant, nonreentrant, simple, spin, fenced};
+    enum { TYPES = sizeof makes / sizeof *makes };
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock[TYPES], *other[TYPES];
+    struct losses news;
+
+    losses_init(&news);
+    for (int i = 0; i < TYPES; i++) {
+        char *name = must_format(NAME "%d", i);
+
+        lock[i] = makes[i](st.client, name, NULL);
+        other[i] = makes[i](second, name, NULL);
+        free(name);
+        expect(RDL_OK, rdl_on_lost(lock[i], losses_note, &news, &err));
+        expect(RDL_OK, rdl_try_lock(lock[i], 0, RDL_LEASE_AUTO, &err));
+        expect(RDL_HELD, rdl_hold_state(lock[i], &err));
+    }
+    go_away();
+    for (int i = 0; i < TYPES; i++)
+        cr_assert(WAIT_UNTIL(is_in(lock[i], RDL_DEGRADED), LEASE_MS + SLACK_MS));
+    let_pass_ms(LEASE_MS); /* they would be over */
+    for (int i = 0; i < TYPES; i++) {
+        expect(1, rdl_is_held(lock[i], &err));
+        expect(RDL_ETIMEDOUT, rdl_try_lock(other[i], 0, RDL_LEASE_AUTO, &err));
+    }
+    come_back();
+    for (int i = 0; i < TYPES; i++) {
+        expect_state(lock[i], RDL_HELD);
+        expect(RDL_OK, rdl_unlock(lock[i], &err));
+        expect(RDL_OK, rdl_try_lock(other[i], 0, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(other[i], &err));
+    }
+    cr_assert_eq(losses_count(&news, RDL_LOST), 0);
+    for (int i = 0; i < TYPES; i++) {
+        lock_over(st.probe, lock[i]);
+        rdl_lock_free(other[i]);
+    }
+    rdl_client_close(second);
+}
+
+/* The server has it all the while: the same number, so that it is not refused by itself. */
+Test(local, hold_that_the_server_still_has_is_confirmed_there)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = simple(st.client, NAME, NULL);
+    struct losses news;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_int(st.probe, "PEXPIRE " NAME " 60000");
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    cr_assert(losses_wait(&news, RDL_DEGRADED, 1, LEASE_MS + SLACK_MS));
+    proxy_refuse(st.proxy, false);
+    cr_assert(losses_wait(&news, RDL_HELD, 1, RETURN_MS));
+    cr_assert_eq(losses_count(&news, RDL_LOST), 0);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+/* One that is unlocked meanwhile is freed there when the server can be reached. */
+Test(local, hold_that_the_server_still_has_is_released_there_later)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    (void)probe_int(st.probe, "PEXPIRE " NAME " 60000");
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    cr_assert(WAIT_UNTIL(is_in(lock, RDL_DEGRADED), LEASE_MS + SLACK_MS));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert_eq(lock_holds(st.probe, NAME), 1);
+    proxy_refuse(st.proxy, false);
+    cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 0, RETURN_MS));
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+Test(local, silent_server_is_none)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+    int64_t began;
+
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* connected */
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(st.server);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    let_pass_ms(500); /* it has been asked to have it, and does not answer */
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err));
+    server_resume(st.server);
+    expect_state(lock, RDL_HELD);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(st.server);
+    expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));
+    let_pass_ms(500);
+    began = now_ms();
+    expect(RDL_OK, rdl_unlock(other, &err)); /* at once, whatever was asked of the server meanwhile */
+    expect_between(0, now_ms() - began, 1500);
+    server_resume(st.server);
+    cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 0, RETURN_MS));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+/* The server has said that somebody has it for a second: that is believed for as long. */
+Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    struct actor *waiter = actor_new();
+    int64_t began, scripts;
+
+    foreign_take(st.probe, NAME, 2500);
+    began = now_ms();
+    scripts = probe_calls(st.probe, "evalsha");
+    actor_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
+    expect_asleep(scripts, 2, 1);
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect_result(RDL_OK, waiter, 20000);
+    cr_assert_geq(now_ms() - began, 2400);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    proxy_refuse(st.proxy, false);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+/* However long somebody else has it, while the server says so. */
+Test(local, server_that_is_there_is_believed_for_longer_than_an_outage_lasts)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    int64_t scripts = probe_calls(st.probe, "evalsha");
+    struct actor *waiter = actor_new();
+
+    foreign_take(st.probe, NAME, 0); /* nobody knows for how long */
+    actor_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
+    expect_asleep(scripts, 2, 1);
+    expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
+    actor_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
+    let_pass_ms(3 * AFTER_MS);
+    proxy_cut(st.proxy, PROXY_ALL); /* not for long enough */
+    cr_assert_neq(actor_result(waiter, SOON_MS), RDL_OK);
+    foreign_release(st.probe, NAME);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+Test(local, explicit_lease_ends_on_the_host_as_well)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+
+    go_away();
+    expect(RDL_OK, rdl_try_lock(lock, 20000, 2000, &err));
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    cr_assert(WAIT_UNTIL(is_in(lock, RDL_LOST), 2000 + SLACK_MS));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    come_back();
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+Test(local, wait_for_one_of_the_host_ends_in_time_and_when_it_is_canceled)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+    struct outcome canceled = {0};
+    rdl_op_t *op;
+    int64_t began;
+
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    began = now_ms();
+    expect(RDL_ETIMEDOUT, rdl_try_lock(other, 500, RDL_LEASE_AUTO, &err));
+    expect_between(499, now_ms() - began, 500 + SLACK_MS);
+    expect(RDL_OK, rdl_lock_async(other, NULL, RDL_LEASE_AUTO, outcome_note, &canceled, &op, &err));
+    rdl_op_cancel(op);
+    cr_assert_eq(outcome_wait(&canceled, SOON_MS), RDL_ECANCELED);
+    rdl_op_free(op);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+static int64_t take_it(void *lock, rdl_err_t *error)
+{
+    return rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, error);
+}
+
+/* Freed while the server is asked to have it, and does not answer. */
+Test(local, handle_that_is_freed_frees_the_host)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* connected */
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    server_pause(st.server);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    let_pass_ms(500);
+    rdl_lock_free(lock);
+    expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));
+    server_resume(st.server);
+    expect(RDL_OK, rdl_unlock(other, &err));
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+Test(local, thread_that_ends_frees_the_host)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
+    struct actor *holder = actor_new();
+    struct losses news;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    go_away();
+    actor_call(holder, take_it, lock);
+    expect_result(RDL_OK, holder, SOON_MS);
+    actor_free(holder);
+    cr_assert(losses_wait(&news, RDL_LOST, 1, SOON_MS));
+    cr_assert_eq(news.notes[news.count - 1].reason, RDL_LOSS_THREAD_EXIT);
+    expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));
+    come_back();
+    expect(RDL_OK, rdl_unlock(other, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+static void expect_open(int expected, const char *path, const char *word)
+{
+    rdl_client_t *client = NULL;
+
+    expect(expected,
+           rdl_client_open(stage_uri(&st), OPTIONS(.on_outage = RDL_OUTAGE_LOCAL, .local_dir = path), &client, &err));
+    cr_assert(expected == RDL_OK || strstr(err.message, word) != NULL, "%s", err.message);
+    rdl_client_close(client);
+}
+
+Test(local, directory_that_others_could_meddle_with_is_refused)
+{
+    char *below, *linked;
+
+    stage_open(&st);
+    make_dir(st.server);
+    below = must_format("%s/no/such", dir);
+    linked = must_format("%s/link", server_dir(st.server));
+    expect_open(RDL_EINVAL, NULL, "local_dir");
+    expect_open(RDL_EINVAL, below, "cannot be made");
+    cr_assert_eq(symlink(server_dir(st.server), linked), 0);
+    expect_open(RDL_EINVAL, linked, "cannot be used");
+    cr_assert_eq(mkdir(dir, 0700), 0);
+    cr_assert_eq(chmod(dir, 01777), 0);
+    expect_open(RDL_EINVAL, dir, "everybody");
+    if (geteuid() == 0) {
+        cr_assert_eq(chmod(dir, 0700), 0);
+        cr_assert_eq(chown(dir, 4711, 4711), 0);
+        expect_open(RDL_EINVAL, dir, "another user");
+        cr_assert_eq(chown(dir, 0, 0), 0);
+    }
+    cr_assert_eq(chmod(dir, 02770), 0);
+    expect_open(RDL_OK, dir, "");
+    free(below);
+    free(linked);
+}
+
+Test(local, file_that_cannot_be_used_is_an_error_and_nothing_is_sent)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    char *file = must_format("%s/" NAME ".lock", dir);
+    int64_t scripts = probe_calls(st.probe, "evalsha");
+
+    cr_assert_eq(symlink("/dev/null", file), 0);
+    expect(RDL_EHOST, rdl_try_lock(lock, 100, LEASE_MS, &err));
+    cr_assert_neq(err.message[0], '\0');
+    cr_assert_eq(probe_calls(st.probe, "evalsha"), scripts);
+    cr_assert_eq(unlink(file), 0);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    free(file);
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
+Test(local, locks_that_cannot_have_it_say_so)
+{
+    rdl_client_t *second = open_two(false);
+    rdl_lock_t *lock = NULL, *members[2];
+
+    expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, NULL, &lock, &err));
+    cr_assert_not_null(strstr(err.message, "fair lock"), "%s", err.message);
+    expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_write_lock(st.client, NAME, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.replicas = 1), &lock, &err));
+    cr_assert_not_null(strstr(err.message, "replicas"), "%s", err.message);
+    lock = fair(st.client, NAME, LOCK_OPTIONS(.on_outage = RDL_OUTAGE_WAIT));
+    lock = rdl_lock_free(lock);
+    members[0] = reentrant(st.client, "a", NULL);
+    members[1] = reentrant(st.client, "b", NULL);
+    expect(RDL_EINVAL, rdl_multi_lock(members, 2, NULL, &lock, &err));
+    cr_assert_not_null(strstr(err.message, "member 0"), "%s", err.message);
+    rdl_lock_free(members[0]);
+    rdl_lock_free(members[1]);
+    rdl_client_close(second);
+}
+
+/* ---- processes --------------------------------------------------------------------------------------------------- */
+
+struct shared {
+    atomic_int inside;
+    atomic_int violations;
+    atomic_int lost;     /* holders that were told */
+    atomic_int degraded; /* holds that were */
+    atomic_int rounds;
+    atomic_int stop;
+    atomic_int holding; /* the pid of a child that waits to be killed */
+};
+
+static struct shared *shared;
+
+static void share(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(shared, MAP_FAILED);
+}
+
+static pid_t start_holder(void)
+{
+    pid_t child = fork();
+    rdl_lock_t *lock;
+
+    if (child != 0)
+        return child;
+    lock = reentrant(client_open(server_uri(st.server), LOCAL()), NAME, NULL);
+    if (rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, NULL) != RDL_OK)
+        _exit(1);
+    atomic_store(&shared->degraded, rdl_hold_state(lock, NULL) == RDL_DEGRADED);
+    atomic_store(&shared->holding, getpid());
+    for (;;)
+        pause();
+}
+
+/* Whatever the server does meanwhile: killed before, while and after it is away. */
+Test(local, process_that_is_killed_frees_the_host_at_once)
+{
+    rdl_lock_t *lock;
+    int status;
+
+    share();
+    st.server = server_start(NULL);
+    make_dir(st.server);
+    server_kill(st.server);
+    st.client = client_open(server_uri(st.server), LOCAL());
+    lock = reentrant(st.client, NAME, NULL);
+    for (int back = 0; back < 2; back++) {
+        pid_t child;
+
+        atomic_store(&shared->holding, 0);
+        child = start_holder();
+        cr_assert(WAIT_UNTIL(atomic_load(&shared->holding) == child, 2 * SOON_MS));
+        cr_assert_eq(atomic_load(&shared->degraded), 1);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        if (back) {
+            server_start_again(st.server);
+            st.probe = probe_open(st.server);
+            cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 1, RETURN_MS)); /* it is held there now */
+            expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        }
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        expect(RDL_OK, rdl_try_lock(lock, LEASE_MS + SOON_MS, RDL_LEASE_AUTO, &err));
+        expect(back ? RDL_HELD : RDL_DEGRADED, rdl_hold_state(lock, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    rdl_lock_free(lock);
+}
+
+static void one_round(rdl_lock_t *lock, unsigned *seed)
+{
+    bool degraded;
+
+    if (rdl_try_lock(lock, 10000, RDL_LEASE_AUTO, NULL) != RDL_OK)
+        return;
+    if (atomic_fetch_add(&shared->inside, 1) != 0)
+        atomic_fetch_add(&shared->violations, 1);
+    degraded = rdl_hold_state(lock, NULL) == RDL_DEGRADED;
+    let_pass_ms(rand_r(seed) % 8 == 0 ? 300 : 3);
+    atomic_fetch_sub(&shared->inside, 1);
+    if (degraded || rdl_hold_state(lock, NULL) == RDL_DEGRADED)
+        atomic_fetch_add(&shared->degraded, 1);
+    if (rdl_unlock(lock, NULL) == RDL_ELOST)
+        atomic_fetch_add(&shared->lost, 1);
+    atomic_fetch_add(&shared->rounds, 1);
+}
+
+static pid_t start_worker(unsigned seed)
+{
+    pid_t child = fork();
+    rdl_client_t *client;
+    rdl_lock_t *lock;
+
+    if (child != 0)
+        return child;
+    client = client_open(server_uri(st.server), LOCAL());
+    lock = reentrant(client, NAME, NULL);
+    while (!atomic_load(&shared->stop))
+        one_round(lock, &seed);
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+    _exit(0);
+}
+
+static bool goes_on(int rounds)
+{
+    int had = atomic_load(&shared->rounds);
+
+    return WAIT_UNTIL(atomic_load(&shared->rounds) >= had + rounds, 20000);
+}
+
+/* Processes of one host race for the lock while the server is killed, comes back empty, hangs and goes on: never two at
+ * once. */
+Test(local, processes_of_the_host_never_overlap_through_outages_and_returns, .timeout = 120)
+{
+    enum { WORKERS = 4, OUTAGES = 4 };
+    pid_t worker[WORKERS];
+    int status;
+
+    share();
+    st.server = server_start(NULL);
+    make_dir(st.server);
+    for (unsigned i = 0; i < WORKERS; i++)
+        worker[i] = start_worker(i + 1);
+    for (int i = 0; i < OUTAGES; i++) {
+        int degraded = atomic_load(&shared->degraded);
+
+        cr_assert(goes_on(10), "stuck before outage %d", i);
+        if (i % 2 == 0)
+            server_kill(st.server);
+        else
+            server_pause(st.server);
+        cr_assert(WAIT_UNTIL(atomic_load(&shared->degraded) > degraded + 3, 20000), "not degraded in outage %d", i);
+        cr_assert(goes_on(5), "stuck in outage %d", i);
+        if (i % 2 == 0)
+            server_start_again(st.server);
+        else
+            server_resume(st.server);
+    }
+    cr_assert(goes_on(10), "stuck at the end");
+    atomic_store(&shared->stop, 1);
+    for (int i = 0; i < WORKERS; i++) {
+        cr_assert_eq(waitpid(worker[i], &status, 0), worker[i]);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    }
+    cr_assert_eq(atomic_load(&shared->violations), 0, "%d overlaps", atomic_load(&shared->violations));
+}
