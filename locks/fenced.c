@@ -4,6 +4,7 @@
  * The reentrant lock's hash beside a counter that the take raises, in the same script, when the lock changes hands.
  * Everything else is the hash's.
  */
+#include "core/service/scripts.h"
 #include "locks/hash.h"
 #include "locks/types.h"
 
@@ -26,6 +27,22 @@ static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
     rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER);
 }
 
+/* Where its client keeps it: a hold to be kept has tokens for all who are let in. */
+static void put_kept_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    if (!rdl__is_kept(call->n)) {
+        put_take(call, to, eval);
+        return;
+    }
+    rdl__script_begin(to, RDL__SCRIPT_FENCED_TAKE, eval, 2, 5);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_prefixed(to, COUNTER, name);
+    rdl__put_wish(call, to, true);
+    rdl__cmd_int(to, RDL__TOKENS_KEPT);
+}
+
 static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 {
     rdl__decode_take(call, reply);
@@ -35,17 +52,22 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
     call->answer = RDL__TAKEN;
 }
 
+#define FENCED                                                                                                         \
+    .name = "fenced", .kind = "fenced", .waits_on = rdl__waits_on_channel, .nests = true,                              \
+    .retry = {.kind = RDL_RETRY_NONE}, .decode_take = decode_take, RDL__IN_HASH
+
+static const struct rdl__lock_ops kept = {
+    RDL__CACHED,
+    FENCED,
+    .put_take = put_kept_take,
+};
+
 const struct rdl__lock_ops rdl__fenced_ops = {
     .handle = &rdl__single_handle,
-    .name = "fenced",
-    .kind = "fenced",
-    .waits_on = rdl__waits_on_channel,
-    .nests = true,
+    .kept = &kept,
+    FENCED,
     .local = true,
-    .retry = {.kind = RDL_RETRY_NONE},
     .put_take = put_take,
-    .decode_take = decode_take,
-    RDL__IN_HASH,
 };
 
 RDL__CONSTRUCTOR(rdl_fenced_lock, rdl__fenced_ops, options)

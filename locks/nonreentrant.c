@@ -5,17 +5,20 @@
 #include "locks/hash.h"
 #include "locks/types.h"
 
+#define NONREENTRANT                                                                                                   \
+    .name = "nonreentrant", .kind = "nonreentrant", .waits_on = rdl__waits_on_channel, .nests = false,                 \
+    .retry = {.kind = RDL_RETRY_NONE}, .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+
+static const struct rdl__lock_ops kept = {
+    RDL__CACHED,
+    NONREENTRANT,
+};
+
 const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .handle = &rdl__single_handle,
-    .name = "nonreentrant",
-    .kind = "nonreentrant",
-    .waits_on = rdl__waits_on_channel,
-    .nests = false,
+    .kept = &kept,
+    NONREENTRANT,
     .local = true,
-    .retry = {.kind = RDL_RETRY_NONE},
-    .put_take = rdl__hash_put_take,
-    .decode_take = rdl__decode_take,
-    RDL__IN_HASH,
 };
 
 RDL__CONSTRUCTOR(rdl_nonreentrant_lock, rdl__nonreentrant_ops, rdl__options_plain)

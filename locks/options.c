@@ -101,6 +101,7 @@ static int check_release(const rdl_lock_options_t *o, const struct rdl__acks *ac
 /* Fields of struct rdl__settings; the values are known to fit. */
 #define HOUR_BITS 0x3fffff
 #define SECOND_BITS 0x3ff
+#define MINUTE_BITS 0xffff
 
 /* What a lock waits for, and options that are for red locks only. */
 static int check_single(const struct rdl__lock_ops *ops, const rdl_lock_options_t *o, rdl_err_t *err)
@@ -122,6 +123,8 @@ static int check_local(const rdl_client_t *client, const struct rdl__lock_ops *o
 
     if (settings->on_outage != RDL_OUTAGE_LOCAL)
         return RDL_OK;
+    if (ops->handle->cached)
+        return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms: a kept lock cannot be RDL_OUTAGE_LOCAL");
     if (!ops->local)
         return rdl__err_set(err, RDL_EINVAL,
                             "option on_outage: a %s lock cannot be RDL_OUTAGE_LOCAL: say another in its own options",
@@ -133,6 +136,49 @@ static int check_local(const rdl_client_t *client, const struct rdl__lock_ops *o
     else if (client->local_dir == RDL__HOSTLOCK_NONE)
         why = "the client option local_dir is missing";
     return why == NULL ? RDL_OK : rdl__err_set(err, RDL_EINVAL, "option on_outage is RDL_OUTAGE_LOCAL: %s", why);
+}
+
+#define CACHE_MOST_MS 60000
+
+/* Is the lock to be kept by its client? Then its table is another. */
+static int check_cache(const struct rdl__lock_ops **ops, const rdl_client_t *client, const rdl_lock_options_t *o,
+                       rdl_err_t *err)
+{
+    if (o->cache_ms == 0)
+        return RDL_OK;
+    if (o->cache_ms < 0 || o->cache_ms > CACHE_MOST_MS)
+        return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms is %lld: it must be 0 to %d", (long long)o->cache_ms,
+                            CACHE_MOST_MS);
+    if ((*ops)->kept == NULL)
+        return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms is not for a %s lock", (*ops)->name);
+    if (o->fencing == RDL_FENCING_TIME)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option cache_ms: a kept lock has no tokens of the server's time; a fenced lock has "
+                            "its counter's");
+    if (client->map != NULL)
+        return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms is not for clusters");
+    if (o->release == RDL_RELEASE_UNCONFIRMED)
+        return rdl__err_set(err, RDL_EINVAL,
+                            "lock option cache_ms: the unlock of a kept lock waits for nothing without `release`");
+    *ops = (*ops)->kept;
+    return RDL_OK;
+}
+
+/* The handle, and for a lock that is kept what its name needs for that. */
+static int make_handle(const struct rdl__lock_ops *ops, rdl_client_t *client, const char *name,
+                       const rdl_lock_options_t *o, const struct rdl__settings *settings, rdl_lock_t **ret_lock,
+                       rdl_err_t *err)
+{
+    rdl_lock_t *lock;
+    int rc = rdl__handle_make(client, ops, name, o->name_len, settings, &lock, err);
+
+    if (rc == RDL_OK && o->cache_ms != 0 && (rc = rdl__cache_make(lock, o->cache_ms)) < 0) {
+        rdl__handle_drop(lock);
+        (void)rdl__err_set(err, rc, NULL);
+    }
+    if (rc == RDL_OK)
+        *ret_lock = lock;
+    return rc;
 }
 
 int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_client_t *client, const char *name,
@@ -150,11 +196,13 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
                                            : "ret_lock");
     if ((rc = rdl__client_check(client, err)) < 0 || (rc = rdl__check_options(given, &o, err)) < 0 ||
         (rc = check_single(ops, &o, err)) < 0 || (rc = rdl__resolve_retry(&ops->retry, &o.retry, err)) < 0 ||
-        (rc = check(ops, &o, &settings, err)) < 0 || (rc = rdl__acks_resolve(&client->acks, &o, &acks, err)) < 0 ||
-        (rc = check_release(&o, &acks, err)) < 0 ||
+        (rc = check(ops, &o, &settings, err)) < 0 || (rc = check_cache(&ops, client, &o, err)) < 0 ||
+        (rc = rdl__acks_resolve(&client->acks, &o, &acks, err)) < 0 || (rc = check_release(&o, &acks, err)) < 0 ||
         (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
+    if (o.cache_ms != 0)
+        settings.own = (uint32_t)o.cache_ms & MINUTE_BITS;
     settings.retry = (uint32_t)o.retry.kind & 7;
     settings.retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS;
     settings.retry_max_ms = (uint32_t)o.retry.max_ms & HOUR_BITS;
@@ -168,5 +216,5 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     settings.leaves = o.release == RDL_RELEASE_UNCONFIRMED;
     if ((rc = check_local(client, ops, &settings, err)) < 0)
         return rc;
-    return rdl__handle_make(client, ops, name, o.name_len, &settings, ret_lock, err);
+    return make_handle(ops, client, name, &o, &settings, ret_lock, err);
 }

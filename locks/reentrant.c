@@ -2,17 +2,20 @@
 #include "locks/hash.h"
 #include "locks/types.h"
 
+#define REENTRANT                                                                                                      \
+    .name = "reentrant", .kind = "reentrant", .waits_on = rdl__waits_on_channel, .nests = true,                        \
+    .retry = {.kind = RDL_RETRY_NONE}, .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+
+static const struct rdl__lock_ops kept = {
+    RDL__CACHED,
+    REENTRANT,
+};
+
 const struct rdl__lock_ops rdl__reentrant_ops = {
     .handle = &rdl__single_handle,
-    .name = "reentrant",
-    .kind = "reentrant",
-    .waits_on = rdl__waits_on_channel,
-    .nests = true,
+    .kept = &kept,
+    REENTRANT,
     .local = true,
-    .retry = {.kind = RDL_RETRY_NONE},
-    .put_take = rdl__hash_put_take,
-    .decode_take = rdl__decode_take,
-    RDL__IN_HASH,
 };
 
 RDL__CONSTRUCTOR(rdl_reentrant_lock, rdl__reentrant_ops, rdl__options_plain)

@@ -27,18 +27,21 @@ static void waits_on(struct rdl__buf *to, struct rdl__call *call)
     rdl__name_prefix(to, "redlatch_poll", name->bytes, name->node.key_len);
 }
 
+#define SPIN                                                                                                           \
+    .name = "spin", .kind = "spin", .news = RDL__NEWS_NONE, .waits_on = waits_on, .nests = true,                       \
+    .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128}, .put_take = rdl__hash_put_take,              \
+    .decode_take = rdl__decode_take, RDL__IN_HASH
+
+static const struct rdl__lock_ops kept = {
+    RDL__CACHED,
+    SPIN,
+};
+
 const struct rdl__lock_ops rdl__spin_ops = {
     .handle = &rdl__single_handle,
-    .name = "spin",
-    .kind = "spin",
-    .news = RDL__NEWS_NONE,
-    .waits_on = waits_on,
-    .nests = true,
+    .kept = &kept,
+    SPIN,
     .local = true,
-    .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128},
-    .put_take = rdl__hash_put_take,
-    .decode_take = rdl__decode_take,
-    RDL__IN_HASH,
 };
 
 RDL__CONSTRUCTOR(rdl_spin_lock, rdl__spin_ops, options)

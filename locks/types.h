@@ -5,6 +5,7 @@
 #ifndef REDLATCH_LOCKS_TYPES_H
 #define REDLATCH_LOCKS_TYPES_H
 
+#include "core/call/cached.h"
 #include "core/call/handle.h"
 
 /* Each type of the registry (RDL_LOCK_TYPES in <redlatch/lock.h>) has its table, and each end. */

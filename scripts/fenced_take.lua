@@ -5,6 +5,7 @@
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
 -- ARGV[3]  lease in ms, 1 to 2^40
 -- ARGV[4]  '1': the token is at least the server's time in microseconds; absent or '0': not
+-- ARGV[5]  absent: one token is drawn; so many are, 1 to 2^20, of which the first is answered
 -- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count
 -- above 1 asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has
 -- none.
@@ -16,6 +17,7 @@
 -- error. The free lock costs four commands, a refusal three.
 
 -- include holds.inc
+-- include recall.inc
 
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
@@ -26,14 +28,20 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
+local more = ARGV[5] and ARGV[5] - 1 or 0
+if ARGV[5] and (not string.find(ARGV[5], '^[1-9]%d*$') or more >= 1048576) then
+    return redis.error_reply('ERR redlatch: tokens to be drawn must be a whole number from 1 to 1048576')
+end
+
+-- The first of those that are drawn.
 local function next_token()
-    local token = call('incr', KEYS[2])
+    local token = (more > 0 and call('incrby', KEYS[2], more + 1) or call('incr', KEYS[2])) - more
     if ARGV[4] == '1' then
         local now = call('time')
         local floor = now[1] * 1000000 + now[2]
         if token < floor then
             token = floor
-            call('set', KEYS[2], string.format('%.0f', token))
+            call('set', KEYS[2], string.format('%.0f', token + more))
         end
     end
     return token
@@ -61,9 +69,10 @@ if ttl == -2 then
 end
 local held = call('hget', key, field)
 if not held then
-    return other_type(call('hget', key, 'mode')) or count == '1' and ttl or -12
+    return count == '1' and refused(key, ttl) or other_type(call('hget', key, 'mode')) or -12
 end
-local token = count == '1' and said(tonumber(call('get', KEYS[2])) or next_token()) or -11
+local last_token = count == '1' and tonumber(call('get', KEYS[2]))
+local token = count == '1' and said(last_token and last_token - more or next_token()) or -11
 if type(token) == 'table' then
     return token
 end

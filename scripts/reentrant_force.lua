@@ -8,6 +8,7 @@
 -- include arguments.inc
 -- include holds.inc
 -- include evicted.inc
+-- include recall.inc
 
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 
@@ -20,4 +21,5 @@ if call('hexists', key, ARGV[1]) == 0 then
 end
 call('del', key)
 tell_evicted(ARGV[1])
+recall(key, {ARGV[1]}, true)
 return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1

@@ -14,6 +14,7 @@
 -- lock costs three commands, a refusal three.
 
 -- include holds.inc
+-- include recall.inc
 
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
@@ -35,7 +36,7 @@ if ttl == -2 then
 else
     local held = call('hget', key, field)
     if not held then
-        return other_type(call('hget', key, 'mode')) or count == '1' and ttl or -12
+        return count == '1' and refused(key, ttl) or other_type(call('hget', key, 'mode')) or -12
     end
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)

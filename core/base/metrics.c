@@ -21,6 +21,9 @@ enum { MATCH_MAX = 1024, NAMES_USUAL = 100, TOLD = sizeof((rdl_metric_value_t *)
 #define NAME_RDL_M_AT_RISK "at_risk"
 #define NAME_RDL_M_DEGRADED "degraded"
 #define NAME_RDL_M_RESTORED "restored"
+#define NAME_RDL_M_LOCAL "local"
+#define NAME_RDL_M_KEPT "kept"
+#define NAME_RDL_M_RECALLS "recalls"
 #define NAME_RDL_M_RENEWED "renewed"
 #define NAME_RDL_M_RENEWALS_LATE "renewals_late"
 #define NAME_RDL_M_RECONNECTS "reconnects"
@@ -28,6 +31,7 @@ enum { MATCH_MAX = 1024, NAMES_USUAL = 100, TOLD = sizeof((rdl_metric_value_t *)
 #define NAME_RDL_M_WAIT_US "wait_us"
 #define NAME_RDL_M_HOLD_US "hold_us"
 #define NAME_RDL_M_HANDOFF_US "handoff_us"
+#define NAME_RDL_M_RECALL_US "recall_us"
 #define NAME_RDL_M_RTT_US "rtt_us"
 
 static const struct {

@@ -19,8 +19,11 @@
 static const unsigned char bounds[] = {6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 25, 28, 32};
 
 /* What the family is called, without prefix and suffix, where rdl_metric_name says otherwise. */
-static const char *const histogram_names[RDL_METRIC_COUNT] = {
-    [RDL_M_WAIT_US] = "wait", [RDL_M_HOLD_US] = "hold", [RDL_M_HANDOFF_US] = "handoff", [RDL_M_RTT_US] = "round_trip"};
+static const char *const histogram_names[RDL_METRIC_COUNT] = {[RDL_M_WAIT_US] = "wait",
+                                                              [RDL_M_HOLD_US] = "hold",
+                                                              [RDL_M_HANDOFF_US] = "handoff",
+                                                              [RDL_M_RECALL_US] = "recall",
+                                                              [RDL_M_RTT_US] = "round_trip"};
 
 static const bool by_lock[RDL_METRIC_COUNT] = {
 #define LOCK true

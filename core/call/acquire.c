@@ -17,7 +17,7 @@ static bool others_wait(const struct rdl__call *call)
     return rdl__news_in_line(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
 }
 
-static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
+static inline __attribute__((always_inline)) rdl__step_t begin(struct rdl__call *call, int64_t now, bool counts)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec = call->rec;
@@ -27,7 +27,8 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
     rdl__take_init(&call->take, call->one_try, &retry);
-    rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
+    if (counts)
+        rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
@@ -55,12 +56,22 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
-static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
+{
+    return begin(call, now, true);
+}
+
+rdl__step_t rdl__take_begin_counted(struct rdl__call *call, int64_t now)
+{
+    return begin(call, now, false);
+}
+
+void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     call->ops->put_take(call, to, eval);
 }
 
-static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
+void rdl__take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     call->ops->decode_take(call, reply);
 }
@@ -101,7 +112,7 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
     return held;
 }
 
-static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .unsure = call->req.resent};
     bool gone;
@@ -136,7 +147,7 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
 
 /* The message that woke it may have granted the lock; not where replicas must confirm, since no WAIT was sent with it.
  */
-static rdl__step_t take_woken(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
     int64_t lease_ms;
@@ -170,9 +181,10 @@ const struct rdl__verb rdl__verb_take = {
     .put_undo = rdl__put_undo,
     .undo_releases = true,
     .begin = take_begin,
-    .encode = take_encode,
-    .decode = take_decode,
-    .answered = take_answered,
-    .woken = take_woken,
+    .encode = rdl__take_encode,
+    .decode = rdl__take_decode,
+    .answered = rdl__take_answered,
+    .woken = rdl__take_woken,
     .lost = take_lost,
+    .takes_back = &rdl__verb_release,
 };

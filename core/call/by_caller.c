@@ -5,6 +5,7 @@
 
 bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
+again:
     while (step.what == RDL__DO_SEND && call->detour != RDL__DETOUR_LATER) {
         enum rdl__asking asks = rdl__call_asks(call);
         enum rdl__way way = asks == RDL__ASKS_REPLICAS ? RDL__WAY_ACKED : RDL__WAY_CALLERS;
@@ -45,6 +46,11 @@ bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t 
         }
         rdl__call_conclude(call, step.rc, step.undo, false, now);
         return true;
+    }
+    if (step.what == RDL__DO_STAY) {
+        step = call->verb->stay(call, step.hint_ms != 0 ? rdl__call_answer_by(call) : call->deadline);
+        now = rdl__now();
+        goto again;
     }
     call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
     rdl__call_hand_over(call, step.what == RDL__DO_SEND   ? RDL__NEXT_SEND

@@ -215,6 +215,16 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
     return false;
 }
 
+/* Wait as the verb says, until the call's task runs.  @thread loop */
+static void stay(struct rdl__call *call, const rdl__step_t *step)
+{
+    int64_t until = step->hint_ms != 0 ? rdl__call_answer_by(call) : call->deadline;
+
+    rdl__call_goes(call, RDL__ASLEEP);
+    if (until != RDL__NEVER)
+        rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, until);
+}
+
 /* Carry out a step. The next one follows an event.  @thread loop */
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
@@ -228,6 +238,10 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
             step = rdl__call_stopped_between(call, RDL_OK);
         else if (sleeps(call, &step, now))
             return;
+    }
+    if (step.what == RDL__DO_STAY) {
+        stay(call, &step);
+        return;
     }
     if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_REFUSED)
         step = rdl__call_not_asked(call);
@@ -359,6 +373,8 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
         return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = call->answer};
     case RDL__NEXT_PAUSE:
         return (rdl__step_t){.what = RDL__DO_PAUSE, .hint_ms = call->answer};
+    case RDL__NEXT_WAITED:
+        return woken(call, now);
     case RDL__NEXT_END:
         return rdl__finish_with((int)call->op.result);
     default:

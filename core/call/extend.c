@@ -3,7 +3,7 @@
 
 #include "core/service/scripts.h"
 
-static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__extend_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__watchdog *wd = rdl__call_client(call)->watchdog;
     struct rdl__record *rec = call->rec;
@@ -20,7 +20,7 @@ static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
     return rdl__send_it();
 }
 
-static void extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+void rdl__extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
@@ -30,7 +30,7 @@ static void extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval
     rdl__cmd_int(to, call->op.lease_ms);
 }
 
-static void extend_decode(struct rdl__call *call, const struct rdl__reply *reply)
+void rdl__extend_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     static const struct rdl__reply nothing = {.type = RDL__REPLY_NIL};
     const struct rdl__reply *ttl = rdl__reply_at(reply, 2);
@@ -38,7 +38,7 @@ static void extend_decode(struct rdl__call *call, const struct rdl__reply *reply
     rdl__decode_number(call, ttl != NULL ? ttl : &nothing);
 }
 
-static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__extend_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__watchdog *wd = rdl__call_client(call)->watchdog;
     int rc = rdl__answer_failed(call);
@@ -60,8 +60,8 @@ const struct rdl__verb rdl__verb_extend = {
     .on_record = true,
     .acked = true,
     .prolongs = true,
-    .begin = extend_begin,
-    .encode = extend_encode,
-    .decode = extend_decode,
-    .answered = extend_answered,
+    .begin = rdl__extend_begin,
+    .encode = rdl__extend_encode,
+    .decode = rdl__extend_decode,
+    .answered = rdl__extend_answered,
 };

@@ -1,18 +1,18 @@
 /* handle.c - the handle of a single lock. */
 #include "core/call/handle.h"
 
-static rdl_client_t *single_client(const rdl_lock_t *lock)
+rdl_client_t *rdl__single_client(const rdl_lock_t *lock)
 {
     return lock->name->client;
 }
 
-static const char *single_name(const rdl_lock_t *lock, size_t *ret_len)
+const char *rdl__single_name(const rdl_lock_t *lock, size_t *ret_len)
 {
     *ret_len = lock->name->node.key_len;
     return lock->name->bytes;
 }
 
-static void single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
+void rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
 {
     rdl__mutex_lock(&lock->name->mu);
     lock->fn = fn;
@@ -20,7 +20,7 @@ static void single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
     rdl__mutex_unlock(&lock->name->mu);
 }
 
-static bool single_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
+bool rdl__single_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
 {
     return owner->client == lock->name->client;
 }
@@ -30,19 +30,19 @@ static struct rdl__view single_view(rdl_lock_t *lock, rdl_owner_t *owner, int64_
     return rdl__record_view(lock->name, owner, lock->ops, now);
 }
 
-static const char *single_tokenless(const rdl_lock_t *lock)
+const char *rdl__single_tokenless(const rdl_lock_t *lock)
 {
     return lock->name->settings.fencing == RDL_FENCING_NONE ? "the lock was made without fencing" : NULL;
 }
 
 const struct rdl__handle_ops rdl__single_handle = {
-    .client = single_client,
-    .name = single_name,
+    .client = rdl__single_client,
+    .name = rdl__single_name,
     .drop = rdl__handle_drop,
     .call = rdl__call,
     .call_async = rdl__call_async,
-    .on_lost = single_on_lost,
-    .knows = single_knows,
+    .on_lost = rdl__single_on_lost,
+    .knows = rdl__single_knows,
     .view = single_view,
-    .tokenless = single_tokenless,
+    .tokenless = rdl__single_tokenless,
 };

@@ -9,6 +9,7 @@
 
 struct rdl__handle_ops {
     bool has_members;                                /* a composite, which cannot be a member */
+    bool cached;                                     /* kept by its client, which no composite can */
     rdl_client_t *(*client)(const rdl_lock_t *lock); /* whose callbacks and timers it uses */
     const char *(*name)(const rdl_lock_t *lock, size_t *ret_len);
     void (*drop)(rdl_lock_t *lock);                                  /* the user's reference  @locks none */
@@ -22,7 +23,12 @@ struct rdl__handle_ops {
     const char *(*tokenless)(const rdl_lock_t *lock); /* why it has no tokens; NULL: it has */
 };
 
-extern const struct rdl__handle_ops rdl__single_handle; /* handle.c */
+extern const struct rdl__handle_ops rdl__single_handle; /* handle.c, as what kept locks share with it */
+rdl_client_t *rdl__single_client(const rdl_lock_t *lock);
+const char *rdl__single_name(const rdl_lock_t *lock, size_t *ret_len);
+void rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);
+bool rdl__single_knows(const rdl_lock_t *lock, const rdl_owner_t *owner);
+const char *rdl__single_tokenless(const rdl_lock_t *lock);
 
 static inline rdl_client_t *rdl__lock_client(const rdl_lock_t *lock)
 {

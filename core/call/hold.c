@@ -1,4 +1,5 @@
 /* hold.c - a record's hold as the watchdog sees it. */
+#include "core/call/cached.h"
 #include "core/call/call.h"
 #include "core/call/local.h"
 #include "core/call/record.h"
@@ -42,6 +43,11 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
 {
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
+    if (rdl__is_kept(id->n)) {
+        rdl__cache_changed(rec, id, state, reason, now);
+        rdl__record_unref(rec);
+        return;
+    }
     if (state == RDL_AT_RISK && rdl__local_parts(rec, id, now)) {
         rdl__record_unref(rec);
         return;

@@ -1,18 +1,18 @@
 /* query.c - the verbs that ask: is it locked, and for how long. */
 #include "core/call/verb.h"
 
-static void is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+void rdl__is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
     call->ops->put_query(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
-static void is_locked_decode(struct rdl__call *call, const struct rdl__reply *reply)
+void rdl__is_locked_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     call->ops->decode_query(call, reply);
 }
 
-static void remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+void rdl__remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     (void)eval;
     rdl__cmd_begin(to, 2);
@@ -20,13 +20,13 @@ static void remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool e
     rdl__cmd_arg(to, rdl__call_name(call)->bytes, rdl__call_name(call)->node.key_len);
 }
 
-static rdl__step_t is_locked_answered(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__is_locked_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
     return rdl__answer_is(call, call->answer != 0);
 }
 
-static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__remaining_answered(struct rdl__call *call, int64_t now)
 {
     (void)now;
     if (call->answer == -1)
@@ -36,13 +36,13 @@ static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_is_locked = {
     .begin = rdl__begin_by_asking,
-    .encode = is_locked_encode,
-    .decode = is_locked_decode,
-    .answered = is_locked_answered,
+    .encode = rdl__is_locked_encode,
+    .decode = rdl__is_locked_decode,
+    .answered = rdl__is_locked_answered,
 };
 
 /* The owner's own hold is judged locally; otherwise the server is asked. */
-static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     rdl_hold_state_t state = RDL_NOT_HELD;
@@ -60,8 +60,8 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 }
 
 const struct rdl__verb rdl__verb_remaining = {
-    .begin = remaining_begin,
-    .encode = remaining_encode,
+    .begin = rdl__remaining_begin,
+    .encode = rdl__remaining_encode,
     .decode = rdl__decode_number,
-    .answered = remaining_answered,
+    .answered = rdl__remaining_answered,
 };

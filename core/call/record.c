@@ -1,6 +1,7 @@
 #include "core/call/record.h"
 
 #include "core/base/err.h"
+#include "core/call/cached.h"
 #include "core/call/local.h"
 #include "core/wire/names.h"
 
@@ -400,8 +401,13 @@ void rdl__record_abandon(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
 
     if (rdl__client_call_begins(name->client) == RDL_OK) {
-        rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
+        if (rdl__is_kept(rec->hold.id.n))
+            rdl__cache_abandon(rec, false);
+        else
+            rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
         rdl__client_call_ends(name->client);
+    } else if (rdl__is_kept(rec->hold.id.n)) {
+        rdl__cache_abandon(rec, true);
     } else {
         rdl__client_forget_hold(name->client, &rec->hold);
     }
@@ -480,6 +486,13 @@ void rdl__record_set_count(struct rdl__record *rec, int32_t count)
     rec->count = count;
     if (ends)
         rdl__record_ends(rec);
+    rdl__mutex_unlock(&rec->name->mu);
+}
+
+void rdl__record_clear(struct rdl__record *rec)
+{
+    rdl__mutex_lock(&rec->name->mu);
+    rec->count = 0;
     rdl__mutex_unlock(&rec->name->mu);
 }
 

@@ -23,6 +23,7 @@
 #include <redlatch/async.h>
 #include <redlatch/lock.h>
 
+struct rdl__cache;
 struct rdl__call;
 struct rdl__record;
 
@@ -73,8 +74,11 @@ struct rdl__name {
     struct rdl__link handles;
     struct rdl__record *idle;  /* on the list, although nothing is held or under way: kept for its owner's next verb */
     struct rdl__record *spare; /* memory kept for the next record */
-    struct rdl__settled
-        *settled; /* guards that may be deleted (locks/counted/once.c); NULL: no verb with a guard yet */
+    union {
+        struct rdl__settled
+            *settled; /* guards that may be deleted (locks/counted/once.c); NULL: no verb with a guard yet */
+        struct rdl__cache *cache; /* where the handles are those of kept locks (cached.h) */
+    };
 
     uint16_t hash_slot; /* immutable: in a cluster; else 0 */
     char bytes[];       /* NUL-terminated */
@@ -244,6 +248,7 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
                      struct rdl__record **ret);
 
 void rdl__record_set_count(struct rdl__record *rec, int32_t count); /* by the verb in flight */
+void rdl__record_clear(struct rdl__record *rec); /* the same to 0, of a hold that is not in the gauges */
 
 /* A hold has begun, or has ended: for the gauges. `count` is set.  @locks the name's */
 static inline void rdl__record_begins(const struct rdl__record *rec)

@@ -3,7 +3,7 @@
 #include "core/call/verb.h"
 
 /* The outermost release takes the hold out of the watchdog first, so that no renewal starts after it. */
-static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__release_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__record *rec = call->rec;
     struct rdl__watchdog *wd = rdl__call_client(call)->watchdog;
@@ -25,7 +25,7 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__local_release(call, now);
 }
 
-static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 {
     rdl__step_t again = {.what = RDL__DO_FINISH, .rc = call->req.rc, .undo = call->req.rc != RDL_ECLOSED};
     bool late =
@@ -69,8 +69,8 @@ const struct rdl__verb rdl__verb_release = {
     .has_successor = true,
     .put_undo = rdl__put_undo,
     .undo_releases = true,
-    .begin = release_begin,
+    .begin = rdl__release_begin,
     .encode = rdl__release_encode,
     .decode = rdl__decode_number,
-    .answered = release_answered,
+    .answered = rdl__release_answered,
 };

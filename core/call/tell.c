@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void note_result(const struct rdl__
 
     if (call->op.result == RDL_EUNKNOWN)
         note(name, metering, RDL_M_UNKNOWN, 1);
-    if (!call->verb->acquires)
+    if (!call->verb->acquires || call->verb->uncounted)
         return;
     if (call->take.contended)
         note(name, metering, RDL_M_CONTENDED, 1);
@@ -145,7 +145,7 @@ struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call)
     if (call->op.result != RDL_OK || call->verb->lost == NULL || !call->verb->lost(call, rdl__now()))
         return back;
     call->op.result = RDL_ELOST;
-    back.verb = call->verb->on_record ? &rdl__verb_release : NULL;
+    back.verb = call->verb->takes_back;
     return back;
 }
 

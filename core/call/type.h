@@ -43,6 +43,7 @@ struct rdl__hold_of {
 
 struct rdl__lock_ops {
     const struct rdl__handle_ops *handle; /* handle.h */
+    const struct rdl__lock_ops *kept;     /* the same type where its client keeps it; NULL: it is never kept */
 
     /* names */
     const char *name;

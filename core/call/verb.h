@@ -26,6 +26,7 @@ struct rdl__verb {
     bool restores;  /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
     bool listens;   /* joins the waiters as a listener (waiters.h) */
     bool may_leave; /* its caller need not wait for the answer (left.c) */
+    bool uncounted; /* the client's own: no owner's, for the metrics */
     enum rdl__successor_mode successor_mode;
     bool has_successor;
     rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
@@ -34,6 +35,10 @@ struct rdl__verb {
     rdl__step_t (*answered)(struct rdl__call *call, int64_t now);
     /* The next step of a call that waits and was woken. NULL: send a try. */
     rdl__step_t (*woken)(struct rdl__call *call, int64_t now);
+    /* RDL__DO_STAY of a call that its caller's thread drives: sleep until that is over or `until`, and say what is
+     * next. Calls of the loop are told by their task (RDL__NEXT_WAITED), and asked what is next by `woken`. NULL:
+     * never. */
+    rdl__step_t (*stay)(struct rdl__call *call, int64_t until);
     /* The undo's commands; required with has_successor or step.undo. undo_more: how many it writes behind the first
      * (NULL: none). undo_short: has the undo left something, so that it is repeated (NULL: never)? undone: it was
      * answered, and no request of the call can arrive any more (NULL: fine). */
@@ -41,10 +46,11 @@ struct rdl__verb {
     unsigned (*undo_more)(const struct rdl__call *call);
     bool (*undo_short)(const struct rdl__reply *reply);
     void (*undone)(const struct rdl__call *call, int64_t now);
-    void (*ended)(const struct rdl__call *call, int rc);     /* before its undo begins, if there is one; may be NULL */
+    void (*ended)(struct rdl__call *call, int rc);           /* before its undo begins, if there is one; may be NULL */
     bool (*lost)(const struct rdl__call *call, int64_t now); /* is what it was granted lost by now? NULL: never */
-    const char *(*texts)(int code); /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
-    int script;                     /* for verbs that share an encode function, which reads it here */
+    const struct rdl__verb *takes_back; /* takes the count back of a grant that was lost; NULL: there is none */
+    const char *(*texts)(int code);     /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
+    int script;                         /* for verbs that share an encode function, which reads it here */
     bool copies_permits; /* the order's permits are copied, as the caller's list may go when the call has begun */
     bool undo_releases;  /* the undo with undo_count 0 releases the hold, for the replay log */
 };
@@ -63,6 +69,7 @@ struct rdl__hold_fields { /* take and release of a lock */
     };
     int32_t undo_count; /* the count that the undo leaves */
     unsigned char form; /* free for the lock type's use: which command the try was */
+    unsigned char kept; /* enum rdl__local (cache.h), with `answer` under the name's mu while it is QUEUED */
 };
 
 struct rdl__permit_fields { /* permits with ids (permit_semaphore.c) */
@@ -261,6 +268,30 @@ static inline bool rdl__wants_token(const struct rdl__call *call)
 void rdl__note_release(const struct rdl__call *call, int64_t now);
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval); /* of a lock's take or release */
+
+/* The tokens that a kept hold has of a counter (cache.h): its take reserves so many. */
+#define RDL__TOKENS_KEPT 4096
+
+/* The functions of the usual verbs, for the verbs of kept locks. */
+void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
+void rdl__take_decode(struct rdl__call *call, const struct rdl__reply *reply);
+rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__release_begin(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__extend_begin(struct rdl__call *call, int64_t now);
+void rdl__extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
+void rdl__extend_decode(struct rdl__call *call, const struct rdl__reply *reply);
+rdl__step_t rdl__extend_answered(struct rdl__call *call, int64_t now);
+void rdl__is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
+void rdl__is_locked_decode(struct rdl__call *call, const struct rdl__reply *reply);
+rdl__step_t rdl__is_locked_answered(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now);
+void rdl__remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
+rdl__step_t rdl__remaining_answered(struct rdl__call *call, int64_t now);
+
+/* The take's first step, of a call that is counted as an attempt already. */
+rdl__step_t rdl__take_begin_counted(struct rdl__call *call, int64_t now);
 
 /* The command with which scripts publish, `publish` or `spublish` (scripts/publishes.inc). For scripts where it is
  * optional it is their last argument, present only if it is `spublish`: rdl__publish_args more arguments. */

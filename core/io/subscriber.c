@@ -58,6 +58,13 @@ static void forget_refusals(struct rdl__subscriber *sub)
     sub->again_ms = 0;
 }
 
+static void interrupt(struct rdl__topic *topic, int64_t now)
+{
+    if (topic->confirmed && topic->ops->interrupted != NULL)
+        topic->ops->interrupted(topic, now);
+    topic->confirmed = false;
+}
+
 static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, int64_t now)
 {
     struct rdl__subscriber *sub = rdl__container(talk, struct rdl__subscriber, talk);
@@ -71,7 +78,8 @@ static void on_lost(struct rdl__talk *talk, const rdl_err_t *why, bool was_up, i
     while ((n = rdl__table_next(&sub->topics, n)) != NULL) {
         struct rdl__topic *topic = rdl__container(n, struct rdl__topic, node);
 
-        topic->confirmed = topic->forgone = false;
+        interrupt(topic, now);
+        topic->forgone = false;
         rdl__list_remove(&topic->unsent);
         rdl__list_push_back(&sub->unsent, &topic->unsent);
     }
@@ -190,8 +198,8 @@ static void on_error(struct rdl__subscriber *sub, const struct rdl__reply *error
         return;
     }
     if (forgo(sub, error))
-        rdl__log(sub->node->sinks, RDL_LOG_INFO, "%s: evictions are learnt of by renewals: %s", sub->node->label,
-                 error->str);
+        rdl__log(sub->node->sinks, RDL_LOG_INFO, "%s: evictions are learnt of by renewals, and no lock is kept: %s",
+                 sub->node->label, error->str);
     else
         rdl__log_again(sub->node->sinks, RDL_LOG_WARN, &sub->node->told, now, "%s: cannot subscribe: %s",
                        sub->node->label, error->str);
@@ -222,7 +230,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
         topic->ops->subscribed(topic, now);
     } else if (says(kind, "sunsubscribe") &&
                topic->confirmed) { /* the slot has moved; or the answer to an earlier topic's drop */
-        topic->confirmed = false;
+        interrupt(topic, now);
         ask_around(sub);
     } else if (says(kind, word(sub, topic, "smessage")) && payload != NULL && payload->type == RDL__REPLY_STRING) {
         topic->ops->message(topic, payload->str, payload->len, now);

@@ -14,6 +14,9 @@ struct rdl__topic_ops {
     /* The subscription was acknowledged: the first time, and after every reconnect. */
     void (*subscribed)(struct rdl__topic *topic, int64_t now);
     void (*message)(struct rdl__topic *topic, const char *payload, size_t len, int64_t now);
+    /* It is no longer in force, and will be made again: messages may be missed. May neither add nor drop topics. NULL:
+     * nothing. */
+    void (*interrupted)(struct rdl__topic *topic, int64_t now);
 };
 
 /* A channel to be subscribed to; embedded in its user, which sets node.key and key_len to the channel's name. */

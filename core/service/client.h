@@ -87,10 +87,11 @@ struct rdl_client {
     /* any thread */
     _Atomic unsigned refs;
     _Atomic bool closing;
-    _Atomic unsigned calls;    /* under way, undos included */
-    _Atomic unsigned owing;    /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
-    _Atomic int64_t next_n;    /* the n of the next U:n */
-    struct rdl__parker parker; /* RDL__POST_...: the thread that opens or closes */
+    _Atomic unsigned calls; /* under way, undos included */
+    _Atomic unsigned owing; /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
+    _Atomic unsigned cached_names; /* whose recalls are listened for (core/call/cache.h) */
+    _Atomic int64_t next_n;        /* the n of the next U:n */
+    struct rdl__parker parker;     /* RDL__POST_...: the thread that opens or closes */
 
     struct rdl__mutex close_mu;
     bool lanes_closed; /* by the loop; other threads read it under close_mu */

@@ -127,27 +127,6 @@ static void forget_replay(rdl_client_t *client)
             rdl__replay_forget(rdl__routing_shard(client, i)->replay);
 }
 
-/* The next step of closing, if it is due. Calls that are refused count for a moment; after close_told that does not
- * matter.
- * @thread loop */
-static void close_further(rdl_client_t *client, int64_t now)
-{
-    if (client->close_told)
-        return;
-    rdl__assert_on_loop(client->loop);
-    if (!client->lanes_closed && atomic_load(&client->calls) == 0)
-        forget_replay(client);
-    if (!client->lanes_closed && shut(client, false))
-        close_lanes(client, now);
-    if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
-        rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
-        client->close_told = true;
-        rdl__parker_post(&client->parker, RDL__POST_CLOSED);
-    } else if (client->lanes_closed) { /* a caller is about to leave a lane */
-        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
-    }
-}
-
 /* No debt is added any more, since `closing` is set.  @thread loop */
 static void pay_debts(rdl_client_t *client)
 {
@@ -158,6 +137,28 @@ static void pay_debts(rdl_client_t *client)
         struct rdl__debt *debt = rdl__container(l, struct rdl__debt, link);
 
         debt->pay(debt);
+    }
+}
+
+/* The next step of closing, if it is due. Calls that are refused count for a moment; after close_told that does not
+ * matter.
+ * @thread loop */
+static void close_further(rdl_client_t *client, int64_t now)
+{
+    if (client->close_told)
+        return;
+    rdl__assert_on_loop(client->loop);
+    pay_debts(client);
+    if (!client->lanes_closed && atomic_load(&client->calls) == 0)
+        forget_replay(client);
+    if (!client->lanes_closed && shut(client, false))
+        close_lanes(client, now);
+    if (client->lanes_closed && atomic_load(&client->calls) == 0 && shards_quiet(client)) {
+        rdl__loop_timer_off(rdl__client_loop(client), &client->close_timer);
+        client->close_told = true;
+        rdl__parker_post(&client->parker, RDL__POST_CLOSED);
+    } else if (client->lanes_closed) { /* a caller is about to leave a lane */
+        rdl__loop_timer(rdl__client_loop(client), &client->close_timer, now + RDL__MS);
     }
 }
 

@@ -271,6 +271,19 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
     return alive;
 }
 
+void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__mutex_lock(&wd->mu);
+    if (rdl__heap_has(&hold->node)) { /* else it is lost */
+        hold->ends_at = RDL__NEVER;
+        hold->renewed = true;
+        hold->brief = hold->lease_ms < wd->config.lease_ms;
+        hold->renew_at = next_renewal(wd, hold, rdl__now());
+        rdl__schedule_move(wd, hold);
+    }
+    rdl__mutex_unlock(&wd->mu);
+}
+
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
 {
     struct rdl__hold_id id = {0};

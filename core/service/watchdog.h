@@ -146,6 +146,9 @@ bool rdl__watchdog_part(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_
 bool rdl__watchdog_join(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
                         int64_t sent_at, int64_t lease_ms, bool renewed);
 void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n);
+/* A hold that was granted for so long is renewed without end from now on: for the same until its first renewal, which
+ * asks for config.lease_ms if that is longer.  @thread any */
+void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* Remove the hold, before its release is sent. Returns the state that it was in; a loss that was not reported yet is
  * reported from inside.  @thread any */

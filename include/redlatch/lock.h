@@ -107,6 +107,13 @@ typedef struct rdl_lock_options {
     /* What rdl_unlock waits for. UNCONFIRMED is refused together with replicas, of the client's options as well, and by
      * multi-locks and red locks, whose unlock waits for the members' answers whatever these have. */
     rdl_release_t release;
+    /* Reentrant, non-reentrant, spin and fenced lock, at one server or behind Sentinel: keep the lock with this client
+     * for so long after an unlock, so that its threads take it again without asking the server: docs/caching.md. 1 to
+     * 60000; 0: never. Somebody else who wants it has it back at once while nobody of this process is inside; a single
+     * try elsewhere may be refused beside it, and where the process dies it is not free before its lease ends: 5 s or
+     * 4 * cache_ms, whichever is more, and watchdog_lease_ms at most. A take that asks for a lease of more than half of
+     * that asks the server. Not with tokens of RDL_FENCING_TIME, nor with `release`, nor as a member of a composite. */
+    int64_t cache_ms;
 } rdl_lock_options_t;
 
 #define RDL_LOCK_OPTIONS_INIT RDL_INIT_(rdl_lock_options_t, RDL_LOCK_OPTIONS_VERSION)
@@ -366,7 +373,7 @@ typedef enum rdl_loss_reason {
 typedef struct rdl_loss {
     rdl_hold_state_t state; /* RDL_AT_RISK or RDL_LOST; with RDL_OUTAGE_LOCAL also RDL_DEGRADED or RDL_HELD */
     rdl_loss_reason_t reason;
-    const char *owner;    /* the hold's owner on the wire, "U:n" */
+    const char *owner;    /* the hold's owner on the wire, "U:n"; with cache_ms a number that is this hold's alone */
     int64_t token;        /* its fencing token, or 0 */
     int64_t remaining_ms; /* RDL_AT_RISK: how long the hold is still valid; else 0 */
     rdl_lock_t *member;   /* of a composite: whose loss or risk it is, valid during the call; else NULL */

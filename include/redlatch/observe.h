@@ -41,6 +41,9 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_AT_RISK, C, LOCK, "holds whose renewal became overdue")                                                    \
     X(RDL_M_DEGRADED, C, LOCK, "holds that were, or became, this host's alone: there was no server")                   \
     X(RDL_M_RESTORED, C, LOCK, "such holds that took the lock at the server that was back")                            \
+    X(RDL_M_LOCAL, C, LOCK, "acquire calls that took a kept lock without asking the server")                           \
+    X(RDL_M_KEPT, C, LOCK, "holds taken to be kept")                                                                   \
+    X(RDL_M_RECALLS, C, LOCK, "kept holds that somebody else wanted")                                                  \
     X(RDL_M_RENEWED, C, CLIENT, "renewals confirmed")                                                                  \
     X(RDL_M_RENEWALS_LATE, C, CLIENT, "renewals confirmed when less than half of the lease was left")                  \
     X(RDL_M_RECONNECTS, C, CLIENT, "connections established again after a loss")                                       \
@@ -48,6 +51,7 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_WAIT_US, H, LOCK, "time from the start of an acquire call to the lock")                                    \
     X(RDL_M_HOLD_US, H, LOCK, "time that an outermost hold lasted")                                                    \
     X(RDL_M_HANDOFF_US, H, LOCK, "time from the message that woke a waiting call to its lock")                         \
+    X(RDL_M_RECALL_US, H, LOCK, "time from a recall to the answer to the kept hold's release")                         \
     X(RDL_M_RTT_US, H, CLIENT, "time from sending a command to its reply")
 
 typedef enum rdl_metric {
@@ -84,7 +88,7 @@ typedef struct rdl_metrics rdl_metrics_t;
 typedef struct rdl_metrics_options {
     uint32_t version;  /* RDL_METRICS_OPTIONS_VERSION */
     int32_t names;     /* how many names have series of their own; 100, at most RDL_METRICS_NAMES_MAX; -1: none. Each
-                          takes some 2.5 KB here, and 83 lines of text */
+                          takes some 3 KB here, and 109 lines of text */
     const char *match; /* only names that match this pattern: * ? [a-z] [^a] and \ before what is meant literally, as
                           Redis has it; NULL: all. At most 1024 bytes. Copied */
 } rdl_metrics_options_t;

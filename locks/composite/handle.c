@@ -116,8 +116,8 @@ static int resolve(const struct rdl__composite_kind *kind, const rdl_client_t *c
                    struct rdl__composite_options *ret, rdl_err_t *err)
 {
     if (o->fencing != RDL_FENCING_DEFAULT || o->name_len != 0 || o->nonreentrant || o->waiter_life_ms != 0 ||
-        o->peer_watchdog_ms != 0 || o->prefer_writers || o->replicas != 0 || o->replicas_timeout_ms != 0 ||
-        o->replicas_if_able || o->release != RDL_RELEASE_DEFAULT)
+        o->peer_watchdog_ms != 0 || o->prefer_writers || o->cache_ms != 0 || o->replicas != 0 ||
+        o->replicas_timeout_ms != 0 || o->replicas_if_able || o->release != RDL_RELEASE_DEFAULT)
         return rdl__err_set(err, RDL_EINVAL, "lock options of single locks belong to the members of a %s lock",
                             kind->type.name);
     if (!kind->plan->majority && (o->node_timeout_ms != 0 || o->min_uptime_ms != 0))

@@ -56,7 +56,7 @@ void rdl__once_settled(const struct rdl__call *call, int64_t now)
         settle(rdl__call_name(call), call->n);
 }
 
-void rdl__once_ended(const struct rdl__call *call, int rc)
+void rdl__once_ended(struct rdl__call *call, int rc)
 {
     if (call->guard.settled_n != 0)
         settle(rdl__call_name(call), call->guard.settled_n);

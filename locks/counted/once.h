@@ -28,7 +28,7 @@ void rdl__once_settled(const struct rdl__call *call, int64_t now);
 
 /* The call ends: a guard that it should have deleted, and may not have, is left to another call. So is its own, if
  * nothing goes on in the background.  @locks none */
-void rdl__once_ended(const struct rdl__call *call, int rc);
+void rdl__once_ended(struct rdl__call *call, int rc);
 
 /* The server has confirmed the request that `put` writes with `script`, which is safe to repeat, by itself or by its
  * guard: note it in the replay log, for a new master that may not have seen it. `guard`: the call's guard may be

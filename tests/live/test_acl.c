@@ -15,6 +15,7 @@
 #define EVERYBODY "Every program"
 #define DESCRIPTION "Description"
 #define REPLICAS "The option `replicas`"
+#define CACHE "The option `cache_ms`"
 #define GRANT "ACL SETUSER app "
 #define NAME "orders:42"
 #define LEASE_MS 20000
@@ -307,6 +308,34 @@ Test(acl, of_the_option_replicas_is_enough_and_no_more)
     use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000)));
     expect_all_rights_of(REPLICAS);
     server_stop(replica);
+}
+
+/* Recalled by another program with the same rights, and forced open. */
+Test(acl, of_the_option_cache_ms_is_enough_and_no_more)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    char *uri;
+
+    open_with_rights_of("Reentrant, non-reentrant and spin lock");
+    for_each_grant(CACHE, grant);
+    uri = must_format("unix://app:secret@%s?db=0", server_socket(st.server));
+    other = client_open(uri, OPTIONS(.watchdog_lease_ms = 2000));
+    free(uri);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000));
+    elsewhere = reentrant(other, NAME, NULL);
+    for (int i = 0; i < 1000; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 3000, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        if (probe_ask(st.probe, "HKEYS " NAME)->count == 1)
+            break; /* it is kept */
+    }
+    expect(RDL_OK, rdl_try_lock(elsewhere, 900, RDL_LEASE_AUTO, &err)); /* before it would be given back */
+    expect(RDL_OK, rdl_unlock(elsewhere, &err));
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    use_and_free(lock);
+    expect_all_rights_of(CACHE);
 }
 
 Test(acl, of_the_fenced_lock_is_enough_and_no_more)

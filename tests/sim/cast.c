@@ -6,6 +6,7 @@
 #include "core/service/waiters.h"
 #include "tests/sim/checks.h"
 #include "tests/sim/net.h"
+#include "tests/sim/rec.h"
 #include "tests/sim/seams.h"
 #include "tests/support/counting_alloc.h"
 #include "tests/support/wait.h"
@@ -55,10 +56,15 @@ void cast_end(void)
 
 int64_t cast_linger_ns(void)
 {
-    for (size_t i = 0; i < cast.name_count; i++)
-        if (cast.names[i].kind->life_ms > 0)
-            return RDL__LINGER_MS * RDL__MS;
-    return 0;
+    int64_t linger_ms = 0;
+
+    for (size_t i = 0; i < cast.name_count; i++) {
+        const struct kind *kind = cast.names[i].kind;
+        int64_t ms = kind->life_ms > 0 ? RDL__LINGER_MS : 2 * kind->cache_ms;
+
+        linger_ms = ms > linger_ms ? ms : linger_ms;
+    }
+    return linger_ms * RDL__MS;
 }
 
 int64_t cast_blocks(void)
@@ -72,8 +78,8 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
-    n->token = (token && kind->make_shared == NULL) || kind->counted;
-    n->void_at = n->stray_since = n->seen_at = -1;
+    n->token = (token && kind->make_shared == NULL && kind->cache_ms == 0) || kind->counted;
+    n->void_at = n->idle_since = n->stray_since = n->seen_at = -1;
     return n;
 }
 
@@ -138,7 +144,7 @@ int64_t hold_deadline(const struct actor *actor, size_t end)
     if (in_change(actor, end))
         return actor->holds[end].deadline;
     rec = record_of(actor, end);
-    return rec == NULL ? 0 : rec->hold.deadline;
+    return rec == NULL ? 0 : rec_valid_until(rec);
 }
 
 /* From now on the client cannot be asked. */
@@ -361,9 +367,11 @@ static void hold_begins(struct actor *actor, size_t end, const struct deed *deed
                        .gone_at = -1};
     recount(h);
     if (rec != NULL) {
-        h->field[rec->ops->field_of(h->field, rec->name, rec->hold.id.n)] = '\0';
-        h->deadline = rec->hold.deadline;
-        h->told = was_told(actor, h->field);
+        rec_fields(h, rec);
+        h->deadline = rec_valid_until(rec);
+        h->told = was_told(actor, h->id);
+        if (name_at(end)->void_at >= rec_rests_since(actor, rec, deed))
+            excuse(h, "the server has lost what it rests on");
     } else {
         excuse(h, "its record is gone");
     }
@@ -390,8 +398,8 @@ static void ask_record(struct actor *actor, size_t end)
     rec = record_of(actor, end);
     h->granted = rec == NULL ? 0 : rec->count;
     if (rec != NULL) {
-        h->field[rec->ops->field_of(h->field, rec->name, rec->hold.id.n)] = '\0';
-        h->told = was_told(actor, h->field); /* it may be the owner's next hold */
+        rec_fields(h, rec);
+        h->told = was_told(actor, h->id); /* it may be the owner's next hold */
         if (was_forced(name_at(end), h->field))
             excuse(h, "it was evicted");
     }
@@ -465,7 +473,8 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
-    options.release = cast.leaves ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
+    options.cache_ms = name->kind->cache_ms;
+    options.release = cast.leaves && options.cache_ms == 0 ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
     if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
                                                                    &err) < 0)

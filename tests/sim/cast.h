@@ -44,7 +44,9 @@ struct name {
     char left[4][FIELD_SIZE]; /* holds that nobody gives back: their owner or their last handle went */
     unsigned left_count;
     struct vacancy vacancy[2]; /* for those who want it alone, and for those who share it */
+    int64_t idle_since;        /* kept by a client, and nobody uses it; -1: it is not */
     int64_t stray_since;       /* held for nobody; -1: it is not */
+    char stray[FIELD_SIZE];    /* as that */
     int64_t token_best;
     char released[FIELD_SIZE]; /* the hold that was given back last, and when */
     int64_t released_at;
@@ -78,7 +80,8 @@ struct hold {
     int64_t granted; /* by answers alone: takes, less unlocks */
     int64_t leaving; /* unlocks that were called and are not answered */
     bool doubt;      /* its last verb may still be being undone */
-    char field[FIELD_SIZE];
+    char field[FIELD_SIZE]; /* at the server */
+    char id[FIELD_SIZE];    /* as losses name it: the same, unless its client keeps the lock */
     int64_t since;          /* world's time of the answer */
     int64_t called;         /* and of the call */
     int64_t token;          /* 0: none */

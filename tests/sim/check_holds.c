@@ -161,7 +161,7 @@ static void loss_told(struct actor *actor, size_t n, const rdl_loss_t *loss)
 {
     EACH_HOLD(other, i, h)
     {
-        if (i != n || other->app != actor->app || other->app->ending || strcmp(h->field, loss->owner) != 0)
+        if (i != n || other->app != actor->app || other->app->ending || strcmp(h->id, loss->owner) != 0)
             continue;
         if (loss->state == RDL_LOST && other == actor && h->told)
             violated("a loss is told once", "%s is told of %s again", actor->name, loss->owner);

@@ -4,12 +4,14 @@
  * Bounds are in round trips of a connection that nothing disturbs. A wait may begin with two
  * new connections: connect, greet and try; connect, greet and subscribe; then it tries again.
  */
+#include "core/call/keep.h"
 #include "tests/sim/checks.h"
 
 #include "core/io/lane.h"
 #include "tests/sim/net.h"
 #include "tests/support/wait.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define KEPT_FREED (sizeof((struct name *)NULL)->freed / FIELD_SIZE)
@@ -50,11 +52,20 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
     return 4 * net_round_trip();
 }
 
+/* A client that has kept it for long stands back for those of other processes; and where the server has lost it, its
+ * own wait here until that is noticed. */
+static int64_t stands_back_ns(const struct name *name)
+{
+    int64_t ns = name->forced_count > 0 || name->void_at >= 0 ? cast.options.watchdog_lease_ms * RDL__MS / 3 : 0;
+
+    return name->kind->cache_ms > 0 ? ns + RDL__PAUSE_MOST_MS * RDL__MS : 0;
+}
+
 static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
     int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
     int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() +
-                    2 * net_connect_time() + threads_ns(since);
+                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name);
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -192,7 +203,8 @@ static void see_stray(size_t n)
 {
     struct name *name = name_at(n);
     /* a release may have been given up while its connection was being made */
-    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause(), since;
+    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause() + name->kind->cache_ms * RDL__MS;
+    int64_t since;
     const char *field;
     const struct app *app;
     size_t len;
@@ -202,9 +214,10 @@ static void see_stray(size_t n)
         name->stray_since = -1;
         return;
     }
-    if (name->stray_since < 0)
+    if (name->stray_since < 0 || strlen(name->stray) != len || memcmp(name->stray, field, len) != 0)
         name->stray_since = world_now();
     bound += answers_unread_ns(app);
+    (void)snprintf(name->stray, sizeof name->stray, "%.*s", (int)len, field);
     since = latest(name->stray_since, app->calm_from, 0);
     if (!app->process.stopped && server_up() && world_now() - since > bound + threads_ns(since))
         violated("nothing is held for nobody", "%s has been held as %.*s for %lld us, and nobody has it or wants it",
@@ -219,15 +232,60 @@ static void strays(void)
 
 const struct check check_strays = {.event = strays};
 
+/* ---- nobody waits beside a kept lock that nobody uses ------------------------------------------------------------ */
+
+/* The app that keeps it, and nobody of which has it or wants it; NULL: there is none. */
+static const struct app *idle_keeper(size_t n)
+{
+    const struct app *app;
+    const char *field;
+    size_t len;
+
+    if (!shown(name_at(n), &field, &len) || len <= 37 || field[37] != '-' || (app = app_of(field, len)) == NULL)
+        return NULL;
+    return was_left(name_at(n), field, len) || concerns(app, n, field, len) ? NULL : app;
+}
+
+/* Whoever waits is refused, which recalls it: the message, the release, its message, and another try. */
+static void idles(void)
+{
+    for (size_t n = 0; n < cast.name_count; n++) {
+        struct name *name = name_at(n);
+        const struct app *app = name->kind->cache_ms > 0 ? idle_keeper(n) : NULL;
+
+        if (app == NULL)
+            name->idle_since = -1;
+        else if (name->idle_since < 0)
+            name->idle_since = world_now();
+        for (struct rdl__link *l = cast.deeds.next; app != NULL && l != &cast.deeds; l = l->next) {
+            const struct deed *d = rdl__container(l, struct deed, link);
+            int64_t since = latest(latest(name->idle_since, d->called, d->actor->app->calm_from), app->calm_from, 0);
+            int64_t bound = (name->kind->polls ? (name->kind->pause_ms + 10) * RDL__MS : 0) + 6 * net_round_trip() +
+                            2 * net_connect_time() + threads_ns(since) + stands_back_ns(name);
+
+            if (name->void_at >= 0)
+                continue; /* whoever refused it is gone without a word: it looks again by itself */
+            if (d->verb == TAKE && d->end == n && !d->queued && !d->canceled && world_now() - since > bound &&
+                app_calm(d->actor->app, since) && app_calm(app, since) && server_up())
+                violated("nobody sleeps beside a kept lock that nobody uses", "%s waits for %s, idle for %lld us",
+                         d->actor->name, name->text, (long long)((world_now() - name->idle_since) / RDL__US));
+        }
+    }
+}
+
+const struct check check_idles = {.event = idles};
+
 /* ---- nothing is renewed that was given back --------------------------------------------------------------------- */
 
-/* The same script serves extend, which its caller may have called before the release and which travels on its own. */
+/* The same script serves extend, which its caller may have called before the release and which travels on its own; and
+ * the nested take of a kept lock. */
 static bool being_extended(const struct app *app, const struct name *name)
 {
     for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
         const struct deed *d = rdl__container(l, struct deed, link);
 
-        if (d->verb == EXTEND && d->actor->app == app && name_at(d->end) == name)
+        if ((d->verb == EXTEND || (d->verb == TAKE && name->kind->cache_ms > 0)) && d->actor->app == app &&
+            name_at(d->end) == name)
             return true;
     }
     return false;

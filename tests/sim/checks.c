@@ -6,8 +6,8 @@
 #include <string.h>
 
 const struct check *const lock_checks[] = {
-    &check_holds,    &check_tokens,  &check_losses,    &check_answers, &check_wakes, &check_strays,
-    &check_renewals, &check_returns, &check_leftovers, &check_order,   NULL,
+    &check_holds,  &check_tokens,   &check_losses,  &check_answers,   &check_wakes, &check_idles,
+    &check_strays, &check_renewals, &check_returns, &check_leftovers, &check_order, NULL,
 };
 
 static const struct check *const *checks; /* of this run */

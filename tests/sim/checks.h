@@ -23,7 +23,7 @@ struct check {
 extern const struct check check_holds, check_tokens, check_losses; /* check_holds.c */
 extern const struct check check_answers;                           /* check_deeds.c */
 extern const struct check check_order;                             /* check_order.c */
-extern const struct check check_wakes, check_strays, check_renewals, check_returns,
+extern const struct check check_wakes, check_idles, check_strays, check_renewals, check_returns,
     check_leftovers; /* check_server.c */
 
 extern const struct check *const lock_checks[]; /* all of them that locks are held to, and NULL */

@@ -153,10 +153,32 @@ const struct kind kinds[] = {
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 
+const struct kind kept_kinds[] = {
+    {.name = "kept reentrant", .make = rdl_reentrant_lock, .reentrant = true, .cache_ms = 60, .holders = fields},
+    {.name = "kept nonreentrant", .make = rdl_nonreentrant_lock, .cache_ms = 200, .holders = fields},
+    {.name = "kept spin",
+     .make = rdl_spin_lock,
+     .reentrant = true,
+     .polls = true,
+     .pause_ms = 128,
+     .cache_ms = 100,
+     .holders = fields},
+    {.name = "kept fenced",
+     .make = rdl_fenced_lock,
+     .reentrant = true,
+     .counted = true,
+     .cache_ms = 20,
+     .holders = fields},
+};
+const size_t kept_kind_count = sizeof kept_kinds / sizeof kept_kinds[0];
+
 const struct kind *kind_named(const char *name)
 {
     for (size_t i = 0; i < kind_count; i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
+    for (size_t i = 0; i < kept_kind_count; i++)
+        if (strcmp(kept_kinds[i].name, name) == 0)
+            return &kept_kinds[i];
     die("sim: no lock type %s", name);
 }

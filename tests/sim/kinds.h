@@ -19,6 +19,7 @@ struct kind {
     int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
     int64_t life_ms;  /* its waiters stand in a queue, and live so long after each sign; 0: there is none */
     int64_t mark_ms;  /* those who wait for it alone keep sharers out so long after each sign; 0: they do not */
+    int64_t cache_ms; /* its clients keep it for so long after an unlock; 0: they do not */
     bool counted;     /* its holds have tokens always, counted by a key of their own */
     /* How many hold it by the keyspace, and the field of the first. Those who share are one. */
     size_t (*holders)(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len);
@@ -29,6 +30,8 @@ struct kind {
 
 extern const struct kind kinds[];
 extern const size_t kind_count;
+extern const struct kind kept_kinds[]; /* those that clients keep: runs of their own */
+extern const size_t kept_kind_count;
 
 const struct kind *kind_named(const char *name);
 

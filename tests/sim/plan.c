@@ -512,7 +512,7 @@ static void draw_world(void)
     cast.sharers = (unsigned)draw(8);
 }
 
-static void draw_locks(void)
+static void draw_locks_of(const struct kind *of, size_t count)
 {
     static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
     size_t names = chance(3, 4) ? 1 : 1 + draw(MOST_NAMES);
@@ -521,10 +521,20 @@ static void draw_locks(void)
     for (size_t i = 0; i < names; i++) {
         bool token = chance(1, 2);
 
-        (void)cast_name(texts[i], &kinds[draw(kind_count)], token);
+        (void)cast_name(texts[i], &of[draw(count)], token);
     }
     for (size_t i = 0; i < apps; i++)
         (void)cast_app(draw_from(0, 4000));
+}
+
+static void draw_locks(void)
+{
+    draw_locks_of(kinds, kind_count);
+}
+
+static void draw_kept_locks(void)
+{
+    draw_locks_of(kept_kinds, kept_kind_count);
 }
 
 /* A stranger plays with the first lock, if it is one that strangers know. */
@@ -535,6 +545,8 @@ static struct fibre *start_stranger(void)
 
 const struct play lock_play = {
     .checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .act = act_on_locks};
+
+static const struct play kept_play = {.checks = lock_checks, .draw = draw_kept_locks, .act = act_on_locks};
 
 static void join_all(struct fibre **fibres, size_t count)
 {
@@ -623,6 +635,11 @@ static struct outcome run(const struct play *about, uint64_t seed)
 struct outcome plan_run(uint64_t seed)
 {
     return run(&lock_play, seed);
+}
+
+struct outcome kept_run(uint64_t seed)
+{
+    return run(&kept_play, seed);
 }
 
 struct outcome pools_run(uint64_t seed)

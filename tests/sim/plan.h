@@ -13,6 +13,7 @@ struct outcome {
 };
 
 struct outcome plan_run(uint64_t seed);  /* of locks, */
+struct outcome kept_run(uint64_t seed);  /* of those that clients keep, */
 struct outcome pools_run(uint64_t seed); /* of semaphores and latches */
 
 #endif

@@ -37,6 +37,12 @@ struct theme {
 
 static const struct theme *theme;
 static bool in_haste; /* threads hardly rest, and meet the more */
+static bool kept;     /* the locks are of those that clients keep */
+
+static const struct kind *any_kind(void)
+{
+    return kept ? &kept_kinds[draw(kept_kind_count)] : &kinds[draw(kind_count)];
+}
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
@@ -178,7 +184,7 @@ static size_t any_end(void)
 
 static void act_on_locks(struct actor *actor)
 {
-    size_t steps = 1 + draw(4);
+    size_t steps = kept ? 3 + draw(8) : 1 + draw(4); /* they are kept from the second take on */
     size_t end = theme->shared ? meeting : any_end();
 
     for (size_t i = 0; i < steps && goes_on(actor); i++) {
@@ -206,7 +212,7 @@ static void draw_locks(void)
     for (size_t i = 0; i < names; i++) {
         bool token = chance(1, 2);
 
-        (void)cast_name(texts[i], &kinds[draw(kind_count)], token);
+        (void)cast_name(texts[i], any_kind(), token);
     }
 }
 
@@ -236,7 +242,7 @@ static void draw_names(void)
     static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
 
     for (size_t i = 0; i < MOST_NAMES; i++)
-        (void)cast_name(texts[i], &kinds[draw(kind_count)], false);
+        (void)cast_name(texts[i], any_kind(), false);
     cast.options.connections = 1;
 }
 
@@ -585,6 +591,18 @@ struct outcome threads_shared_run(uint64_t seed)
 struct outcome threads_closing_run(uint64_t seed)
 {
     return run(&themes[CLOSING], seed);
+}
+
+/* A usual theme, of locks that clients keep. */
+struct outcome threads_kept_run(uint64_t seed)
+{
+    static const unsigned char about[] = {LOCKS, LOCKS, BUSY, LOCKS, SHARED, CLOSING};
+    struct outcome outcome;
+
+    kept = true;
+    outcome = run(&themes[about[seed % sizeof about]], seed);
+    kept = false;
+    return outcome;
 }
 
 struct outcome threads_pools_run(uint64_t seed)

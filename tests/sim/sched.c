@@ -5,6 +5,7 @@
  *     sched --busy ...       locks that are not
  *     sched --shared ...     threads that are one owner
  *     sched --closing ...    a client that is closed meanwhile
+ *     sched --kept ...       locks that their clients keep, of each of these
  *     sched --pools ...      semaphores, leased permits, latches
  *     sched --joint ...      composite locks over several servers
  *     sched --permits ...    leased permits, several at a time, that nobody waits for
@@ -19,6 +20,7 @@ int main(int argc, char **argv)
                                         {"--busy", threads_busy_run},
                                         {"--shared", threads_shared_run},
                                         {"--closing", threads_closing_run},
+                                        {"--kept", threads_kept_run},
                                         {"--pools", threads_pools_run},
                                         {"--joint", threads_joint_run},
                                         {"--permits", threads_permits_run},

@@ -309,6 +309,7 @@ static void run_subscribe(struct request *r)
             s->channels[at].len = r->len[i];
             s->channel_count++;
         }
+        say("subscribed to %.*s", (int)r->len[i], r->argv[i]);
         add_subscription(s, "subscribe", r->argv[i], r->len[i]);
     }
 }
@@ -322,6 +323,7 @@ static void run_unsubscribe(struct request *r)
 
         if (at < s->channel_count)
             s->channels[at] = s->channels[--s->channel_count];
+        say("no longer subscribed to %.*s", (int)r->len[i], r->argv[i]);
         add_subscription(s, "unsubscribe", r->argv[i], r->len[i]);
     }
 }

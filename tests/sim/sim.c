@@ -1,6 +1,7 @@
 /* sim.c - random runs of one thread that gives way where it sleeps (driver.h):
  *
  *     sim ...            locks (plan.c)
+ *     sim --kept ...     locks that their clients keep
  *     sim --joint ...    composite locks over several servers (joint.c)
  *     sim --pools ...    semaphores and latches (plan_pools.c)
  */
@@ -16,7 +17,8 @@ static struct outcome composites_run(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct mode modes[] = {{"", plan_run}, {"--joint", composites_run}, {"--pools", pools_run}, {0}};
+    static const struct mode modes[] = {
+        {"", plan_run}, {"--kept", kept_run}, {"--joint", composites_run}, {"--pools", pools_run}, {0}};
 
     return drive(argc, argv, modes);
 }

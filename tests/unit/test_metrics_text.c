@@ -69,8 +69,8 @@ static int counted(const char *label, int64_t value)
 
 /* ---- the whole of it -------------------------------------------------------------------------------------------- */
 
-static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown", "undone",
-                                      "released", "lost",     "at_risk",   "degraded",  "restored"};
+static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown", "undone", "released",
+                                      "lost",     "at_risk",  "degraded",  "restored",  "local",   "kept",   "recalls"};
 
 static char *text_of_a_sequence(void)
 {
@@ -81,7 +81,8 @@ static char *text_of_a_sequence(void)
     static const struct {
         rdl_metric_t metric;
         const char *family;
-    } histograms[] = {{RDL_M_WAIT_US, "wait"}, {RDL_M_HOLD_US, "hold"}, {RDL_M_HANDOFF_US, "handoff"}};
+    } histograms[] = {
+        {RDL_M_WAIT_US, "wait"}, {RDL_M_HOLD_US, "hold"}, {RDL_M_HANDOFF_US, "handoff"}, {RDL_M_RECALL_US, "recall"}};
     char *text = NULL;
     size_t len;
     FILE *to = open_memstream(&text, &len);
@@ -96,7 +97,7 @@ static char *text_of_a_sequence(void)
         fprintf(to, "# HELP redlatch_%s_total %s\n# TYPE redlatch_%s_total counter\nredlatch_%s_total %d\n",
                 rdl_metric_name((rdl_metric_t)m), rdl_metric_text((rdl_metric_t)m), rdl_metric_name((rdl_metric_t)m),
                 rdl_metric_name((rdl_metric_t)m), 100 * (m + 1));
-    for (size_t h = 0; h < 3; h++) {
+    for (size_t h = 0; h < sizeof histograms / sizeof *histograms; h++) {
         const char *family = histograms[h].family;
 
         fprintf(to, "# HELP redlatch_%s_seconds %s\n# TYPE redlatch_%s_seconds histogram\n", family,

@@ -7,6 +7,8 @@ const struct kind *kind_of(const struct run *run)
 {
     static const struct kind kinds[] = {
         {.name = "redlatch", .ops = &ours_ops},
+        {.name = "redlatch-kept", .ops = &ours_ops},
+        {.name = "redlatch-fenced-kept", .ops = &ours_ops},
         {.name = "redlatch-metered", .ops = &ours_ops},
         {.name = "redlatch-unconfirmed", .ops = &ours_ops},
         {.name = "redlatch-simple", .plain = "set", .ops = &ours_ops},

@@ -4,6 +4,8 @@
  * parties of one process have a common part. Whatever fails is the end of the program.
  *
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
+ *   redlatch-kept,            the reentrant and the fenced lock, kept by its client (the lock option cache_ms)
+ *   redlatch-fenced-kept
  *   redlatch-metered          the reentrant lock, counted by name (the client option metrics)
  *   redlatch-unconfirmed      the reentrant lock, whose unlock waits for nothing (the lock option release)
  *   redlatch-multi            of three names

@@ -61,14 +61,19 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
                   {"redlatch-read", rdl_read_lock},
                   {"redlatch-write", rdl_write_lock},
                   {"redlatch-multi", multi}};
+    static const char kept[] = "-kept"; /* a kind with that behind it: the client keeps it */
+    size_t len = strlen(kind), tail = sizeof kept - 1;
+    bool keeps = len > tail && strcmp(kind + len - tail, kept) == 0;
     rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
     rdl_lock_t *lock = NULL;
     rdl_err_t err;
 
     if (strcmp(kind, "redlatch-unconfirmed") == 0)
         options.release = RDL_RELEASE_UNCONFIRMED;
+    options.cache_ms = keeps ? 10000 : 0;
+    len -= keeps ? tail : 0;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        if (strcmp(makers[i].kind, kind) == 0) {
+        if (strlen(makers[i].kind) == len && strncmp(makers[i].kind, kind, len) == 0) {
             ours_check(makers[i].make(client, name, &options, &lock, &err), &err);
             return lock;
         }

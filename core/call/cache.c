@@ -1,0 +1,375 @@
+/* cache.c - owners of the process and a kept lock: who is let in, passed on to, or waits here (cache.h).
+ *
+ * All of it is decided under the name's mutex. Whoever lets in a call that waits sets its record, and then wakes it.
+ *
+ * A local hold is valid while its record is cache->inside and the kept hold is, and no longer than its own lease. An
+ * owner that has lost it is not inside any more, so its late unlock ends nobody else's.
+ */
+#include "core/call/cache.h"
+#include "core/call/cached.h"
+#include "core/call/inner.h"
+
+static struct rdl__cache *of_name(const struct rdl__name *name)
+{
+    return name->cache;
+}
+
+/* ---- a local hold ----------------------------------------------------------------------------------------------- */
+
+/* An explicit lease for which too little might be left of the kept hold: it is asked for at the server. */
+static bool is_long(const struct rdl__cache *cache, int64_t lease_ms)
+{
+    return lease_ms != RDL_LEASE_AUTO && lease_ms > cache->lease_ms / 2;
+}
+
+/* Is so much left of the kept hold that an owner may come in? @locks the name's */
+bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now)
+{
+    int64_t wants = lease_ms == RDL_LEASE_AUTO ? cache->lease_ms * RDL__MS / 2 : rdl__after_ms(0, lease_ms);
+
+    rdl__assert_locked(&cache->name->mu);
+    return cache->known_until - now >= wants || rdl__cache_left(cache, now) >= wants;
+}
+
+/* The next token; false: there are no more. 0 where holds have none.  @locks the name's */
+static bool next_token(struct rdl__cache *cache, int64_t *ret_token)
+{
+    rdl__assert_locked(&cache->name->mu);
+    *ret_token = 0;
+    if (cache->name->settings.fencing != RDL_FENCING_COUNTER)
+        return true;
+    if (cache->token == cache->last_token)
+        return false;
+    *ret_token = ++cache->token;
+    return true;
+}
+
+/* A number for a local hold, never used before in this client.  @locks the name's */
+static int64_t next_number(struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->local_n % RDL__LOCAL_BLOCK == 0)
+        cache->local_n = RDL__LOCAL_NUMBERS - rdl__client_number(cache->name->client) * RDL__LOCAL_BLOCK;
+    return --cache->local_n;
+}
+
+/* Let the owner in. False: what is left of the kept hold is too short.  @locks the name's */
+static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now)
+{
+    bool renewed = lease_ms == RDL_LEASE_AUTO;
+    int64_t token;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (!rdl__cache_fits(cache, lease_ms, now) || !next_token(cache, &token))
+        return false;
+    rec->hold.id = (struct rdl__hold_id){.n = next_number(cache), .token = token};
+    rec->hold.state = RDL_HELD;
+    rec->hold.deadline = cache->known_until;
+    rec->held_since = now;
+    rec->ends_by = 0;
+    rec->may_come = false;
+    rec->renewed = renewed;
+    rec->count = 1;
+    rdl__record_begins(rec);
+    if (!renewed)
+        rdl__watchdog_add(rdl__cache_watchdog(cache), &rec->hold, now, lease_ms, false);
+    cache->inside = rec;
+    return true;
+}
+
+/* The state of an owner's local hold, and how long it is valid.  @locks the name's */
+static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, int64_t *ret_left)
+{
+    rdl_hold_state_t state = RDL_LOST;
+    int64_t own;
+
+    rdl__assert_locked(&cache->name->mu);
+    *ret_left = 0;
+    if (cache->inside != rec)
+        return RDL_LOST;
+    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, ret_left);
+    if (rec->renewed || state == RDL_LOST)
+        return state;
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &rec->hold, now, &own) == RDL_LOST)
+        state = RDL_LOST;
+    if (own < *ret_left)
+        *ret_left = own;
+    return state;
+}
+
+/* The same, without asking the watchdog where that is known.  @locks the name's */
+bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
+{
+    int64_t left;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->inside == rec && rec->renewed && now < cache->known_until)
+        return false;
+    return state_of(cache, rec, now, &left) == RDL_LOST;
+}
+
+/* ---- who waits here --------------------------------------------------------------------------------------------- */
+
+static struct rdl__call *first_of(const struct rdl__cache *cache)
+{
+    struct rdl__link *l = rdl__list_first(&cache->queue);
+
+    return l == NULL ? NULL : rdl__container(l, struct rdl__call, waiter.link);
+}
+
+/* @locks the name's */
+void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
+{
+    rdl__assert_locked(&cache->name->mu);
+    call->hold.kept = RDL__LOCAL_QUEUED;
+    call->take.contended = true;
+    rdl__list_init(&call->waiter.link);
+    rdl__list_push_back(&cache->queue, &call->waiter.link);
+    rdl__name_waits(cache->name, 1);
+}
+
+/* @locks the name's */
+void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
+{
+    rdl__assert_locked(&cache->name->mu);
+    rdl__list_remove(&call->waiter.link);
+    rdl__name_waits(cache->name, -1);
+}
+
+/* Its waiting is over, and it runs: its caller's thread, or the loop. Under the mutex, as the call may end, and its
+ * memory go, as soon as it knows.  @locks the name's */
+static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
+{
+    rdl__cache_unqueue(cache, call);
+    call->hold.kept = (unsigned char)how;
+    if (rdl__call_phase(call) == RDL__BY_CALLER) {
+        rdl__parker_post(&call->req.park, RDL__POST_KEPT);
+        return;
+    }
+    call->next = RDL__NEXT_WAITED;
+    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
+}
+
+/* @locks the name's */
+static void wake_in(struct rdl__cache *cache, struct rdl__call *call)
+{
+    rdl__assert_locked(&cache->name->mu);
+    call->n = call->rec->hold.id.n;
+    wake(cache, call, RDL__LOCAL_IN);
+}
+
+/* Of those who wait, the first whose owner is still there.  @locks the name's */
+static struct rdl__call *first_living(struct rdl__cache *cache)
+{
+    struct rdl__call *call;
+
+    rdl__assert_locked(&cache->name->mu);
+    while ((call = first_of(cache)) != NULL && call->rec->orphaned) {
+        call->answer = RDL_ELOST;
+        wake(cache, call, RDL__LOCAL_FAILED);
+    }
+    return call;
+}
+
+/* @locks the name's */
+static void give_back(struct rdl__cache *cache, enum rdl__keep_end end)
+{
+    rdl__assert_locked(&cache->name->mu);
+    rdl__keep_give(&cache->keep, end);
+    rdl__cache_post(cache);
+}
+
+void rdl__cache_next(struct rdl__cache *cache, int64_t now)
+{
+    struct rdl__call *call = first_living(cache);
+
+    rdl__assert_locked(&cache->name->mu);
+    switch (rdl__keep_left(&cache->keep, call != NULL, now)) {
+    case RDL__LEFT_PASS:
+        if (let_in(cache, call->rec, call->op.lease_ms, now))
+            wake_in(cache, call);
+        else
+            give_back(cache, RDL__END_SHORT);
+        break;
+    case RDL__LEFT_GIVE:
+        rdl__cache_post(cache);
+        break;
+    case RDL__LEFT_IDLE:
+        break;
+    }
+}
+
+void rdl__cache_first(struct rdl__cache *cache, int64_t now)
+{
+    struct rdl__call *call = first_living(cache);
+
+    rdl__assert_locked(&cache->name->mu);
+    (void)rdl__cache_left(cache, now);
+    if (call == NULL)
+        rdl__cache_next(cache, now);
+    else if (let_in(cache, call->rec, call->op.lease_ms, now))
+        wake_in(cache, call);
+    else
+        give_back(cache, RDL__END_SHORT);
+}
+
+/* One that asks the server first goes that way with all those before it; with the first that is to be kept for, the
+ * others wait on.  @locks the name's */
+void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
+{
+    struct rdl__call *call;
+
+    rdl__assert_locked(&cache->name->mu);
+    while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(cache)) != NULL) {
+        if (!is_long(cache, call->op.lease_ms) &&
+            rdl__keep_enter(&cache->keep, false, call->one_try, now) == RDL__ENTRY_TAKE) {
+            cache->once = call->one_try;
+            rdl__cache_post(cache);
+        } else {
+            wake(cache, call, RDL__LOCAL_ASKS);
+        }
+    }
+}
+
+void rdl__cache_fail(struct rdl__cache *cache, int rc)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (rc != RDL_ETIMEDOUT && rc != RDL_ECONN && rc != RDL_EUNKNOWN && rc != RDL_ECLOSED)
+        return; /* the server's own words are to be heard */
+    for (struct rdl__link *l = cache->queue.next; l != &cache->queue; l = next) {
+        struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
+
+        next = l->next;
+        if (!call->one_try)
+            continue;
+        call->answer = rc;
+        wake(cache, call, RDL__LOCAL_FAILED);
+    }
+}
+
+/* ---- coming in and leaving
+ * ------------------------------------------------------------------------------------------- */
+
+/* Is it time to listen for recalls?  @locks the name's */
+static bool may_engage(const struct rdl__cache *cache)
+{
+    return !cache->engaged && !cache->keep.closed &&
+           atomic_load_explicit(&cache->name->client->cached_names, memory_order_relaxed) < RDL__CACHED_NAMES_MOST;
+}
+
+/* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
+                                      int64_t now)
+{
+    bool free = cache->inside == NULL && rdl__list_empty(&cache->queue);
+    enum rdl__keep_entry entry;
+
+    rdl__assert_locked(&cache->name->mu);
+    cache->used_at = now;
+    entry = cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms)
+                ? RDL__ENTRY_ASK
+                : rdl__keep_enter(&cache->keep, free, once, now);
+    if (entry == RDL__ENTRY_TAKE)
+        cache->once = once;
+    if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
+        rdl__keep_give(&cache->keep, RDL__END_SHORT);
+        entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+    }
+    if (entry == RDL__ENTRY_TAKE || may_engage(cache) || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
+        rdl__cache_post(cache);
+    return entry;
+}
+
+/* One more count of a local hold, whose own lease grows by it. False: the kept hold has to be extended first.  @locks
+ * the name's */
+static bool nest(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now)
+{
+    struct rdl__watchdog *wd = rdl__cache_watchdog(cache);
+
+    rdl__assert_locked(&cache->name->mu);
+    if (lease_ms != RDL_LEASE_AUTO && !rdl__cache_fits(cache, lease_ms, now))
+        return false;
+    if (lease_ms == RDL_LEASE_AUTO && !rec->renewed) {
+        rdl__watchdog_forget(wd, &rec->hold);
+        rec->renewed = true;
+    } else if (!rec->renewed) {
+        (void)rdl__watchdog_raise(wd, &rec->hold, now, lease_ms, false);
+    }
+    rec->count++;
+    return true;
+}
+
+/* A nested take, decided from the record. RDL_OK: done; 1: the kept hold has to be extended.  @locks the name's */
+int rdl__cache_take_again(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (rdl__cache_is_lost(cache, rec, now))
+        return RDL_ELOST;
+    if (!cache->name->settings.nests)
+        return RDL_EDEADLK;
+    if (rec->count >= INT32_MAX)
+        return RDL_EINVAL;
+    return nest(cache, rec, lease_ms, now) ? RDL_OK : 1;
+}
+
+/* A local hold ends: its outermost unlock, or a grant that nobody is told of. Its loss is the caller's to tell, if this
+ * is how it is noticed.  @locks the name's */
+void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (!rec->renewed)
+        rdl__watchdog_forget(rdl__cache_watchdog(cache), &rec->hold);
+    if (cache->inside != rec)
+        return;
+    cache->inside = NULL;
+    rdl__cache_next(cache, now);
+}
+
+/* Take one count of a local hold back. *ret_unnoticed: it is lost, and nobody knew.  @locks the name's */
+int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed)
+{
+    bool lost = rdl__cache_is_lost(cache, rec, now);
+
+    rdl__assert_locked(&cache->name->mu);
+    *ret_unnoticed = lost && cache->inside == rec;
+    if (*ret_unnoticed)
+        rec->hold.state = RDL_LOST;
+    if (--rec->count == 0)
+        rdl__record_ends(rec);
+    if (rec->count == 0 || lost)
+        rdl__cache_end(cache, rec, now);
+    return lost ? RDL_ELOST : RDL_OK;
+}
+
+/* Count what has ended, and tell its loss. A reference to the record is the caller's.  @locks none */
+void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id, bool outermost, bool unnoticed,
+                          int rc, int64_t since, int64_t now)
+{
+    if (outermost)
+        rdl__name_metric(rec->name, RDL_M_HOLD_US, now - since);
+    if (outermost && rc == RDL_OK)
+        rdl__name_metric(rec->name, RDL_M_RELEASED, 1);
+    if (!unnoticed)
+        return;
+    rdl__name_metric(rec->name, RDL_M_LOST, 1);
+    rdl__record_tell(rec, id, RDL_LOST, RDL_LOSS_LEASE);
+}
+
+struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                 int64_t now)
+{
+    struct rdl__view view = {.state = RDL_NOT_HELD};
+    struct rdl__record *rec;
+
+    rdl__mutex_lock(&name->mu);
+    if (rdl__cache_is_local(rec = rdl__record_find(name, owner, ops))) {
+        view.count = rec->count;
+        view.token = rec->hold.id.token;
+        view.n = rec->hold.id.n;
+        view.state = state_of(of_name(name), rec, now, &view.left);
+    }
+    rdl__mutex_unlock(&name->mu);
+    return view.count > 0 ? view : rdl__record_view(name, owner, ops, now);
+}

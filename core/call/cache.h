@@ -1,0 +1,149 @@
+/* cache.h - a lock that is kept by its client, from inside: what cache.c and kept.c share.
+ *
+ *   keep.c         decides (pure)
+ *   cache.c        owners of the process: let in, passed on, waiting here
+ *   cache_verbs.c  the verbs of such a lock
+ *   cached.c       its handle, and what an uncontended owner does without a call
+ *   kept.c         the client's own hold: its take and release, its loss
+ *   recall.c       recalls, and for how long the loop listens for them
+ *
+ * The kept hold is an ordinary hold of an owner that stands for the client, the keeper: its take, renewals, release and
+ * undo are the engine's, and its number is negative. The hold of an owner that was let in (a local hold) is its record
+ * as of any lock, with a negative number of its own, which the server never sees. It is in the watchdog only if its
+ * lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
+ */
+#ifndef REDLATCH_CALL_CACHE_H
+#define REDLATCH_CALL_CACHE_H
+
+#include "core/call/keep.h"
+#include "core/call/verb.h"
+
+#define RDL__CACHED_NAMES_MOST 1024 /* a client keeps so many names at a time; others are locks like any */
+#define RDL__RECALL_PREFIX "redlatch_recall"
+#define RDL__LOCAL_NUMBERS (-(INT64_C(1) << 62)) /* those of local holds begin below, and are drawn in blocks */
+#define RDL__LOCAL_BLOCK (INT64_C(1) << 20)
+#define RDL__POST_KEPT 256u /* to a caller that waits here, on its request's parker */
+
+/* How a call that waits here stands: struct rdl__hold_fields, kept. */
+enum rdl__local {
+    RDL__LOCAL_NONE,
+    RDL__LOCAL_QUEUED,  /* in the cache's queue */
+    RDL__LOCAL_IN,      /* let in */
+    RDL__LOCAL_ASKS,    /* to ask the server for itself */
+    RDL__LOCAL_FAILED,  /* ends with call->answer */
+    RDL__LOCAL_EXTENDS, /* not waiting: it asks for more time of the kept hold */
+};
+
+struct rdl__cache {
+    /* immutable */
+    struct rdl__name *name; /* whose this is; no reference */
+    rdl_owner_t *keeper;
+    int64_t cache_ms;
+    int64_t lease_ms; /* of the kept hold */
+
+    /* any thread, under the name's mu */
+    struct rdl__keep keep;
+    struct rdl__record *inside; /* of the owner that was let in; NULL: nobody was. Its loss is told by it */
+    struct rdl__record *hold;   /* HELD: the keeper's */
+    struct rdl__link queue;     /* calls that wait here, by their waiter.link */
+    int64_t known_until;        /* HELD: the hold is valid so long at least, unless it is lost */
+    int64_t local_n;            /* the number of the last local hold */
+    int64_t token, last_token;  /* the last that was given, and the last of the hold's; equal: there are no more */
+    int64_t used_at;            /* the last time that somebody wanted the lock */
+    bool once;                  /* TAKING: for a call that does not wait */
+    bool posted;                /* the task is, with a reference to the name */
+    bool engaged;               /* the loop listens for recalls, with a reference to the name */
+
+    /* loop thread only */
+    struct rdl__task task;
+    struct rdl__timer timer;
+    struct rdl__topic topic;
+    struct rdl__subscriber *sub;
+    uint64_t run; /* of the server that confirmed the subscription */
+    struct rdl__debt debt;
+    size_t size;
+    char channel[];
+};
+
+static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache *cache)
+{
+    return cache->name->client->watchdog;
+}
+
+/* ---- kept.c ----------------------------------------------------------------------------------------------------- */
+
+/* How long the kept hold is valid, for certain; 0: not any more.  @locks the name's */
+int64_t rdl__cache_left(struct rdl__cache *cache, int64_t now);
+
+/* Begin the client's take: the keep's state has asked for it.  @thread loop  @locks none */
+void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock);
+/* It could not even begin.  @locks none */
+void rdl__cache_cannot(struct rdl__cache *cache);
+/* The kept hold is left to its lease. Returns its record, with a reference; the watchdog is the caller's to tell.
+ * @locks the name's */
+struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache);
+/* Release the kept hold now, if that is what the keep's state asks for. `lock`: a handle of the name.  @locks none */
+void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock);
+
+/* ---- recall.c --------------------------------------------------------------------------------------------------- */
+
+/* Have the loop do what the keep's state asks for, or listen for recalls.  @locks the name's */
+void rdl__cache_post(struct rdl__cache *cache);
+/* The state has changed: when does the loop look again?  @thread loop  @locks none */
+void rdl__cache_arm(struct rdl__cache *cache);
+/* Is the server that has the lock now the one that confirmed the subscription?  @thread loop */
+bool rdl__cache_at_home(const struct rdl__cache *cache);
+
+/* ---- cache.c ---------------------------------------------------------------------------------------------------- */
+
+/* Does the record have a local hold? NULL: no. */
+static inline bool rdl__cache_is_local(const struct rdl__record *rec)
+{
+    return rec != NULL && rec->count > 0 && rec->hold.id.n < 0;
+}
+
+/* The state is HELD and nobody is inside: let the next one in, keep the hold, or give it back.  @locks the name's */
+void rdl__cache_next(struct rdl__cache *cache, int64_t now);
+/* The client's take was granted: let in whom it was sent for, before anything else.  @locks the name's */
+void rdl__cache_first(struct rdl__cache *cache, int64_t now);
+/* The state is NONE: those who wait here try anew.  @locks the name's */
+void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
+/* The client's take has failed, and nothing more is to be known by asking again: so do calls that do not wait.
+ * @locks the name's */
+void rdl__cache_fail(struct rdl__cache *cache, int rc);
+
+/* A call waits here, or no more.  @locks the name's */
+void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call);
+void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
+
+/* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
+                                      int64_t now);
+/* A nested take, decided from the record. RDL_OK: done; 1: the kept hold has to be extended.  @locks the name's */
+int rdl__cache_take_again(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now);
+
+/* Is an owner's local hold lost? Is so much left of the kept hold that an owner may come in, or stay?  @locks the
+ * name's
+ */
+bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now);
+bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now);
+
+/* Take one count of a local hold back: RDL_OK or RDL_ELOST. *ret_unnoticed: it is lost, and nobody knew.  @locks the
+ * name's */
+int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed);
+/* Count what has ended so, and tell its loss. A reference to the record is the caller's.  @locks none */
+void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id, bool outermost, bool unnoticed,
+                          int rc, int64_t since, int64_t now);
+/* A local hold ends whose record is not held any more, or is lost.  @locks the name's */
+void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t now);
+
+/* As rdl__record_view. */
+struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                 int64_t now);
+
+/* ---- cache_verbs.c ---------------------------------------------------------------------------------------------- */
+
+/* What a verb is of such a lock. */
+const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb);
+
+#endif

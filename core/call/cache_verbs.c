@@ -1,0 +1,359 @@
+/* cache_verbs.c - the verbs of a lock that is kept by its client (cache.h).
+ *
+ * Each is a call of the engine, its record's verb in flight, so that an owner's verbs keep their order. What concerns a
+ * local hold ends at its beginning, or waits in the cache's queue: a caller's thread sleeps in take_stays, other calls
+ * are the loop's. An owner that asks the server for itself is the engine's from there on, with a number of its own.
+ */
+#include "core/call/cache.h"
+#include "core/call/cached.h"
+#include "core/call/inner.h"
+
+static struct rdl__cache *of_call(const struct rdl__call *call)
+{
+    return rdl__call_name(call)->cache;
+}
+
+/* ---- the take --------------------------------------------------------------------------------------------------- */
+
+/* What a call that waited here ends with, or does next. */
+static rdl__step_t waited(struct rdl__call *call, int64_t now)
+{
+    unsigned char how = call->hold.kept;
+
+    call->hold.kept = RDL__LOCAL_NONE;
+    if (how == RDL__LOCAL_IN)
+        return rdl__finish_with(RDL_OK);
+    if (how == RDL__LOCAL_FAILED)
+        return rdl__finish_with((int)call->answer);
+    return rdl__take_begin_counted(call, now);
+}
+
+/* Sleep until its waiting is over.  @thread the caller's  @locks none */
+static rdl__step_t take_stays(struct rdl__call *call, int64_t until)
+{
+    struct rdl__cache *cache = of_call(call);
+    uint32_t posted = rdl__park_for(&call->req.park, RDL__POST_KEPT | RDL__POST_CANCEL, until);
+
+    if ((posted & RDL__POST_KEPT) == 0) {
+        rdl__mutex_lock(&cache->name->mu);
+        if (call->hold.kept == RDL__LOCAL_QUEUED) {
+            rdl__cache_unqueue(cache, call);
+            call->hold.kept = RDL__LOCAL_NONE;
+        }
+        rdl__mutex_unlock(&cache->name->mu);
+        if (call->hold.kept == RDL__LOCAL_NONE)
+            return rdl__call_stopped_between(call, atomic_load(&call->op.cancel_code));
+    }
+    return waited(call, rdl__now());
+}
+
+/* Counts, and the state of a call that has not asked the server. */
+static void local_begins(struct rdl__call *call)
+{
+    rdl_retry_t retry = rdl__settings_retry(&rdl__call_name(call)->settings);
+
+    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__name_metric(rdl__call_name(call), RDL_M_ATTEMPTS, 1);
+}
+
+static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__cache *cache = of_call(call);
+    struct rdl__record *rec = call->rec;
+    enum rdl__keep_entry entry;
+    bool taking;
+    int rc = RDL_OK;
+
+    local_begins(call);
+    rdl__mutex_lock(&cache->name->mu);
+    if (rdl__cache_is_local(rec)) {
+        call->n = rec->hold.id.n;
+        if ((rc = rdl__cache_take_again(cache, rec, call->op.lease_ms, now)) > 0) {
+            call->hold.kept = RDL__LOCAL_EXTENDS;
+            call->hold.undo_count = rec->count;
+            call->n = cache->keep.n;
+        }
+        rdl__mutex_unlock(&cache->name->mu);
+        return rc > 0 ? rdl__send_it() : rdl__finish_with(rc);
+    }
+    entry = rec->count > 0 || rec->orphaned ? RDL__ENTRY_ASK
+                                            : rdl__cache_enter(cache, rec, call->op.lease_ms, call->one_try, now);
+    if (entry == RDL__ENTRY_QUEUE || entry == RDL__ENTRY_TAKE)
+        rdl__cache_queue(cache, call);
+    if (entry == RDL__ENTRY_IN)
+        call->n = rec->hold.id.n;
+    taking = cache->keep.state == RDL__KEEP_TAKING;
+    rdl__mutex_unlock(&cache->name->mu);
+    switch (entry) {
+    case RDL__ENTRY_IN:
+        rdl__name_metric(cache->name, RDL_M_LOCAL, 1);
+        return rdl__finish_with(RDL_OK);
+    case RDL__ENTRY_TAKEN:
+        call->take.contended = true;
+        return rdl__finish_with(RDL_ETIMEDOUT);
+    case RDL__ENTRY_QUEUE:
+    case RDL__ENTRY_TAKE:
+        return (rdl__step_t){.what = RDL__DO_STAY, .hint_ms = taking};
+    case RDL__ENTRY_ASK:
+        break;
+    }
+    return rdl__take_begin_counted(call, now);
+}
+
+/* ---- more time of the kept hold, for an extend or a nested take ------------------------------------------------- */
+
+static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    if (call->hold.kept == RDL__LOCAL_EXTENDS)
+        rdl__extend_encode(call, to, eval);
+    else
+        rdl__take_encode(call, to, eval);
+}
+
+static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    if (call->hold.kept == RDL__LOCAL_EXTENDS)
+        rdl__extend_decode(call, reply);
+    else
+        rdl__take_decode(call, reply);
+}
+
+/* The server has the kept hold for lease_ms from the sending on. False: it is lost, or the owner's is.  @locks the
+ * name's */
+static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
+{
+    struct rdl__watchdog *wd = rdl__cache_watchdog(cache);
+    int64_t lease_ms = call->op.lease_ms, ends_by;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->inside != call->rec || cache->keep.n != call->n ||
+        !rdl__watchdog_raise(wd, &cache->hold->hold, call->req.sent_at, lease_ms, true))
+        return false;
+    cache->keep.stretched = cache->keep.stretched || lease_ms > cache->lease_ms;
+    ends_by = rdl__watchdog_expiry(wd, rdl__now(), lease_ms);
+    if (ends_by > cache->hold->ends_by)
+        cache->hold->ends_by = ends_by;
+    return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
+}
+
+static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
+{
+    struct rdl__cache *cache = of_call(call);
+    struct rdl__record *hold = NULL;
+    int rc = rdl__answer_failed(call);
+    bool nests = call->hold.kept == RDL__LOCAL_EXTENDS;
+
+    (void)now;
+    call->hold.kept = RDL__LOCAL_NONE;
+    if (rc == RDL_OK && call->answer != RDL__NO_HOLD && !rdl__call_acked(call))
+        rc = RDL_ENOREPLICAS;
+    if (rc < 0)
+        return rdl__finish_with(rc);
+    rdl__mutex_lock(&cache->name->mu);
+    if (call->answer == RDL__NO_HOLD && cache->inside == call->rec && (hold = cache->hold) != NULL)
+        atomic_fetch_add(&hold->refs, 1);
+    rc = call->answer != RDL__NO_HOLD && extended(cache, call) ? RDL_OK : RDL_ELOST;
+    if (rc == RDL_OK && nests)
+        call->rec->count++;
+    rdl__mutex_unlock(&cache->name->mu);
+    if (hold != NULL) {
+        rdl__watchdog_gone(rdl__cache_watchdog(cache), &hold->hold, call->n);
+        rdl__record_unref(hold);
+    }
+    return rdl__finish_with(rc);
+}
+
+static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
+{
+    return call->hold.kept == RDL__LOCAL_EXTENDS ? extend_answered(call, now) : rdl__take_answered(call, now);
+}
+
+static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__cache *cache = of_call(call);
+    struct rdl__record *rec = call->rec;
+    bool lost = false, here = false;
+
+    if (!rdl__cache_is_local(rec))
+        return rdl__extend_begin(call, now);
+    rdl__mutex_lock(&cache->name->mu);
+    call->n = cache->keep.n;
+    if (!(lost = rdl__cache_is_lost(cache, rec, now)) && (here = rdl__cache_fits(cache, call->op.lease_ms, now)) &&
+        !rec->renewed)
+        (void)rdl__watchdog_raise(rdl__cache_watchdog(cache), &rec->hold, now, call->op.lease_ms, false);
+    rdl__mutex_unlock(&cache->name->mu);
+    return lost ? rdl__finish_with(RDL_ELOST) : here ? rdl__finish_with(RDL_OK) : rdl__send_it();
+}
+
+static rdl__step_t any_extend_answered(struct rdl__call *call, int64_t now)
+{
+    return rdl__is_kept(call->n) ? extend_answered(call, now) : rdl__extend_answered(call, now);
+}
+
+/* ---- the release ------------------------------------------------------------------------------------------------ */
+
+static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__cache *cache = of_call(call);
+    struct rdl__record *rec = call->rec;
+    struct rdl__hold_id id;
+    bool unnoticed, outermost;
+    int rc;
+
+    if (!rdl__cache_is_local(rec))
+        return rdl__release_begin(call, now);
+    if (call->n != 0 && call->n != rec->hold.id.n)
+        return rdl__finish_with(RDL_ENOTOWNER);
+    rdl__mutex_lock(&cache->name->mu);
+    id = rec->hold.id;
+    rc = rdl__cache_leave(cache, rec, now, &unnoticed);
+    outermost = rec->count == 0;
+    rdl__mutex_unlock(&cache->name->mu);
+    rdl__cache_tell_left(rec, &id, outermost, unnoticed, rc, rec->held_since, now);
+    return rdl__finish_with(rc);
+}
+
+/* ---- a call that waits on the loop, and ends -------------------------------------------------------------------- */
+
+static rdl__step_t take_woken(struct rdl__call *call, int64_t now)
+{
+    return call->hold.kept == RDL__LOCAL_NONE ? rdl__take_woken(call, now) : waited(call, now);
+}
+
+/* It has ended otherwise than by what it waited here for: it leaves the queue, or gives back what it was let in to. */
+static void take_ended(struct rdl__call *call, int rc)
+{
+    struct rdl__cache *cache = of_call(call);
+    struct rdl__record *rec = call->rec;
+    int64_t now;
+
+    (void)rc;
+    if (call->hold.kept == RDL__LOCAL_NONE || call->hold.kept == RDL__LOCAL_EXTENDS)
+        return;
+    now = rdl__now();
+    rdl__mutex_lock(&cache->name->mu);
+    if (call->hold.kept == RDL__LOCAL_QUEUED) {
+        rdl__cache_unqueue(cache, call);
+    } else {
+        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
+        if (call->hold.kept == RDL__LOCAL_IN) {
+            rec->count = 0;
+            rdl__record_ends(rec);
+            rdl__cache_end(cache, rec, now);
+        }
+    }
+    call->hold.kept = RDL__LOCAL_NONE;
+    rdl__mutex_unlock(&cache->name->mu);
+}
+
+static bool take_lost(const struct rdl__call *call, int64_t now)
+{
+    struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
+
+    return view.state == RDL_LOST && view.n == call->n;
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------------- */
+
+/* Is the lock kept here, with nobody inside? Then it is free, whatever the server says. *ret_inside: an owner of this
+ * process is. */
+static bool is_idle(struct rdl__name *name, bool *ret_inside)
+{
+    struct rdl__cache *cache = name->cache;
+    bool idle;
+
+    rdl__mutex_lock(&name->mu);
+    *ret_inside = cache->inside != NULL;
+    idle = cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL;
+    rdl__mutex_unlock(&name->mu);
+    return idle;
+}
+
+static rdl__step_t is_locked_begin(struct rdl__call *call, int64_t now)
+{
+    bool inside, idle = is_idle(rdl__call_name(call), &inside);
+
+    if (!idle && !inside)
+        return rdl__begin_by_asking(call, now);
+    call->answer = inside;
+    return rdl__finish_with(RDL_OK);
+}
+
+static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
+    bool inside;
+
+    call->answer = rdl__ms_until(view.left, 0);
+    if (view.state == RDL_NOT_HELD && !is_idle(rdl__call_name(call), &inside))
+        return rdl__remaining_begin(call, now);
+    return rdl__finish_with(view.state == RDL_LOST ? RDL_ELOST : RDL_OK);
+}
+
+/* ---- the verbs -------------------------------------------------------------------------------------------------- */
+
+static const struct rdl__verb cached_release = {
+    .on_record = true,
+    .successor_mode = RDL__SUCCESSOR_REPLACES,
+    .has_successor = true,
+    .put_undo = rdl__put_undo,
+    .undo_releases = true,
+    .begin = release_begin,
+    .encode = rdl__release_encode,
+    .decode = rdl__decode_number,
+    .answered = rdl__release_answered,
+};
+
+static const struct rdl__verb cached_take = {
+    .acquires = true,
+    .on_record = true,
+    .acked = true,
+    .prolongs = true,
+    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
+    .has_successor = true,
+    .put_undo = rdl__put_undo,
+    .undo_releases = true,
+    .begin = take_begin,
+    .encode = take_encode,
+    .decode = take_decode,
+    .answered = take_answered,
+    .woken = take_woken,
+    .stay = take_stays,
+    .ended = take_ended,
+    .lost = take_lost,
+    .takes_back = &cached_release,
+};
+
+static const struct rdl__verb cached_extend = {
+    .on_record = true,
+    .acked = true,
+    .prolongs = true,
+    .begin = extend_begin,
+    .encode = rdl__extend_encode,
+    .decode = rdl__extend_decode,
+    .answered = any_extend_answered,
+};
+
+static const struct rdl__verb cached_is_locked = {
+    .begin = is_locked_begin,
+    .encode = rdl__is_locked_encode,
+    .decode = rdl__is_locked_decode,
+    .answered = rdl__is_locked_answered,
+};
+
+static const struct rdl__verb cached_remaining = {
+    .begin = remaining_begin,
+    .encode = rdl__remaining_encode,
+    .decode = rdl__decode_number,
+    .answered = rdl__remaining_answered,
+};
+
+const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb)
+{
+    return verb == &rdl__verb_take        ? &cached_take
+           : verb == &rdl__verb_release   ? &cached_release
+           : verb == &rdl__verb_extend    ? &cached_extend
+           : verb == &rdl__verb_is_locked ? &cached_is_locked
+           : verb == &rdl__verb_remaining ? &cached_remaining
+                                          : verb;
+}

@@ -1,0 +1,211 @@
+/* cached.c - the handle of a lock that is kept by its client (cache.h).
+ *
+ * An owner whose record has no verb in flight takes and gives back an idle kept lock in the call itself, without a call
+ * object (take_here, release_here); all else is a verb of cache_verbs.c.
+ */
+#include "core/call/cached.h"
+#include "core/call/cache.h"
+
+#include "core/base/err.h"
+
+static struct rdl__cache *of_name(const struct rdl__name *name)
+{
+    return name->cache;
+}
+
+/* ---- without a call --------------------------------------------------------------------------------------------- */
+
+/* The owner's record, made if need be, if no verb is in flight on it; NULL: the engine's way.  @locks the name's */
+static struct rdl__record *quiet_record(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                                        bool makes)
+{
+    struct rdl__record *rec = rdl__record_find(name, owner, ops);
+
+    rdl__assert_locked(&name->mu);
+    if (rec == NULL && makes && rdl__record_make(name, owner, ops, &rec) < 0)
+        return NULL;
+    return rec == NULL || rec->active != NULL ? NULL : rec;
+}
+
+/* Take an idle kept lock, or a local hold again. False: it is the engine's.  @locks the name's, which is released */
+static bool take_here(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
+{
+    struct rdl__name *name = order->lock->name;
+    struct rdl__cache *cache = of_name(name);
+    struct rdl__record *rec = NULL;
+    bool done = false;
+
+    rdl__assert_locked(&name->mu);
+    if (cache->keep.state == RDL__KEEP_HELD &&
+        (cache->inside != NULL ? rdl__cache_is_local(rec = quiet_record(name, owner, order->lock->ops, false))
+                               : (rec = quiet_record(name, owner, order->lock->ops, true)) != NULL)) {
+        if (rdl__cache_is_local(rec))
+            done = (*ret_rc = rdl__cache_take_again(cache, rec, order->lease_ms, now)) <= 0 && *ret_rc != RDL_EINVAL;
+        else if (rec->count == 0 && rdl__list_empty(&cache->queue))
+            done = rdl__cache_enter(cache, rec, order->lease_ms, order->wait_ms == 0, now) == RDL__ENTRY_IN;
+        if (done && name->idle == rec)
+            name->idle = NULL;
+    }
+    if (rec != NULL && !done)
+        rdl__record_retire(rec);
+    else
+        rdl__mutex_unlock(&name->mu);
+    return done;
+}
+
+/* Count a take that was decided here as any is. */
+static void count_here(const struct rdl__name *name, int rc)
+{
+    rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
+    if (rc != RDL_OK)
+        return;
+    rdl__name_metric(name, RDL_M_LOCAL, 1);
+    rdl__name_metric(name, RDL_M_ACQUIRED, 1);
+    rdl__name_metric(name, RDL_M_WAIT_US, 0);
+}
+
+/* Take one count of a local hold back. False: it is the engine's.  @locks the name's, which is released */
+static bool release_here(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
+{
+    struct rdl__name *name = order->lock->name;
+    struct rdl__record *rec = quiet_record(name, owner, order->lock->ops, false);
+    struct rdl__hold_id id;
+    bool unnoticed, outermost;
+    int64_t since;
+
+    rdl__assert_locked(&name->mu);
+    if (!rdl__cache_is_local(rec)) {
+        rdl__mutex_unlock(&name->mu);
+        return false;
+    }
+    id = rec->hold.id;
+    since = rec->held_since;
+    *ret_rc = rdl__cache_leave(of_name(name), rec, now, &unnoticed);
+    outermost = rec->count == 0;
+    if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
+        atomic_fetch_add(&rec->refs, 1);
+        rdl__record_retire(rec);
+        rdl__cache_tell_left(rec, &id, outermost, unnoticed, *ret_rc, since, now);
+        rdl__record_unref(rec);
+    } else {
+        rdl__record_retire(rec);
+    }
+    return true;
+}
+
+/* ---- the handle ------------------------------------------------------------------------------------------------- */
+
+static int64_t say(const struct rdl__order *order, int rc, rdl_err_t *err)
+{
+    char text[96];
+
+    if (rc >= RDL_OK || err == NULL)
+        return rc;
+    (void)rdl__printable(text, sizeof text, order->lock->name->bytes, order->lock->name->node.key_len);
+    (void)rdl__err_set(err, rc, "lock %s: %s", text, rdl_strerror(rc));
+    rdl__err_where(err, NULL, order->lock->name->bytes, order->lock->name->node.key_len);
+    return rc;
+}
+
+/* By a call of the engine. */
+static __attribute__((noinline)) int64_t call_engine(const struct rdl__order *order, rdl_err_t *err)
+{
+    struct rdl__order as = *order;
+
+    as.verb = rdl__cached_verb(order->verb);
+    return rdl__call(&as, err);
+}
+
+static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
+{
+    struct rdl__name *name = order->lock->name;
+    rdl_client_t *client = name->client;
+    bool takes = order->verb == &rdl__verb_take, done = false;
+    rdl_owner_t *owner = order->owner;
+    int rc;
+
+    if (!takes && order->verb != &rdl__verb_release)
+        return call_engine(order, err);
+    if ((rc = rdl__client_call_begins(client)) < 0)
+        return rdl__err_set(err, rc, NULL);
+    if ((owner != NULL || (rc = rdl__owner_self(client, &owner)) == RDL_OK) &&
+        !rdl__loop_here(rdl__client_loop(client))) {
+        rdl__mutex_lock(&name->mu);
+        done = takes ? take_here(order, owner, rdl__now(), &rc) : release_here(order, owner, rdl__now(), &rc);
+    }
+    if (done && takes)
+        count_here(name, rc);
+    rdl__client_call_ends(client);
+    return done ? say(order, rc, err) : call_engine(order, err);
+}
+
+static int cached_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    struct rdl__order as = *order;
+
+    as.verb = rdl__cached_verb(order->verb);
+    return rdl__call_async(&as, ret_op, err);
+}
+
+static struct rdl__view view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now)
+{
+    return rdl__cache_view(lock->name, owner, lock->ops, now);
+}
+
+/* The last handle: nothing is kept any more. Returns the record of a hold that cannot be released, or NULL: with
+ * somebody inside, whose hold is left to its lease like any; or by a client that closes.  @locks the name's */
+static struct rdl__record *last_drop(struct rdl__cache *cache, bool closing)
+{
+    enum rdl__keep_state state = cache->keep.state;
+
+    rdl__assert_locked(&cache->name->mu);
+    cache->keep.closed = true;
+    if (!closing)
+        rdl__cache_post(cache); /* to disengage */
+    if ((state == RDL__KEEP_HELD && (closing || cache->inside != NULL)) ||
+        (state == RDL__KEEP_GIVING && closing && !cache->keep.begun))
+        return rdl__cache_forsake(cache);
+    if (state == RDL__KEEP_HELD)
+        rdl__keep_give(&cache->keep, RDL__END_SHORT);
+    return NULL;
+}
+
+static void drop(rdl_lock_t *lock)
+{
+    struct rdl__name *name = lock->name;
+    struct rdl__cache *cache = of_name(name);
+    rdl_client_t *client = name->client;
+    struct rdl__record *hold = NULL;
+    bool closing = rdl__client_call_begins(client) < 0, last;
+
+    rdl__mutex_lock(&name->mu);
+    lock->fn = NULL;
+    rdl__list_remove(&lock->link); /* here, so that of two threads one has the last */
+    if ((last = rdl__list_empty(&name->handles)))
+        hold = last_drop(cache, closing);
+    rdl__mutex_unlock(&name->mu);
+    if (hold != NULL) {
+        rdl__client_forget_hold(client, &hold->hold);
+        rdl__record_unref(hold);
+    }
+    if (last && !closing) {
+        rdl__cache_release(cache, lock);
+        (void)rdl_owner_cancel(cache->keeper);
+    }
+    rdl__handle_drop(lock);
+    if (!closing)
+        rdl__client_call_ends(client);
+}
+
+const struct rdl__handle_ops rdl__cached_handle = {
+    .cached = true,
+    .client = rdl__single_client,
+    .name = rdl__single_name,
+    .drop = drop,
+    .call = cached_call,
+    .call_async = cached_call_async,
+    .on_lost = rdl__single_on_lost,
+    .knows = rdl__single_knows,
+    .view = view,
+    .tokenless = rdl__single_tokenless,
+};

@@ -1,0 +1,27 @@
+/* cached.h - a lock that is kept by its client (option cache_ms), as the rest of the library sees it. */
+#ifndef REDLATCH_CALL_CACHED_H
+#define REDLATCH_CALL_CACHED_H
+
+#include "core/call/handle.h"
+
+/* The table of its handles. A type's table for such locks names it, and rdl__cache_unused. */
+extern const struct rdl__handle_ops rdl__cached_handle;
+void rdl__cache_unused(struct rdl__name *name);
+#define RDL__CACHED .handle = &rdl__cached_handle, .unused = rdl__cache_unused
+
+/* Give the name of a new handle what it needs for that, unless it has it. RDL_OK or an error. */
+int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms);
+
+/* Is that number one of a hold that is kept, or of an owner's inside one? */
+static inline bool rdl__is_kept(int64_t n)
+{
+    return n < 0;
+}
+
+/* Of a record with such a number: its hold is at risk, or lost; its owner is gone, while the client is closing or not.
+ * @locks none */
+void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                        rdl_loss_reason_t reason, int64_t now);
+void rdl__cache_abandon(struct rdl__record *rec, bool closing);
+
+#endif

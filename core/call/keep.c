@@ -1,0 +1,184 @@
+#include "core/call/keep.h"
+
+#include "core/base/clock.h"
+
+#define DOUBLINGS_MOST 10
+#define WORTH_IT 2 /* owners let in by one kept hold */
+#define LEASE_LEAST_MS 5000
+#define LEASE_OF_CACHE 4 /* the first renewal of a lease is due after a quarter of it at the earliest */
+
+/* Is this take the one whose hold is to be kept? From the second on; each hold that was recalled too soon doubles how
+ * many go to the server by themselves before the next. */
+static bool is_to_be_kept(struct rdl__keep *keep)
+{
+    if (keep->takes <= 1u << DOUBLINGS_MOST)
+        keep->takes++;
+    return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings;
+}
+
+enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now)
+{
+    switch ((enum rdl__keep_state)keep->state) {
+    case RDL__KEEP_HELD:
+        if (!free)
+            return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+        if (now < keep->until) {
+            keep->local++;
+            return RDL__ENTRY_IN;
+        }
+        rdl__keep_give(keep, RDL__END_OLD);
+        return once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+    case RDL__KEEP_TAKING:
+    case RDL__KEEP_GIVING:
+    case RDL__KEEP_PAUSING:
+        return once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+    case RDL__KEEP_NONE:
+        break;
+    }
+    if (!is_to_be_kept(keep))
+        return RDL__ENTRY_ASK;
+    keep->state = RDL__KEEP_TAKING;
+    keep->begun = false;
+    keep->sound = keep->heard;
+    return RDL__ENTRY_TAKE;
+}
+
+static void want(struct rdl__keep *keep, int64_t now)
+{
+    if (!keep->wanted)
+        keep->wanted_since = now;
+    keep->wanted = true;
+}
+
+void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t cache_ms)
+{
+    keep->state = RDL__KEEP_HELD;
+    keep->n = n;
+    keep->until = rdl__after_ms(now, cache_ms);
+    keep->wanted = keep->stretched = false;
+    keep->passes = keep->local = 0;
+    keep->takes = 0;
+    if (keep->recalled == n)
+        want(keep, now);
+}
+
+void rdl__keep_failed(struct rdl__keep *keep)
+{
+    keep->state = RDL__KEEP_NONE;
+    keep->takes = 0;
+    if (keep->doublings < DOUBLINGS_MOST)
+        keep->doublings++;
+}
+
+void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end)
+{
+    keep->state = RDL__KEEP_GIVING;
+    keep->begun = false;
+    keep->end = (unsigned char)end;
+}
+
+static enum rdl__keep_left give(struct rdl__keep *keep, enum rdl__keep_end end)
+{
+    rdl__keep_give(keep, end);
+    return RDL__LEFT_GIVE;
+}
+
+/* After a recall: may one more be let in? */
+static bool may_pass(const struct rdl__keep *keep, int64_t now)
+{
+    return keep->passes < RDL__PASSES_MOST && now < rdl__after_ms(keep->wanted_since, RDL__PASSES_MS);
+}
+
+enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t now)
+{
+    if (!keep->sound || keep->closed)
+        return give(keep, keep->wanted ? RDL__END_RECALLED : keep->closed ? RDL__END_SHORT : RDL__END_UNHEARD);
+    if (keep->stretched)
+        return give(keep, keep->wanted ? RDL__END_RECALLED : RDL__END_SHORT);
+    if (now >= keep->until)
+        return give(keep, RDL__END_OLD);
+    if (keep->wanted && (!waits || !may_pass(keep, now)))
+        return give(keep, RDL__END_RECALLED);
+    if (!waits)
+        return RDL__LEFT_IDLE;
+    keep->passes += keep->wanted;
+    keep->local++;
+    return RDL__LEFT_PASS;
+}
+
+/* Numbers of holds are negative, and fall. A recall may come before the answer that says which number was granted. */
+bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now)
+{
+    bool first = keep->state == RDL__KEEP_HELD && n == keep->n && !keep->wanted;
+
+    keep->recalled = n;
+    if (first)
+        want(keep, now);
+    return first;
+}
+
+void rdl__keep_heard(struct rdl__keep *keep)
+{
+    keep->heard = true;
+}
+
+void rdl__keep_unheard(struct rdl__keep *keep)
+{
+    keep->heard = keep->sound = false;
+}
+
+void rdl__keep_doubted(struct rdl__keep *keep)
+{
+    keep->sound = false;
+}
+
+static void ended(struct rdl__keep *keep)
+{
+    keep->n = 0;
+    keep->wanted = false;
+    keep->takes = 0;
+    if (keep->local >= WORTH_IT)
+        keep->doublings = 0;
+    else if (keep->doublings < DOUBLINGS_MOST && keep->end == RDL__END_RECALLED)
+        keep->doublings++;
+}
+
+void rdl__keep_lost(struct rdl__keep *keep)
+{
+    keep->state = RDL__KEEP_NONE;
+    keep->end = RDL__END_LOST;
+    ended(keep);
+}
+
+void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns)
+{
+    bool others = keep->end == RDL__END_RECALLED || keep->end == RDL__END_OLD;
+
+    keep->state = others ? RDL__KEEP_PAUSING : RDL__KEEP_NONE;
+    keep->until = now + pause_ns;
+    ended(keep);
+}
+
+bool rdl__keep_paused(struct rdl__keep *keep, int64_t now)
+{
+    if (keep->state != RDL__KEEP_PAUSING || now < keep->until)
+        return false;
+    keep->state = RDL__KEEP_NONE;
+    return true;
+}
+
+int64_t rdl__keep_pause(int64_t round_trip)
+{
+    int64_t pause = 2 * round_trip;
+
+    if (pause < RDL__PAUSE_LEAST_MS * RDL__MS)
+        return RDL__PAUSE_LEAST_MS * RDL__MS;
+    return pause < RDL__PAUSE_MOST_MS * RDL__MS ? pause : RDL__PAUSE_MOST_MS * RDL__MS;
+}
+
+int64_t rdl__keep_lease_ms(int64_t cache_ms, int64_t watchdog_ms)
+{
+    int64_t lease_ms = LEASE_OF_CACHE * cache_ms > LEASE_LEAST_MS ? LEASE_OF_CACHE * cache_ms : LEASE_LEAST_MS;
+
+    return lease_ms < watchdog_ms ? lease_ms : watchdog_ms;
+}

@@ -1,0 +1,111 @@
+/* keep.h - a lock that stays with its client after the unlock, as a pure machine: events in, decisions out.
+ *
+ * The client has one hold at the server, the kept hold; owners of the process are let in and leave without a command
+ * (protocol.md, 11, whose rules are here). The machine reads no clock and knows no call: the caller (cache.c) holds the
+ * name's mutex, says what happens, and carries out what is decided.
+ *
+ *            take        granted           recalled, old, cut, and nobody inside         given          pause over
+ *   NONE ---------> TAKING ------> HELD ----------------------------------------> GIVING ------> PAUSING ---------->
+ * NONE ^                |             | lost                                          |
+ *     +----------------+-------------+              not recalled, nor old: no pause  +-----------> NONE
+ *       failed
+ */
+#ifndef REDLATCH_CALL_KEEP_H
+#define REDLATCH_CALL_KEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* After a recall: so many more owners are let in, within so long. */
+#define RDL__PASSES_MOST 16
+#define RDL__PASSES_MS 10
+
+/* How long a client stands back after a recalled hold was given back: two hops of those outside. */
+#define RDL__PAUSE_LEAST_MS 1
+#define RDL__PAUSE_MOST_MS 10
+
+enum rdl__keep_state {
+    RDL__KEEP_NONE,    /* nothing at the server */
+    RDL__KEEP_TAKING,  /* the client's take is under way */
+    RDL__KEEP_HELD,    /* kept: an owner is inside, or nobody */
+    RDL__KEEP_GIVING,  /* its release was sent, or is about to be: nobody is let in any more */
+    RDL__KEEP_PAUSING, /* given back after a recall: the process stands back, its own waiters too */
+};
+
+/* How a kept hold came to its end. */
+enum rdl__keep_end {
+    RDL__END_RECALLED, /* somebody else wants it */
+    RDL__END_OLD,      /* it was kept for as long as it may be */
+    RDL__END_UNHEARD,  /* a recall might not be heard any more */
+    RDL__END_SHORT,    /* the next owner asks for more than is left of it; or the client closes */
+    RDL__END_LOST,
+};
+
+struct rdl__keep {
+    unsigned char state; /* enum rdl__keep_state */
+    unsigned char end;   /* GIVING, PAUSING: enum rdl__keep_end */
+    bool heard;          /* recalls are listened for: the subscription was confirmed and not interrupted since */
+    bool sound;          /* and was before the take was sent: the hold may be kept past an unlock */
+    bool wanted;         /* given back as soon as nobody is inside, and passes are counted */
+    bool stretched;      /* it lasts at the server for longer than an idle one may: it is not kept past its owner */
+    bool closed;         /* nothing is kept any more: the client closes, or the last handle went */
+    bool begun;          /* TAKING, GIVING: the caller has begun to do what that state asks for, and set this */
+    unsigned char doublings;
+    unsigned passes;      /* since it was wanted */
+    unsigned local;       /* owners let in without a command, of this hold */
+    unsigned takes;       /* takes that asked the server since the last kept hold */
+    int64_t n;            /* HELD, GIVING: the number of the hold */
+    int64_t recalled;     /* the number that was recalled last; 0: none */
+    int64_t wanted_since; /* with `wanted` */
+    int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */
+};
+
+/* What an owner that does not have the lock is to do. */
+enum rdl__keep_entry {
+    RDL__ENTRY_IN,    /* it is let in, without a command */
+    RDL__ENTRY_QUEUE, /* wait here until it is let in */
+    RDL__ENTRY_TAKE,  /* the same, and the client's take is to be sent: the state is TAKING */
+    RDL__ENTRY_ASK,   /* take the lock at the server for itself, as if nothing were kept */
+    RDL__ENTRY_TAKEN, /* one that does not wait: another owner of this process has it */
+};
+
+/* `free`: nobody is inside, and nobody waits here. once: it does not wait, so that it never waits for another's take.
+ */
+enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now);
+
+/* The client's take was granted as hold n. Whom it was sent for is let in, recalled or not. */
+void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t cache_ms);
+/* It was not. */
+void rdl__keep_failed(struct rdl__keep *keep);
+
+/* The owner inside has left, or somebody who waited has, or the hold was granted and nobody waits for it any more; and
+ * nobody is inside. `waits`: somebody waits here. */
+enum rdl__keep_left {
+    RDL__LEFT_PASS, /* let the next one in */
+    RDL__LEFT_IDLE, /* keep it */
+    RDL__LEFT_GIVE, /* give it back: the state is GIVING */
+};
+enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t now);
+
+/* The next owner cannot be let in: what is left of the hold is too short for it, or its tokens are used up. */
+void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end);
+
+/* Hold n is wanted by somebody else. True: it is the present hold's first recall. */
+bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now);
+void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed */
+void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
+void rdl__keep_doubted(struct rdl__keep *keep); /* it may have been evicted: nobody else is let in */
+void rdl__keep_lost(struct rdl__keep *keep);    /* the hold is */
+
+/* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */
+void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);
+/* True: the pause is over, and whoever waits here may go on. */
+bool rdl__keep_paused(struct rdl__keep *keep, int64_t now);
+
+/* Two hops of those outside, from a recent round trip of ours. */
+int64_t rdl__keep_pause(int64_t round_trip);
+
+/* For how long the kept hold is asked, in ms: so much that it is not renewed while it is idle; watchdog_ms at most. */
+int64_t rdl__keep_lease_ms(int64_t cache_ms, int64_t watchdog_ms);
+
+#endif

@@ -1,0 +1,359 @@
+/* kept.c - the hold that a client keeps at the server: its take, its release, its loss (cache.h).
+ *
+ * What is to be sent is decided by whoever has the name's mutex, and sent by the loop, one at a time. A take, a release
+ * and a cut of the subscription are each noted under the mutex before anybody is let in or not let in because of it. So
+ * nobody is let in after a release was decided, and nothing is kept on the word of a subscription that was not in
+ * force, at the server that granted, when the take was sent (protocol.md, 11).
+ */
+#include "core/call/cache.h"
+#include "core/call/cached.h"
+
+static struct rdl__cache *of_record(const struct rdl__record *rec)
+{
+    return rec->name->cache;
+}
+
+/* ---- the keeper's verbs ----------------------------------------------------------------------------------------- */
+
+/* The number is negative, as a mark for those who are refused. */
+static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__name *name = rdl__call_name(call);
+    rdl_retry_t retry = rdl__settings_retry(&name->settings);
+    struct rdl__take_event ev = {.kind = RDL__EV_START,
+                                 .others_wait = rdl__news_in_line(call->ops->news) && rdl__name_waited_for(name)};
+    int rc = call->ops->may_take(call, now);
+
+    if (rc < 0)
+        return rdl__finish_with(rc);
+    call->rand.state = name->client->serial ^ (uint64_t)now;
+    rdl__take_init(&call->take, call->one_try, &retry);
+    call->n = -rdl__client_number(name->client);
+    call->count = 1;
+    call->hold.undo_count = 0;
+    return rdl__take_on(&call->take, &ev, &call->rand);
+}
+
+static const struct rdl__verb kept_take = {
+    .acquires = true,
+    .on_record = true,
+    .acked = true,
+    .prolongs = true,
+    .uncounted = true,
+    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
+    .has_successor = true,
+    .put_undo = rdl__put_undo,
+    .undo_releases = true,
+    .begin = take_begin,
+    .encode = rdl__take_encode,
+    .decode = rdl__take_decode,
+    .answered = rdl__take_answered,
+    .woken = rdl__take_woken,
+};
+
+/* As any outermost release, but that nobody is told of its loss, and that it needs no record: whoever frees the last
+ * handle forgets the keeper's, maybe just before. */
+static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__record *rec = call->rec;
+
+    call->count = call->hold.undo_count = 0;
+    if (rec == NULL || rec->count == 0 || rec->hold.id.n != call->n) {
+        call->op.lease_ms = rdl__call_client(call)->watchdog_lease_ms;
+        return rdl__send_it();
+    }
+    call->op.lease_ms = rdl__record_most_ms(rec, now);
+    rdl__record_clear(rec);
+    return rdl__watchdog_remove(rdl__call_client(call)->watchdog, &rec->hold, now) == RDL_LOST
+               ? rdl__finish_with(RDL_ELOST)
+               : rdl__send_it();
+}
+
+static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
+{
+    rdl__step_t step = {.what = RDL__DO_FINISH, .rc = call->req.rc, .undo = call->req.rc != RDL_ECLOSED};
+
+    call->may_come |= call->rec != NULL && call->rec->may_come;
+    if (call->req.rc != RDL_OK)
+        return step;
+    step.rc = call->refused_words ? RDL_ESERVER : RDL_OK;
+    if (call->refused_words)
+        return step;
+    step.undo = call->rec != NULL && call->rec->may_come && call->rec->ends_by > now;
+    if (call->answer != RDL__NO_HOLD) {
+        rdl__call_freed(call);
+        rdl__note_release(call, now);
+    }
+    return step;
+}
+
+static const struct rdl__verb kept_release = {
+    .on_record = true,
+    .successor_mode = RDL__SUCCESSOR_REPLACES,
+    .has_successor = true,
+    .put_undo = rdl__put_undo,
+    .undo_releases = true,
+    .begin = release_begin,
+    .encode = rdl__release_encode,
+    .decode = rdl__decode_number,
+    .answered = release_answered,
+};
+
+/* ---- the hold --------------------------------------------------------------------------------------------------- */
+
+int64_t rdl__cache_left(struct rdl__cache *cache, int64_t now)
+{
+    int64_t left;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, &left) == RDL_LOST)
+        left = 0;
+    cache->known_until = now + left;
+    return left;
+}
+
+/* The take has ended, on the loop. */
+static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    struct rdl__cache *cache = arg;
+    struct rdl__name *name = cache->name;
+    int64_t now = rdl__now();
+
+    (void)why;
+    rdl__mutex_lock(&name->mu);
+    cache->keep.sound = cache->keep.sound && rdl__cache_at_home(cache);
+    if (result == RDL_OK) {
+        cache->hold = rdl__record_find(name, cache->keeper, lock->ops);
+        cache->hold->renewed = true;
+        rdl__record_ends(cache->hold); /* nobody holds it yet */
+        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
+        cache->token = cache->hold->hold.id.token - 1;
+        cache->last_token = cache->token + RDL__TOKENS_KEPT;
+        rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
+        rdl__name_metric(name, RDL_M_KEPT, 1);
+        rdl__cache_first(cache, now);
+    } else {
+        rdl__keep_failed(&cache->keep);
+        rdl__cache_fail(cache, (int)result);
+        rdl__cache_anew(cache, now);
+    }
+    rdl__mutex_unlock(&name->mu);
+    rdl__cache_arm(cache);
+    rdl__cache_release(cache, lock); /* the last handle may be gone, and the task would find none */
+}
+
+/* The release has ended, on the loop. */
+static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    struct rdl__cache *cache = arg;
+    struct rdl__name *name = cache->name;
+    int64_t now = rdl__now();
+
+    (void)lock;
+    (void)result;
+    (void)why;
+    rdl__mutex_lock(&name->mu);
+    cache->hold = NULL;
+    if (cache->keep.wanted)
+        rdl__name_metric(name, RDL_M_RECALL_US, now - cache->keep.wanted_since);
+    rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
+    if (cache->keep.state == RDL__KEEP_NONE)
+        rdl__cache_anew(cache, now);
+    if (cache->keep.closed)
+        rdl__cache_post(cache); /* to disengage */
+    rdl__mutex_unlock(&name->mu);
+    rdl__cache_arm(cache);
+}
+
+/* What the state asks for could not even begin: there is no memory, or no handle.  @locks none */
+void rdl__cache_cannot(struct rdl__cache *cache)
+{
+    struct rdl__name *name = cache->name;
+    struct rdl__record *hold;
+    int64_t now = rdl__now();
+
+    rdl__mutex_lock(&name->mu);
+    hold = cache->keep.state == RDL__KEEP_GIVING ? cache->hold : NULL;
+    if (hold == NULL) {
+        rdl__keep_failed(&cache->keep);
+        rdl__cache_anew(cache, now);
+        rdl__mutex_unlock(&name->mu);
+        return;
+    }
+    rdl__watchdog_forget(rdl__cache_watchdog(cache), &hold->hold); /* it ends with its lease */
+    cache->hold = NULL;
+    hold->count = 0;
+    rdl__keep_given(&cache->keep, now, 0);
+    if (cache->keep.state == RDL__KEEP_NONE)
+        rdl__cache_anew(cache, now);
+    rdl__record_retire(hold);
+}
+
+void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
+{
+    struct rdl__order order = {.verb = &kept_release,
+                               .lock = lock,
+                               .owner = cache->keeper,
+                               .fn = (rdl__callback_fn *)on_released,
+                               .arg = cache,
+                               .direct = true,
+                               .owed = true};
+    bool due;
+
+    rdl__mutex_lock(&cache->name->mu);
+    due = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
+    cache->keep.begun = cache->keep.begun || due;
+    order.n = cache->keep.n;
+    rdl__mutex_unlock(&cache->name->mu);
+    if (due && rdl__call_async(&order, NULL, NULL) < 0)
+        rdl__cache_cannot(cache);
+}
+
+/* @thread loop  @locks none */
+void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
+{
+    struct rdl__order order = {.verb = &kept_take,
+                               .lock = lock,
+                               .owner = cache->keeper,
+                               .lease_ms = cache->lease_ms,
+                               .fn = (rdl__callback_fn *)on_taken,
+                               .arg = cache,
+                               .direct = true};
+
+    rdl__assert_on_loop(rdl__client_loop(cache->name->client));
+    rdl__mutex_lock(&cache->name->mu);
+    cache->keep.sound = cache->keep.heard && rdl__cache_at_home(cache);
+    order.wait_ms = cache->once ? 0 : RDL_WAIT_FOREVER;
+    rdl__mutex_unlock(&cache->name->mu);
+    if (rdl__call_async(&order, NULL, NULL) < 0)
+        rdl__cache_cannot(cache);
+}
+
+/* ---- its loss --------------------------------------------------------------------------------------------------- */
+
+/* The kept hold is lost: so is the hold of the owner inside, and those who wait here ask for themselves. Returns that
+ * owner's record, with a reference; NULL: there is none.  @locks the name's */
+static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *hold, int64_t now)
+{
+    struct rdl__record *who = cache->inside;
+
+    rdl__assert_locked(&cache->name->mu);
+    cache->inside = cache->hold = NULL;
+    hold->count = 0;
+    if (who != NULL) {
+        atomic_fetch_add(&who->refs, 1);
+        rdl__watchdog_forget(rdl__cache_watchdog(cache), &who->hold);
+        who->hold.state = RDL_LOST;
+    }
+    rdl__keep_lost(&cache->keep);
+    rdl__cache_anew(cache, now);
+    return who;
+}
+
+static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                         rdl_loss_reason_t reason, int64_t now)
+{
+    struct rdl__cache *cache = of_record(rec);
+    struct rdl__name *name = rec->name;
+    struct rdl__record *who = NULL;
+    struct rdl__hold_id local;
+
+    if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
+        rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
+    rdl__mutex_lock(&name->mu);
+    if (cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n) {
+        if (state == RDL_LOST)
+            who = lose(cache, rec, now);
+        else if ((who = cache->inside) != NULL)
+            atomic_fetch_add(&who->refs, 1);
+    }
+    if (who != NULL)
+        local = who->hold.id;
+    if (state == RDL_LOST)
+        rdl__record_retire(rec);
+    else
+        rdl__mutex_unlock(&name->mu);
+    if (who == NULL)
+        return;
+    rdl__name_metric(name, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
+    rdl__record_tell(who, &local, state, reason);
+    rdl__record_unref(who);
+}
+
+/* The lease of the owner inside has ended: the next one may come in. */
+static void local_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_loss_reason_t reason, int64_t now)
+{
+    struct rdl__cache *cache = of_record(rec);
+    bool was_inside;
+
+    rdl__mutex_lock(&rec->name->mu);
+    /* it may be told so late that it was given back, and its owner let in again */
+    was_inside = cache->inside == rec && rec->hold.id.n == id->n;
+    if (was_inside) {
+        cache->inside = NULL;
+        rdl__cache_next(cache, now);
+    }
+    rdl__mutex_unlock(&rec->name->mu);
+    if (!was_inside)
+        return; /* it was lost with the kept hold, and that is told */
+    rdl__name_metric(rec->name, RDL_M_LOST, 1);
+    rdl__record_tell(rec, id, RDL_LOST, reason);
+}
+
+void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                        rdl_loss_reason_t reason, int64_t now)
+{
+    if (rec->owner == of_record(rec)->keeper)
+        kept_changed(rec, id, state, reason, now);
+    else
+        local_changed(rec, id, reason, now);
+}
+
+struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
+{
+    struct rdl__record *hold = cache->hold;
+
+    rdl__assert_locked(&cache->name->mu);
+    atomic_fetch_add(&hold->refs, 1);
+    hold->count = 0;
+    cache->inside = cache->hold = NULL;
+    rdl__keep_lost(&cache->keep);
+    rdl__cache_anew(cache, rdl__now());
+    return hold;
+}
+
+/* The client closes: nobody is told, and the holds are left to their leases. */
+static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
+{
+    rdl_client_t *client = rec->name->client;
+    struct rdl__record *hold = NULL;
+
+    rdl__mutex_lock(&rec->name->mu);
+    if (cache->inside == rec)
+        hold = rdl__cache_forsake(cache);
+    rdl__mutex_unlock(&rec->name->mu);
+    rdl__client_forget_hold(client, &rec->hold);
+    if (hold == NULL)
+        return;
+    rdl__client_forget_hold(client, &hold->hold);
+    rdl__record_unref(hold);
+}
+
+void rdl__cache_abandon(struct rdl__record *rec, bool closing)
+{
+    struct rdl__cache *cache = of_record(rec);
+    struct rdl__record *hold = NULL;
+
+    if (closing) {
+        abandon_closing(rec, cache);
+        return;
+    }
+    rdl__mutex_lock(&rec->name->mu);
+    if (cache->inside == rec && (hold = cache->hold) != NULL)
+        atomic_fetch_add(&hold->refs, 1);
+    rdl__mutex_unlock(&rec->name->mu);
+    if (hold == NULL)
+        return;
+    rdl__watchdog_orphan(rdl__cache_watchdog(cache), &hold->hold);
+    rdl__record_unref(hold);
+}

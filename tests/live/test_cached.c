@@ -1,0 +1,409 @@
+/* test_cached.c - locks that stay with their client after the unlock (option cache_ms), each type that can. */
+#include "tests/live/live.h"
+
+#define NAME "catalogue"
+#define CACHE_MS 2000
+#define LEASE_MS 10000
+#define CHANNEL "redlatch_recall:{" NAME "}"
+
+LIVE_SUITE(cached, 60);
+
+typedef rdl_lock_t *make_fn(rdl_client_t *client, const char *name, const rdl_lock_options_t *options);
+static make_fn *const makes[] = {reentrant, nonreentrant, spin, fenced};
+#define EACH_TYPE(make)                                                                                                \
+    make_fn *const *make = makes;                                                                                      \
+    make < makes + sizeof makes / sizeof makes[0];                                                                     \
+    make++
+
+static rdl_lock_t *cached(make_fn *make, rdl_client_t *client)
+{
+    return make(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
+}
+
+static void take(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, &err));
+}
+
+static void give(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_unlock(lock, &err));
+}
+
+/* Does the server have a hold that is kept: `U:-n`? */
+static bool is_kept(void)
+{
+    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+
+    return keys->count == 1 && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-';
+}
+
+/* Use the lock until it stays, and is idle. */
+static void make_idle(rdl_lock_t *lock)
+{
+    bool kept = false;
+
+    for (int i = 0; i < 1000 && !kept; i++) {
+        take(lock);
+        give(lock);
+        kept = is_kept();
+    }
+    cr_assert(kept, "the lock is never kept");
+}
+
+Test(cached, pair_of_a_kept_lock_sends_nothing)
+{
+    for (EACH_TYPE(make)) {
+        struct monitor *monitor;
+        rdl_lock_t *lock;
+        size_t mark;
+
+        stage_open(&st);
+        lock = cached(*make, st.client);
+        make_idle(lock);
+        monitor = monitor_start(st.server);
+        mark = monitor_mark(monitor);
+        for (int i = 0; i < 100; i++) {
+            take(lock);
+            expect(1, rdl_is_held(lock, &err));
+            expect(RDL_HELD, rdl_hold_state(lock, &err));
+            give(lock);
+            expect(0, rdl_is_held(lock, &err));
+        }
+        (void)monitor_mark(monitor);
+        cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
+        monitor_stop(monitor);
+        lock_over(st.probe, lock);
+        live_again();
+    }
+}
+
+Test(cached, somebody_else_has_an_idle_lock_at_once)
+{
+    for (EACH_TYPE(make)) {
+        rdl_client_t *other;
+        rdl_lock_t *lock, *elsewhere;
+
+        stage_open(&st);
+        other = client_open(stage_uri(&st), NULL);
+        lock = cached(*make, st.client);
+        elsewhere = (*make)(other, NAME, NULL);
+        for (int i = 0; i < 3; i++) {
+            make_idle(lock);
+            expect(RDL_OK, rdl_try_lock(elsewhere, 1500, LEASE_MS, &err)); /* less than the cache, and than a look */
+            cr_assert(!is_kept());
+            expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
+            give(elsewhere);
+        }
+        rdl_lock_free(elsewhere);
+        rdl_client_close(other);
+        lock_over(st.probe, lock);
+        live_again();
+    }
+}
+
+Test(cached, is_given_back_when_it_has_been_kept_for_long_enough)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 300));
+    make_idle(lock);
+    cr_assert(stage_is_clean(&st, SOON_MS)); /* neither a key nor a subscription */
+    make_idle(lock);
+    rdl_lock_free(lock);
+    cr_assert(stage_is_clean(&st, SOON_MS));
+}
+
+Test(cached, last_handle_and_close_give_an_idle_lock_back)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    make_idle(lock);
+    rdl_lock_free(lock);
+    cr_assert(stage_is_clean(&st, SOON_MS));
+    other = client_open(stage_uri(&st), NULL);
+    lock = reentrant(other, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    make_idle(lock);
+    rdl_client_close(other);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(lock);
+}
+
+Test(cached, holds_nest_and_are_counted)
+{
+    struct actor *rival = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = cached(reentrant, st.client);
+    make_idle(lock);
+    for (int i = 1; i <= 5; i++) {
+        take(lock);
+        expect(i, rdl_hold_count(lock, &err));
+    }
+    actor_try_lock(rival, lock, 0, LEASE_MS);
+    expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
+    actor_unlock(rival, lock);
+    expect_result(RDL_ENOTOWNER, rival, SOON_MS);
+    expect(1, rdl_is_locked(lock, &err));
+    for (int i = 4; i >= 0; i--) {
+        give(lock);
+        expect(i, rdl_hold_count(lock, &err));
+    }
+    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
+    expect(0, rdl_is_locked(lock, &err));
+    expect(0, rdl_remaining_ms(lock, &err));
+    cr_assert(is_kept());
+    actor_try_lock(rival, lock, 0, LEASE_MS);
+    expect_result(RDL_OK, rival, SOON_MS);
+    actor_unlock(rival, lock);
+    expect_result(RDL_OK, rival, SOON_MS);
+    actor_free(rival);
+    rdl_lock_free(lock);
+}
+
+Test(cached, second_take_of_a_nonreentrant_lock_by_its_owner_is_refused)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = cached(nonreentrant, st.client);
+    make_idle(lock);
+    take(lock);
+    expect(RDL_EDEADLK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_EDEADLK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    give(lock);
+    rdl_lock_free(lock);
+}
+
+Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_came)
+{
+    enum { WAITERS = 5 };
+    struct actor *actors[WAITERS];
+    struct monitor *monitor;
+    rdl_lock_t *lock;
+    size_t mark;
+
+    stage_open(&st);
+    lock = cached(reentrant, st.client);
+    make_idle(lock);
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    take(lock);
+    for (int i = 0; i < WAITERS; i++) {
+        actors[i] = actor_new();
+        actor_lock(actors[i], lock, i % 2 == 0 ? RDL_LEASE_AUTO : LEASE_MS / 5);
+        let_pass_ms(20); /* they come one after another */
+    }
+    give(lock);
+    for (int i = 0; i < WAITERS; i++) {
+        expect_result(RDL_OK, actors[i], SOON_MS);
+        for (int later = i + 1; later < WAITERS; later++)
+            cr_assert(!actor_idle(actors[later]));
+        actor_unlock(actors[i], lock);
+        expect_result(RDL_OK, actors[i], SOON_MS);
+    }
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
+    monitor_stop(monitor);
+    for (int i = 0; i < WAITERS; i++)
+        actor_free(actors[i]);
+    rdl_lock_free(lock);
+}
+
+static _Atomic int lost, reasons[8];
+
+static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    if (loss->state == RDL_LOST) {
+        reasons[loss->reason]++;
+        lost++;
+    }
+}
+
+Test(cached, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
+{
+    struct actor *next = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = cached(fenced, st.client);
+    make_idle(lock);
+    expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 0, 500, &err));
+    actor_lock(next, lock, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, next, SOON_MS);
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
+    expect(RDL_LOST, rdl_hold_state(lock, &err));
+    expect(RDL_ELOST, rdl_try_lock(lock, 0, 500, &err));
+    expect(RDL_ELOST, rdl_unlock(lock, &err)); /* ends nobody else's */
+    expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, 500, &err));
+    actor_unlock(next, lock);
+    expect_result(RDL_OK, next, SOON_MS);
+    cr_assert_eq(lost, 1);
+    actor_free(next);
+    lock_over(st.probe, lock);
+}
+
+Test(cached, tokens_grow_with_every_owner)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    int64_t last = 0;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    lock = cached(fenced, st.client);
+    elsewhere = fenced(other, NAME, NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 6000; i++) { /* more than one take reserves */
+            int64_t token;
+
+            take(lock);
+            token = rdl_token(lock, &err);
+            cr_assert_gt(token, last);
+            last = token;
+            give(lock);
+        }
+        take(elsewhere);
+        cr_assert_gt(rdl_token(elsewhere, &err), last);
+        last = rdl_token(elsewhere, &err);
+        give(elsewhere);
+    }
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    lock_over(st.probe, lock);
+}
+
+Test(cached, evicted_hold_is_lost_for_whoever_is_inside)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    lock = cached(reentrant, st.client);
+    elsewhere = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
+    make_idle(lock);
+    take(lock);
+    expect(1, rdl_force_unlock(lock, &err));
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_GONE], 1);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    make_idle(lock);
+    expect(1, rdl_force_unlock(elsewhere, &err));
+    expect(RDL_OK, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 300, LEASE_MS, &err));
+    give(elsewhere);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    rdl_lock_free(lock);
+}
+
+Test(cached, thread_that_ends_inside_keeps_it_for_a_lease_at_most)
+{
+    struct actor *dying = actor_new();
+    rdl_lock_t *lock;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
+    lock = cached(reentrant, st.client);
+    make_idle(lock);
+    expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
+    actor_lock(dying, lock, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, dying, SOON_MS);
+    actor_free(dying);
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(lock, 8000, LEASE_MS, &err));
+    give(lock);
+    rdl_lock_free(lock);
+}
+
+Test(cached, options_that_do_not_go_with_it_are_refused)
+{
+    rdl_lock_t *lock = NULL, *multi = NULL;
+
+    stage_open(&st);
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = -1), &lock, &err));
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60001), &lock, &err));
+    expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
+    expect(RDL_EINVAL, rdl_simple_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
+    expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
+    expect(RDL_EINVAL,
+           rdl_fenced_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000, .fencing = RDL_FENCING_TIME), &lock, &err));
+    lock = cached(reentrant, st.client);
+    expect(RDL_EINVAL, rdl_multi_lock(&lock, 1, NULL, &multi, &err));
+    expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, NULL, &multi, &err));
+    rdl_lock_free(lock);
+}
+
+/* ---- asynchronous verbs ----------------------------------------------------------------------------------------- */
+
+static _Atomic int called, last_result;
+static _Thread_local bool calling;
+static _Atomic bool inside_call;
+
+static void on_done(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    (void)lock;
+    (void)why;
+    (void)arg;
+    inside_call = inside_call || calling;
+    last_result = (int)result;
+    called++;
+}
+
+static void expect_done(int result)
+{
+    static int so_far;
+
+    so_far++;
+    cr_assert(WAIT_UNTIL(called == so_far, SOON_MS));
+    cr_assert_eq(last_result, result);
+    cr_assert(!inside_call);
+}
+
+Test(cached, asynchronous_verbs_call_back_and_never_inside_the_call)
+{
+    rdl_owner_t *one = NULL, *two = NULL;
+    rdl_op_t *op = NULL;
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = cached(reentrant, st.client);
+    make_idle(lock);
+    expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
+    expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
+    calling = true;
+    expect(RDL_OK, rdl_try_lock_async(lock, one, 0, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    calling = false;
+    expect_done(RDL_OK);
+    expect(RDL_OK, rdl_try_lock_async(lock, two, 100, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    expect_done(RDL_ETIMEDOUT);
+    expect(RDL_OK, rdl_try_lock_async(lock, two, 8000, RDL_LEASE_AUTO, on_done, NULL, &op, &err));
+    rdl_op_cancel(op);
+    expect_done(RDL_ECANCELED);
+    rdl_op_free(op);
+    expect(RDL_OK, rdl_lock_async(lock, two, 2000, on_done, NULL, NULL, &err));
+    expect(RDL_OK, rdl_unlock_async(lock, one, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(called == 5, SOON_MS));
+    expect(RDL_HELD, rdl_owner_hold_state(two, lock, &err));
+    expect(RDL_NOT_HELD, rdl_owner_hold_state(one, lock, &err));
+    expect(RDL_OK, rdl_unlock_async(lock, two, NULL, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(rdl_owner_hold_state(two, lock, &err) == RDL_NOT_HELD, SOON_MS));
+    take(lock);
+    give(lock);
+    rdl_owner_free(one);
+    rdl_owner_free(two);
+    rdl_lock_free(lock);
+}

@@ -1,0 +1,12 @@
+/* rec.h - what the client's record of a hold says. */
+#ifndef TESTS_SIM_REC_H
+#define TESTS_SIM_REC_H
+
+#include "core/call/record.h"
+#include "tests/sim/cast.h"
+
+int64_t rec_valid_until(const struct rdl__record *rec);
+int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec, const struct deed *deed);
+void rec_fields(struct hold *h, const struct rdl__record *rec); /* at the server, and as losses name it */
+
+#endif

@@ -1,0 +1,240 @@
+/* test_keep.c - the machine of a lock that stays with its client: events in, decisions out. */
+#include "core/call/keep.h"
+
+#include "core/base/clock.h"
+
+#include <criterion/criterion.h>
+
+#define CACHE_MS 1000
+
+static struct rdl__keep keep;
+static int64_t now, number;
+
+static void set_up(void)
+{
+    keep = (struct rdl__keep){0};
+    now = 1000 * RDL__SEC;
+    number = 0;
+    rdl__keep_heard(&keep);
+}
+
+TestSuite(keep, .init = set_up, .timeout = 10);
+
+static enum rdl__keep_entry come(bool free)
+{
+    return rdl__keep_enter(&keep, free, false, now);
+}
+
+/* As many takes as it needs, and the last of them is granted. */
+static int until_kept(void)
+{
+    int takes = 1;
+
+    while (come(true) == RDL__ENTRY_ASK)
+        takes++;
+    cr_assert_eq(keep.state, RDL__KEEP_TAKING);
+    rdl__keep_granted(&keep, --number, now, CACHE_MS);
+    return takes;
+}
+
+static void assert_given(enum rdl__keep_end end)
+{
+    cr_assert_eq(keep.state, RDL__KEEP_GIVING);
+    cr_assert_eq(keep.end, end);
+    cr_assert(!keep.begun);
+}
+
+Test(keep, is_kept_from_the_second_take_on)
+{
+    cr_assert_eq(until_kept(), 2);
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_IDLE);
+    cr_assert_eq(come(true), RDL__ENTRY_IN);
+    cr_assert_eq(keep.state, RDL__KEEP_HELD);
+}
+
+Test(keep, is_not_kept_unless_recalls_are_heard)
+{
+    rdl__keep_unheard(&keep);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(come(true), RDL__ENTRY_ASK);
+}
+
+Test(keep, subscription_that_was_confirmed_after_the_take_was_sent_does_not_count)
+{
+    (void)come(true);
+    cr_assert_eq(come(true), RDL__ENTRY_TAKE);
+    rdl__keep_unheard(&keep);
+    rdl__keep_heard(&keep);
+    rdl__keep_granted(&keep, -1, now, CACHE_MS);
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_UNHEARD);
+}
+
+Test(keep, cut_of_the_subscription_ends_what_is_kept_and_no_pass_is_made)
+{
+    (void)until_kept();
+    rdl__keep_unheard(&keep);
+    rdl__keep_heard(&keep); /* anew: holds of before do not count again */
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_UNHEARD);
+    rdl__keep_given(&keep, now, RDL__MS);
+    cr_assert_eq(keep.state, RDL__KEEP_NONE); /* nobody is known to want it */
+}
+
+Test(keep, recall_of_an_idle_lock_gives_it_back)
+{
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_IDLE);
+    cr_assert(rdl__keep_recalled(&keep, number, now));
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_RECALLED);
+}
+
+Test(keep, recall_that_overtakes_the_grant_counts)
+{
+    (void)come(true);
+    cr_assert_eq(come(true), RDL__ENTRY_TAKE);
+    cr_assert(!rdl__keep_recalled(&keep, -7, now));
+    rdl__keep_granted(&keep, -7, now, CACHE_MS);
+    cr_assert(keep.wanted);
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+}
+
+Test(keep, recall_of_another_hold_is_nothing)
+{
+    (void)until_kept();
+    cr_assert(!rdl__keep_recalled(&keep, number - 1, now));
+    cr_assert(!rdl__keep_recalled(&keep, number + 1, now));
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_IDLE);
+    cr_assert(rdl__keep_recalled(&keep, number, now));
+    cr_assert(!rdl__keep_recalled(&keep, number, now)); /* once is enough */
+}
+
+Test(keep, unwanted_lock_is_passed_on_without_end)
+{
+    (void)until_kept();
+    for (int i = 0; i < 10000; i++)
+        cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_PASS);
+}
+
+Test(keep, after_a_recall_it_is_passed_on_sixteen_times_at_most)
+{
+    (void)until_kept();
+    (void)rdl__keep_recalled(&keep, number, now);
+    for (int i = 0; i < RDL__PASSES_MOST; i++)
+        cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_PASS);
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_RECALLED);
+}
+
+Test(keep, and_within_ten_milliseconds)
+{
+    (void)until_kept();
+    (void)rdl__keep_recalled(&keep, number, now);
+    cr_assert_eq(rdl__keep_left(&keep, true, now + RDL__PASSES_MS * RDL__MS - 1), RDL__LEFT_PASS);
+    cr_assert_eq(rdl__keep_left(&keep, true, now + RDL__PASSES_MS * RDL__MS), RDL__LEFT_GIVE);
+}
+
+Test(keep, nobody_is_let_in_after_a_release_was_decided)
+{
+    (void)until_kept();
+    (void)rdl__keep_recalled(&keep, number, now);
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+    keep.begun = true;
+    cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
+    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
+    rdl__keep_given(&keep, now, 4 * RDL__MS);
+    cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
+    cr_assert_eq(come(true), RDL__ENTRY_QUEUE); /* it stands back */
+    cr_assert(!rdl__keep_paused(&keep, now + 4 * RDL__MS - 1));
+    cr_assert(rdl__keep_paused(&keep, now + 4 * RDL__MS));
+    cr_assert_eq(keep.state, RDL__KEEP_NONE);
+}
+
+Test(keep, is_kept_for_cache_ms_at_most_however_busy)
+{
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_left(&keep, true, now + CACHE_MS * RDL__MS - 1), RDL__LEFT_PASS);
+    cr_assert_eq(rdl__keep_left(&keep, true, now + CACHE_MS * RDL__MS), RDL__LEFT_GIVE);
+    assert_given(RDL__END_OLD);
+    rdl__keep_given(&keep, now, RDL__MS);
+    cr_assert_eq(keep.state, RDL__KEEP_PAUSING); /* as if recalled: those of Java cannot */
+}
+
+Test(keep, idle_lock_that_is_too_old_lets_nobody_in)
+{
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_IDLE);
+    now += CACHE_MS * RDL__MS;
+    cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
+    assert_given(RDL__END_OLD);
+}
+
+Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_next)
+{
+    int expected = 2;
+
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(until_kept(), expected, "%d", i);
+        (void)rdl__keep_recalled(&keep, number, now);
+        cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+        rdl__keep_given(&keep, now, 0);
+        cr_assert(rdl__keep_paused(&keep, now));
+        expected = expected > 1024 ? 1025 : expected == 2 ? 3 : 2 * (expected - 1) + 1;
+    }
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_PASS);
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_PASS);
+    (void)rdl__keep_recalled(&keep, number, now);
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+    rdl__keep_given(&keep, now, 0);
+    cr_assert(rdl__keep_paused(&keep, now));
+    cr_assert_eq(until_kept(), 2); /* a better one sets them back */
+}
+
+Test(keep, one_that_does_not_wait_is_told_of_an_owner_here_and_asks_otherwise)
+{
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_enter(&keep, false, true, now), RDL__ENTRY_TAKEN);
+    rdl__keep_lost(&keep);
+    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
+    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_TAKE);
+    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK); /* not for another's take */
+}
+
+Test(keep, hold_that_may_have_been_evicted_or_was_extended_is_not_passed_on)
+{
+    (void)until_kept();
+    rdl__keep_doubted(&keep);
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    rdl__keep_given(&keep, now, 0);
+    (void)until_kept();
+    keep.stretched = true;
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_SHORT);
+}
+
+Test(keep, closed_keeps_nothing)
+{
+    (void)until_kept();
+    keep.closed = true;
+    cr_assert_eq(rdl__keep_left(&keep, true, now), RDL__LEFT_GIVE);
+    rdl__keep_given(&keep, now, 0);
+    for (int i = 0; i < 3000; i++)
+        cr_assert_eq(come(true), RDL__ENTRY_ASK);
+}
+
+Test(keep, stands_back_for_two_hops_between_bounds)
+{
+    cr_assert_eq(rdl__keep_pause(0), RDL__PAUSE_LEAST_MS * RDL__MS);
+    cr_assert_eq(rdl__keep_pause(3 * RDL__MS), 6 * RDL__MS);
+    cr_assert_eq(rdl__keep_pause(RDL__SEC), RDL__PAUSE_MOST_MS * RDL__MS);
+}
+
+Test(keep, lease_is_long_enough_not_to_be_renewed_while_it_is_idle)
+{
+    cr_assert_eq(rdl__keep_lease_ms(1, 30000), 5000);
+    cr_assert_eq(rdl__keep_lease_ms(3000, 30000), 12000);
+    cr_assert_eq(rdl__keep_lease_ms(60000, 30000), 30000);
+    cr_assert_eq(rdl__keep_lease_ms(1, 300), 300);
+}
