@@ -270,7 +270,7 @@ static rdl__step_t restore_answered(struct rdl__call *call, int64_t now)
 }
 
 /* It was given up: if that left a successor, that is its undo. */
-static void restore_ended(const struct rdl__call *call, int rc)
+static void restore_ended(struct rdl__call *call, int rc)
 {
     if (rc != RDL_OK && call->undo.begun)
         forget_number(call);
