@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache.c - a value that many read and one refreshes: readers share the read lock, the writer has the write lock alone.
  *
  *     cache redis://127.0.0.1:6379

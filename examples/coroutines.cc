@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coroutines.cc - asynchronous verbs as C++20 awaitables: a hundred coroutines take turns on the client's thread.
 //
 //     coroutines redis://127.0.0.1:6379

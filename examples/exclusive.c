@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exclusive.c - one holder at a time, four ways: each function is what one type is for.
  *
  *     exclusive redis://127.0.0.1:6379

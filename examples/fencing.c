@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fencing.c - what is guarded refuses who is late: an account that compares tokens.
  *
  *     fencing redis://127.0.0.1:6379

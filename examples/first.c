@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <redlatch/redlatch.h>
 #include <stdio.h>
 

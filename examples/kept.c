@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kept.c - a lock that stays with this process: a thousand pairs by four threads, and how many found it here.
  *
  *     kept [URI]

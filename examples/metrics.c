@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* metrics.c - what a program's locks do, for Prometheus: as the answer of the program's own HTTP handler, or as a file
  * for the textfile collector of node_exporter.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # nightly.sh - a backup that every host may start and only one makes.
 #
 #   nightly.sh SOURCE TARGET

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* own_loop.c - redlatch in a program that has an event loop: nothing blocks, and callbacks run where the loop runs.
  *
  * The client is one descriptor to watch. When it is readable, rdl_client_dispatch runs what is due. poll(2) stands for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* permits.c - at most so many at once, anywhere, and waiting for all to be ready: each function is what one type is
  * for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* quorum.c - a lock that outlives any minority of its servers: RedLock on servers that know nothing of each other.
  *
  *     quorum redis://one redis://two redis://three

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* transfer.c - two accounts, one lock: a multi-lock holds both or neither, whoever transfers the other way at the same
  * time.
  *

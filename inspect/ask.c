@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ask.c - questions that a calling thread puts to a server, on the last of the client's lanes for callers. */
 #include "inspect/ask.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ask.h - questions that a calling thread puts to a server, and waits for.
  *
  * Questions may be repeated: where a connection breaks they are asked again on the next one, and all that was answered

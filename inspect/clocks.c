@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clocks.c - the clocks of a server and of this host: how far apart they are, and whether one steps.
  *
  * A look is the quickest of a few questions for TIME, which was answered at about the middle of its round trip. Two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* deployment.c - the servers of a URI that names several: the sentinels and their master, the masters of a cluster. */
 #include "core/base/err.h"
 #include "core/wire/cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* doctor.c - which servers the doctor visits, and what is looked at there.
  *
  * The URI says which: one server; the master that its sentinels name, and these; all masters of a cluster. A server

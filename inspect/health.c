@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* health.c - whether what locks are made of works: scripts, messages, and answers in time. */
 #include "core/base/entropy.h"
 #include "core/base/err.h"

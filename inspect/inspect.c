@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* inspect.c - the public questions about one lock: look at its keys (look.c), then ask who its holders are (who.c). */
 #include "core/base/err.h"
 #include "core/call/handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* leftovers.c - what a list of all locks shows to the doctor: those that nothing will free, and names. */
 #include "core/base/err.h"
 #include "inspect/visit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* list.c - the locks that there are: every master's keys by SCAN, and a look at those that may be locks.
  *
  * The keys of a master are gone through twice, its hashes and its strings, which are all that a lock's own name can

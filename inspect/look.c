@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* look.c - one look at a name: scripts/inspect.lua is asked, and its answer becomes an rdl_inspection_t.
  *
  * Which type it is, the keys say: a hash is a lock of fields, or has a mode and two ends; a string is a simple lock or

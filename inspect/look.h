@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* look.h - one look at a name: which keys, and what they say (look.c). */
 #ifndef REDLATCH_INSPECT_LOOK_H
 #define REDLATCH_INSPECT_LOOK_H

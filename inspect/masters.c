@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* masters.c - the masters of a deployment: which there are, and how each is. */
 #include "inspect/masters.h"
 

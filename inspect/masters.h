@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* masters.h - the servers that are asked where all of them are meant (masters.c). */
 #ifndef REDLATCH_INSPECT_MASTERS_H
 #define REDLATCH_INSPECT_MASTERS_H

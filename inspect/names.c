@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* names.c - names in a cluster: what has its keys in several slots, and what is taken together and lies apart. */
 #include "core/wire/names.h"
 #include "core/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* probe.c - a conversation with one server.
  *
  * The loop's thread makes the connection, by all the rules of conn.c: names, addresses, TLS, credentials, greeting.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* probe.h - a conversation with one server, whatever kind it is: a question, its answer, one after the other.
  *
  * For what looks at servers and takes no locks. The thread that asks waits, at most command_timeout_ms for each answer

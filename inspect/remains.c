@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* remains.c - keys beside locks that nothing takes away: queues of fair locks whose waiters are all dead, and keys that
  * are written with a time to live and have none any more.
  *

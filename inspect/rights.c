@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rights.c - what the user may do, against what docs/acl.md says that each feature needs.
  *
  * Each command is tried, because a program's user may neither ask ACL DRYRUN nor see himself by ACL GETUSER, and

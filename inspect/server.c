@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.c - what the doctor asks a server about itself: its kind, memory, persistence and replicas. */
 #include "inspect/visit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "inspect/visit.h"
 
 #include "core/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* visit.h - one server as the doctor looks at it: the conversation, what it said of itself, and how findings are told.
  *
  * Checks of one subject are a file each: a function of a visit, listed in doctor.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* who.c - what clients say of themselves: descriptions (core/service/describe.h), in a cluster wherever the slot of
  * each is. */
 #include "inspect/who.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* who.h - what clients say of themselves, by their ids (wire.md, Descriptions). */
 #ifndef REDLATCH_INSPECT_WHO_H
 #define REDLATCH_INSPECT_WHO_H

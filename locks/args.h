@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* args.h - argument checks that locks, semaphores and latches share. */
 #ifndef REDLATCH_LOCKS_ARGS_H
 #define REDLATCH_LOCKS_ARGS_H

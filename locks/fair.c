@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fair.c - first come, first served: the reentrant lock's hash, and a queue beside it (wire.md, Fair; protocol.md, 7).
  *
  * A refused take leaves a place in the queue, and is the waiter's sign of life; the refusal says when the next one is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fenced.c - the lock whose every hold has a higher token than the one before: Redisson's RFencedLock (wire.md,
  * Fenced).
  *

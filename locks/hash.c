@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "locks/hash.h"
 
 void rdl__hash_put_holder(struct rdl__buf *to, const char *name, size_t len)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hash.h - functions of the types whose hold is Redisson's hash of one field (wire.md, Reentrant). */
 #ifndef REDLATCH_LOCKS_HASH_H
 #define REDLATCH_LOCKS_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock.c - the public functions of locks: checking arguments, making orders, and the queries that need no server. */
 #include "core/base/err.h"
 #include "core/call/call.h"

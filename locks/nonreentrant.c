@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nonreentrant.c - the general-purpose lock whose owner may not take it again: the reentrant lock's hash with count 1.
  *
  * A second take is a mistake that is found before anything is sent, from the owner's own record.

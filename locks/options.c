@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* options.c - making locks: the options that types have in common, and how a handle is made of them. */
 #include "locks/args.h"
 #include "locks/types.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* readwrite.c - the read-write lock: many readers or one writer (wire.md, Read and Write).
  *
  * One hash for both: `mode`, and a field of its own for each hold: `U:n` with the read holds of an owner, `U:n:write`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reentrant.c - the general-purpose lock: a hash of one field (wire.md, Reentrant). */
 #include "locks/hash.h"
 #include "locks/types.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* simple.c - the lock that much other code uses, too: a string with the owner's value, SET NX PX, compare and delete.
  *
  * The first try is the plain command, six times cheaper in the server than a script. It says nothing of the time left,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spin.c - the lock for very short holds, whose waiters poll: Redisson's RSpinLock (wire.md).
  *
  * The reentrant lock's hash, without a subscription: waiters try again after an exponential, jittered pause.

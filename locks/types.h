@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* types.h - the lock types: one const table and a constructor each, in a file of its own, and what their options share.
  *
  * docs/adding-a-lock-type.md adds one.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Say who a client is, for people who ask who holds a lock or waits for it.
 --
 -- KEYS[1]  the client's description, a hash

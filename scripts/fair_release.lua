@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back the caller's hold of the fair lock, or lower its count, or give up its place in the queue.
 --
 -- KEYS     as in fair_queue.inc

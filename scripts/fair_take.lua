@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take the fair lock, or confirm and raise a hold that the caller has, or stand in the queue and give a sign of life
 -- there.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take the fenced lock, or confirm and raise a hold that the caller has.
 --
 -- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count

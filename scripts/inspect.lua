@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What stands at a lock's keys, and who listens. Changes nothing.
 --
 -- KEYS[1]  the lock, or whatever has that name       KEYS[2..k]  keys beside it

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Count the latch down by one. At 0 it is open, and gone.
 --
 -- KEYS[1]  the count, a string             KEYS[2]  the latch's channel

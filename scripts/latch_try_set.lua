@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Set the count of an open latch.
 --
 -- KEYS[1]  the count, a string             KEYS[2]  the latch's channel

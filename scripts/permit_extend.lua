@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- See that a permit lasts at least so long from now, or say how long it lasts.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires

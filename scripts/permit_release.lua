@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back permits by their ids: all of them or none.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Say how many permits there are in all, free and taken.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires

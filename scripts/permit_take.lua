@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take permits with ids and a lease, or confirm that this request has taken them.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the taken ones, a sorted set: id by the moment at which it expires

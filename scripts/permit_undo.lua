@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back whichever of these permits are taken: of a take in doubt, of an earlier sending of one, of a release that
 -- goes on without its caller.
 --

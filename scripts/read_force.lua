@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- End one reader's hold of a read-write lock, if the holder that was seen still has it, whoever asks, and tell that
 -- holder's client. Other holds stay.
 --

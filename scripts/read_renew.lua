@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- See that read holds of read-write locks last at least so long from now. Renewal sends batches, extend a batch of one.
 --
 -- KEYS[1..k]  the locks, hashes

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take the read end of a read-write lock, or confirm and raise a hold that the caller has.
 --
 -- KEYS[1]  the lock, a hash: `mode`, and each hold's field with its count

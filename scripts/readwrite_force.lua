@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Free one end of a read-write lock, if the holder that was seen still has it, whoever asks; with it goes the whole
 -- lock, and the clients of all its holds are told.
 --

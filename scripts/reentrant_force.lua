@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Free the reentrant lock from the holder that was seen, whoever asks, and tell that holder's client; a holder
 -- that came since is left alone.
 --

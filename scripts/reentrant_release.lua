@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back the caller's hold of the reentrant lock, or lower its count.
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* scripts.h - the Lua files of this folder, built into the library.
  *
  * A new script is its file and one line in this list. At build time tools/build/embed.py takes each file's comments and

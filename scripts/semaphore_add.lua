@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give permits back to the semaphore, or change how many there are.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take all free permits of the semaphore.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take permits of the semaphore, or confirm that this request has taken them.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel

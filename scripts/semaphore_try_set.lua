@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Say how many permits there are, unless somebody has.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back what a take or drain has taken whose outcome its caller does not know, and see that it takes nothing later.
 --
 -- KEYS[1]  the free permits, a string      KEYS[2]  the semaphore's channel

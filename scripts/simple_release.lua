@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back the caller's hold of the simple lock.
 --
 -- KEYS[1]  the lock, a string              KEYS[2]  the lock's channel

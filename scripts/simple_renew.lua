@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- See that holds of simple locks last at least so long from now. Renewal sends batches, extend a batch of one.
 --
 -- KEYS[1..k]  the locks, strings

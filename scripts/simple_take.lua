@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take the simple lock, or confirm a hold that the caller has. A first try is a plain SET NX PX, which costs less; this
 -- is for repeats, for tries after a refusal, which want the hint, and for tokens.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Give back the caller's write hold of a read-write lock, or lower its count, or take its mark away.
 --
 -- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel

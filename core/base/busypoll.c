@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/busypoll.h"
 
 #include "core/base/clock.h"

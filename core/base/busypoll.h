@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* busypoll.h - is it worth polling for an answer before sleeping?
  *
  * A thread that sleeps until its answer comes has to be woken, and so has the server when it has slept, which between

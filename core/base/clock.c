@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clock.c - the library's clock. Every Linux that can run this has CLOCK_BOOTTIME, so reading it does not fail. */
 #include "core/base/clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clock.h - the one place that reads a clock.
  *
  * All times inside the library are nanoseconds of CLOCK_BOOTTIME in an int64_t: monotonic, and counting suspension, so

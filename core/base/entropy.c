@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* entropy.c - randomness from the kernel. */
 #include "core/base/entropy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* entropy.h - randomness: identities from the kernel, jitter from a small generator seeded once.
  *
  * Seam: the simulator links an entropy.c of its own, so that a run is one number.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* err.c - codes, texts, and filling an rdl_err_t.
  *
  * What ends up in front of a person is one line of UTF-8 without control characters, whatever a server or a name put

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* err.h - filling an rdl_err_t. */
 #ifndef REDLATCH_BASE_ERR_H
 #define REDLATCH_BASE_ERR_H

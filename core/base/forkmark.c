@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* forkmark.c - noticing a fork. */
 #include "core/base/forkmark.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* forkmark.h - noticing that this process is a fork of the one that made something, at the price of one load.
  *
  * The mark is a page that the kernel empties in the child (MADV_WIPEONFORK). Where the kernel cannot, process ids are

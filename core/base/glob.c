@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/glob.h"
 
 /* Is c in the class that begins behind *at's bracket? *at goes behind the class. One that is not closed ends with the

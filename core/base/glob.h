@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* glob.h - patterns as Redis has them: * ? [a-z] [^a] and \ before what is meant literally. Bytes, any of them. */
 #ifndef REDLATCH_BASE_GLOB_H
 #define REDLATCH_BASE_GLOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heap.c - pairing heap.
  *
  * A node's children form a list; every child is due no earlier than its parent. Two heaps are melded by making the

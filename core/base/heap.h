@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* heap.h - intrusive pairing heap ordered by a time. Insertion cannot fail: no memory is asked for.
  *
  * Ties are broken by insertion order only by chance; do not rely on it.

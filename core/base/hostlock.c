@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/hostlock.h"
 
 #include "core/base/err.h"

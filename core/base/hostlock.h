@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hostlock.h - locks among the processes of one host: flock(2) on a file for each name, in a directory that they share.
  *
  * The kernel frees such a lock when its descriptor is closed, however the process ends; so a file left over means

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* list.h - intrusive doubly linked list. A link that is on no list points to itself. */
 #ifndef REDLATCH_BASE_LIST_H
 #define REDLATCH_BASE_LIST_H

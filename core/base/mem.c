@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mem.c - memory through the client's allocator hooks.
  *
  * Blocks have no header: whoever frees one knows its size. A request for 0 bytes becomes one for 1 on both ways, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mem.h - memory through the client's allocator hooks. */
 #ifndef REDLATCH_BASE_MEM_H
 #define REDLATCH_BASE_MEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* metrics.c - sets of counters, made and read; metrics_text.c writes them as text.
  *
  * A new metric is a line in RDL_METRICS and its name in the table below. */

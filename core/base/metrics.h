@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* metrics.h - counters, histograms and gauges, by lock's name (observe.h), from inside.
  *
  * A set of counters belongs to a name; the first set is that of all names without one, and of the whole client. Any

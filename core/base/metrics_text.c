@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* metrics_text.c - metrics in Prometheus' text format, version 0.0.4.
  *
  * A family is a HELP line, a TYPE line and its samples, which must stand together: so each family goes through all sets

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reserve.c - blocks set aside, on a stack. */
 #include "core/base/reserve.h"
 

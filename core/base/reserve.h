@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reserve.h - blocks of one size, set aside for when there is no memory. Not locked.
  *
  * Blocks lie on a stack by their first bytes. */

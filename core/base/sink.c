@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sink.c - formatting one log line. */
 #include "core/base/sink.h"
 

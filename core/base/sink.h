@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sink.h - passing events to the user's log and metrics sinks; nothing is formatted or measured when there is none. */
 #ifndef REDLATCH_BASE_SINK_H
 #define REDLATCH_BASE_SINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sync.c - mutex, and the parker on a private futex.
  *
  * The kernel puts a thread to sleep only while the word is still what it was seen to be, and a post changes the word

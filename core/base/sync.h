@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
  * A parker is one word of bits: its owner sleeps in rdl__park until somebody posts one. A post is one atomic operation

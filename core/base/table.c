@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* table.c - intrusive chained hash table.
  *
  * A node keeps its hash, so growing and walking never read a key. The table doubles when it has a node per slot; when

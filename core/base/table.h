@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* table.h - intrusive hash table from a byte string to a struct, chained, growing by itself.
  *
  * When memory for growing is short it stays as it is and chains get longer; only rdl__table_init can fail.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* acquire.c - the verb that takes a lock: the machine in take.c decides, this sends, reads answers and sets the record.
  */
 #include "core/call/local.h"

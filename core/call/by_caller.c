@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* by_caller.c - a blocking call that its caller's thread drives: it sends and reads on a lane of callers. When the call
  * has to wait for the lock, or for a pause between redirections, the loop takes over.
  */

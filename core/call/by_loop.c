@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* by_loop.c - a call that the loop drives: asynchronous ones from the start, blocking ones when they have to wait.
  *
  * It comes here by its task (rdl__call_on_task). Then answers, wake-ups (waiters.h), its timer and a cancellation each

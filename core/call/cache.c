@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache.c - owners of the process and a kept lock: who is let in, passed on to, or waits here (cache.h).
  *
  * All of it is decided under the name's mutex. Whoever lets in a call that waits sets its record, and then wakes it.

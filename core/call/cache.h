@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache.h - a lock that is kept by its client, from inside: what cache.c and kept.c share.
  *
  *   keep.c         decides (pure)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache_verbs.c - the verbs of a lock that is kept by its client (cache.h).
  *
  * Each is a call of the engine, its record's verb in flight, so that an owner's verbs keep their order. What concerns a

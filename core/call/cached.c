@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cached.c - the handle of a lock that is kept by its client (cache.h).
  *
  * An owner whose record has no verb in flight takes and gives back an idle kept lock in the call itself, without a call

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cached.h - a lock that is kept by its client (option cache_ms), as the rest of the library sees it. */
 #ifndef REDLATCH_CALL_CACHED_H
 #define REDLATCH_CALL_CACHED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* call.c - a single lock's call: made, given its turn on the record, begun, ended.
  *
  * A call is driven by, in this order:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* call.h - a verb under way: one object for the blocking call, the asynchronous call and the undo after either.
  *
  * See call.c for how it is driven. Its memory is the owner's spare block, so the next call costs no allocation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* extend.c - the verb that makes a hold last at least lease_ms from now: the renewal's script for one lock. */
 #include "core/call/verb.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fan.c - calls that one thread sends together, and whose answers it reads for a while (core/io/lane.h, a fan): a
  * composite's calls of its members. The loops drive on what has not ended by then.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* force.c - the verb that evicts the lock's holder: a forced unlock.
  *
  * Two requests: who holds it, then the eviction of that holder and no other. Who has seen the holder already names it,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* handle.c - the handle of a single lock. */
 #include "core/call/handle.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* handle.h - what a handle of a lock does, as a table: one for single locks (handle.c), one for composites.
  *
  * A lock type's table names it (type.h, `handle`). Arguments have been checked by the caller (locks/lock.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hold.c - a record's hold as the watchdog sees it. */
 #include "core/call/cached.h"
 #include "core/call/call.h"

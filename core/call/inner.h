@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* inner.h - the engine from inside: what the files that drive a single lock's call share.
  *
  *   call.c        makes a call, gives it its turn on the record, begins and ends it; the API

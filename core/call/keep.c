@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/call/keep.h"
 
 #include "core/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keep.h - a lock that stays with its client after the unlock, as a pure machine: events in, decisions out.
  *
  * The client has one hold at the server, the kept hold; owners of the process are let in and leave without a command

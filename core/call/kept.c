@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kept.c - the hold that a client keeps at the server: its take, its release, its loss (cache.h).
  *
  * What is to be sent is decided by whoever has the name's mutex, and sent by the loop, one at a time. A take, a release

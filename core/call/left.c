@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* left.c - releases that nobody waits for (RDL_RELEASE_UNCONFIRMED).
  *
  * The caller's thread hands the request to its owner's lane (core/io/lane.h, rdl__lane_leave), and the call ends. What

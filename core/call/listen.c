@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* listen.c - the verb that reports a lock's releases without taking it: for composites (locks/composite).
  *
  * It joins the lock's waiters as a listener (waiters.h), sends nothing, and lasts until it is canceled. Each message on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/call/local.h"
 
 #include "core/call/inner.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* local.h - locks for which the host's own lock stands in while there is no server (RDL_OUTAGE_LOCAL; protocol.md, 10).
  *
  * Whatever takes such a lock has the host's lock first (core/base/hostlock.h) and gives it back last: the record keeps

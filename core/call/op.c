@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* op.c - the user's side of a call of either kind: canceling, freeing, calling back. */
 #include "core/call/op.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* op.h - the user's side of a call: canceling it, waiting for it, its callback, its references.
  *
  * A single lock's call (verb.h, struct rdl__call) and a composite's (locks/composite/call.h) embed it, and drive

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* phase.h - how far a call has come, and who drives it.
  *
  *                              +--------- by its caller's thread ---------+

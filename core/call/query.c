@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* query.c - the verbs that ask: is it locked, and for how long. */
 #include "core/call/verb.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* recall.c - who else wants a kept lock, and for how long the loop listens for that (cache.h).
  *
  * While the name is in use the loop is engaged: the topic, the timer and a reference to the name are there together.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/call/record.h"
 
 #include "core/base/err.h"

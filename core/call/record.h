@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* record.h - names, which handles share, and records of holds, which an owner's calls share (protocol.md, 1).
  *
  * A name knows its type and options, so that two handles of one name are one lock. A record holds the count of one

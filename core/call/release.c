@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* release.c - the verb that gives back one acquire. */
 #include "core/call/local.h"
 #include "core/call/verb.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* request.c - a call's request, whoever drives the call: encoding, decoding, redirections, deadlines, and giving up.
  */
 #include "core/call/inner.h"

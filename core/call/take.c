@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/call/take.h"
 
 int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand)

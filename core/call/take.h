@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* take.h - the acquire call as a pure machine: events in, steps out.
  *
  * It reads no clock and owns no socket; the blocking call, the asynchronous call and the simulator drive the same

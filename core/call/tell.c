@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tell.c - how a call's end is told: to its caller in words, by callback, to the log and the metrics. */
 #include "core/call/inner.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* type.c - functions for the tables of ordinary lock types (type.h). */
 #include "core/call/verb.h"
 

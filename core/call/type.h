@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* type.h - what a lock type is to the engine: one const table of functions. The types themselves are in locks/
  * (locks/types.h); docs/adding-a-lock-type.md builds one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* undo.c - the undo of a call: what makes harmless at the server what the call has left there, or may have.
  *
  * When a call is given up, its request becomes its undo in the lane (lane.h, successors); a call that has no request in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* verb.c - what verbs have in common: pieces of commands, and plain answers. */
 #include "core/call/verb.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* verb.h - what a verb is (struct rdl__verb), and a single lock's call (struct rdl__call), which verbs fill in and the
  * engine drives (inner.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cluster.c - a deployment of several masters, each with a share of the slots.
  *
  * Finding the node for a name. Each master is a shard: a node (node.h), which a failover moves to another server. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cluster.h - a Redis Cluster: finding its masters, and the map of slots.
  *
  * See cluster.c. A master is a shard here: a number, and a node (node.h) whose finder this is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/io/conn.h"
 
 #include "core/base/err.h"

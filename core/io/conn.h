@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* conn.h - one connection to a node, from resolving its name until it is ready for commands.
  *
  * The steps: find the node's place, resolve, connect, the TLS handshake, the greeting (HELLO with AUTH, CLIENT INFO,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dial.h - a connection to whichever of several addresses answers (RFC 8305, "happy eyeballs").
  *
  * The addresses are tried in their order. Each attempt begins as soon as the one before it has failed, or has been

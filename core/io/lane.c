@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane.c - the queue: requests wait to be encoded, then for their replies, in order.
  *
  * Writing and reading are separate. Any thread may write: one that finds `writing` clear encodes and sends all that is

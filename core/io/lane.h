@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane.h - a command pipeline that several threads share, and that survives its connections.
  *
  * A lane carries requests in order over one connection at a time. Callers that block combine on it: a caller that finds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane_callers.c - callers that block share a lane: one of them, the leader, writes and reads for all.
  *
  * The reader is a calling thread (CALLER: the leader), the loop (LOOP), or there is none (NONE: no reply is awaited).

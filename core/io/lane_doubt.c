@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane_doubt.c - connections that broke with requests unanswered: these may still run.
  *
  * The server may still read what was sent on a broken connection. So each is kept, as a severed line, until the server

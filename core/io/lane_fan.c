@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane_fan.c - a fan: one thread with requests on several lanes, which reads the answers itself.
  *
  * A composite's members may be at different servers. The thread becomes the leader of each of their lanes

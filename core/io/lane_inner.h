@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane_inner.h - the lane from inside: for its files, and its unit test.
  *
  *   lane.c          the queue: requests, writing, reading, settling

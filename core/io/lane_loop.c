@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lane_loop.c - the loop's part of a lane: connecting, its own requests, time-outs, pings.
  *
  * After every change `attend` runs, and does all that has become due. Other threads post it as a task; after the loop's

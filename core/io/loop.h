@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* loop.h - the client's thread: tasks from other threads, timers, and a flush before every sleep.
  *
  * Everything a timer or task touches belongs to the loop thread unless its own header says otherwise. Descriptors are

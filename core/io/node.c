@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/io/node.h"
 
 #include "core/base/err.h"

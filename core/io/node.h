@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* node.h - one server: where it is, how to greet it, how its connections come back.
  *
  * Lanes and the subscriber share a node. It knows no lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/io/reader.h"
 
 #include <redlatch/error.h>

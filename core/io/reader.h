@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reader.h - replies out of bytes: hiredis' reader building the views of core/wire/reply.h in an arena of its own.
  *
  * In steady state nothing is allocated: the arena keeps its first chunk, hiredis keeps its buffer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* resolve.c - getaddrinfo on a few threads.
  *
  * getaddrinfo can be neither bounded nor interrupted, while attempts to connect are repeated. So a client has THREADS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* resolve.h - from a URI to socket addresses, without stopping the loop. */
 #ifndef REDLATCH_IO_RESOLVE_H
 #define REDLATCH_IO_RESOLVE_H

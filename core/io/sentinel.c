@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sentinel.c - a deployment behind Sentinel: one master, which a failover replaces.
  *
  * Finding the node for a name. There is one node, the master, for all names. A failover only changes its place

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/io/sock.h"
 
 #include <errno.h>

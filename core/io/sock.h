@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sock.h - one stream socket: connecting without waiting, sending without waiting, receiving with a bound.
  *
  * Receiving blocks in one system call (the socket has a receive timeout), because a lock should cost a send and a

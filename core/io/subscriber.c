@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* subscriber.c - a node's connection for subscriptions.
  *
  * Subscriptions are written before the loop sleeps, up to 100 channels a command. An acknowledgement is matched by the

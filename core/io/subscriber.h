@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* subscriber.h - a node's connection for subscriptions, which are made again on each new connection.  @thread loop, all
  * of it */
 #ifndef REDLATCH_IO_SUBSCRIBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/io/talk.h"
 
 #include "core/base/err.h"

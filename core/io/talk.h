@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* talk.h - a connection on the loop for commands and replies, with a time-out: used by the cluster's pollers, the
  * sentinels and the subscriber.
  *

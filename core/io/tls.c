@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tls.c - OpenSSL between a connection and its socket.
  *
  * OpenSSL moves bytes through a BIO of ours, that is through rdl__sock_send and rdl__sock_recv, which neither block nor

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tls.h - TLS over a socket: the context that a client's connections share, and the stream that each has of its own.
  *
  * A stream sits between a connection and its rdl__sock and is read and written by the same rules: one reader and one

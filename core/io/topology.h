@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* topology.h - the servers of a cluster and the shard of each: what an answer to CLUSTER SLOTS makes of what was known
  * before.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* watch.h - watching a descriptor from the loop.  @thread loop, all of it */
 #ifndef REDLATCH_IO_WATCH_H
 #define REDLATCH_IO_WATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* acks.c - replicas' confirmation of what was written (protocol.md, 8).
  *
  * A lock may want that so many replicas have what its take, extend or renewal wrote (struct rdl__acks, from the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* acks.h - replicas' confirmation of what was written (acks.c; protocol.md, 8). */
 #ifndef REDLATCH_SERVICE_ACKS_H
 #define REDLATCH_SERVICE_ACKS_H

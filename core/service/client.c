@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* client.c - putting a client together, and freeing what it is made of.
  *
  * First the parts without a thread (make_client), then the loop and everything that runs on it (make_parts), each after

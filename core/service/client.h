@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* client.h - a client from inside: its parts.
  *
  * The parts stop when the client is closed; the struct itself stays until the last handle, owner and call is freed

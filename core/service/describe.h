@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* describe.h - a client's description: what stands at its key, written and read (wire.md, Descriptions).
  *
  * A description is for people: who is behind the U of a hold's field. Nothing is decided by it, it may be missing, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* describer.c - one request on the loop's lane now and then.
  *
  * A description is written FIRST_MS after the client's first hold, or its first wait if that comes earlier, and from

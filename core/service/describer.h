@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* describer.h - keeps the client's description at its key, for as long as the client is open (describer.c). */
 #ifndef REDLATCH_SERVICE_DESCRIBER_H
 #define REDLATCH_SERVICE_DESCRIBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/service/dispatch.h"
 
 #include "core/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dispatch.h - running the user's callbacks, on the loop or in rdl_client_dispatch. */
 #ifndef REDLATCH_SERVICE_DISPATCH_H
 #define REDLATCH_SERVICE_DISPATCH_H

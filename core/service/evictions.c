@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* evictions.c - the channel on which a client hears of evictions.
  *
  * Who evicts a hold publishes its number on a channel of the client that had it. That is a hint and no proof: it makes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* evictions.h - how a client hears that one of its holds may have been evicted (wire.md, Evictions).
  * @thread loop, all of it
  */

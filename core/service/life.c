@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* life.c - a client's references, its calls under way, and its closing.
  *
  * Closing: no new call begins; calls under way are canceled with RDL_ECLOSED; undos, releases that nobody waits for,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* life.h - a client's references, its calls under way, and its closing (life.c). */
 #ifndef REDLATCH_SERVICE_LIFE_H
 #define REDLATCH_SERVICE_LIFE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* options.c - a client's options: bounds, defaults, and what cannot be combined with the URI. */
 #include "core/service/options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* options.h - a client's options, checked. */
 #ifndef REDLATCH_SERVICE_OPTIONS_H
 #define REDLATCH_SERVICE_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* owner.c - threads and their owners.
  *
  * A thread has a slot for each client: a small block that thread and owner share, so that either may end first. It is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* owner.h - owners from inside: their records, their calls under way, and threads' owners. */
 #ifndef REDLATCH_SERVICE_OWNER_H
 #define REDLATCH_SERVICE_OWNER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/service/refusals.h"
 
 #include "core/base/err.h"

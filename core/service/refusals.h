@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* refusals.h - what a server's error means for somebody who wants a lock. */
 #ifndef REDLATCH_SERVICE_REFUSALS_H
 #define REDLATCH_SERVICE_REFUSALS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* renewal.c - one renewal request: a batch of holds, its commands, and the answers for each hold.
  *
  * The moment of sending is the lane's, read before the request was encoded. A batch that is repeated on another

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* renewer.c - renewals in batches, by server.
  *
  * A renewal that is due moves the hold to the `due` list of its server's renewer, from which batches are made, at most

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* renewer.h - inside the watchdog: the renewals of one server (renewer.c), and their batches (renewal.c). */
 #ifndef REDLATCH_SERVICE_RENEWER_H
 #define REDLATCH_SERVICE_RENEWER_H

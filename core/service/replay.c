@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* replay.c - a ring of entries, and a window of repeats.
  *
  * Entries are numbered as they are noted; the ring holds those from `first` up to `next`, and grows by doubling. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* replay.h - a log of requests that a server has confirmed, in case the one that takes over has not seen them.
  *
  * Replication is asynchronous: after a failover right after a release the new master may still have the hold, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* routing.c - which shard a client's request goes to: the only one, or in a cluster the slot's.
  *
  * The cluster (io/cluster.h) finds masters and keeps the map from slot to shard. Here shards are made as masters are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* routing.h - which shard a client's request goes to (routing.c). */
 #ifndef REDLATCH_SERVICE_ROUTING_H
 #define REDLATCH_SERVICE_ROUTING_H

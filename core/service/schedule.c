@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* schedule.c - when something is due for a hold, and its changes of state.
  *
  * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* schedule.h - inside the watchdog: its state, and a hold's changes of state (schedule.c). */
 #ifndef REDLATCH_SERVICE_SCHEDULE_H
 #define REDLATCH_SERVICE_SCHEDULE_H

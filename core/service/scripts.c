@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/service/scripts.h"
 
 #include "scripts/scripts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* scripts.h - saying a script to the server. */
 #ifndef REDLATCH_SERVICE_SCRIPTS_H
 #define REDLATCH_SERVICE_SCRIPTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/service/shard.h"
 
 #include "core/service/scripts.h"

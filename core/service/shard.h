@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* shard.h - one master of a client's, whichever server that is at the moment: a node and the connections to it.
  *
  * A client of one server has one shard, and so has one behind Sentinel. A client of a cluster has one for each master;

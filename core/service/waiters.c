@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* waiters.c - channels, epochs and wake-ups.
  *
  * Why no waiter sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and the

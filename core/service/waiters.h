@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* waiters.h - the waiters of each channel, and which of them a message wakes (protocol.md, 5).  @thread loop, all of it
  *
  * There is one list for each channel, whatever the handle. A waiter joins after a refusal, or instead of a first try

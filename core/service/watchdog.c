@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* watchdog.c - the timer of the heap of holds: it takes from the heap what is due.
  *
  * schedule.c decides when that is; renewer.c sends renewals.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* watchdog.h - keeps held leases alive, and says when one is lost.
  *
  * The watchdog has every hold from the moment it is granted until just before its release is sent, so no renewal starts

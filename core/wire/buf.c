@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* buf.c - a growing byte buffer, and Redis commands.
  *
  * Each append makes room once, for the most it can need, and then writes without further checks: this is on the path of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* buf.h - a growing byte buffer, and Redis commands written into it.
  *
  * Memory shortage is sticky: after a failed append the buffer remembers it and ignores further appends; the writer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/wire/cluster.h"
 
 #include <stdio.h>

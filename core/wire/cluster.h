@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cluster.h - what the servers of a cluster say of slots: redirections, and the map. Views into replies; nothing is
  * kept.
  */

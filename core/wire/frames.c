@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/wire/frames.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frames.h - where the values of a RESP stream begin and end, as the bytes come: to leave attributes out, and to refuse
  * what is too large as soon as it says so.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ident.c - identities on the wire. */
 #include "core/wire/ident.h"
 

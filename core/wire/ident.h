@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ident.h - identities on the wire: a client's U and an owner's field `U:n` (wire.md, Identity). */
 #ifndef REDLATCH_WIRE_IDENT_H
 #define REDLATCH_WIRE_IDENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* names.c - derived keys and cluster slots.
  *
  * A cluster hashes only the hash tag of a key, when it has one: what lies between its first '{' and the first '}'

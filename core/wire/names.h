@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* names.h - keys and channels made from a lock's name, and cluster slots (wire.md, Names). */
 #ifndef REDLATCH_WIRE_NAMES_H
 #define REDLATCH_WIRE_NAMES_H

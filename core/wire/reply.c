@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reply.c - reading replies. Every function takes NULL for a reply that is not there, so that a look at an element of
  * an element needs one check at the end. */
 #include "core/wire/reply.h"

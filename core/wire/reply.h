@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reply.h - a view of one reply of the server. Valid only while its reader's arena is (core/io/reader.h): copy what you
  * keep. */
 #ifndef REDLATCH_WIRE_REPLY_H

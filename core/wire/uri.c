@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* uri.c - reading the server's URI.
  *
  * One pass over the whole text first refuses what is wrong anywhere: control characters, fragments, bad percent escapes

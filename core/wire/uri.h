@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* uri.h - where the server is, read from a URI. No name is resolved here. */
 #ifndef REDLATCH_WIRE_URI_H
 #define REDLATCH_WIRE_URI_H

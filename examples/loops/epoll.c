@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* epoll.c - redlatch in a loop over epoll(7). */
 #include "examples/loops/job.h"
 

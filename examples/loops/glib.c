@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* glib.c - redlatch in a main loop of GLib, and so of GTK. */
 #include "examples/loops/job.h"
 

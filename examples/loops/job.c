@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "examples/loops/job.h"
 
 #include <stdio.h>

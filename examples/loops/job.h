@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* job.h - what the examples of event loops do: three jobs at a time on one thread, each of which takes a lock, works
  * for a moment, and releases it. The files beside it show what each loop needs for that, which is to watch one
  * descriptor.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libev.c - redlatch in a loop of libev. */
 #include "examples/loops/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libevent.c - redlatch in a loop of libevent. */
 #include "examples/loops/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libuv.c - redlatch in a loop of libuv. */
 #include "examples/loops/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sd_event.c - redlatch in a loop of systemd's sd-event(3). */
 #include "examples/loops/job.h"
 

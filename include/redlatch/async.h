@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* async.h - the verbs that talk to a server, without waiting.
  *
  * Each returns at once: RDL_OK, and then `fn` runs exactly once, where the client's callbacks run (client.h), never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* client.h - a client: the connections to one deployment of servers, and everything that runs behind the locks.
  *
  * A client owns one thread, its loop: it waits for messages, renews leases and reconnects. Open one per process and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* doctor.h - is this deployment safe for locks? What redlatch doctor asks, for programs.
  *
  * It looks at the server, or servers, of a URI, and at the way to them, and reports what it finds. It takes no lock and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* error.h - result codes and error details.
  *
  * A function that can fail returns RDL_OK (0), or for a query a value >= 0, or one of the negative codes below. Details

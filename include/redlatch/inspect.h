@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* inspect.h - what holds a lock, who waits, which locks there are: for people and their tools.
  *
  * All of this asks the server and changes nothing there. Each call blocks its caller's thread, for at most

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* latch.h - a count-down latch: callers that await it go on when it has been counted down to 0.
  *
  * try_set_count sets the count; each count_down lowers it by one; at 0 the latch is open, and gone from Redis, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock.h - lock types and their verbs.
  *
  * A handle is a lock: two handles of one name and type in a client are the same lock, with the same holds. The same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* observe.h - log and metrics sinks. Without a sink nothing is formatted, counted or timed.
  *
  * A sink is called on whatever thread the event happens on (the caller's, or the client's loop thread), possibly

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* owner.h - who holds a lock.
  *
  * The owner of a lock may re-enter it and must unlock it. By default the owner is the calling thread: each thread has

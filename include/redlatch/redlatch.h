@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* redlatch.h - distributed locks on Redis and Valkey, compatible on the wire with Java's Redisson.
  *
  * Include this one. The parts, each readable by itself:

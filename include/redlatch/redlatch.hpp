@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // redlatch.hpp - redlatch for C++17 and later: classes over the C headers, nothing to link beside libredlatch.
 //
 //   redlatch::client client("redis://localhost");

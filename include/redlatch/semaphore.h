@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* semaphore.h - semaphores: permits, shared by all clients that use the same name.
  *
  * Two kinds. The permits of rdl_semaphore_t are a number: any client may release them, and those of a process that died

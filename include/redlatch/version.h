@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* version.h - which redlatch this is. */
 #ifndef REDLATCH_VERSION_H
 #define REDLATCH_VERSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/by_caller.c - a composite's blocking call, driven by its caller's thread.
  *
  * The thread sends the first requests and reads their answers itself, for BY_HAND_MS at most, on lanes of callers (a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/by_loop.c - a composite's asynchronous call, driven by the home client's loop. */
 #include "locks/composite/inner.h"
 

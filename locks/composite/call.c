@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/call.c - a composite's call: its turn on the record, its calls of the members, its end.
  *
  * Members' loops carry it on as their answers come; deadlines, cancellation and the end are its driver's: its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/call.h - a composite's call, for its verbs (call.c). Under the composite's mutex, unless it says otherwise.
  */
 #ifndef REDLATCH_COMPOSITE_CALL_H

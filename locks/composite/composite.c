@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite.c - making a composite: its members, their order, its name.
  *
  * The members are checked, put in the order in which their locks are taken, and named; all of that is immutable

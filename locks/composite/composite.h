@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite.h - composite locks: several locks behind one handle.
  *
  * The files, each of which uses only those above it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/gather.c - the verbs of a composite that ask its members and combine their answers.
  *
  * Such a verb asks all members that it concerns at once, and ends as soon as the answers decide it; later ones are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/handle.c - multi-locks and red locks as locks: the tables of their handles, and their constructors. */
 #include "core/base/err.h"
 #include "locks/args.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/inner.h - what the files of a composite's call share: call.c, by_caller.c, by_loop.c, tell.c. */
 #ifndef REDLATCH_COMPOSITE_INNER_H
 #define REDLATCH_COMPOSITE_INNER_H

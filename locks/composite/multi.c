@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* multi.c - taking all of several locks, or none.
  *
  * A round tries every member that is not held yet, all at once and without waiting: one round trip when all are free,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan.c - what the machines of composite locks have in common. */
 #include "locks/composite/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan.h - acquiring several locks as one: a pure machine, events in, orders out.
  *
  * It reads no clock and owns no call. The driver (composite/take.c) passes an event in, then carries out the order that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/record.c - owners' records of a composite.
  *
  * An owner is of one client, a composite may span several. So a composite has records of its own, one for each owner in

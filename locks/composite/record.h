@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/record.h - an owner's record of a composite (record.c). Under the composite's mutex, unless it says
  * otherwise. */
 #ifndef REDLATCH_COMPOSITE_RECORD_H

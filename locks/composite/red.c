@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* red.c - taking a lock on a majority of independent servers
  * (https://redis.io/docs/latest/develop/use/patterns/distributed-locks).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/take.c - acquiring a composite: the driver of the machines of multi.c and red.c.
  *
  *   a member's answer or release, the timer, a cancellation --event--> the machine

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/tell.c - how the end of a composite's call is told: the text of its error, a loss before that, the
  * callback. */
 #include "locks/composite/inner.h"

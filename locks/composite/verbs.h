@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* composite/verbs.h - the verbs of composites: acquiring in take.c, the others in gather.c. */
 #ifndef REDLATCH_COMPOSITE_VERBS_H
 #define REDLATCH_COMPOSITE_VERBS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* latch.c - the count-down latch: a string, the count, gone when it is open (wire.md, Latch).
  *
  * An await reads the count until it is 0; messages wake all waiters.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "locks/counted/once.h"
 
 #include "core/service/scripts.h"

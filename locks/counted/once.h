@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* once.h - guards, by which verbs that change a count take effect exactly once; and other code that semaphores and
  * latches share.
  *

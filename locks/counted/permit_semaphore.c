@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* permit_semaphore.c - permits with ids and leases: a string, the number of free permits, and a sorted set of those
  * taken, by when they expire (wire.md, Permit-expirable).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "locks/counted/permits.h"
 
 #include "core/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* permits.h - code that the two kinds of semaphores share. */
 #ifndef REDLATCH_COUNTED_PERMITS_H
 #define REDLATCH_COUNTED_PERMITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* semaphore.c - the semaphore: a string, the number of free permits (wire.md, Semaphore). */
 #include "core/base/err.h"
 #include "locks/counted/permits.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """away - a server that is away or silent at the start, and while somebody waits (N14): the table in redlatch.1."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """basics - the command from outside: its command line, what a command under a lock sees, exit statuses, the server."""
 
 import datetime

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """choosing - the command lines of docs/choosing.md do what stands beside them: each runs its program, and no type that
 the command has is left out."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """contention - many processes that want the same lock for real work: nothing is lost, nobody overlaps, tokens grow."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """doctor - what `redlatch doctor` finds, each at a real server that has the fault, and what it says of it."""
 
 import json

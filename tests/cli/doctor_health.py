@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """doctor_health - what `redlatch doctor` finds by trying: rights, scripts, messages, round trips, clocks, failover."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """exporter - `redlatch exporter`: what it serves, from real servers, and that no scrape hangs."""
 
 import concurrent.futures

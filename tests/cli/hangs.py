@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """hangs - peers that hang: a standard error that nobody reads, a server that stands still in each state (N4)."""
 
 import fcntl

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """incident - a stuck job is found, inspected, freed and explained, by the lines of docs/operations.md on terminals; and
 the same commands where nobody reads what they write, and on a terminal of 20 columns."""
 

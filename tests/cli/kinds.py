@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """kinds - what may be held beside one exclusive lock: a read-write lock's ends, permits, several locks, a lock on
 several servers."""
 

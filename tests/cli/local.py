@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """local - redlatch run --on-outage local: a lock of this host alone while there is no server (protocol.md, 10)."""
 
 import os

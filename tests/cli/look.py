@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """look - `redlatch ls` and `redlatch show`: which locks there are, who holds one, who waits."""
 
 import fcntl

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """loss - a lock that is lost, or held for too long: the command and all that it started are ended, and the exit status
 says why."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """manners - how the command speaks to people: help by topic, what was meant by a misspelt word, what is shown while
 somebody waits, and where it is quiet."""
 

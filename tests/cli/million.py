@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """million - `redlatch ls` on a server with 1,000,000 keys, 100,000 of them locks: all are listed, in less than a minute
 of the processors, and no command is more than a millisecond's work for the server.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """monitoring - the alert rules and the dashboard: promtool's tests of them, and a real Prometheus that scrapes a real
 exporter, and a program's metrics from a text of their names."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """outage - what takes a minute: a wait without end, and a server that stays away (N14)."""
 
 import os

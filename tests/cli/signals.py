@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """signals - what signals do to the command: passed on while it runs, giving up while it waits, at a terminal, and its
 own death by SIGKILL."""
 

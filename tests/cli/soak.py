@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """soak - tens of processes on one lock for a minute or more, some of them killed, timed out and called off: nothing
 lost.
 

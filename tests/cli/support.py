@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """support - what the tests of the command share: a server of their own, the command as a process, and events to wait
 for.
 

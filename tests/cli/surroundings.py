@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """surroundings - what stands where a server was expected, and a server that refuses: each command says what that means,
 and what helps, and has its status."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """terminal - the command on a terminal of its own: what it says there, answers that are typed, and for what paints a
 whole screen what stands on it."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """top - `redlatch top`: who holds and waits is on the screen, sorted and filtered; a holder is evicted after a
 question; a server that hangs, is gone and comes back freezes nothing; the terminal is given back at every end."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """tutorial - what docs/tutorial.md has its readers write and type, step by step: its programs in files, its lines in a
 shell, and below each line what it shows.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """unlock - a lock is taken from those who were shown, after a question on a terminal; and waiting for a lock without
 taking it."""
 

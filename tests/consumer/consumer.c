@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* consumer.c - a program outside the tree, in plain C11: takes a lock on the server named by its argument.
  *
  * The library has a hiredis of its own inside. This program has functions of the same names, which must stay its own:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // consumer.cc - a program outside the tree, in C++: the headers are understood and the names are C's.
 #include <iostream>
 #include <redlatch/redlatch.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // test_cpp.cc - redlatch.hpp against a server: what its classes add to the C functions, which have tests of their own.
 //
 //     test_cpp SERVER

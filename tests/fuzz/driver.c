@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* driver.c - runs a fuzz target on its corpus, and on mutations of it.
  *
  *     fuzz_uri [--seed N] [--runs N] FILE_OR_DIRECTORY...

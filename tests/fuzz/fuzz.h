@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz.h - what a fuzz target is here.
  *
  * A target is a file with LLVMFuzzerTestOneInput. In the ordinary test run driver.c gives it every file of its corpus,

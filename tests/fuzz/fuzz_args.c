@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_args.c - whatever somebody types behind `redlatch run`: options that make sense, or one line that says what is
  * wrong.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_printable.c - any bytes as a lock's name: the printable form fits, is harmless, and says what the bytes were.
  *
  * The first byte of an input chooses the room. */

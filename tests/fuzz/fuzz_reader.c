@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_reader.c - any bytes as replies: the same ones however they are cut, and no more memory than a reply may take.
  *
  * An input is what a server says. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_reply.c - the texts that a server answers with, read by the code under test and by a slower reading of the same
  * rule.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_uri.c - whatever text stands where a URI should: an answer with sound parts, or an error with a place; no leak.
  */
 #include "core/wire/uri.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* checks.c - see checks.h.
  *
  * What a client did is read from MONITOR, so that "woken by the message" does not rest on a clock alone: after the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* checks.h - what has to hold between C and Java, whatever the lock type.
  *
  * Each opens a meeting of its own, so it is the whole of a test; give it the type's name and who plays which part.

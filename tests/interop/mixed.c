@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/interop/mixed.h"
 #include "tests/support/wait.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mixed.h - reading and writing in bulk under a read-write lock that Java uses as well; the same in Java is
  * peer/src/redlatch/peer/Mixed.java.
  *

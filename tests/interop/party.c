@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* party.c - see party.h.
  *
  * A C party is a loop that reads requests from a socket, carries them out and writes back what came of them; it runs on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* party.h - a meeting with a server, or several, and two languages on it, and parties who take a lock there.
  *
  * A party is an owner of locks: a thread of this process, a C process of its own, or a thread of the Java peer. A test

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* peer.c - see peer.h.
  *
  * A socket pair leads to the JVM's standard input and output. Answers come in any order, so each is kept until it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* peer.h - a Java process with Redisson in it, for one test.
  *
  * The program is in the folder peer; what it understands is written in peer/src/redlatch/peer: Peer.java for the form

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/interop/rounds.h"
 #include "tests/support/wait.h"
 

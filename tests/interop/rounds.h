@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rounds.h - work in bulk under a lock that Java works under as well; the same in Java is
  * peer/src/redlatch/peer/Rounds.java.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster.c - C and Java in one Redis Cluster: names of every shard, sharded channels on both sides, a slot that
  * moves. */
 #include "tests/interop/checks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_fair.c - the fair lock, shared by C and Java: one queue, and to each waiter its own channel.
  *
  * Order is checked on a ring of parties: all of them stand in the queue, in an order that the test made; who has had

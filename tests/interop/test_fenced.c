@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_fenced.c - the fenced lock, shared by C and Java: one lock, one channel, one counter. */
 #include "tests/interop/checks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_multi.c - multi-locks of C and Java over the same three names, which each side was given in another order. Java
  * waits for them one after another and gives all back when one takes too long; it knows no order, so only what ours
  * does about holding and waiting keeps the two from standing in each other's way. Java's has no questions: they are

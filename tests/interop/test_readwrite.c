@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_readwrite.c - the read-write lock, shared by C and Java: who shares, who waits, and what wakes whom. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_red.c - red locks of C and Java over the same three servers. Java asks the servers one after another and waits
  * at each; ours asks all at once, and again when it hears that a majority may be had. Java's has no questions. */
 #include "tests/interop/checks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_redisson.c - what Redisson does, seen from outside: the facts that our side of the wire is built on.
  *
  * The library has no part here. A plain client plays "us", command by command, so that a failure says that wire.md no

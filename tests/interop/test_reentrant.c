@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_reentrant.c - the reentrant lock, shared by C and Java. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_rounds.c - the long form of the rounds that C and Java work under one lock. */
 #include "tests/interop/checks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_semaphore.c - semaphores, permits with leases, and latches, shared by C and Java: at one server, and in a
  * cluster. */
 #include "tests/interop/peer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_sentinel.c - C and Java behind the same sentinels, before and after the death of their master. */
 #include "tests/interop/checks.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_spin.c - the spin lock, shared by C and Java. Neither side's waiters listen; both sides' holds are the same
  * hash. */
 #include "tests/interop/checks.h"

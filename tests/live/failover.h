@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* failover.h - for the Criterion programs of this folder about failovers of a master with a replica, whoever arranges
  * them: real sentinels, or the nodes of a real cluster.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* in_cluster.h - for the Criterion programs of this folder that run in a real Redis Cluster: one cluster and two
  * clients a test.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* live.h - for the Criterion programs of this folder: one stage a test, and assertions that say what the library said.
  *
  * A program declares its suite with LIVE_SUITE and opens the stage that its test wants first thing. After every test

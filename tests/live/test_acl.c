@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_acl.c - the rights that docs/acl.md names are enough, and none too many.
  *
  * Each test gives a user the rights of the document's first section and of one more, as they stand there, and does with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_addresses.c - N6: a name has several addresses, and not all of them lead to a server; and names that nobody
  * resolves.
  *

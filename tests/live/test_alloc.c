@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_alloc.c - X6: whichever allocation fails, the call says so, and nothing leaks, crashes or stays locked.
  *
  * One story is told again and again, its n-th allocation failing, until a telling needs fewer than n. What fails is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_async.c - asynchronous verbs: RDL_OK means one callback, never inside the call; an error means none. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cached.c - locks that stay with their client after the unlock (option cache_ms), each type that can. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cancel.c - a cancelled acquire leaves nothing: no key, no renewal, no subscription; and takes nobody's wake-up.
  */
 #include "tests/live/live.h"

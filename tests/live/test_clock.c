@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_clock.c - Q11: the server's clock is set under held locks. What is promised then, and what is said.
  *
  * Leases end by the server's clock. A step forward takes as much off every lease; a step back makes those that the

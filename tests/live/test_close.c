@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_close.c - closing a client: everything under way ends, what is owed is sent, holds stay for their lease. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster.c - locks in a real Redis Cluster: names of all slots, more than one lock, and how the cluster is found
  * and what a client may do and see there (scenarios.md, C5 and, on this topology, X1 and X7). Slots that move are
  * test_cluster_moves', renewals test_cluster_holds', shards that refuse or are away test_cluster_refusals', new masters

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_holds.c - holds on the shards of a cluster: renewed wherever they are, beside shards that are slow,
  * silent or gone, and where replicas confirm them (scenarios.md, W1, W6 and, on this topology, C1 and C7).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_inspect.c - who holds locks of a cluster, who waits for them, and which there are: on every master, and
  * of a slot that moves. */
 #include "tests/live/in_cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_masters.c - masters of a cluster that are replaced: whose word counts, how soon the new one is known,
  * and work that goes on through kills, failovers and moved slots (scenarios.md, C2, C5, C6 and X1). test_failover has
  * what becomes of single holds and waiters.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_moves.c - slots of a cluster that move, and what is done in the middle of that (scenarios.md, C5). */
 #include "tests/live/in_cluster.h"
 

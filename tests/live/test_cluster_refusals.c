@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_refusals.c - a cluster that is down, and shards that refuse, forget or are away: said with the server's
  * words and place, and felt by nobody else (scenarios.md, C3, M6, T9, X1 and X2, on this topology).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_support.c - the harness' clusters do what their tests believe them to do. */
 #include "tests/support/cluster.h"
 #include "tests/support/wait.h"

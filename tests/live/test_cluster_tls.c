@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster_tls.c - clusters://: a real cluster whose nodes speak TLS with clients and each other. Which name a
  * certificate is checked for (docs/servers.md) depends on what the cluster calls its nodes, so each test starts one of
  * its own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_connection.c - ways to a server, and what is no way: another kind of server, other credentials, one that hangs.
  */
 #include "tests/live/live.h"

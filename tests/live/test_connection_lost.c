@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_connection_lost.c - ways to lose a server, that every call ends in time whatever it does, and the way back. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_costs.c - what the verbs of each type cost is what docs/choosing.md says.
  *
  * MONITOR shows what the client sends, which is one command and so one round trip for each verb, and what the server

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_credentials.c - who a connection is: asked of the program each time, refused under a code of its own, never
  * quoted. */
 #include "tests/live/live.h"

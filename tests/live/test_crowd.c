@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_crowd.c - 100,000 who wait for one lock, and all of them end at one moment: canceled, closed, out of time, let
  * in. The stack of whoever ends them must not grow with their number, nor the time by its square.
  *

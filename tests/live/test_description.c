@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_description.c - a client describes itself (wire.md, Descriptions), and nothing else depends on that.
  *
  * Where a test shows that something is not written, it waits for several pings of the idle connection, which are as far

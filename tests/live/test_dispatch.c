@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_dispatch.c - RDL_DISPATCH_FD: callbacks run in rdl_client_dispatch and nowhere else. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_doubt.c - commands whose outcome is unknown: replies that are lost, requests that come late (protocol.md, 2 and
  * 3).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_errors.c - X2: what the server refuses reaches the caller in the server's own words, changes nothing at the
  * server, and leaves the handle as usable as before. T9: errors name the lock and the server. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_evicted.c - whose hold is evicted learns of it at once (wire.md, Evictions), and only a hold that is gone is
  * lost.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_failover.c - holds, waiters and releases through failovers, and waits that end while there is no master
  * (scenarios.md, C6, C3, N9 and N10).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_failover_work.c - work of many threads through failovers, and masters that hang or are cut off (scenarios.md,
  * C2, C6, X1).
  */

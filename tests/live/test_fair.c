@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_fair.c - the fair lock: first come, first served, by signs of life (wire.md, Fair; protocol.md, 7).
  *
  * Who waits is seen in the server's queue, which is where tests wait for it. Lives are short here, so that the dead are

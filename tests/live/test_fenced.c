@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_fenced.c - the fenced lock: the reentrant lock's hash, and a key beside it that counts tokens (wire.md, Fenced).
  */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_fork.c - X4: a child made by fork gets errors from what it inherited, and harms nothing of its parent's. */
 #include "tests/live/live.h"
 

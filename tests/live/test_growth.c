@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_growth.c - names that are used once, very many of them, of every type: what the client and the server have
  * afterwards is what they had before.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_inspect.c - who holds a lock and who waits, as the server tells it of every type, of ours and of others'. */
 #include "tests/live/live.h"
 

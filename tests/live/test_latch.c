@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_latch.c - the count-down latch: opened once, by the last, for all. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_list.c - which locks there are: found among other keys, once each, by commands that hold up nobody. */
 #include "tests/live/live.h"
 #include "tests/support/scripted.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_local.c - RDL_OUTAGE_LOCAL: the host's own lock while there is no server (protocol.md, 10).
  *
  * Two clients here are two processes as far as that lock goes: it belongs to an open file. Processes that share nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_metrics.c - what the text says of each lock is what has happened to it.
  *
  * expect_counts compares all samples that are not 0, but for those that depend on how fast the machine is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_multi.c - several locks as one: all or nothing, without circles, and what becomes of it member by member. */
 #include "tests/live/live.h"
 

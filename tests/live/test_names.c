@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_names.c - X3: a lock's name is any bytes. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_nonreentrant.c - the non-reentrant lock: the reentrant lock's hash, whose owner may not take it twice. */
 #include "tests/live/live.h"
 

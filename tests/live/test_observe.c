@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_observe.c - what log and metrics say is what has happened. */
 #include "tests/live/live.h"
 

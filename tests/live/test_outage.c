@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_outage.c - the option on_outage: what acquires, and opening, do while no server can be reached. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_owner.c - who holds: a thread, unless the program names an owner. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_permits.c - permits with ids and leases. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_pools.c - what semaphores, permit semaphores and latches do alike at the edges, by a table of the three.
  *
  * Each is here a gate: closed when its only permit is out, or its count is not down, and open otherwise. Whoever passes

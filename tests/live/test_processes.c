@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_processes.c - the main job: processes that share nothing but the server exclude each other, whatever becomes of
  * them. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_proxy.c - the fault proxy does what it is told, and nothing else: what it seems to prove about the library would
  * otherwise prove nothing. The client is a probe that speaks through it. */
 #include "tests/support/probe.h"

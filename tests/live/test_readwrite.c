@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_readwrite.c - the read-write lock: what it leaves at the server, who shares with whom, and how the ends meet. */
 #include "tests/live/live.h"
 

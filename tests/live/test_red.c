@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_red.c - one lock on five servers: a majority is enough, less is nothing, and what is lost is lost. */
 #include "tests/live/live.h"
 

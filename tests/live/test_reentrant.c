@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_reentrant.c - the reentrant lock by itself: what it leaves at the server, what its verbs answer, and that it
  * excludes. What it has in common with every other type is in test_types.c; what happens around it has programs of its
  * own: waiters, watchdog, connection, doubt. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_refused.c - N7: a command that the server does not let a script run. script/test_refusals refuses each at each
  * place; here a real server does, by the rights of a user, of every type and verb.
  *

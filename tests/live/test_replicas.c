@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_replicas.c - holds that count only when replicas have them, too (protocol.md, 8).
  *
  * A master with real replicas. What the tests ask: held means that so many confirmed it; what fewer confirm is undone,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_restricted.c - servers that lack something, or forbid it: each fallback of docs/servers.md, by its effect.
  *
  * Whatever is missing, locks work, messages wake, a lost reply is settled, and nothing is left behind. */

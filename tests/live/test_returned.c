@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_returned.c - what a call that has returned leaves behind, and what its answer is worth at that moment, for every
  * type.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_scale.c - large numbers: W6, P6, P7. Long: not part of the everyday run. */
 #include "tests/live/live.h"
 

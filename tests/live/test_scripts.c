@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_scripts.c - C3: the server forgets our scripts, and nobody notices. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_secrets.c - X7, N5: a password never appears in a log line or an error text, whatever goes wrong, and whatever a
  * server answers. */
 #include "tests/live/live.h"

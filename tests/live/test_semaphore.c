@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_semaphore.c - permits that are numbers: how many, who waits for how many, and what a lost reply does to them. */
 #include "tests/live/live.h"
 

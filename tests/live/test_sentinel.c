@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_sentinel.c - finding the master by real sentinels (scenarios.md, C6, X1 and X7); test_failover has what comes of
  * losing it. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_simple.c - the simple lock: SET NX PX and compare-and-delete, shared with code that announces nothing. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_spin.c - the spin lock: the reentrant lock's hash, waited for by asking again and without a subscription. */
 #include "tests/live/live.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_standstill.c - N2 and X4: a thread stands still where that hurts others most.
  *
  * The scheduler may stop a thread anywhere for as long as it likes: right behind `send`, while its connection breaks

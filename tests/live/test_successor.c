@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_successor.c - what follows to a new master: doubts, undos, releases (protocol.md, 3 and 8), and waiters of every
  * type.
  *

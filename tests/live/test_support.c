@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_support.c - the harness keeps its own promises: a test that leans on it may believe what it says. */
 #include "tests/support/probe.h"
 #include "tests/support/server.h"

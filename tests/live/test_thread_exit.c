@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_thread_exit.c - X5: a thread that ends as a holder is reported, and its hold runs out instead of living for
  * ever. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tls.c - rediss://: whom the client believes, how a refusal reads, and that a stream of records loses nothing.
  *
  * The everyday verbs over TLS are tested by other programs of this folder, which tests/SConscript runs a second time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_types.c - what every type of single lock does alike, by itself and beside a rival.
  *
  * What happens under faults is in test_doubt, test_watchdog, test_cancel and test_thread_exit, for every type as well;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_unconfirmed.c - unlocks that nobody waits for (RDL_RELEASE_UNCONFIRMED): the call returns at once, the release
  * arrives, what comes next goes behind it, and whatever comes of it is told. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_waiters.c - who waits is woken: by a message, by the end of the lease, by the deadline; nobody sleeps beside a
  * free lock, and nobody is woken for nothing. */
 #include "tests/live/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_watchdog.c - holds without a lease of their own are renewed as long as they are held and not a moment longer; a
  * hold that cannot be kept is reported before anybody else can have the lock. */
 #include "tests/live/live.h"

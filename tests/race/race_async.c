@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_async.c - asynchronous calls from many threads: chains whose callbacks start the next call, for many owners on
  * few locks, with the callbacks on the loop's thread in one client and on two threads of the program's in another.
  * Every call that said RDL_OK calls back once; whoever is inside is alone. */

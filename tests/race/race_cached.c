@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_cached.c - many threads of two clients on few locks that stay with their client (cache_ms), and one client that
  * keeps nothing; first on a sound line, then on one that is cut again and again. Whoever is inside is alone, tokens
  * only grow, and nobody of either side goes without.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_callers.c - many threads share one connection, each on a lock of its own: nobody contends, so every call
  * succeeds.
  *

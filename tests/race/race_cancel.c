@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_cancel.c - cancelling and running out of time against being woken: whatever wins, each call has one outcome,
  * nothing stays locked, and no wake-up is lost: at the end a patient waiter gets in at once. */
 #include "tests/support/notes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions,
  * holds with renewals. Every blocking call returns, every callback comes once and before close returns. Of a multi-lock
  * nothing is left that nobody was told to hold. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_cluster.c - many threads and chains of asynchronous calls on locks of all shards of a real cluster, while slots
  * move, masters and replicas change places, and guests open clients and close them in the middle of their calls.
  * Nothing that is done here loses a write, so whoever is inside is alone; every call comes home, and nothing is left.

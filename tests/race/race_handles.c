@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_handles.c - handles that come and go while their locks are held, lost, evicted and watched: on short leases,
  * with threads that end as holders and a stranger that deletes keys. Each hold is reported lost to a handle at most
  * once, and nothing of a handle is touched after it was freed (the sanitizers see to that). */

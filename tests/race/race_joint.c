@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_joint.c - composite locks under many threads: multi-locks over names that overlap, given in different orders and
  * through clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous, nested,
  * canceled, questioned; and one side's clients closed and opened again meanwhile. Whoever is inside is alone, every

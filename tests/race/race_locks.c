@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_locks.c - many threads on few locks: of both types, through two clients, nested, with and without patience;
  * first on a sound line, then on one that is cut again and again. Whoever is inside is alone, and tokens only grow.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_metrics.c - many threads take and give back locks whose handles come and go, in two clients that count in the
  * same metrics, while others read those. Counters never go back, a histogram's parts agree, and at the end everything
  * was counted, by its name or among the rest. */

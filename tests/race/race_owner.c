@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_owner.c - owners that are not threads: a hold handed from thread to thread, and one owner on several threads at
  * once.
  *

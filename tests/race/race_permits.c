@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_permits.c - threads of one client, every verb of semaphores and latches.
  *
  * First two of them take blocks of leased permits at one moment: no permit twice, and none is gone. Then four do

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_sync.c - parkers under many threads: no post is lost, and a parker's memory may be reused at once.
  *
  * A plain program, to be run under ThreadSanitizer as well. Every wait has a bound: a lost wake shows as a park that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_unconfirmed.c - many threads whose unlocks are not waited for (core/call/left.c), on few connections that break
  * and at a server that forgets its scripts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race_verbs.c - two threads of one client, each verb against each verb, on every type of lock: by one handle and by
  * two of one name, as owners of their own and as one owner. Who excludes is had by one of them, and when both verbs are
  * over the server has what the owners believe to hold and, once that is given back, nothing.

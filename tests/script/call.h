@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* call.h - for the Criterion programs of this folder that run each Lua file on a real server.
  *
  * A script is called by its file's name and words, as in run(&f, "reentrant_take", "N , U:1 1 60000"): keys before the

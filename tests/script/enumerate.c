@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate.c - see enumerate.h: the world's steps, one request, reply, fault or tick each. */
 #include "tests/script/enumerate_impl.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate.h - every order in which the verbs of a few owners, their connections and time can meet, up to a depth.
  *
  * A scenario says which lock, by which rules its clients act, what each owner does, and what may go wrong. All that can

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/enumerate_cases.h"
 
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate_cases.h - the programs and rule sets that are searched, and how a search is judged in a test.
  *
  * To search something new: a program or a rule set here, and a line in test_enumerate.c.

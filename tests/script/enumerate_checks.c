@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate_checks.c - what must not be in any state of an enumerated world (enumerate.h). */
 #include "tests/script/enumerate_impl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate_impl.h - the states of an enumerated world, for enumerate.c, where they change, and enumerate_checks.c,
  * where they are judged.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/enumerate_multi.h"
 
 #include "core/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* enumerate_multi.h - every order in which multi-locks over a few names can meet.
  *
  * Here the client is the product's own: the machine of multi.c, which orders tries, waits and releases of its parts.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/images.h"
 #include "scripts/scripts.h"
 #include "tests/support/wait.h"

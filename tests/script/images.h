@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* images.h - the states in which the enumeration's keyspace can be, numbered, and what time and commands make of them.
  *
  * The same few images come up again and again under different clients, so each command is run on each image once, by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace.c - keys and values, time, images, and running one command. keyspace_impl.h tells the parts. */
 #include "tests/script/keyspace.h"
 #include "tests/script/keyspace_impl.h"

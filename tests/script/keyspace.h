@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace.h - what a Redis server does with keys and scripts, in memory, without a server and without a clock.
  *
  * The simulator and the enumeration run the product's own Lua on it, by a real Lua 5.1. It answers as Redis 7.0 does,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace_collections.c - the commands of hashes, lists and sorted sets (see keyspace_commands.c). */
 #include "tests/script/keyspace_impl.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace_commands.c - the commands that the keyspace knows: one function and one table row each; those of hashes,
  * lists and sorted sets are keyspace_collections.c's.
  *

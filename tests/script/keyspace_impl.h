@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace_impl.h - what the parts of the keyspace share.
  *
  *   keyspace.c              keys and values, time, images, running one command

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keyspace_lua.c - scripts: a Lua 5.1 that sees what Redis shows to scripts.
  *
  * A script is a compiled chunk, run again and again. Its globals are an empty table that may not be written, in front

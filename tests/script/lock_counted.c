@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_counted.c - semaphore and latch, for the enumeration: a number, and a guard for each request that changed it.
  *
  * The reference is protocol.md, 2: each verb carries the id of its request, which is stored with its answer in the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_fair.c - the fair lock, for the enumeration: a reentrant lock and its queue.
  *
  * The reference is protocol.md, 7 without peers: whoever is refused stands in the queue, first come, first served, and

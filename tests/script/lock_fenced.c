@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_fenced.c - the fenced lock, for the enumeration: the reentrant lock's hash, and a key that counts tokens. */
 #include "tests/script/lock_model.h"
 

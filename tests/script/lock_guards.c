@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_guards.c - for the enumeration: what a request that was carried out leaves behind (protocol.md, 2).
  *
  * Its id is an owner's name with a number of its own, "A:1", and here the guard's key as well.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/lock_model.h"
 #include "tests/support/wait.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_model.h - what a lock is to the enumeration: its state, its verbs and its answers, apart from how Redis holds
  * them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_permit.c - the semaphore of permits with leases, for the enumeration.
  *
  * The reference is protocol.md, 2: permits use their own ids, so that a take is there or not, and giving back finds it

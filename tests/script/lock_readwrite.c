@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_readwrite.c - the read-write lock, for the enumeration: many read or one writes, and who writes may read as
  * well.
  *

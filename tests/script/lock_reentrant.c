@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_reentrant.c - the reentrant lock, for the enumeration: a hash of one field, the holder's, with its count. The
  * non-reentrant lock and the spin lock are the same scripts. */
 #include "tests/script/lock_model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_simple.c - the simple lock, for the enumeration: a string, the holder's value. Its first try is a plain SET NX
  * PX. */
 #include "tests/script/lock_model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lock_turns.c - for the enumeration: the queue of a semaphore whose waiters do not overtake, one place for each owner.
  *
  * The law: whoever is refused stands at the end, and lives for PLACE_LIFE_MS from its last try. Who is not first is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/search.h"
 #include "tests/script/keyspace.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* search.h - breadth-first search over explicit states: is there a bad one, and by which shortest way is it reached?
  *
  * A model is a first state and what may happen next. States are plain bytes of one size, and two states are the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/script/sha1.h"
 
 #include <stdint.h>

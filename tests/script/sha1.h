@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sha1.h - the hash by which EVALSHA names scripts. FIPS 180-4; written for the tests' server, not for secrets. */
 #ifndef TESTS_SCRIPT_SHA1_H
 #define TESTS_SCRIPT_SHA1_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_enumerate.c - all orders in which verbs, connections and time can meet, for small programs.
  *
  * Three parts. First the schedules that protocol.md names, each found in scripts or rules that lack what closes it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_enumerate_deep.c - as test_enumerate.c, further: minutes instead of seconds, up to 1 GB of memory a test. */
 #include "tests/script/enumerate_cases.h"
 

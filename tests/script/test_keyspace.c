@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_keyspace.c - the keyspace answers as a real server does.
  *
  * Random commands go to both, now as commands, now through redis.call and redis.pcall, now as the product's scripts.

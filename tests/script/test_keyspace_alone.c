@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_keyspace_alone.c - what the keyspace does that no server can show at will: moments, images, messages, and what
  * scripts leave behind.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_refusals.c - every command of every script is refused once.
  *
  * What a user may call is asked at each call that a script makes, not at its beginning: ACL can stop a script anywhere.

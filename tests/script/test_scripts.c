@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_scripts.c - the Lua files of the reentrant and the simple lock, on a real server: what their headers promise.
  *
  * What both lock types promise alike is tested for both, by a loop over TYPES. Other types are test_scripts_types'.

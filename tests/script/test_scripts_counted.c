@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_scripts_counted.c - the Lua files of semaphores and of the latch, on a real server: what their headers promise.
  */
 #include "tests/script/call.h"

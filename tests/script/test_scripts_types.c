@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_scripts_types.c - the Lua files of the fenced, the fair and the read-write lock, on a real server: what their
  * headers promise; and what the verbs of locks cost the server.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cast.c - apps, actors, deeds, and what actors believe. */
 #include "tests/sim/cast.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cast.h - who plays: applications with a client each, actors with an owner each, and what they do.
  *
  * An app is a process with a client. An actor is a fibre of an app that acts as one owner, by blocking verbs or by

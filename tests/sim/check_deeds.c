@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_deeds.c - each call is answered once, in time, and with an answer that it may have.
  *
  * That it is answered once, and never from inside, is seen where answers come in (cast.c); that it is answered at all,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_holds.c - what actors believe to hold: alone, truly, for as long as they may, and told when it is over.
  *
  * Some faults lie outside the promise: the server loses its keys, its clock jumps beyond the allowance, somebody evicts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_order.c - where waiters stand in a queue, nobody is let in before one who came earlier and lives.
  *
  * The order of arrival and the signs of life are read off the commands that the server runs, and not off the queue

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_pools.c - semaphores and latches: never more out than there is, nothing lost or made, nobody asleep beside what
  * would do, and where that is promised nobody passed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_pools.h - what must hold of semaphores and latches. */
 #ifndef TESTS_SIM_CHECK_POOLS_H
 #define TESTS_SIM_CHECK_POOLS_H

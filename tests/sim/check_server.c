@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* check_server.c - what the server shows: no lock is free beside somebody who waits for it, none is held for nobody,
  * none is renewed that was given back, and in the end there is nothing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* checks.c - the list of checkers. A new one is a row. */
 #include "tests/sim/checks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* checks.h - what must hold in every run.
  *
  * A checker is a few functions and one row in checks.c. It looks at the cast, at the server's keys, and at each command

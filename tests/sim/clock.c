@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clock.c - the simulator's clock and randomness, in place of core/base/clock.c and entropy.c, and of forkmark.c,
  * because here nobody forks and its system calls would be a tenth of a run.
  *

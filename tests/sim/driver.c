@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* driver.c - one run, or many shared out among processes (driver.h).
  *
  * The k-th of N processes takes every N-th number from the first + k on, and notes where it is in memory that all of

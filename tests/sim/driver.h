@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* driver.h - runs from the command line.
  *
  *     PROGRAM [MODE] --seeds A..B [--jobs N]    run those; stop at the first that breaks a claim

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* joint.c - random runs of composite locks: several servers, parties that have a client at each, and actors who take
  * multi-locks over sets of names that overlap, or one red lock.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* joint.h - a random run of composite locks over several servers, in a world of threads or not. */
 #ifndef TESTS_SIM_JOINT_H
 #define TESTS_SIM_JOINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* joint_checks.c - what must hold of composite locks (joint.c). */
 #include "tests/sim/joint_impl.h"
 #include "tests/sim/kinds.h"

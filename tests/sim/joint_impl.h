@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* joint_impl.h - one run of composite locks, for joint.c, which plays it, and joint_checks.c, which judges it. */
 #ifndef TESTS_SIM_JOINT_IMPL_H
 #define TESTS_SIM_JOINT_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/sim/kinds.h"
 
 #include "tests/script/keyspace_impl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/sim/line.h"
 
 #include "tests/sim/server.h"

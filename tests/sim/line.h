@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* line.h - who stands in a queue at the server, as the commands that it runs show it.
  *
  * Who was refused has a place from then on, until it is let in or leaves. Who was dead for a while, or waited when the

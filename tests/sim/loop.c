@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* loop.c - a client's loop in virtual time, in place of core/io/loop.c: tasks, timers, watches.
  *
  * A turn is one event. What it serves, and in which order, is what libev leaves open: descriptors, tasks and timers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mishaps.h - what random runs of every kind draw alike: spans of time, waits, and which fault strikes when.
  *
  * A run is its number, whoever compiled it. Two draws are never arguments of one call or operands of one operator,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* net.c - connections in memory.
  *
  * A connection has two pipes. What is sent goes into a pipe as a piece with a time of arrival, later than that of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* net.h - connections: byte streams with delays, from processes to servers.
  *
  * Within one direction of one connection bytes keep their order; nothing else keeps any. A connection that is closed or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pct.h - who runs, in a world of threads, and where the run is disturbed: all of it drawn from the run's number.
  *
  * After Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010: threads

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan.c - random runs.
  *
  * Scale: a round trip takes 0.2 to 12 ms, calls and leases last tens to hundreds of them, and a run is a few dozen

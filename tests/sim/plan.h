@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan.h - a random run: the world, the cast, what they do and what befalls them, all of it drawn from one number. */
 #ifndef TESTS_SIM_PLAN_H
 #define TESTS_SIM_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan_pools.c - random runs with semaphores and latches (plan.c). */
 #include "tests/sim/check_pools.h"
 #include "tests/sim/mishaps.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan_threads.c - random runs of threads that are interrupted anywhere (pct.h).
  *
  * A run is short: two or three threads of one client do a few verbs on one name, perhaps beside a client of another

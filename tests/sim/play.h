@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* play.h - what a random run is about: what there is, who plays with it, and what must hold then. All the rest of a run
  * (the world, the apps, the faults, the ending) is plan.c's. To add one: a file like plan_pools.c, and a word in sim.c.
  */

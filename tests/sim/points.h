@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* points.h - makes points (world.h) of what threads do to each other: each atomic operation, each lock and unlock of a
  * mutex.
  *

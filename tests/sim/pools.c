@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pools.c - pools, guests and errands. */
 #include "tests/sim/pools.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pools.h - semaphores and latches: what actors do with them, and what they may believe then.
  *
  * A pool is a name under which something is counted: permits that are numbers, permits with leases, or a latch's count.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rec.c - what the client's record of a hold says, also of a lock that the client keeps (core/call/cache.h). */
 #include "tests/sim/rec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rec.h - what the client's record of a hold says. */
 #ifndef TESTS_SIM_REC_H
 #define TESTS_SIM_REC_H

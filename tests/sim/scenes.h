@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* scenes.h - for Criterion programs that play schedules, each exactly so.
  *
  * A scene is straight-line code in a fibre of no process: it lets actors of two processes begin verbs, lets time pass,

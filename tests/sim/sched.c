@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sched.c - random runs of threads that are interrupted anywhere (driver.h, plan_threads.c):
  *
  *     sched ...              about anything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seams.c - the simulator's places to sleep, in place of core/base/sync.c. Whoever parks is a fibre and gives way.
  *
  * There is one thread, so a mutex that is found locked was locked twice by the same code, or was kept across a sleep.

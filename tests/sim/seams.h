@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seams.h - what the simulator's places to sleep let others see: seams.c's, and threads.c's in a world of threads. */
 #ifndef TESTS_SIM_SEAMS_H
 #define TESTS_SIM_SEAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.c - what Redis does around its keys: connections, scripts that are known or not, messages.
  *
  * Commands that concern a connection are rows of a table here; all others go to the keyspace. The library's scripts are

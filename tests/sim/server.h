@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.h - a server: sessions, scripts, messages, in front of the in-memory keyspace.
  *
  * It is a process: stopped, it answers nothing, and what arrives waits. Its clock is what ends leases.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sim.c - random runs of one thread that gives way where it sleeps (driver.h):
  *
  *     sim ...            locks (plan.c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_directed.c - schedules that are known to break locks: replies that are lost, acquires that come late, clocks,
  * grants that are lost, and servers that are away. Those about wake-ups are test_directed_wakes'.
  */

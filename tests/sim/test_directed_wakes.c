@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_directed_wakes.c - schedules that are known to lose wake-ups (protocol.md, 5), or what was handed on. */
 #include "tests/sim/scenes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_threads.c - the scheduler itself: a run is its number, and what toys do wrong is found.
  *
  * A toy is two threads that meet in one way, rightly or with a mistake. Of some hundred runs of a mistake at least one

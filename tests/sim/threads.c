@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* threads.c - where the library's threads meet, in a world of threads: mutexes, the futex, thread-local memory,
  * pthread_self.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* threads.h - threads.c's, and the runs of threads (plan_threads.c). */
 #ifndef TESTS_SIM_THREADS_H
 #define TESTS_SIM_THREADS_H

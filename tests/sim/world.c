@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* world.c - the event queue, processes and fibres.
  *
  * The queue is the library's own pairing heap: events are embedded in what they are about, so setting one needs no

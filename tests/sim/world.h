@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* world.h - virtual time: events, processes, fibres, chance, and what a run says about itself.
  *
  * Everything in the simulator happens in events, in the order of their times, on one thread. Time stands still during

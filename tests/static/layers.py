@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """layers - the arrows between the rooms, checked.
 
 A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public

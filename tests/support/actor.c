@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/actor.h"
 #include "tests/support/wait.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* actor.h - a thread with a mailbox: calls blocking verbs, one after another, as an owner of its own, while the test
  * goes on.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* certs.h - certificates for one test, made by the openssl command in a folder that the test owns.
  *
  * NAME.crt and NAME.key in that folder, PEM, without a passphrase; what was there under that name is replaced, each

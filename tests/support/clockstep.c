@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clockstep.c - preloaded into a server: its wall clock is off by what a file says, and may be set anew while it runs.
  *
  * $CLOCKSTEP_FILE begins with a 64-bit number of microseconds, mapped, so that a test steps the clock by writing it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cluster.c - see cluster.h.
  *
  * Nodes that meet and are given slots take 2 s before they serve any: a master that has just started waits that long,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cluster.h - a Redis Cluster of three masters and their replicas, all real, that belongs to one test.
  *
  * It starts within a second. Its periods are short, so that a failover takes some two seconds; how long it has taken is

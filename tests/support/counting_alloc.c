@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* counting_alloc.c - an allocator that counts, checks and fails.
  *
  * In front of each block stands a tomb: the size asked for and a mark that says whether the block is live. A new block

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* counting_alloc.h - an allocator for rdl_allocator_t that counts, checks, and fails when it is told to.
  *
  * It aborts the test, with a message, when a block is given back with another size than it was asked for with, is given

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* guide.h - a failover without waiting: a master, its replica, and a sentinel that says what the test wants.
  *
  * Real sentinels take a second or more to agree, and lead clients straight to the servers. Here the master is reached

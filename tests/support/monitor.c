@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* monitor.c - the monitor of probe.h: a thread that reads what MONITOR sends and keeps the lines.
  *
  * The lines are only added, under mu, and freed at the end, so a mark is simply their number. monitor_mark sends a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/notes.h"
 #include "tests/support/wait.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* notes.h - what the library's callbacks have said, written down, and waited for with a bound. */
 #ifndef TESTS_SUPPORT_NOTES_H
 #define TESTS_SUPPORT_NOTES_H

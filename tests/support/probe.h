@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* probe.h - a small client of our own: looks at the server behind the library's back, and plays a foreign client.
  *
  * One blocking connection over a unix socket. A command is written as in redis-cli: words between blanks, 'single

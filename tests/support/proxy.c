@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proxy.c - the proxy's sockets, its thread and the interface; see proxy.h and proxy_impl.h. */
 #include "tests/support/proxy_impl.h"
 #include "tests/support/wait.h"

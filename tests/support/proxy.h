@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proxy.h - a network that fails when the test says so: sits between a client and a server that the test has started.
  *
  * It passes everything on unchanged until told otherwise. Then it can

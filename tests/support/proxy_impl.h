@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proxy_impl.h - what the two halves of the proxy share.
  *
  *   proxy.c        sockets, the thread, and the interface

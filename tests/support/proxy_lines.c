@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proxy_lines.c - the proxy's frames, rules and queues, see proxy_impl.h. All under mu. */
 #include "tests/support/proxy_impl.h"
 #include "tests/support/wait.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/race.h"
 #include "tests/support/wait.h"
 

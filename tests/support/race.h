@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race.h - what the race programs share: a seed, an end, claims that are counted, threads.
  *
  *     race_x [SEED [SECONDS]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* resp.h - the part of Redis' protocol that the tests speak by themselves.
  *
  * Kept apart from hiredis and from the library's own reader, so that a mistake there cannot hide itself here. Reads

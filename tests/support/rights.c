@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/rights.h"
 
 #include "tests/support/probe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rights.h - users with the rights that docs/acl.md names, as they stand there.
  *
  * The document is read from the folder that tests/run starts programs in, the tree's own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* scripted.h - a server that answers whatever a test wants, be it Redis' protocol or not: for answers that no real one
  * gives. */
 #ifndef TESTS_SUPPORT_SCRIPTED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sentinels.c - see sentinels.h.
  *
  * A sentinel makes a promoted replica a replica again when it has not heard of the failover within four periods of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sentinels.h - a master, its replica and three sentinels, all real, that belong to one test.
  *
  * Their periods are short, so that a failover takes a second or so: it is over when somebody else is the master and all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.c - see server.h.
  *
  * Between fork and exec the child calls only what is safe after a fork of a process with threads: a restart happens

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.h - a real Redis or Valkey server that belongs to one test.
  *
  * Each has a directory of its own, a unix socket in it, and a TCP port of 127.0.0.1 when asked for; starting takes some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/support/stage.h"
 
 #include "tests/support/rights.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stage.h - what a live test stands on: a server, a probe, and a client of the library, straight or through the proxy.
  *
  * Nothing here needs Criterion, so the race programs use it too: what cannot be had aborts the test with the reason.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* wait.h - time in tests: a clock, a bounded poll for conditions that announce nothing, and a way to give up.
  *
  * A test waits for events. WAIT_UNTIL is for conditions that have none (a key gone from the server, a counter in a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* workload.h - owners in several processes who take locks by turns and write to what each guards, while a test does
  * harm.
  *

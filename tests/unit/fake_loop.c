@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/unit/fake_loop.h"
 
 #include "tests/support/wait.h"

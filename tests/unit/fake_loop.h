@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fake_loop.h - the loop and the clock under virtual time, for unit tests of what runs on the loop.
  *
  * Linked in place of core/io/loop.c and core/base/clock.c. Nothing happens by itself: fake_loop_run lets time pass. One

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_buf.c - the byte buffer and commands. */
 #include "core/base/entropy.h"
 #include "core/wire/buf.h"

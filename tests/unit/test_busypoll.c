@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_busypoll.c - looking before sleeping goes on where it pays, and costs next to nothing where it does not. */
 #include "core/base/busypoll.h"
 #include "core/base/clock.h"

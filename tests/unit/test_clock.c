@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_clock.c - the clock and the arithmetic of deadlines. */
 #include "core/base/clock.h"
 

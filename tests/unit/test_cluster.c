@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_cluster.c - redirections and slot maps, as servers write them and as they should not. */
 #include "core/wire/cluster.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_counting_alloc.c - the allocator that other tests lean on sees what it says it sees. */
 #include "tests/support/counting_alloc.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_describe.c - a client's description on the wire (wire.md, Descriptions). */
 #include "core/base/mem.h"
 #include "core/service/describe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_entropy.c - randomness: of the kernel, and of the generator behind jitter. */
 #include "core/base/entropy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_err.c - codes, texts, and errors that a person can read whatever went into them. */
 #include "core/base/entropy.h"
 #include "core/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_exporter.c - what the exporter makes of locks and findings. */
 #include "tools/exporter/census.h"
 #include "tools/exporter/exposition.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_forkmark.c - a child knows that it is one. */
 #include "core/base/forkmark.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/base/glob.h"
 
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_heap.c - the pairing heap against an oracle that looks at every node. */
 #include "core/base/entropy.h"
 #include "core/base/heap.h"

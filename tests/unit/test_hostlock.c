@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_hostlock.c - locks among the processes of a host. */
 #include "core/base/hostlock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_ident.c - identities on the wire (wire.md, Identity). */
 #include "core/wire/ident.h"
 

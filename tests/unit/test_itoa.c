@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_itoa.c - decimal numbers against the C library's. */
 #include "core/base/entropy.h"
 #include "core/wire/buf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_keep.c - the machine of a lock that stays with its client: events in, decisions out. */
 #include "core/call/keep.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_lane.c - who reads and writes on a lane, what is repeated, and who goes on with what was given up.
  *
  * The lane's files are the real ones, and so are the node and the reader; the loop is a fake one, and so are the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_list.c - the intrusive list. */
 #include "core/base/list.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_mem.c - the allocator hooks get back what they gave. */
 #include "core/base/mem.h"
 #include "tests/support/counting_alloc.h"

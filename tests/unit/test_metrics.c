@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_metrics.c - what is counted, for the whole client and by name, is what is read. */
 #include "core/base/metrics.h"
 

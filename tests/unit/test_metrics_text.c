@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_metrics_text.c - metrics as text for Prometheus: which names have series, what their labels are, and each
  * number.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_names.c - derived keys and slots, as Redisson and the servers compute them (wire.md, Names). */
 #include "core/base/entropy.h"
 #include "core/wire/names.h"

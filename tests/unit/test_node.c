@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_node.c - what a node knows of its server's age. */
 #include "core/io/node.h"
 

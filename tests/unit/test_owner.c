@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_owner.c - who the calling thread is in a client, and what becomes of what an owner has when the thread ends, the
  * client closes or the process forks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_past.c - what a server has confirmed is repeated at its successor: all of it, while its time lasts, within
  * bounds.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_phase.c - how far a call has come: which phase may follow which. */
 #include "core/call/phase.h"
 

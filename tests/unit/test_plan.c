@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_plan.c - the machines of composite locks: events in, orders out. */
 #include "core/base/clock.h"
 #include "locks/composite/plan.h"

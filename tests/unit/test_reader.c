@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_reader.c - replies out of bytes, however they are cut. */
 #include "core/io/reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_record.c - records: what an owner has of a name, looked up among many, kept for the next verb, and let go when
  * the owner, the handles or the client go.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_refusal_text.c - what servers' errors are made into for people. */
 #include "core/service/refusals.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_reply.c - views of replies. */
 #include "core/wire/reply.h"
 

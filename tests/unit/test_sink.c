@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_sink.c - events reach the user's sinks, and cost nothing when there is none. */
 #include "core/base/sink.h"
 

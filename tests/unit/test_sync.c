@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_sync.c - one thread sleeps until it is told something. tests/race/race_sync.c does it with many. */
 #include "core/base/clock.h"
 #include "core/base/sync.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_table.c - the hash table against an oracle, and when memory for growing is short. */
 #include "core/base/entropy.h"
 #include "core/base/table.h"

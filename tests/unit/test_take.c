@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_take.c - the acquire machine: events in, steps out. */
 #include "core/call/take.h"
 

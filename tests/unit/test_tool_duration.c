@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_duration.c - times as people type them on the command line. */
 #include "tools/redlatch/duration.h"
 

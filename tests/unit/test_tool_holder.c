@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_holder.c - who holds what could not be taken, in words. */
 #include "tools/redlatch/holder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_nearest.c - what was meant by a misspelt word. */
 #include "tools/redlatch/nearest.h"
 

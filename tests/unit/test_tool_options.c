@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_options.c - the command line of `redlatch run`, read into a struct. */
 #include "tools/redlatch/run_options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_text.c - what the command shows of names, addresses and results. */
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tool_top.c - what `redlatch top` makes of looks at locks: which are known, their rates, their order, and how
  * that stands on a page. */
 #include "tools/redlatch/top_page.h"

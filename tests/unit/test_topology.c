@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_topology.c - which shard a server of a cluster has, from one answer to the next. */
 #include "core/io/topology.h"
 #include "tests/support/counting_alloc.h"

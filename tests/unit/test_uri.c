@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_uri.c - URIs: what they mean, where they are wrong, and that a password is never repeated. */
 #include "core/base/entropy.h"
 #include "core/wire/uri.h"

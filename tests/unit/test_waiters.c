@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_waiters.c - whom a message wakes, and that nobody sleeps beside a free lock (protocol.md, 5). */
 #include "tests/unit/waiting.h"
 

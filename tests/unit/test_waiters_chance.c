@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_waiters_chance.c - chance decides what happens next, at a server with one lock and at one with permits, and
  * nobody sleeps beside what would let it in (protocol.md, 5).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_waiters_crowd.c - 100,000 who wait for one lock: no stack for each, and time by their number (scenarios.md, N3).
  */
 #include "tests/unit/waiting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_watchdog.c - leases are renewed in time, in batches, spread; raised; and asked about where a server may have
  * forgotten. What goes wrong, and holds that leave, are test_watchdog_losses'.
  */

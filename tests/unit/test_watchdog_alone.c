@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_watchdog_alone.c - holds of the host alone (RDL_DEGRADED), as the watchdog has them. */
 #include "tests/unit/watching.h"
 

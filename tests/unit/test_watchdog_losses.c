@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_watchdog_losses.c - the loss of a lease is noticed, once, and in time; and a hold that has left is left alone.
  */
 #include "tests/unit/watching.h"

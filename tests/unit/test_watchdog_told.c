@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_watchdog_told.c - when the watchdog has its client listen for evictions, and what it makes of one that is told.
  */
 #include "tests/unit/watching.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* waiting.h - for the Criterion programs of this folder about core/service/waiters.c: some who wait, at a subscriber
  * that only remembers what is subscribed, under a fake loop. Tests acknowledge and publish by hand.
  */

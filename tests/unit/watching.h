@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* watching.h - for the Criterion programs of this folder about core/service/watchdog.c: holds, and a lane that keeps
  * what is to be sent until the test answers it, under a fake loop.
  */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tools/bench - redlatch measured against others, in one run.
 
     tools/bench                 every row, at least five rounds

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """capacity - what locks and waiters take of a server and of a process, counted and not timed.
 
     tools/benchmarks/capacity.py            prints the tables of docs/capacity.md

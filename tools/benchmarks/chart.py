@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures as an SVG: a panel of bars for each of PANELS, medians with their ranges.
 
 Written out by hand. Colours come from a style sheet inside, which also knows dark pages.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a pair costs the client, or the server, counted and not timed.
 
 Each figure is the difference between a long and a short run, divided by the pairs that make the difference: what start

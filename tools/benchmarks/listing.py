@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """listing - how long `redlatch ls` takes for a server with very many keys, and what it costs that server.
 
     tools/benchmarks/listing.py [KEYS [LOCKS]]      1000000 and 100000 unless said otherwise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The machine: cores, private servers, and programs started on a core.
 
 Placement decides what is measured, so nothing is left to the scheduler: whoever measures has one core, and the server

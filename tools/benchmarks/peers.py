@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The other lock libraries: each a small program under peers, built where its toolchain is, skipped and named
 elsewhere."""
 

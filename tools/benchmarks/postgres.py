@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PostgreSQL's advisory lock: the bar for handing over by a queue in the server.
 
 A private server, started where one is installed, and pgbench with a connection for each process that would want the

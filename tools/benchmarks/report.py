@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What came of it, for people, and the figures of docs/performance.md.
 
 A record is what results.json has of a row: its title, what each contender answered in each round, and the targets with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows: what is measured, against whom, and what is to be reached.
 
 A row has contenders, who run by turns, round after round, on one server that is pinned with them; and targets, each a

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """embed - turn the Lua scripts into a C table.
 
     embed.py scripts/scripts.h OUTPUT.c
@@ -128,7 +129,8 @@ def head(path):
     script."""
     with open(path, encoding="ascii") as f:
         lines = list(itertools.takewhile(lambda line: line.startswith("--"), f))
-    return "".join(line[3:] or "\n" for line in lines if not INCLUDE.match(line.strip()))
+    return "".join(line[3:] or "\n" for line in lines
+                   if not INCLUDE.match(line.strip()) and not line.startswith("-- SPDX-License-Identifier:"))
 
 
 def page(header):

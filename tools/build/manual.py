@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """manual - make the manual's section 3 from the public headers, so that there is no second source.
 
     manual.py FOLDER PAGE HEADER...
@@ -20,6 +21,7 @@ COMMENT = re.compile(r"/\*(.*?)\*/\n", re.S)
 FUNCTION = re.compile(r"^RDL_API ([^;]*?)(\w+)\(([^;]*)\)(?: \w+\([^;]*\))?;", re.M)
 TYPE = re.compile(r"^typedef (?:(?:struct|enum) \w+ \{.*?^\} (\w+)|[^;{]*\(\*(\w+)\)\([^;]*\));$", re.S | re.M)
 ERROR = re.compile(r"X\((RDL_E\w+), -?\d+, \"(.*?)\"\)")
+LICENCE = re.compile(r"\A(?:/\*|//) SPDX-License-Identifier: .*\n")
 RULE = re.compile(r"^/\* -{2,}.*\n", re.M)
 SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z\d`])")  # mdoc wants a new line for each
 COLUMNS = re.compile(r"([\w.+/ ,]+?) {2,}(\S.*)$")
@@ -174,7 +176,7 @@ def pages(headers):
     seen, found = set(), []
     for path in sorted(headers):
         with open(path) as f:
-            for page in pages_of(os.path.basename(path), f.read()):
+            for page in pages_of(os.path.basename(path), LICENCE.sub("", f.read())):
                 names = [name for name in page.names if name not in seen]
                 if names:
                     found.append(page._replace(names=names))

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """pictures - draw docs/pictures/*.svg from the texts beside them.
 
     pictures.py FOLDER            writes NAME.svg for each NAME.txt

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # prelude.sh - how every script in tools begins. Sourced, with `script` set to its full path and `root`
 # to the top of the tree.
 #

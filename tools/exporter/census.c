@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/exporter/census.h"
 
 #include "tools/exporter/exposition.h"

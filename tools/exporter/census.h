@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* census.h - the locks that one scan has found: how many of each kind, and of the first so many the numbers. Bounded,
  * whatever the servers have. Pure.
  *

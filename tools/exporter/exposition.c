@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/exporter/exposition.h"
 
 #include <inttypes.h>

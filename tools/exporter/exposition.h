@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exposition.h - Prometheus' text format (0.0.4): metrics, labels and numbers. Pure. All metrics are gauges. */
 #ifndef REDLATCH_EXPORTER_EXPOSITION_H
 #define REDLATCH_EXPORTER_EXPOSITION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gather.c - a thread that scans for locks when somebody wants them, and one that examines the servers now and then.
  *
  * A scrape takes what the last scan has found while that is no older than interval_ms. Else it wants a scan, or shares

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gather.h - what there is at the servers, asked for as often as it is wanted and no more often. */
 #ifndef REDLATCH_EXPORTER_GATHER_H
 #define REDLATCH_EXPORTER_GATHER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* main.c - `redlatch exporter`: serves what a deployment shows to Prometheus. A program of its own (apart.h).
  *
  * The main thread waits for a signal that ends it; web.c answers, gather.c asks the servers. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* web.c - answers HTTP by libmicrohttpd, a thread for each connection: an answer may wait for a scan. */
 #include "tools/exporter/web.h"
 

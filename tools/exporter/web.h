@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* web.h - the exporter's HTTP server. */
 #ifndef REDLATCH_EXPORTER_WEB_H
 #define REDLATCH_EXPORTER_WEB_H

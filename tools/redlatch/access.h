@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* access.h - the server of a subcommand that looks at one or changes something there, and the options that say which.
  *
  * Such a subcommand's struct begins with a struct access, its table of options has ACCESS_ROWS, and ACCESS_JSON where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* apart.h - subcommands that are programs of their own, so that `redlatch run` does not load their libraries.
  *
  * Such a program is PREFIX/libexec/redlatch/redlatch-NAME, found from where the command itself is: bin/redlatch and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* child.c - the command: started, signalled, ended, its status taken.
  *
  * Starting. The library has threads, so between fork and exec only async-signal-safe calls are allowed: paths,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* child.h - the command: started, signalled, ended, its status taken. */
 #ifndef REDLATCH_TOOL_CHILD_H
 #define REDLATCH_TOOL_CHILD_H

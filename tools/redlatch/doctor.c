@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* doctor.c - `redlatch doctor`: is this deployment safe for locks? */
 #include "tools/redlatch/access.h"
 #include "tools/redlatch/exitcode.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* duration.h - times as people type them: "10", "2.5", "500ms", "2s", "5m", "1h". */
 #ifndef REDLATCH_TOOL_DURATION_H
 #define REDLATCH_TOOL_DURATION_H

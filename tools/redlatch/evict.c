@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/evict.h"
 
 #include "tools/redlatch/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* evict.h - taking a lock from those who were shown to hold it, and from nobody else. */
 #ifndef REDLATCH_TOOL_EVICT_H
 #define REDLATCH_TOOL_EVICT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exitcode.h - what the command's exit status says. The man page and the help list the same numbers.
  *
  * The codes follow sysexits(3), timeout(1) and the shell, so that they keep out of the way of 128+n and of each other.

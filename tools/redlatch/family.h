@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* family.h - the command and every process that it started, for ending them when the lock is gone.
  *
  * A signal to the command alone is not enough: a shell that dies of SIGTERM leaves the program behind that it was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* findings.h - what rdl_doctor has found, kept, and shown to people or programs. */
 #ifndef REDLATCH_TOOL_FINDINGS_H
 #define REDLATCH_TOOL_FINDINGS_H

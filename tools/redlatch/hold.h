@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hold.h - what the command holds while it runs: a lock, a multi-lock, a red lock or a permit, with the same functions.
  *
  * The session (session.c) makes one request at a time, and an event tells its outcome; it does not know which kind it

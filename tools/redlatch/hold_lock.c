@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hold_lock.c - what the library calls a lock: one, several as a multi-lock, or one on several servers as a red lock.
  *
  * They differ in how the handle is made. The library renews, reports losses, and releases the members of a failed take.

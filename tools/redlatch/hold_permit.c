@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hold_permit.c - one permit of a semaphore, with a lease that is renewed here: one that is killed gives it back.
  *
  * The library takes permits with a lease and extends them when asked, but neither renews them nor tells that one is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/holder.h"
 
 #include "tools/redlatch/duration.h"

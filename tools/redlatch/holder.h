@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* holder.h - who holds what could not be taken, in words. */
 #ifndef REDLATCH_TOOL_HOLDER_H
 #define REDLATCH_TOOL_HOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/locktype.h"
 
 #include "tools/redlatch/nearest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* locktype.h - the lock types that a command line can name. They are those of <redlatch/lock.h>. */
 #ifndef REDLATCH_TOOL_LOCKTYPE_H
 #define REDLATCH_TOOL_LOCKTYPE_H

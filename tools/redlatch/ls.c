@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ls.c - `redlatch ls` and `redlatch show`: which locks there are, and everything about one. */
 #include "tools/redlatch/access.h"
 #include "tools/redlatch/exitcode.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* main.c - the redlatch command: finds the subcommand, and helps.
  *
  * A subcommand is a file that ends in one const struct subcommand, a row in `table` and a section of redlatch.1. It

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nearest.h - which of some words was meant by one that is misspelt. */
 #ifndef REDLATCH_TOOL_NEAREST_H
 #define REDLATCH_TOOL_NEAREST_H

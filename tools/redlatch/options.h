@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* options.h - command-line options as a table, one row each.
  *
  * The table is the only place that knows an option: getopt_long's tables and the help text are made from it. A

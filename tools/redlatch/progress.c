@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/progress.h"
 
 #include "tools/redlatch/duration.h"

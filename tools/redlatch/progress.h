@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* progress.h - while somebody waits at a terminal: for what, how long by now, and who holds it.
  *
  * One line, that is gone when the wait is over. Nothing is shown in the first second, nor where stderr is no terminal.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* run.c - `redlatch run`: its help, and from the command line to a session. */
 #include "tools/redlatch/exitcode.h"
 #include "tools/redlatch/run_options.h"

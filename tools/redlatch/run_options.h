@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* run_options.h - the command line of `redlatch run`, as data.
  *
  *   run [options] NAME [--] COMMAND [ARG...]

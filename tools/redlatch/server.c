@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/server.h"
 
 #include "tools/redlatch/exitcode.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* server.h - the server's address as people may see it. */
 #ifndef REDLATCH_TOOL_SERVER_H
 #define REDLATCH_TOOL_SERVER_H

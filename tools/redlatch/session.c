@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* session.c - one lock, held around one command: taken, run, released.
  *
  * What is held may be a lock, several, a lock on several servers, or a permit; this file says "lock" for all of them,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* session.h - a lock, held around one command. */
 #ifndef REDLATCH_TOOL_SESSION_H
 #define REDLATCH_TOOL_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* shown.c - locks as text and as JSON. Names and all that holders say of themselves come from outside: nothing that a
  * terminal would obey is printed. */
 #include "tools/redlatch/shown.h"

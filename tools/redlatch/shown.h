@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* shown.h - what was found out about a lock, as text for people and as JSON for programs. */
 #ifndef REDLATCH_TOOL_SHOWN_H
 #define REDLATCH_TOOL_SHOWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* signals.h - the process's signals, as events in a poll loop.
  *
  * Handlers write into a pipe; everything else happens in the loop. The state is the process's own, like the signals.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* subcommand.c - what every subcommand does, in the command itself or as a program of its own. */
 #include "tools/redlatch/subcommand.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* subcommand.h - what `redlatch WORD` can be. The table is in main.c. */
 #ifndef REDLATCH_TOOL_SUBCOMMAND_H
 #define REDLATCH_TOOL_SUBCOMMAND_H

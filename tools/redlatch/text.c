@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/text.h"
 
 #include <errno.h>

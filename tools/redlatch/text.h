@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* text.h - what the command says on stderr.
  *
  * Nobody who says something waits for whoever reads it: lines go into a bounded queue, and a thread of its own writes

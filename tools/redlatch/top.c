@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* top.c - `redlatch top`: the locks of a deployment, live on the terminal.
  *
  * What is known is the model's (top_model.c), which the watch fills on a thread of its own (top_watch.c); this thread

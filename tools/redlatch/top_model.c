@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/top_model.h"
 
 #include "tools/redlatch/shown.h"

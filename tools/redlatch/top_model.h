@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* top_model.h - what `redlatch top` knows of locks: how each was when it was last looked at, how often it has changed
  * hands, and in which order they are shown.
  *

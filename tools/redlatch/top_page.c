@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/top_page.h"
 
 #include "tools/redlatch/shown.h"

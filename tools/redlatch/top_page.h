@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* top_page.h - what `redlatch top` shows, as lines of text: of the locks, of one lock, of the keys.
  *
  * Pure, like the model: it neither asks a server nor knows a terminal, but for its size. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* top_screen.h - the terminal of `redlatch top`, by curses: a page is painted, a key is read, and the terminal is as it
  * was when it is closed. All on one thread. */
 #ifndef REDLATCH_TOOL_TOP_SCREEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/top_watch.h"
 
 #include "tools/redlatch/evict.h"

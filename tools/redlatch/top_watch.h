@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* top_watch.h - the part of `redlatch top` that asks the servers, on a thread of its own, so that one that hangs holds
  * up nobody who looks.
  *

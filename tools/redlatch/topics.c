@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/topics.h"
 
 void topic_times(FILE *out)

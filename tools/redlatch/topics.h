@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* topics.h - what `redlatch help TOPIC` says: what several subcommands have in common. */
 #ifndef REDLATCH_TOOL_TOPICS_H
 #define REDLATCH_TOOL_TOPICS_H

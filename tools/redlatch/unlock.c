@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* unlock.c - `redlatch unlock`: shows who holds a lock, asks, and evicts exactly those.
  *
  * Between the look and the answer on the terminal minutes may pass, in which the lock may change hands. So what is

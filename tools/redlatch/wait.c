@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* wait.c - `redlatch wait`: until a lock is free, without taking it.
  *
  * The server is looked at again and again, more rarely the longer it takes, and when a lease is about to end. Nothing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """highlight - code as HTML, a span for each thing that has a colour; names that have a place of their own are links."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """markdown - the part of Markdown that our pages use, as HTML: headings, paragraphs, lists, tables, fenced code,
 images, and within a line code, bold, emphasis and links. What is none of that stays text."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """reference - a public header as HTML: its comments are the text, the declarations that follow each are the code, and
 every name that is declared has an anchor. What a comment is, and what its columns mean, tools/build/manual.py knows."""
 
@@ -22,7 +23,7 @@ COMMENT = {".h": manual.COMMENT, ".hpp": re.compile(r"((?:^//(?! -{2}).*\n)+)", 
 
 def text_of(path):
     with open(path) as f:
-        return f.read()
+        return manual.LICENCE.sub("", f.read())
 
 
 def declared(code):

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -I
+# SPDX-License-Identifier: MIT
 """site - the documentation as a site of plain files: the pages of docs, the public headers, the command's manual, and
 the files that those link to.
 

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: the watchdog of another implementation's reader. It sets the lock's time to live to its own lease, ARGV[2],
 -- whatever others hold.
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: an extension that sets a permit's end, also to an earlier one.
 local time = redis.call('time')
 if not redis.call('zscore', KEYS[2], ARGV[3]) then

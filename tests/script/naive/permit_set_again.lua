@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a repeat sets again, over what others have said since.
 local free = tonumber(redis.call('get', KEYS[1]) or '0')
 free = redis.call('incrby', KEYS[1], tonumber(ARGV[2]) - redis.call('zcard', KEYS[2]) - free)

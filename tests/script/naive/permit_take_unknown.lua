@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a take that does not know its id: a repeat takes another permit.
 local free, time = tonumber(redis.call('get', KEYS[1]) or '0'), redis.call('time')
 if free < 1 then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a read release that sets the lock's time to live to the reader's, though the reader writes as well.
 local field, left = ARGV[1], tonumber(ARGV[2])
 local held = redis.call('hget', KEYS[1], field)

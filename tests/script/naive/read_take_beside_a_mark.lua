@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a reader that no mark of a waiting writer keeps out.
 local mode, field = redis.call('hget', KEYS[1], 'mode'), ARGV[1]
 local held = redis.call('hget', KEYS[1], field)

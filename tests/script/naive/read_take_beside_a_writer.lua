@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a reader that any writer lets in.
 local key, field = redis.call('exists', KEYS[1]) == 1, ARGV[1]
 local held = redis.call('hget', KEYS[1], field)

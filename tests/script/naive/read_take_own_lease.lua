@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: each of a reader's counts lives as long as it was asked for, so that what is left when the longest is given
 -- back ends before its owner thinks.
 local field = ARGV[1]

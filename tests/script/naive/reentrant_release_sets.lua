@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a nested release that sets the time to live, ARGV[4], as Redisson's does.
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     return -14

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a renewal that sets the time to live, whatever it is.
 local now = redis.call('time')
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a nested take that finds no hold makes one.
 local ttl = redis.call('pttl', KEYS[1])
 local held = redis.call('hget', KEYS[1], ARGV[1])

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a take that stands in the queue when there are too few, and does not look at it when there are enough.
 local call, free = redis.call, tonumber(redis.call('get', KEYS[1]) or '0')
 local now = call('time')

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a take that does not know its repeats.
 local free = tonumber(redis.call('get', KEYS[1]) or '0')
 if free < tonumber(ARGV[1]) then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: an undo that leaves nothing behind, so that a take that comes later takes.
 local back = tonumber(redis.call('get', KEYS[3]) or '0')
 if back > 0 then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: an undo that knows of permits, and of no queue.
 local back = tonumber(redis.call('get', KEYS[3]) or '0')
 redis.call('set', KEYS[3], '0', 'px', ARGV[2])

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a renewal that does not look whose value it is.
 local now = redis.call('time')
 local before = redis.call('pttl', KEYS[1])

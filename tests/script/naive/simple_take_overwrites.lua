@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a repeated take that writes the value again, and with it the time to live.
 local holder = redis.call('get', KEYS[1])
 if not holder or holder == ARGV[1] then

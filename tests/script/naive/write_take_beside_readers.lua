@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Planted: a writer that looks for another writer, and not for readers.
 local held = redis.call('hget', KEYS[1], ARGV[1])
 if not held and redis.call('hget', KEYS[1], 'mode') == 'write' then

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take several locks of types that are told, to be timed: each type's own script for its locks.
 --
 -- KEYS     those of all locks, one after another

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* async.c - lock and unlock by N owners on one thread, which is the client's own: callbacks call on.
  *
  * Each owner has a lock of its own and one call under way at any time. Only kinds of ours. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bytes.c - memory of redlatch's own, counted by its allocator hooks: an idle handle, a hold, a waiter. */
 #include "tools/benchmarks/programs/ours.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* failover.c - a master is killed while a lock is waited for: from the moment at which others know its successor until
  * the waiter has the lock. Each round has servers of its own.
  *

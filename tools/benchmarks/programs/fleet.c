@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fleet.c - the reentrant lock on servers of the program's own, whose masters are on the core of the row's server: a
  * cluster of three masters, or a master behind three sentinels. Their replicas are killed before anything is measured:
  * what they do would be measured as well, and a single server has none. Plain hiredis is told which master of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* handoff.c - from one process to another: from before the holder releases until the waiter has the lock.
  *
  * The waiter has been waiting for a while when the holder releases, and nobody else wants the lock. With --far MS the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kind.c - see kind.h. */
 #include "tools/benchmarks/programs/kind.h"
 

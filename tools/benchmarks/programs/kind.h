@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kind.h - who locks: redlatch, or a program of plain hiredis that sends the same scripts.
  *
  * What is measured is written once, against this table. A party is one who locks, by itself: a thread or a process;

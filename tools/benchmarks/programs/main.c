@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* main.c - reads what was asked for and runs it; see measure.h. */
 #include "tools/benchmarks/programs/measure.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* measure.c - see measure.h. */
 #include "tools/benchmarks/programs/measure.h"
 

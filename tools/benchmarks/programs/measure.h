@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* measure.h - what the measurements share: what was asked for, time, samples, and the line of answer.
  *
  * The program is

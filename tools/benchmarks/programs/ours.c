@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ours.c - redlatch as one of the kinds, and see ours.h. */
 #include "tools/benchmarks/programs/ours.h"
 

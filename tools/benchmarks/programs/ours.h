@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ours.h - redlatch, for measurements that need more of it than kind.h has. What fails is the end of the program. */
 #ifndef TOOLS_BENCHMARKS_OURS_H
 #define TOOLS_BENCHMARKS_OURS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pairs.c - lock and unlock, as fast as each of N threads can.
  *
  * One thread measures latency, many measure throughput. Thread i takes lock i modulo --locks. With --count each thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* permits.c - redlatch's semaphores as kinds: a pair takes one permit and gives it back, and there are always more. */
 #include "tools/benchmarks/programs/kind.h"
 #include "tools/benchmarks/programs/ours.h"

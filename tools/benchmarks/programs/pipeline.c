@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pipeline.c - the ceiling: what the server can do when one connection never lets it wait.
  *
  * --owners pairs are under way at any time, pair i on lock i modulo --locks. Requests are laid out once, and of the

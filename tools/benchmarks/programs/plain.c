@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plain.c - what a careful programmer writes with hiredis alone: the kinds that are measured against.
  *
  * A party has a connection for commands, and once it has found the lock taken, a second one that stays subscribed to

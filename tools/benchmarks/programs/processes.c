@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* processes.c - N processes on one lock, nothing done inside, and see processes.h.
  *
  * What counts are changes of owner: a holder that takes the lock again makes none. A process that slept beside a free

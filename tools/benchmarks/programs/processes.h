@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* processes.h - measurements in which several processes lock: they are forked before any of them connects, and share
  * memory.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reconnect.c - the server dies and comes back as it was: how long until everything works again?
  *
  * The program's own server saves its data, is killed, stays away for --outage-ms, and is started again. --holds locks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* red.c - one lock on five servers of the program's own, which share its core: redlatch's red lock, and what it is
  * measured against: five hiredis connections that are all asked at once, and waited for until three have answered. So a
  * pair of theirs takes as long as two round trips of the slowest server in the majority. The rest of the answers is

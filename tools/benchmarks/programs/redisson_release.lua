@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The work of Redisson's unlock (wire.md, reentrant and unlock latch), to be timed. The latch remembers the answer, so
 -- that a repeat does not unlock twice; the client deletes it afterwards.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The work of Redisson's acquire (wire.md, reentrant), to be timed: counts up, whoever asks again.
 --
 -- KEYS[1] lock hash    ARGV[1] lease ms    ARGV[2] owner field

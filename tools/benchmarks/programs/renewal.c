@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* renewal.c - many holds that are renewed: what that costs the server, and everybody else.
  *
  *   redlatch    --holds locks of one client, renewed by it every third of --lease-ms, observed for --seconds

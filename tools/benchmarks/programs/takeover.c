@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* takeover.c - a holder is killed: how much later than the end of its lease has the waiter got the lock?
  *
  * Nothing can be sooner than the lease, which the server ends at a time that it tells (PEXPIRETIME). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tally.h - what the server has done, read from its INFO over a connection of its own.
  *
  * Commands called by scripts are in INFO as well, under their own names. So only what no script calls is counted as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* three.c - three locks at one server, wanted together, by hiredis: as many scripts in one write, which is what a
  * multi-lock sends; or one script that takes them all, knowing what type they are (three_takes.lua), or told
  * (any_takes.lua). They go back by one DEL, so that nearly all that the server has to do for a pair is taking. Nobody

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Take several reentrant locks, to be timed: the take's own script for each.
 --
 -- KEYS[i]  a lock        ARGV[3i-2], ARGV[3i-1], ARGV[3i]  field, count and lease, as for one

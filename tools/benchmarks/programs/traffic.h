@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* traffic.h - what is sent to lock and unlock, laid out once, and the plain hiredis connection that carries it.
  *
  *   reentrant, simple, fenced, read, write   redlatch's own scripts

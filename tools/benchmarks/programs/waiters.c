@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* waiters.c - one lock, N waiters in one process: what a hand-off costs the server.
  *
  * The owners are asynchronous. Whoever gets the lock gives it back at once and asks again, behind the others. What

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """redis-py's lock, measured. The command line and the answer are described in tools/benchmarks/peers/build."""
 
 import argparse

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 package redlatch.peer;
 
 import java.util.Map;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 package redlatch.peer;
 
 /** What a request can ask for. Runs on the thread that the request names. */

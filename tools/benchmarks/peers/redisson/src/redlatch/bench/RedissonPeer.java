@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 package redlatch.bench;
 
 import java.util.ArrayList;
