@@ -59,7 +59,7 @@ Test(refusals, newer_servers_name_the_right)
     cr_assert(rdl__refusal_of_rights(error));
     cr_assert_not(rdl__refusal_of_rights("OOM no"));
     cr_assert_eq(rdl__refusal_words(error, &len), error);
-    cr_assert_eq(len, strstr(error, " script: 59e6") - error);
+    cr_assert_eq(len, (size_t)(strstr(error, " script: 59e6") - error));
 }
 
 Test(refusals, what_our_scripts_say_is_said_as_it_is)
