@@ -101,6 +101,8 @@ static const struct feature {
      "A replica is found out by its first refusal to write."},
     {"reentrant, non-reentrant and spin lock", HASH, "~N " LOCK_CHANNEL, OF_TYPES, RDL_SEVERITY_NOTE, unusable},
     {"the option replicas", "wait", "", ANYWHERE, RDL_SEVERITY_NOTE, unusable},
+    {"the option cache_ms", "", "&redlatch_recall:{N}:*", OF_TYPES, RDL_SEVERITY_NOTE,
+     "Locks with that option are taken at the server each time, as without it."},
     {"fenced lock", HASH " incr get set", "~N ~redisson_lock_token:{N} " LOCK_CHANNEL, OF_TYPES, RDL_SEVERITY_NOTE,
      unusable},
     {"simple lock", "set get del exists pttl pexpire publish",
