@@ -248,6 +248,8 @@ static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *ho
     }
     rdl__keep_lost(&cache->keep);
     rdl__cache_anew(cache, now);
+    if (cache->engaged)
+        rdl__cache_post(cache); /* when it looks again has changed, and past `until` its timer is off */
     return who;
 }
 

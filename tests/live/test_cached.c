@@ -310,6 +310,30 @@ Test(cached, evicted_hold_is_lost_for_whoever_is_inside)
     rdl_lock_free(lock);
 }
 
+/* Past `until` the loop's timer is off: the loss itself has it look again. */
+Test(cached, name_whose_hold_was_lost_late_is_not_listened_for_for_ever)
+{
+    rdl_lock_t *lock;
+    int64_t held_at;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 100));
+    expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
+    do { /* what is kept is kept from the first owner on */
+        take(lock);
+        if (is_kept())
+            break;
+        give(lock);
+    } while (true);
+    held_at = now_ms();
+    cr_assert(WAIT_UNTIL(now_ms() > held_at + 200, SOON_MS));
+    expect(1, rdl_force_unlock(lock, &err));
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    cr_assert(stage_is_clean(&st, SOON_MS)); /* no subscription */
+    lock_over(st.probe, lock);
+}
+
 Test(cached, thread_that_ends_inside_keeps_it_for_a_lease_at_most)
 {
     struct actor *dying = actor_new();
