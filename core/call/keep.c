@@ -59,6 +59,7 @@ void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t c
     keep->wanted = keep->stretched = false;
     keep->passes = keep->local = 0;
     keep->takes = 0;
+    keep->sound = keep->sound && keep->doubted != n;
     if (keep->recalled == n)
         want(keep, now);
 }
@@ -128,9 +129,14 @@ void rdl__keep_unheard(struct rdl__keep *keep)
     keep->heard = keep->sound = false;
 }
 
-void rdl__keep_doubted(struct rdl__keep *keep)
+/* As a recall, it may come before the answer. */
+bool rdl__keep_doubted(struct rdl__keep *keep, int64_t n)
 {
-    keep->sound = false;
+    bool present = keep->state == RDL__KEEP_HELD && n == keep->n;
+
+    keep->doubted = n;
+    keep->sound = keep->sound && !present;
+    return present;
 }
 
 static void ended(struct rdl__keep *keep)

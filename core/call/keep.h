@@ -57,6 +57,7 @@ struct rdl__keep {
     unsigned takes;       /* takes that asked the server since the last kept hold */
     int64_t n;            /* HELD, GIVING: the number of the hold */
     int64_t recalled;     /* the number that was recalled last; 0: none */
+    int64_t doubted;      /* the number of the hold that may have been evicted last; 0: none */
     int64_t wanted_since; /* with `wanted` */
     int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */
 };
@@ -95,8 +96,9 @@ void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end);
 bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now);
 void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed */
 void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
-void rdl__keep_doubted(struct rdl__keep *keep); /* it may have been evicted: nobody else is let in */
-void rdl__keep_lost(struct rdl__keep *keep);    /* the hold is */
+/* Hold n may have been evicted: nobody else is let in. True: it is the present one, and the server is to be asked. */
+bool rdl__keep_doubted(struct rdl__keep *keep, int64_t n);
+void rdl__keep_lost(struct rdl__keep *keep); /* the hold is */
 
 /* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */
 void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);

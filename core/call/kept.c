@@ -118,7 +118,7 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
 {
     struct rdl__cache *cache = arg;
     struct rdl__name *name = cache->name;
-    int64_t now = rdl__now();
+    int64_t now = rdl__now(), doubted = 0;
 
     (void)why;
     rdl__mutex_lock(&name->mu);
@@ -132,6 +132,7 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         cache->last_token = cache->token + RDL__TOKENS_KEPT;
         rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
         rdl__name_metric(name, RDL_M_KEPT, 1);
+        doubted = cache->keep.doubted == cache->keep.n ? cache->keep.n : 0;
         rdl__cache_first(cache, now);
     } else {
         rdl__keep_failed(&cache->keep);
@@ -139,6 +140,8 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__cache_anew(cache, now);
     }
     rdl__mutex_unlock(&name->mu);
+    if (doubted != 0)
+        rdl__watchdog_doubt(rdl__cache_watchdog(cache), doubted);
     rdl__cache_arm(cache);
     rdl__cache_release(cache, lock); /* the last handle may be gone, and the task would find none */
 }

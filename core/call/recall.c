@@ -100,10 +100,8 @@ static void on_recall(struct rdl__topic *topic, const char *payload, size_t len,
         if (cache->inside == NULL)
             rdl__cache_next(cache, now);
     }
-    if (gone != NULL && cache->keep.state == RDL__KEEP_HELD && cache->keep.n == n) {
-        rdl__keep_doubted(&cache->keep);
-        doubted = true;
-    }
+    if (gone != NULL)
+        doubted = rdl__keep_doubted(&cache->keep, n);
     rdl__mutex_unlock(&cache->name->mu);
     if (doubted)
         rdl__watchdog_doubt(rdl__cache_watchdog(cache), n);
