@@ -190,7 +190,7 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     size_t mark;
 
     stage_open(&st);
-    lock = cached(reentrant, st.client);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 10 * CACHE_MS)); /* not old before the end */
     make_idle(lock);
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
