@@ -187,7 +187,7 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     rdl__assert_locked(&cache->name->mu);
     switch (rdl__keep_left(&cache->keep, call != NULL, now)) {
     case RDL__LEFT_PASS:
-        if (let_in(cache, call->rec, call->op.lease_ms, now))
+        if (call != NULL && let_in(cache, call->rec, call->op.lease_ms, now))
             wake_in(cache, call);
         else
             give_back(cache, RDL__END_SHORT);
@@ -250,7 +250,8 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc)
     }
 }
 
-/* ---- coming in and leaving ------------------------------------------------------------------------------------------- */
+/* ---- coming in and leaving
+ * ------------------------------------------------------------------------------------------- */
 
 /* Is it time to listen for recalls?  @locks the name's */
 static bool may_engage(const struct rdl__cache *cache)

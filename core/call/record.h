@@ -191,7 +191,7 @@ struct rdl__record {
     /* Of releases that are not waited for (left.c): */
     bool overtaken : 1; /* one was sent again, perhaps behind its owner's next take */
     bool reserved : 1;  /* the owner has memory set aside for the next one */
-    int8_t verdict;     /* how one has failed, for the next take to tell; RDL_OK: none has */
+    int16_t verdict;    /* how one has failed, for the next take to tell; RDL_OK: none has */
     uint16_t left;      /* how many are unanswered; below 0 while one is settled before it is counted */
     struct rdl__notice notice;
     struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */

@@ -317,7 +317,7 @@ class Trouble(Case):
     def test_a_server_that_hangs_freezes_nothing(self):
         self.foreign("x1")
         self.foreign("x2")
-        screen = self.top()
+        screen = self.top(columns=200)  # a path and what is wrong with it
         self.shows_names(screen, "x1", "x2")
         with self.server.paused():
             ages = set()

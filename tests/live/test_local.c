@@ -5,6 +5,7 @@
  * else, and are killed, are at the end.
  */
 #include "tests/live/live.h"
+#include "tests/support/folder.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,12 +26,8 @@ static char *dir;
 static void fini(void)
 {
     live_fini();
-    if (dir != NULL) {
-        char *command = must_format("rm -rf %s", dir);
-
-        cr_assert_eq(system(command), 0);
-        free(command);
-    }
+    if (dir != NULL)
+        cr_assert(folder_remove(dir));
     free(dir);
     dir = NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_hostlock.c - locks among the processes of a host. */
 #include "core/base/hostlock.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -26,11 +27,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    char command[sizeof path + 16];
-
     rdl__hostlock_leave(dir);
-    snprintf(command, sizeof command, "rm -rf %s", path);
-    cr_assert_eq(system(command), 0);
+    cr_assert(folder_remove(path));
 }
 
 TestSuite(hostlock, .init = set_up, .fini = tear_down, .timeout = 10);
