@@ -250,8 +250,7 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc)
     }
 }
 
-/* ---- coming in and leaving
- * ------------------------------------------------------------------------------------------- */
+/* ---- coming in and leaving -------------------------------------------------------------------------------------- */
 
 /* Is it time to listen for recalls?  @locks the name's */
 static bool may_engage(const struct rdl__cache *cache)

@@ -167,7 +167,7 @@ class OnScreen(Case):
         waiter = self.start("run", "job:1", "--", "true")
         self.wait_for_waiters("job:1")
         support.until(self.server.described, "it says who it is")
-        screen = self.top(columns=100)
+        screen = self.top(columns=200)  # a path and what is behind it
         screen.shows("2 locks, 2 held, 1 wait for 1; by waiters", "round trip ")
         self.shows_names(screen, "job:1", "aaa")
         line = next(line for line in screen.lines if line.endswith("job:1"))
