@@ -146,7 +146,7 @@ void rdl__left_ends(struct rdl__call *call)
     rec->left--;
     rec->overtaken |= call->req.eval || call->next == RDL__NEXT_UNDONE;
     if (code != RDL_OK)
-        rec->verdict = (int8_t)code;
+        rec->verdict = (int16_t)code;
     rdl__record_retire(rec);
     rdl__record_unref(rec);
 }
