@@ -181,7 +181,6 @@ const struct rdl__verb rdl__verb_take = {
     .has_successor = true,
     .put_undo = rdl__put_undo,
     .undo_releases = true,
-    .undone = rdl__line_undone,
     .begin = take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,

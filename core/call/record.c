@@ -270,7 +270,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     if (last)
         rdl__table_remove(&client->names, &name->node);
     rdl__mutex_unlock(&client->names_mu);
-    if (last && rdl__news_lingers(name->ops->news))
+    if (last && name->ops->news == RDL__NEWS_OWN)
         rdl__client_sweep(client);
     while (last && (rec = next_abandoned(name)) != NULL) {
         forget_hold(rec);
@@ -700,8 +700,6 @@ void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rd
     bool fresh;
 
     log_news(rec, state, reason);
-    if (state == RDL_LOST && name->ops->news == RDL__NEWS_NAMED && rdl__name_waited_for(name))
-        rdl__client_doubt(name->client); /* who waits here stands in no line: the release was to enter it */
     rdl__mutex_lock(&name->mu);
     rec->latest = notice = notice_of(rec, id->n);
     fresh = notice->states == 0;

@@ -57,7 +57,6 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
         rdl__call_freed(call);
         rdl__note_release(call, now);
         rdl__name_metric(call->rec->name, RDL_M_RELEASED, 1);
-        late |= rdl__line_released(call);
     }
     again.rc = RDL_OK;
     again.undo = late;
@@ -71,7 +70,6 @@ const struct rdl__verb rdl__verb_release = {
     .has_successor = true,
     .put_undo = rdl__put_undo,
     .undo_releases = true,
-    .undone = rdl__line_undone,
     .begin = rdl__release_begin,
     .encode = rdl__release_encode,
     .decode = rdl__decode_number,

@@ -277,18 +277,17 @@ Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
     actor_free(reader);
 }
 
-/* The release names a channel beside the lock, so it cannot run before the slot is whole again. (That of a lock with a
- * line, which is a key of the channel's name, can as long as both are there.) */
+/* The release names a channel beside the lock, so it cannot run before the slot is whole again. */
 Test(cluster, C5_release_in_the_middle_of_a_move_waits_for_its_end_and_wakes)
 {
     unsigned slot = cluster_first_slot(0);
     struct actor *holder = actor_new(), *waiter = actor_new();
-    rdl_lock_t *lock = NULL, *other = NULL;
+    rdl_lock_t *lock, *other;
     int64_t ended;
 
     start(NULL);
-    expect(RDL_OK, rdl_write_lock(client, name[0].text, NULL, &lock, &err));
-    expect(RDL_OK, rdl_write_lock(rival, name[0].text, NULL, &other, &err));
+    lock = reentrant(client, name[0].text, NULL);
+    other = reentrant(rival, name[0].text, NULL);
     actor_try_lock(holder, lock, 0, LEASE_MS);
     expect_result(RDL_OK, holder, SOON_MS);
     actor_try_lock(waiter, other, PATIENT_MS, LEASE_MS);

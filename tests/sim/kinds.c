@@ -130,8 +130,8 @@ static bool has_end(struct keyspace *ks, const char *name, const char *field)
 }
 
 const struct kind kinds[] = {
-    {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .line = true, .holders = fields},
-    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .line = true, .holders = fields},
+    {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .holders = fields},
+    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .holders = fields},
     {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
     {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
     {.name = "read-write",
@@ -141,7 +141,7 @@ const struct kind kinds[] = {
      .holders = ends,
      .admits = is_read_or_free,
      .holds = has_end},
-    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .line = true, .counted = true, .holders = fields},
+    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
     {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
     {.name = "read-write, writers preferred",
      .make = rdl_write_lock,
