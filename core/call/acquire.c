@@ -18,7 +18,7 @@ static bool others_wait(const struct rdl__call *call)
     return rdl__news_in_line(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
 }
 
-static inline __attribute__((always_inline)) rdl__step_t begin(struct rdl__call *call, int64_t now, bool counts)
+rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec = call->rec;
@@ -28,8 +28,6 @@ static inline __attribute__((always_inline)) rdl__step_t begin(struct rdl__call 
 
     call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
     rdl__take_init(&call->take, call->one_try, &retry);
-    if (counts)
-        rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
@@ -55,16 +53,6 @@ static inline __attribute__((always_inline)) rdl__step_t begin(struct rdl__call 
     if (name->settings.on_outage == RDL_OUTAGE_LOCAL && rec->count == 0)
         rdl__local_enter(call, &ev);
     return rdl__take_on(&call->take, &ev, &call->rand);
-}
-
-static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
-{
-    return begin(call, now, true);
-}
-
-rdl__step_t rdl__take_begin_counted(struct rdl__call *call, int64_t now)
-{
-    return begin(call, now, false);
 }
 
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -181,7 +169,7 @@ const struct rdl__verb rdl__verb_take = {
     .has_successor = true,
     .put_undo = rdl__put_undo,
     .undo_releases = true,
-    .begin = take_begin,
+    .begin = rdl__take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,
     .answered = rdl__take_answered,

@@ -26,7 +26,7 @@ static rdl__step_t waited(struct rdl__call *call, int64_t now)
         return rdl__finish_with(RDL_OK);
     if (how == RDL__LOCAL_FAILED)
         return rdl__finish_with((int)call->answer);
-    return rdl__take_begin_counted(call, now);
+    return rdl__take_begin(call, now);
 }
 
 /* Sleep until its waiting is over.  @thread the caller's  @locks none */
@@ -48,13 +48,12 @@ static rdl__step_t take_stays(struct rdl__call *call, int64_t until)
     return waited(call, rdl__now());
 }
 
-/* Counts, and the state of a call that has not asked the server. */
+/* The state of a call that has not asked the server. */
 static void local_begins(struct rdl__call *call)
 {
     rdl_retry_t retry = rdl__settings_retry(&rdl__call_name(call)->settings);
 
     rdl__take_init(&call->take, call->one_try, &retry);
-    rdl__name_metric(rdl__call_name(call), RDL_M_ATTEMPTS, 1);
 }
 
 static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
@@ -98,7 +97,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     case RDL__ENTRY_ASK:
         break;
     }
-    return rdl__take_begin_counted(call, now);
+    return rdl__take_begin(call, now);
 }
 
 /* ---- more time of the kept hold, for an extend or a nested take ------------------------------------------------- */

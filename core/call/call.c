@@ -294,6 +294,8 @@ static int prepare(const struct rdl__order *order, bool blocking, struct rdl__ca
     call->op.started_at = rdl__now();
     rdl__call_ref(call); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &call->op.underway);
+    if (call->verb->acquires && !call->verb->uncounted)
+        rdl__name_metric(order->lock->name, RDL_M_ATTEMPTS, 1);
     *ret_call = call;
     if ((rc = enter(call, ret_op, err)) >= 0)
         return rc;

@@ -30,6 +30,7 @@ static rdl__step_t listen_woken(struct rdl__call *call, int64_t now)
 const struct rdl__verb rdl__verb_listen = {
     .acquires = true,
     .listens = true,
+    .uncounted = true,
     .begin = listen_begin,
     .woken = listen_woken,
 };

@@ -290,9 +290,7 @@ rdl__step_t rdl__is_locked_answered(struct rdl__call *call, int64_t now);
 rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now);
 void rdl__remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 rdl__step_t rdl__remaining_answered(struct rdl__call *call, int64_t now);
-
-/* The take's first step, of a call that is counted as an attempt already. */
-rdl__step_t rdl__take_begin_counted(struct rdl__call *call, int64_t now);
+rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now);
 
 /* The command with which scripts publish, `publish` or `spublish` (scripts/publishes.inc). For scripts where it is
  * optional it is their last argument, present only if it is `spublish`: rdl__publish_args more arguments. */

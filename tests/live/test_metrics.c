@@ -297,6 +297,32 @@ Test(metrics, a_multi_lock_counts_by_its_members)
     close_stage();
 }
 
+Test(metrics, a_call_whose_time_was_over_before_it_began_is_an_attempt)
+{
+    struct actor *holder = actor_new();
+    struct outcome waiting = {0}, queued = {0};
+    rdl_owner_t *owner;
+    rdl_lock_t *lock;
+
+    open_stage(false, 0, LEASE_MS);
+    lock = reentrant(st.client, "orders", NULL);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    actor_lock(holder, lock, LEASE_MS);
+    expect_result(RDL_OK, holder, SOON_MS);
+    expect(RDL_OK, rdl_lock_async(lock, owner, LEASE_MS, outcome_note, &waiting, NULL, &err));
+    expect(RDL_OK, rdl_try_lock_async(lock, owner, 5, LEASE_MS, outcome_note, &queued, NULL, &err));
+    expect(RDL_ETIMEDOUT, outcome_wait(&queued, SOON_MS));
+    cr_assert_eq(sample("redlatch_attempts_total{lock=\"orders\"}"), 3);
+    cr_assert_eq(sample("redlatch_timed_out_total{lock=\"orders\"}"), 1);
+    actor_unlock(holder, lock);
+    expect_result(RDL_OK, holder, SOON_MS);
+    expect(RDL_OK, outcome_wait(&waiting, SOON_MS));
+    rdl_owner_free(owner); /* gives it back */
+    actor_free(holder);
+    rdl_lock_free(lock);
+    close_stage();
+}
+
 static int64_t await(void *arg, rdl_err_t *e)
 {
     return rdl_latch_await(arg, 10 * (int64_t)SOON_MS, e);
