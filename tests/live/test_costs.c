@@ -236,6 +236,29 @@ Test(costs, of_reading_beside_others_are_those_of_the_document)
     close_all();
 }
 
+/* However deep they are nested; the last one, too, looks at none of those that were given back. */
+Test(costs, of_nested_reads_are_each_the_same)
+{
+    enum { DEPTH = 200 };
+    size_t take, release;
+
+    open_all();
+    lock = blocker = read_end(st.client, NAME, NULL);
+    expect(RDL_OK, take_lock());
+    take = cost_of(take_lock, RDL_OK);
+    release = cost_of(release_lock, RDL_OK);
+    for (int i = 1; i < DEPTH; i++)
+        expect(RDL_OK, take_lock());
+    cr_expect_leq(cost_of(take_lock, RDL_OK), take + 1); /* in a later millisecond the lock lives longer */
+    cr_expect_eq(cost_of(release_lock, RDL_OK), release);
+    for (int i = 2; i < DEPTH; i++)
+        expect(RDL_OK, release_lock());
+    cr_expect_eq(cost_of(release_lock, RDL_OK), release);
+    cr_expect_leq(cost_of(release_lock, RDL_OK), release + 4);
+    rdl_lock_free(lock);
+    close_all();
+}
+
 Test(costs, of_permits_and_latches_are_those_of_the_document)
 {
     open_all();

@@ -26,7 +26,8 @@ static struct rdl__node the_node;
 
 static struct rdl__conn *fresh; /* started last */
 static int64_t last_id;
-static char sent[4096]; /* on all connections, one behind the other */
+static const char *run_id = RUN_ID; /* of the server that the next connection reaches */
+static char sent[4096];             /* on all connections, one behind the other */
 static size_t sent_len, room;
 static const char *coming; /* what the next receive finds; NULL: the connection broke */
 static const char *later;  /* and the one after it */
@@ -237,7 +238,7 @@ static void connect_now(void)
     conn->up_at = loop.now;
     conn->id = ++last_id;
     strcpy(conn->addr, "a:1");
-    strcpy(conn->run_id, RUN_ID);
+    strcpy(conn->run_id, run_id);
     conn->reader = rdl__reader_new(&mem, NULL);
     conn->ops->up(conn, loop.now);
 }
@@ -514,6 +515,30 @@ Test(lane, kill_that_is_in_doubt_itself_is_made_anew)
     loop_reads(":1\r\n:1\r\n:2\r\n");
     cr_assert_eq(mine.done, 1);
     cr_assert(rdl__list_empty(&lane->severed));
+}
+
+/* Failed over and back: an id means another client in each run, and what the first run was sent may still come there.
+ */
+Test(lane, what_a_former_run_was_sent_is_killed_when_that_run_is_back)
+{
+    static const char successor[] = "successor";
+
+    break_under_a_caller();
+    run_id = successor;
+    connect_now();
+    cr_assert_str_eq(sent_since(), "UNDO MINE;");
+    loop_reads(":2\r\n");
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    loop_reads(NULL);
+    coming = "";
+    (void)sent_since();
+    run_id = RUN_ID;
+    connect_now();
+    cr_assert_str_eq(sent_since(), "CLIENT KILL ID 1 ADDR a:1;LOOPS;");
+    loop_reads(":1\r\n:3\r\n");
+    cr_assert_eq(of_loop.done, 1);
+    cr_assert_eq(rdl__list_empty(&lane->severed), false); /* the successor's */
 }
 
 Test(lane, connection_that_broke_with_nothing_unanswered_is_not_killed)
