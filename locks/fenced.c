@@ -67,7 +67,7 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .handle = &rdl__single_handle,
     .kept = &kept,
     FENCED,
-    .local = true,
+    .alone = true,
     .put_take = put_take,
 };
 

@@ -19,7 +19,7 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .handle = &rdl__single_handle,
     .kept = &kept,
     NONREENTRANT,
-    .local = true,
+    .alone = true,
 };
 
 RDL__CONSTRUCTOR(rdl_nonreentrant_lock, rdl__nonreentrant_ops, rdl__options_plain)

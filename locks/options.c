@@ -126,7 +126,7 @@ static int check_local(const rdl_client_t *client, const struct rdl__lock_ops *o
         return RDL_OK;
     if (ops->handle->cached)
         return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms: a kept lock cannot be RDL_OUTAGE_LOCAL");
-    if (!ops->local)
+    if (!ops->alone)
         return rdl__err_set(err, RDL_EINVAL,
                             "option on_outage: a %s lock cannot be RDL_OUTAGE_LOCAL: say another in its own options",
                             ops->name);

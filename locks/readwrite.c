@@ -91,7 +91,7 @@ static void decode_writer_query(struct rdl__call *call, const struct rdl__reply 
 /* Is it to end the one hold that was named? A writer has the whole lock. */
 static bool ends_reader_alone(const struct rdl__call *force)
 {
-    return force->force.alone && !is_writers(force->words, force->words_len);
+    return force->force.named && !is_writers(force->words, force->words_len);
 }
 
 /* A forced unlock of the read end evicts all readers that held it when the request was sent, an eviction the one that

@@ -16,7 +16,7 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .handle = &rdl__single_handle,
     .kept = &kept,
     REENTRANT,
-    .local = true,
+    .alone = true,
 };
 
 RDL__CONSTRUCTOR(rdl_reentrant_lock, rdl__reentrant_ops, rdl__options_plain)

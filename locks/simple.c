@@ -78,7 +78,7 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .channel = "redlatch_simple_channel",
     .waits_on = rdl__waits_on_channel,
     .nests = false,
-    .local = true,
+    .alone = true,
     .retry = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 25, .max_ms = 1000},
     .renew = RDL__SCRIPT_SIMPLE_RENEW,
     RDL__ONE_END,

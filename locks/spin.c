@@ -42,7 +42,7 @@ const struct rdl__lock_ops rdl__spin_ops = {
     .handle = &rdl__single_handle,
     .kept = &kept,
     SPIN,
-    .local = true,
+    .alone = true,
 };
 
 RDL__CONSTRUCTOR(rdl_spin_lock, rdl__spin_ops, options)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* acquire.c - the verb that takes a lock: the machine in take.c decides, this sends, reads answers and sets the record.
  */
-#include "core/call/local.h"
+#include "core/call/alone.h"
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
         if (rec->count >= INT32_MAX)
             return say_einval(call, "held 2^31-1 times already");
         if (state == RDL_DEGRADED)
-            return rdl__local_again(call, now);
+            return rdl__alone_again(call, now);
         ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
@@ -51,7 +51,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     call->count = rec->count + 1;
     call->hold.undo_count = rec->count;
     if (name->settings.on_outage == RDL_OUTAGE_LOCAL && rec->count == 0)
-        rdl__local_enter(call, &ev);
+        rdl__alone_enter(call, &ev);
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
 
@@ -129,7 +129,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.ttl_ms = call->answer;
         if ((ev.early = rdl__left_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
-        rdl__local_refused(call, now);
+        rdl__alone_refused(call, now);
     }
     return rdl__take_on(&call->take, &ev, &call->rand);
 }
@@ -143,7 +143,7 @@ rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now)
 
     if (call->take.state == RDL__TAKE_BARRED) {
         ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = others_wait(call)};
-        rdl__local_enter(call, &ev);
+        rdl__alone_enter(call, &ev);
         return rdl__take_on(&call->take, &ev, &call->rand);
     }
     if (rdl__call_asks(call) == RDL__ASKS_NOBODY && call->ops->granted(call, now, &lease_ms)) {

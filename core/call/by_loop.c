@@ -96,7 +96,7 @@ static int64_t outage_end(struct rdl__call *call)
     if (since == 0 || call->verb->listens)
         return RDL__NEVER;
     if (rdl__call_outwaits(call))
-        return rdl__local_at(call, since);
+        return rdl__alone_at(call, since);
     return rdl__after_ms(since > call->op.started_at ? since : call->op.started_at,
                          rdl__call_client(call)->outage_timeout_ms);
 }

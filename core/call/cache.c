@@ -122,7 +122,7 @@ static struct rdl__call *first_of(const struct rdl__cache *cache)
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
 {
     rdl__assert_locked(&cache->name->mu);
-    call->hold.kept = RDL__LOCAL_QUEUED;
+    call->hold.local = RDL__LOCAL_QUEUED;
     call->take.contended = true;
     rdl__list_init(&call->waiter.link);
     rdl__list_push_back(&cache->queue, &call->waiter.link);
@@ -142,7 +142,7 @@ void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
 static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
 {
     rdl__cache_unqueue(cache, call);
-    call->hold.kept = (unsigned char)how;
+    call->hold.local = (unsigned char)how;
     if (rdl__call_phase(call) == RDL__BY_CALLER) {
         rdl__parker_post(&call->req.park, RDL__POST_KEPT);
         return;

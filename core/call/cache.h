@@ -25,7 +25,7 @@
 #define RDL__LOCAL_BLOCK (INT64_C(1) << 20)
 #define RDL__POST_KEPT 256u /* to a caller that waits here, on its request's parker */
 
-/* How a call that waits here stands: struct rdl__hold_fields, kept. */
+/* How a call that waits here stands: struct rdl__hold_fields, local. */
 enum rdl__local {
     RDL__LOCAL_NONE,
     RDL__LOCAL_QUEUED,  /* in the cache's queue */

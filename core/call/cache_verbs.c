@@ -19,9 +19,9 @@ static struct rdl__cache *of_call(const struct rdl__call *call)
 /* What a call that waited here ends with, or does next. */
 static rdl__step_t waited(struct rdl__call *call, int64_t now)
 {
-    unsigned char how = call->hold.kept;
+    unsigned char how = call->hold.local;
 
-    call->hold.kept = RDL__LOCAL_NONE;
+    call->hold.local = RDL__LOCAL_NONE;
     if (how == RDL__LOCAL_IN)
         return rdl__finish_with(RDL_OK);
     if (how == RDL__LOCAL_FAILED)
@@ -37,12 +37,12 @@ static rdl__step_t take_stays(struct rdl__call *call, int64_t until)
 
     if ((posted & RDL__POST_KEPT) == 0) {
         rdl__mutex_lock(&cache->name->mu);
-        if (call->hold.kept == RDL__LOCAL_QUEUED) {
+        if (call->hold.local == RDL__LOCAL_QUEUED) {
             rdl__cache_unqueue(cache, call);
-            call->hold.kept = RDL__LOCAL_NONE;
+            call->hold.local = RDL__LOCAL_NONE;
         }
         rdl__mutex_unlock(&cache->name->mu);
-        if (call->hold.kept == RDL__LOCAL_NONE)
+        if (call->hold.local == RDL__LOCAL_NONE)
             return rdl__call_stopped_between(call, atomic_load(&call->op.cancel_code));
     }
     return waited(call, rdl__now());
@@ -69,7 +69,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     if (rdl__cache_is_local(rec)) {
         call->n = rec->hold.id.n;
         if ((rc = rdl__cache_take_again(cache, rec, call->op.lease_ms, now)) > 0) {
-            call->hold.kept = RDL__LOCAL_EXTENDS;
+            call->hold.local = RDL__LOCAL_EXTENDS;
             call->hold.undo_count = rec->count;
             call->n = cache->keep.n;
         }
@@ -104,7 +104,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 
 static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    if (call->hold.kept == RDL__LOCAL_EXTENDS)
+    if (call->hold.local == RDL__LOCAL_EXTENDS)
         rdl__extend_encode(call, to, eval);
     else
         rdl__take_encode(call, to, eval);
@@ -112,7 +112,7 @@ static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 
 static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    if (call->hold.kept == RDL__LOCAL_EXTENDS)
+    if (call->hold.local == RDL__LOCAL_EXTENDS)
         rdl__extend_decode(call, reply);
     else
         rdl__take_decode(call, reply);
@@ -141,10 +141,10 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
     struct rdl__cache *cache = of_call(call);
     struct rdl__record *hold = NULL;
     int rc = rdl__answer_failed(call);
-    bool nests = call->hold.kept == RDL__LOCAL_EXTENDS;
+    bool nests = call->hold.local == RDL__LOCAL_EXTENDS;
 
     (void)now;
-    call->hold.kept = RDL__LOCAL_NONE;
+    call->hold.local = RDL__LOCAL_NONE;
     if (rc == RDL_OK && call->answer != RDL__NO_HOLD && !rdl__call_acked(call))
         rc = RDL_ENOREPLICAS;
     if (rc < 0)
@@ -165,7 +165,7 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
 
 static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
 {
-    return call->hold.kept == RDL__LOCAL_EXTENDS ? extend_answered(call, now) : rdl__take_answered(call, now);
+    return call->hold.local == RDL__LOCAL_EXTENDS ? extend_answered(call, now) : rdl__take_answered(call, now);
 }
 
 static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
@@ -217,7 +217,7 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
 
 static rdl__step_t take_woken(struct rdl__call *call, int64_t now)
 {
-    return call->hold.kept == RDL__LOCAL_NONE ? rdl__take_woken(call, now) : waited(call, now);
+    return call->hold.local == RDL__LOCAL_NONE ? rdl__take_woken(call, now) : waited(call, now);
 }
 
 /* It has ended otherwise than by what it waited here for: it leaves the queue, or gives back what it was let in to. */
@@ -228,21 +228,21 @@ static void take_ended(struct rdl__call *call, int rc)
     int64_t now;
 
     (void)rc;
-    if (call->hold.kept == RDL__LOCAL_NONE || call->hold.kept == RDL__LOCAL_EXTENDS)
+    if (call->hold.local == RDL__LOCAL_NONE || call->hold.local == RDL__LOCAL_EXTENDS)
         return;
     now = rdl__now();
     rdl__mutex_lock(&cache->name->mu);
-    if (call->hold.kept == RDL__LOCAL_QUEUED) {
+    if (call->hold.local == RDL__LOCAL_QUEUED) {
         rdl__cache_unqueue(cache, call);
     } else {
         rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
-        if (call->hold.kept == RDL__LOCAL_IN) {
+        if (call->hold.local == RDL__LOCAL_IN) {
             rec->count = 0;
             rdl__record_ends(rec);
             rdl__cache_end(cache, rec, now);
         }
     }
-    call->hold.kept = RDL__LOCAL_NONE;
+    call->hold.local = RDL__LOCAL_NONE;
     rdl__mutex_unlock(&cache->name->mu);
 }
 

@@ -159,7 +159,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
         if (rec->active == NULL) {
             rec->active = call;
         } else {
-            (void)rdl__local_yields(rec);
+            (void)rdl__alone_yields(rec);
             rdl__call_goes(call, RDL__QUEUED);
             rdl__list_push_back(&rec->pending, &call->pending);
             rdl__loop_post(rdl__client_loop(rdl__call_client(call)),

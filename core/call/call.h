@@ -24,7 +24,7 @@ extern const struct rdl__verb rdl__verb_release;
 extern const struct rdl__verb rdl__verb_extend; /* lease_ms */
 extern const struct rdl__verb rdl__verb_force;
 extern const struct rdl__verb rdl__verb_evict;   /* seen */
-extern const struct rdl__verb rdl__verb_restore; /* local.c: the hold n */
+extern const struct rdl__verb rdl__verb_restore; /* alone.c: the hold n */
 extern const struct rdl__verb rdl__verb_is_locked;
 extern const struct rdl__verb rdl__verb_remaining;
 extern const struct rdl__verb rdl__verb_listen; /* where rdl__news_for_all; its order is `direct` */

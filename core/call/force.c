@@ -104,7 +104,7 @@ static rdl__step_t evict_begin(struct rdl__call *call, int64_t now)
     if (call->words_len == 0)
         return rdl__finish_with(RDL_ENOMEM);
     call->force.stage = FORCE_EVICT;
-    call->force.alone = true;
+    call->force.named = true;
     return rdl__send_it();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hold.c - a record's hold as the watchdog sees it. */
+#include "core/call/alone.h"
 #include "core/call/cached.h"
 #include "core/call/call.h"
-#include "core/call/local.h"
 #include "core/call/record.h"
 #include "scripts/scripts.h"
 
@@ -49,7 +49,7 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
         rdl__record_unref(rec);
         return;
     }
-    if (state == RDL_AT_RISK && rdl__local_parts(rec, id, now)) {
+    if (state == RDL_AT_RISK && rdl__alone_parts(rec, id, now)) {
         rdl__record_unref(rec);
         return;
     }
@@ -65,7 +65,7 @@ static void hold_restore(struct rdl__hold *hold, int64_t now)
     struct rdl__record *rec = rdl__container(hold, struct rdl__record, hold);
 
     (void)now;
-    rdl__local_restore(rec);
+    rdl__alone_restore(rec);
     rdl__record_unref(rec);
 }
 

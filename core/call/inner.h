@@ -5,7 +5,7 @@
  *   by_caller.c   its caller's thread drives it
  *   by_loop.c     the loop drives it: waiting, cancellation, deadlines
  *   fan.c         its caller sends it with others, and leaves it to the loop
- *   local.c       the host's own lock, which some takes need, and which stands in for a server that is away
+ *   alone.c       the host's own lock, which some takes need, and which stands in for a server that is away
  *   request.c     its request: encoding, answers, redirections, deadlines, giving up
  *   undo.c        its undo at the server, which outlives it
  *   left.c        a release that is not waited for
@@ -14,7 +14,7 @@
 #ifndef REDLATCH_CALL_INNER_H
 #define REDLATCH_CALL_INNER_H
 
-#include "core/call/local.h"
+#include "core/call/alone.h"
 #include "core/call/verb.h"
 
 #define RDL__POST_DONE 1u /* to a blocked caller: the loop has ended its call */

@@ -2,8 +2,8 @@
 #include "core/call/record.h"
 
 #include "core/base/err.h"
+#include "core/call/alone.h"
 #include "core/call/cached.h"
-#include "core/call/local.h"
 #include "core/wire/names.h"
 
 #include <string.h>
@@ -225,7 +225,7 @@ static struct rdl__record *next_abandoned(struct rdl__name *name)
     for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (rec->active != NULL && !rec->orphaned && rdl__local_yields(rec))
+        if (rec->active != NULL && !rec->orphaned && rdl__alone_yields(rec))
             rec->orphaned = true; /* its end abandons the hold */
         if (rec->active == NULL && !rec->orphaned) {
             found = rec;

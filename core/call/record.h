@@ -182,7 +182,7 @@ struct rdl__record {
     struct rdl__link pending;
     int64_t held_since;
     /* When every lease asked for this hold has ended at the server as well; renewals not counted. By the verb in flight
-     * and by the loop (local.c): rdl__record_ends_by. */
+     * and by the loop (alone.c): rdl__record_ends_by. */
     _Atomic int64_t ends_by;
     bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* release.c - the verb that gives back one acquire. */
-#include "core/call/local.h"
+#include "core/call/alone.h"
 #include "core/call/verb.h"
 
 /* The outermost release takes the hold out of the watchdog first, so that no renewal starts after it. */
@@ -23,7 +23,7 @@ rdl__step_t rdl__release_begin(struct rdl__call *call, int64_t now)
         rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->held_since);
     if (state < RDL_LOST)
         return rdl__send_it();
-    return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__local_release(call, now);
+    return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__alone_release(call, now);
 }
 
 rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)

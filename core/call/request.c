@@ -56,7 +56,7 @@ int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *
 /* When waiting for the answer to one request ends. */
 int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
 {
-    int64_t most = rdl__call_outwaits(call) ? rdl__local_at(call, now)
+    int64_t most = rdl__call_outwaits(call) ? rdl__alone_at(call, now)
                                             : rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
     int64_t by = rdl__call_answer_by(call);
 
@@ -193,7 +193,7 @@ static rdl__step_t stopped(struct rdl__call *call, int code, enum rdl__outcome o
 
 rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
 {
-    if (code == RDL_OK && rdl__local_stands_in(call, true))
+    if (code == RDL_OK && rdl__alone_stands_in(call, true))
         return rdl__finish_with(RDL_OK);
     return stopped(call, code, outcome);
 }
@@ -205,7 +205,7 @@ rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
     enum rdl__outcome outcome = call->detours > 0 && call->sent_before ? RDL__UNSURE : RDL__UNSENT;
     rdl__step_t step;
 
-    if ((code == RDL_OK || code == RDL_ECONN) && rdl__local_stands_in(call, false))
+    if ((code == RDL_OK || code == RDL_ECONN) && rdl__alone_stands_in(call, false))
         return rdl__finish_with(RDL_OK);
     step = stopped(call, code, outcome);
     step.undo = step.undo || (call->detours > 0 && leaves_successor(call, outcome));

@@ -12,7 +12,7 @@
  *                             v                  v
  *                            DONE               DONE
  *
- * Where a take has to have the host's own lock first (local.h), it is BARRED while somebody else has that: it pauses,
+ * Where a take has to have the host's own lock first (alone.h), it is BARRED while somebody else has that: it pauses,
  * looks again, and starts when it has it.
  */
 #ifndef REDLATCH_CALL_TAKE_H

@@ -62,7 +62,7 @@ struct rdl__lock_ops {
 
     /* The rest is for types that are held by an owner, for a lease. */
     bool nests;        /* false: a second take by the owner is RDL_EDEADLK */
-    bool local;        /* RDL_OUTAGE_LOCAL may be wanted: one owner at a time has it, in no particular order */
+    bool alone;        /* RDL_OUTAGE_LOCAL may be wanted: one owner at a time has it, in no particular order */
     rdl_retry_t retry; /* what RDL_RETRY_DEFAULT means */
     int renew;         /* the renewal's script, which takes many locks at a time */
 

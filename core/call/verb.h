@@ -66,11 +66,11 @@ struct rdl__hold_fields { /* take and release of a lock */
     int64_t token;        /* of the grant; 0: none */
     union {
         int64_t valid_until; /* of a release that is not waited for: when the hold would have ended */
-        int64_t alone_at;    /* of a take: when the host's own lock stands in (local.h); 0: not yet known */
+        int64_t alone_at;    /* of a take: when the host's own lock stands in (alone.h); 0: not yet known */
     };
-    int32_t undo_count; /* the count that the undo leaves */
-    unsigned char form; /* free for the lock type's use: which command the try was */
-    unsigned char kept; /* enum rdl__local (cache.h), with `answer` under the name's mu while it is QUEUED */
+    int32_t undo_count;  /* the count that the undo leaves */
+    unsigned char form;  /* free for the lock type's use: which command the try was */
+    unsigned char local; /* enum rdl__local (cache.h), with `answer` under the name's mu while it is QUEUED */
 };
 
 struct rdl__permit_fields { /* permits with ids (permit_semaphore.c) */
@@ -89,7 +89,7 @@ struct rdl__guard_fields { /* verbs with a guard (locks/counted/once.c) */
 
 struct rdl__force_fields {
     unsigned char stage; /* FORCE_ASK, then FORCE_EVICT (force.c) */
-    bool alone;          /* an eviction: the hold that was named, and none that many have beside it */
+    bool named;          /* an eviction: the hold that was named, and none that many have beside it */
 };
 
 /* The undo, which outlives the call (undo.c). Loop thread only, but where it says so. */

@@ -55,7 +55,8 @@ void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
     rdl__assert_locked(&batch->wd->mu);
-    return batch->count == 0 || (!hold->alone && !batch->hold[0]->alone && hold->acks.if_able == batch->acks.if_able);
+    return batch->count == 0 ||
+           (!hold->by_itself && !batch->hold[0]->by_itself && hold->acks.if_able == batch->acks.if_able);
 }
 
 /* @locks mu */

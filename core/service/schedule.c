@@ -110,7 +110,7 @@ int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool
 
     rdl__assert_locked(&wd->mu);
     hold->place = NULL;
-    hold->alone = false;
+    hold->by_itself = false;
     if (hold->deadline <= now || gone) {
         int reason = gone ? RDL_LOSS_GONE : RDL_LOSS_LEASE;
 
@@ -135,13 +135,13 @@ int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool
     return 0;
 }
 
-void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool alone, int64_t now)
+void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool by_itself, int64_t now)
 {
     int64_t pause = hold->lease_ms * RDL__MS / 20;
 
     rdl__assert_locked(&wd->mu);
     hold->place = NULL;
-    hold->alone = alone;
+    hold->by_itself = by_itself;
     hold->again = false;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
     rdl__schedule_move(wd, hold);
@@ -165,7 +165,7 @@ static void begin(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent
     hold->renewed = renewed || trusted_ms < lease_ms;
     hold->state = RDL_HELD;
     hold->told_risk = false;
-    hold->alone = false;
+    hold->by_itself = false;
     hold->again = false;
     hold->brief = renewed && lease_ms < wd->config.lease_ms;
     hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
@@ -189,7 +189,7 @@ static void be_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
     hold->state = RDL_DEGRADED;
     hold->lease_ms = lease_ms;
     hold->deadline = hold->ends_at = rdl__watchdog_validity(wd, now, lease_ms);
-    hold->renewed = hold->brief = hold->again = hold->alone = false;
+    hold->renewed = hold->brief = hold->again = hold->by_itself = false;
     hold->renew_at = rdl__after_ms(now, RDL__RESTORE_MS);
     rdl__schedule_move(wd, hold);
 }

@@ -92,8 +92,8 @@ struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hol
 int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool gone, int64_t sent_at,
                           struct rdl__hold_id *ret_id);
 
-/* A renewal failed, and is repeated: `soon`, if it was only redirected; `alone`, in a batch of its own, while its slot
- * is being migrated key by key, so that no server has the keys of all holds.  @locks mu */
-void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool alone, int64_t now);
+/* A renewal failed, and is repeated: `soon`, if it was only redirected; `by_itself`, in a batch of its own, while its
+ * slot is being migrated key by key, so that no server has the keys of all holds.  @locks mu */
+void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool soon, bool by_itself, int64_t now);
 
 #endif

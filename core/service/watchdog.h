@@ -68,7 +68,7 @@ struct rdl__hold {
     uint8_t renewed : 1;
     uint8_t told_risk : 1;      /* RDL_AT_RISK is reported once a hold */
     uint8_t brief : 1;          /* granted for less than the lease that renewals ask for */
-    uint8_t alone : 1;          /* its next renewal is a batch of its own */
+    uint8_t by_itself : 1;      /* its next renewal is a batch of its own */
     uint8_t again : 1;          /* what is under way may have been answered too early: ask again after it */
     struct rdl__heap_node node; /* in the heap, by when something is due */
     struct rdl__link due;       /* on its renewer's list */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/call/local.h"
+#include "core/call/alone.h"
 
 #include "core/call/inner.h"
 
 #include <errno.h>
 #include <string.h>
 
-static bool is_local(const struct rdl__call *call)
+static bool may_be_alone(const struct rdl__call *call)
 {
     return rdl__call_name(call)->settings.on_outage == RDL_OUTAGE_LOCAL;
 }
@@ -35,7 +35,7 @@ static void wait_for_outage(struct rdl__call *call)
         call->deadline = least;
 }
 
-void rdl__local_enter(struct rdl__call *call, struct rdl__take_event *ev)
+void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec = call->rec;
@@ -64,11 +64,11 @@ void rdl__local_enter(struct rdl__call *call, struct rdl__take_event *ev)
 /* Is it an outermost take that has the host's lock? */
 static bool has_host(const struct rdl__call *call)
 {
-    return is_local(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL && call->count == 1 &&
-           call->rec->hold.host != RDL__HOSTLOCK_NONE;
+    return may_be_alone(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL &&
+           call->count == 1 && call->rec->hold.host != RDL__HOSTLOCK_NONE;
 }
 
-int64_t rdl__local_at(struct rdl__call *call, int64_t since)
+int64_t rdl__alone_at(struct rdl__call *call, int64_t since)
 {
     int64_t down = rdl__name_shard(rdl__call_name(call))->down_since, at;
 
@@ -80,11 +80,11 @@ int64_t rdl__local_at(struct rdl__call *call, int64_t since)
     return call->hold.alone_at;
 }
 
-void rdl__local_refused(struct rdl__call *call, int64_t now)
+void rdl__alone_refused(struct rdl__call *call, int64_t now)
 {
     int64_t over = call->answer > 0 ? rdl__after_ms(now, call->answer) : 0;
 
-    if (is_local(call) && over > call->hold.alone_at)
+    if (may_be_alone(call) && over > call->hold.alone_at)
         call->hold.alone_at = over;
 }
 
@@ -95,11 +95,11 @@ static bool is_time(struct rdl__call *call, bool asked, int64_t now)
 
     if (!asked && down == 0)
         return false;
-    return now >= (asked ? call->hold.alone_at : rdl__local_at(call, down));
+    return now >= (asked ? call->hold.alone_at : rdl__alone_at(call, down));
 }
 
 /* The take that was sent, if any, is being undone: the hold has another number. */
-bool rdl__local_stands_in(struct rdl__call *call, bool asked)
+bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
 {
     struct rdl__record *rec = call->rec;
     struct rdl__hold_id id = {0};
@@ -128,7 +128,7 @@ bool rdl__local_stands_in(struct rdl__call *call, bool asked)
 
 /* ---- while it lasts --------------------------------------------------------------------------------------------- */
 
-rdl__step_t rdl__local_again(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__alone_again(struct rdl__call *call, int64_t now)
 {
     struct rdl__record *rec = call->rec;
 
@@ -143,7 +143,7 @@ rdl__step_t rdl__local_again(struct rdl__call *call, int64_t now)
 }
 
 /* A hold that has been at the server may be there yet. */
-rdl__step_t rdl__local_release(struct rdl__call *call, int64_t now)
+rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now)
 {
     rdl__step_t step = rdl__finish_with(RDL_OK);
 
@@ -154,7 +154,7 @@ rdl__step_t rdl__local_release(struct rdl__call *call, int64_t now)
     return step;
 }
 
-bool rdl__local_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
+bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
 {
     rdl_client_t *client = rec->name->client;
     bool parts = rec->name->settings.on_outage == RDL_OUTAGE_LOCAL;
@@ -170,7 +170,7 @@ bool rdl__local_parts(struct rdl__record *rec, const struct rdl__hold_id *id, in
 
 /* ---- back to the server ----------------------------------------------------------------------------------------- */
 
-void rdl__local_restore(struct rdl__record *rec)
+void rdl__alone_restore(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
     struct rdl__order order = {.verb = &rdl__verb_restore, .owner = rec->owner, .direct = true};
@@ -187,7 +187,7 @@ void rdl__local_restore(struct rdl__record *rec)
     rdl__handle_unref(order.lock);
 }
 
-bool rdl__local_yields(struct rdl__record *rec)
+bool rdl__alone_yields(struct rdl__record *rec)
 {
     rdl__assert_locked(&rec->name->mu);
     if (!rec->active->verb->restores)
