@@ -284,6 +284,11 @@ ROWS = [
         CHANGES,
         [bound("commands a change of owner", "commands", 2.2, 2.00),
          ratio("per_second", POSTGRES, 0.5, least=True, text="changes of owner/s")]),
+    Row("host-handoff", "8 processes of one host on one lock, by the server and without one", "other", True,
+        [ours("processes", kind="redlatch-fair", processes=8),
+         program("kept", "processes", kind="redlatch-kept", processes=8)] +
+        [program(name, "processes", kind="host-" + name, processes=8) for name in ("flock", "futex", "agent")],
+        CHANGES, []),
     Row("takeover", "Takeover from a killed holder: later than the end of its lease", "other", True,
         [ours("takeover", rounds=scaled(10, 3)), hiredis("takeover", rounds=scaled(10, 3))],
         [("late_p50_us", "us", "p50"), ("late_max_us", "us", "max")],

@@ -41,6 +41,9 @@ const struct kind *kind_of(const struct run *run)
         {.name = "three", .ops = &three_ops},
         {.name = "three-in-one", .ops = &three_ops},
         {.name = "three-of-any", .ops = &three_ops},
+        {.name = "host-flock", .ops = &flock_ops},
+        {.name = "host-futex", .ops = &futex_ops},
+        {.name = "host-agent", .ops = &agent_ops},
         {.name = "redisson", .plain = "del", .ops = &plain_ops},
     };
 

@@ -15,6 +15,7 @@
  *   redlatch-sentinel         the reentrant lock, behind sentinels of the program's own (fleet.c)
  *   three                     three locks by as many scripts in one write (three.c)
  *   three-in-one, three-of-any  by one script
+ *   host-flock, host-futex, host-agent  no server: host.c
  *   reentrant and the like    a hiredis connection a party, with that traffic (traffic.h)
  */
 #ifndef TOOLS_BENCHMARKS_KIND_H
@@ -50,5 +51,8 @@ extern const struct kind_ops our_sentinel_ops;
 extern const struct kind_ops plain_red_ops;
 extern const struct kind_ops plain_cluster_ops;
 extern const struct kind_ops three_ops;
+extern const struct kind_ops flock_ops;
+extern const struct kind_ops futex_ops;
+extern const struct kind_ops agent_ops;
 
 #endif
