@@ -3,6 +3,7 @@
 """exporter - `redlatch exporter`: what it serves, from real servers, and that no scrape hangs."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 import urllib.parse
 
@@ -201,6 +203,30 @@ class Web(Case):
             with socket.create_connection((exporter.address.hostname, exporter.address.port)) as line:
                 line.sendall(bytes)
         self.assertTrue(exporter.is_up())
+
+    def test_clients_that_take_their_time_keep_nobody_out(self):
+        exporter = self.export()
+        lines, over = [], threading.Event()
+
+        def dribble():
+            while not over.wait(0.5):
+                for line in lines:
+                    try:
+                        line.send(b"x")
+                    except OSError:
+                        pass  # cut off
+
+        with contextlib.ExitStack() as stack:
+            for _ in range(300):
+                lines.append(socket.create_connection((exporter.address.hostname, exporter.address.port)))
+                stack.callback(lines[-1].close)
+                lines[-1].sendall(b"GET /metrics HTTP/1.1\r\nx: ")
+            dribbler = threading.Thread(target=dribble)
+            dribbler.start()
+            stack.callback(dribbler.join)
+            stack.callback(over.set)
+            for _ in range(3):
+                self.assertTrue(exporter.is_up())
 
     def test_it_listens_on_this_host_alone_unless_told_otherwise(self):
         exporter = self.export()

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* web.c - answers HTTP by libmicrohttpd, a thread for each connection: an answer may wait for a scan. */
+/* web.c - answers HTTP by libmicrohttpd, a thread for each connection: an answer may wait for a scan.
+ *
+ * Who says nothing is left after a while, but one byte now and then is something. So where as many are connected as may
+ * be, the one whose last request is the longest ago is cut off for the next. */
 #include "tools/exporter/web.h"
 
 #include "tools/exporter/exposition.h"
@@ -8,13 +11,16 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 64
-#define SILENCE_S 10 /* a client that says nothing for so long is left */
+#define PLACES (2 * CONNECTIONS_MAX) /* those that were cut off take a moment to go */
+#define SILENCE_S 10                 /* a client that says nothing for so long is left */
 #define BACKLOG 64
 
 /* ---- the address ------------------------------------------------------------------------------------------------ */
@@ -92,6 +98,74 @@ bool web_print_url(FILE *out, int fd)
     return fflush(out) == 0 && !ferror(out);
 }
 
+/* ---- who is connected ------------------------------------------------------------------------------------------- */
+
+struct visitor {
+    int fd;         /* -1: nobody */
+    bool goes;      /* it was cut off */
+    uint64_t asked; /* when it has asked last, by the clock of requests and connections; or has come */
+};
+
+struct web {
+    struct MHD_Daemon *daemon;
+    struct gather *gather;
+    pthread_mutex_t mu;
+    struct visitor visitors[PLACES]; /* these and `clock`: under mu */
+    uint64_t clock;
+};
+
+static void comes(struct web *w, struct MHD_Connection *connection, void **ret_visitor)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct visitor *place = NULL, *oldest = NULL;
+    size_t others = 0;
+
+    pthread_mutex_lock(&w->mu);
+    for (struct visitor *v = w->visitors; v < w->visitors + PLACES; v++) {
+        if (v->fd < 0)
+            place = v;
+        if (v->fd < 0 || v->goes)
+            continue;
+        others++;
+        if (oldest == NULL || v->asked < oldest->asked)
+            oldest = v;
+    }
+    if (place != NULL && info != NULL) {
+        *place = (struct visitor){.fd = info->connect_fd, .asked = ++w->clock};
+        *ret_visitor = place;
+        if (others >= CONNECTIONS_MAX) {
+            (void)shutdown(oldest->fd, SHUT_RDWR); /* its thread sees that, and closes it */
+            oldest->goes = true;
+        }
+    }
+    pthread_mutex_unlock(&w->mu);
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **visitor,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct web *w = arg;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        comes(w, connection, visitor);
+    } else if (*visitor != NULL) {
+        pthread_mutex_lock(&w->mu);
+        ((struct visitor *)*visitor)->fd = -1;
+        pthread_mutex_unlock(&w->mu);
+    }
+}
+
+static void asks(struct web *w, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info == NULL || info->socket_context == NULL)
+        return;
+    pthread_mutex_lock(&w->mu);
+    ((struct visitor *)info->socket_context)->asked = ++w->clock;
+    pthread_mutex_unlock(&w->mu);
+}
+
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
 static enum MHD_Result reply(struct MHD_Connection *to, unsigned status, const char *type,
@@ -150,26 +224,23 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
                                   const char *version, const char *body, size_t *body_len, void **state)
 {
     bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    struct web *w = arg;
 
     (void)version;
     (void)body;
     (void)state;
     *body_len = 0; /* nobody wants a body */
+    asks(w, connection);
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         if (strcmp(path, pages[i].path) != 0)
             continue;
-        return reads ? pages[i].serve(connection, arg)
+        return reads ? pages[i].serve(connection, w->gather)
                      : reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
     }
     return reply_line(connection, MHD_HTTP_NOT_FOUND, "there is nothing here: the metrics are at /metrics\n");
 }
 
 /* ---- its life --------------------------------------------------------------------------------------------------- */
-
-struct web {
-    struct MHD_Daemon *daemon;
-    struct gather *gather;
-};
 
 struct web *web_start(int fd, struct gather *g)
 {
@@ -179,9 +250,12 @@ struct web *web_start(int fd, struct gather *g)
     if (w == NULL)
         goto failed;
     w->gather = g;
-    w->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, on_request, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_S, MHD_OPTION_END);
+    (void)pthread_mutex_init(&w->mu, NULL);
+    for (size_t i = 0; i < PLACES; i++)
+        w->visitors[i].fd = -1;
+    w->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, w, MHD_OPTION_LISTEN_SOCKET, fd,
+                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)PLACES, MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)SILENCE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, w, MHD_OPTION_END);
     if (w->daemon != NULL)
         return w;
 failed:
