@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.h - a lock that is kept by its client, from inside: what cache.c and kept.c share.
+/* cache.h - a lock that is kept by its client, from inside: what these files share.
  *
- *   keep.c         decides (pure)
- *   cache.c        owners of the process: let in, passed on, waiting here
- *   cache_verbs.c  the verbs of such a lock
- *   cached.c       its handle, and what an uncontended owner does without a call
+ *   keep.c         what is to be done with a kept hold, by its state: the machine, pure (keep.h)
+ *   cache.c        owners of the process: who is let in, passed on to, or waits here
+ *   cached.c       the handle; what an owner whom nobody is in the way of does without a call (cached.h)
+ *   cache_verbs.c  the verbs, as calls of the engine
  *   kept.c         the client's own hold: its take and release, its loss
- *   recall.c       recalls, and for how long the loop listens for them
+ *   recall.c       who else wants it, for how long the loop listens for that, and the loop's timer; what a name gets
+ *                  when its first handle is made
  *
  * The kept hold is an ordinary hold of an owner that stands for the client, the keeper: its take, renewals, release and
- * undo are the engine's, and its number is negative. The hold of an owner that was let in (a local hold) is its record
- * as of any lock, with a negative number of its own, which the server never sees. It is in the watchdog only if its
- * lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
+ * undo are the engine's, and its number is negative (wire.md, Identity). The hold of an owner that was let in (a local
+ * hold) is its record as of any lock, with a negative number of its own, which the server never sees. It is in the
+ * watchdog only if its lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
  */
 #ifndef REDLATCH_CALL_CACHE_H
 #define REDLATCH_CALL_CACHE_H
