@@ -139,7 +139,7 @@ struct lock_type {
     bool bare;   /* they are not there before somebody sets them */
     int life;    /* of types with a queue: for how many ticks a waiter is alive after a try */
     int tick_ms; /* how long a tick is; 0: a second */
-    bool turns;  /* its places in a queue are owners\', whatever the number n */
+    bool turns;  /* its places in a queue are owners', whatever the number n */
     bool tells;  /* who sleeps learns from messages on the lock's channel what there is */
     const char *ending; /* of a lock with two ends: what the names of owners of LOCK_ONE end in. NULL: it has one end */
     /* Name of the verb's script, in scripts/ and for planted ones in tests/script/naive/; NULL: it needs none. */
@@ -201,6 +201,16 @@ void turn_keys(const struct lock_call *call, struct lock_words *ret);
 void turn_words(struct lock_words *ret, bool takes);
 bool turns_look(struct keyspace *ks, struct lock_state *ret);
 bool turns_waits(struct keyspace *ks, const char *owner);
+
+/* Marks of those who wait, by name, each until a moment. The reference's: put one, or put it off; take one away, if it
+ * is there. And the keyspace's: those that live; the dead may still be there. False: one makes no sense. */
+#define MARKS "m"
+#define MARK_LIFE_MS 2000
+#define MARK_LIFE "2000"
+void mark_put(struct lock_state *s, const char *mark, int64_t until_ms);
+bool mark_drop(struct lock_state *s, const char *mark);
+bool marks_look(struct keyspace *ks, struct lock_state *ret);
+bool marks_waits(struct keyspace *ks, const char *mark); /* does that one live? */
 
 /* Of types that tell: `count` is said if there are any. */
 void tell_free(struct lock_answer *answer, int64_t count);

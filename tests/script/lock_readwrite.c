@@ -7,9 +7,9 @@
  * back is what lowers a time to live: to that of the longest hold left, and not while somebody writes. Of a hold that
  * has outlived its time only the name is left, until the others go.
  *
- * Where writers are preferred, one that readers keep out leaves a mark for LIFE_MS, as does each further try of its;
- * beside a living mark nobody begins to read. A writer that is let in takes all marks away, and one that gives up takes
- * its own.
+ * Where writers are preferred, one that readers keep out leaves a mark for MARK_LIFE_MS, as does each further try of
+ * its; beside a living mark nobody begins to read. A writer that is let in takes all marks away, and one that gives up
+ * takes its own.
  *
  * How Redis holds that: a hash with `mode` and a field for each hold, and for each of a reader's counts a key of its
  * own; `look` asks that all of those end at one moment, and that there is none too many.
@@ -23,9 +23,6 @@
 #include <string.h>
 
 #define WRITE ":write"
-#define MARKS "m"
-#define LIFE_MS 2000
-#define LIFE_TEXT "2000"
 
 /* ---- the reference ---------------------------------------------------------------------------------------------- */
 
@@ -189,49 +186,13 @@ static struct lock_answer readwrite_reference(struct lock_state *state, const st
 
 /* ---- the reference, with marks ---------------------------------------------------------------------------------- */
 
-static size_t mark_of(const struct lock_state *s, const char *owner)
-{
-    size_t at = 0;
-
-    while (at < s->waiting && strcmp(s->queue[at].owner, owner) != 0)
-        at++;
-    return at;
-}
-
-static void take_mark_away(struct lock_state *s, size_t at)
-{
-    s->waiting--;
-    memmove(&s->queue[at], &s->queue[at + 1], (s->waiting - at) * sizeof s->queue[0]);
-}
-
-/* In the order in which they end. */
-static void put_mark(struct lock_state *s, const char *owner, int64_t alive_until_ms)
-{
-    size_t at = 0;
-
-    if (s->waiting == LOCK_QUEUE_MAX)
-        die("enumeration: more than %d marks", LOCK_QUEUE_MAX);
-    while (at < s->waiting &&
-           (s->queue[at].alive_until_ms < alive_until_ms ||
-            (s->queue[at].alive_until_ms == alive_until_ms && strcmp(s->queue[at].owner, owner) < 0)))
-        at++;
-    memmove(&s->queue[at + 1], &s->queue[at], (s->waiting - at) * sizeof s->queue[0]);
-    s->queue[at].alive_until_ms = alive_until_ms;
-    memcpy(s->queue[at].owner, owner, LOCK_OWNER_SIZE);
-    s->waiting++;
-}
-
 /* A writer's take that readers refuse. */
 static struct lock_answer leave_mark(struct lock_state *s, const struct lock_call *call, struct lock_answer refused,
                                      int64_t now_ms)
 {
-    size_t at = mark_of(s, call->owner);
-
-    if (at < s->waiting)
-        take_mark_away(s, at);
-    put_mark(s, call->owner, now_ms + LIFE_MS);
-    if (refused.ms > LIFE_MS / 3)
-        refused.ms = LIFE_MS / 3;
+    mark_put(s, call->owner, now_ms + MARK_LIFE_MS);
+    if (refused.ms > MARK_LIFE_MS / 3)
+        refused.ms = MARK_LIFE_MS / 3;
     return refused;
 }
 
@@ -257,16 +218,14 @@ static struct lock_answer read_take(struct lock_state *s, const struct lock_call
 static struct lock_answer preferring_reference(struct lock_state *s, const struct lock_call *call, int64_t now_ms)
 {
     struct lock_answer answer;
-    size_t at;
 
     if (call->verb == LOCK_TAKE)
         return write_take(s, call, now_ms);
     if (call->verb == LOCK_READ_TAKE)
         return read_take(s, call, now_ms);
-    at = mark_of(s, call->owner);
     answer = readwrite_reference(s, call, now_ms);
-    if (call->verb == LOCK_RELEASE && call->count == 0 && answer.outcome == LOCK_NO_SUCH_HOLD && at < s->waiting)
-        take_mark_away(s, at);
+    if (call->verb == LOCK_RELEASE && call->count == 0 && answer.outcome == LOCK_NO_SUCH_HOLD)
+        (void)mark_drop(s, call->owner);
     return answer;
 }
 
@@ -304,7 +263,7 @@ static void preferring_lay_out(const struct lock_call *call, const char *sha, st
         insert_word(ret, at + 1, LOCK_CHANNEL);
         ret->at[2] = "3";
         word_add(ret, "0"); /* no token */
-        word_add(ret, LIFE_TEXT);
+        word_add(ret, MARK_LIFE);
     }
 }
 
@@ -369,27 +328,6 @@ static bool readwrite_look(struct keyspace *ks, struct lock_state *ret)
     return ret->holders > 0 && ret->expire_ms != NEVER;
 }
 
-/* Those that live; the dead may still be there. */
-static bool read_marks(struct keyspace *ks, struct lock_state *ret)
-{
-    struct reply *r = ks_say(ks, "ZRANGE", MARKS, "0", "-1", "withscores");
-    int64_t now_ms = ks_time(ks) / 1000;
-    bool well = r->kind == REPLY_ARRAY;
-
-    for (size_t i = 0; well && i + 1 < r->count; i += 2) {
-        char owner[LOCK_OWNER_SIZE] = {0};
-        int64_t until = atoll(r->items[i + 1].text);
-
-        well = r->items[i].len < LOCK_OWNER_SIZE && until <= now_ms + LIFE_MS;
-        if (well && until > now_ms) {
-            memcpy(owner, r->items[i].text, r->items[i].len);
-            put_mark(ret, owner, until);
-        }
-    }
-    reply_free(r);
-    return well;
-}
-
 /* Do the marks end with the last of them? */
 static bool marks_end(struct keyspace *ks, const struct lock_state *s)
 {
@@ -402,14 +340,7 @@ static bool marks_end(struct keyspace *ks, const struct lock_state *s)
 
 static bool preferring_look(struct keyspace *ks, struct lock_state *ret)
 {
-    return readwrite_look(ks, ret) && read_marks(ks, ret) && marks_end(ks, ret);
-}
-
-static bool preferring_waits(struct keyspace *ks, const char *owner)
-{
-    struct lock_state s = {0};
-
-    return read_marks(ks, &s) && mark_of(&s, owner) < s.waiting;
+    return readwrite_look(ks, ret) && marks_look(ks, ret) && marks_end(ks, ret);
 }
 
 #define READWRITE_SCRIPTS                                                                                              \
@@ -439,6 +370,6 @@ const struct lock_type preferring_type = {
     .read = readwrite_read,
     .look = preferring_look,
     .holds = hash_holds,
-    .waits = preferring_waits,
+    .waits = marks_waits,
     .reference = preferring_reference,
 };
