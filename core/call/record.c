@@ -270,7 +270,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     if (last)
         rdl__table_remove(&client->names, &name->node);
     rdl__mutex_unlock(&client->names_mu);
-    if (last && name->ops->news == RDL__NEWS_OWN)
+    if (last && rdl__news_lingers(name->ops->news))
         rdl__client_sweep(client);
     while (last && (rec = next_abandoned(name)) != NULL) {
         forget_hold(rec);

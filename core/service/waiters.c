@@ -220,7 +220,7 @@ static void release(struct rdl__channel *c, int64_t now)
 {
     if (--c->waiters > 0)
         return;
-    if (c->news == RDL__NEWS_OWN && !c->ws->closed)
+    if (rdl__news_lingers(c->news) && !c->ws->closed)
         linger(c, now);
     else
         channel_free(c);

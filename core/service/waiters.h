@@ -39,7 +39,9 @@ struct rdl__waiter_ops {
     void (*missed)(struct rdl__waiter *waiter);
 };
 
-/* What the messages of a channel mean. All waiters of a channel say the same, but for writers and readers. */
+/* What the messages of a channel mean: a value for each way of waking (protocol.md, 5), of which a type has one. All
+ * waiters of a channel say the same, but for writers and readers. What else depends on it others ask by the functions
+ * below; the values are for types' tables and waiters.c. */
 enum rdl__news {
     RDL__NEWS_WAKE,   /* `0` wakes the first waiter, `1` all */
     RDL__NEWS_TOTAL,  /* a number above 0: so many permits are free. It wakes, in order, all whose wishes fit */
@@ -63,6 +65,18 @@ static inline bool rdl__news_for_all(enum rdl__news news)
 static inline bool rdl__news_in_line(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
+}
+
+/* Is a waiter let in beside others that have it? */
+static inline bool rdl__news_shares(enum rdl__news news)
+{
+    return news == RDL__NEWS_SHARED;
+}
+
+/* Does a channel stay for a while after its waiter? */
+static inline bool rdl__news_lingers(enum rdl__news news)
+{
+    return news == RDL__NEWS_OWN;
 }
 
 struct rdl__waiter {

@@ -116,7 +116,7 @@ static int check_members(const struct rdl__plan_ops *plan, rdl_lock_t *const *me
         if (members[i]->ops->handle->cached)
             return rdl__err_set(err, RDL_EINVAL, "member %zu is a %s lock with cache_ms, which no composite keeps", i,
                                 members[i]->ops->name);
-        if (plan->majority && members[i]->ops->news == RDL__NEWS_SHARED)
+        if (plan->majority && rdl__news_shares(members[i]->ops->news))
             return rdl__err_set(err, RDL_EINVAL,
                                 "member %zu is a %s lock: a red lock wants members that exclude each other", i,
                                 members[i]->ops->name);

@@ -6,8 +6,9 @@ A room may include what ROOMS says and nothing else: files of other rooms by the
 headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
 before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
 lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
-setting (core/call/record.h) that one type's file alone sets, but for `own`, which the engine does not read. A file in
-no room is a mistake as well.
+setting (core/call/record.h) that one type's file alone sets, but for `own`, which the engine does not read. A value of
+an enum in that table which the tables of one file alone set is known to the module of the enum and to nobody else, and
+no value is set by nobody (decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
 own, and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
@@ -178,23 +179,50 @@ def body(text, head):
     return found[1] if found else ""
 
 
-def member_faults(texts):
-    """Members of the lock types' table that not two files set. texts: {path: its text}."""
-    header = "core/call/type.h"
-    table = re.sub(r"/\*.*?\*/", "", body(texts.get(header, ""), "struct rdl__lock_ops {"), flags=re.S)
-    members = re.findall(r"(\w+);|\(\*(\w+)\)\(", table)
-    macros = {}
-    for text in texts.values():
-        macros.update(re.findall(r"#define (RDL__\w+)\s((?:.*\\\n)*.*)", text))
-    setters = collections.defaultdict(set)
+def table_of_types(texts):
+    """What stands in struct rdl__lock_ops, without comments."""
+    return re.sub(r"/\*.*?\*/", "", body(texts.get("core/call/type.h", ""), "struct rdl__lock_ops {"), flags=re.S)
+
+
+def settings_of_tables(texts):
+    """(path, member, value) of each line `.member = value` of a lock type's table, macros and all."""
+    define = r"#define (%s)\s((?:.*\\\n)*.*)"
+    shared = dict(found for text in texts.values() for found in re.findall(define % r"RDL__\w+", text))
     for path, text in texts.items():
+        macros = dict(re.findall(define % "[A-Z]+", text), **shared)
         tables = "".join(re.findall(r"struct rdl__lock_ops \w+ = \{.*?\n\};", text, re.S))
         for _ in range(3):  # macros within macros
-            tables = re.sub(r"\bRDL__\w+", lambda word: macros.get(word[0], ""), tables)
-        for member in re.findall(r"\.(\w+) = ", tables):
-            setters[member].add(path)
-    return ["%s: %s is set by %s alone" % (header, name, "".join(setters[name]) or "nobody")
+            tables = re.sub(r"\b(RDL__\w+|[A-Z]+)\b", lambda word: macros.get(word[0], word[0]), tables)
+        for member, value in re.findall(r"\.(\w+) = ([^,;{}]*)", tables):
+            yield path, member, value.strip()
+
+
+def member_faults(texts):
+    """Members of the lock types' table that not two files set. texts: {path: its text}."""
+    members = re.findall(r"(\w+);|\(\*(\w+)\)\(", table_of_types(texts))
+    setters = collections.defaultdict(set)
+    for path, member, _ in settings_of_tables(texts):
+        setters[member].add(path)
+    return ["core/call/type.h: %s is set by %s alone" % (name, "".join(setters[name]) or "nobody")
             for name in map("".join, members) if len(setters[name]) < 2]
+
+
+def value_faults(texts):
+    """Values of the table's enums: of those that not two files set, where others name them. The first is set by who
+    says nothing."""
+    faults, tables = [], list(settings_of_tables(texts))
+    for enum, member in re.findall(r"enum (\w+) (\w+);", table_of_types(texts)):
+        header = [path for path, text in texts.items() if "enum %s {" % enum in text][0]
+        for value in re.findall(r"(?m)^ *(\w+),", body(texts[header], "enum %s {" % enum))[1:]:
+            setters = {path for path, _, what in tables if what == value}
+            if not setters:
+                faults.append("%s: nobody sets %s" % (header, value))
+            for path, text in texts.items() if len(setters) < 2 else ():
+                set_here = re.compile(r"\.%s = %s\b" % (member, value))
+                named = re.search(r"\b%s\b" % value, set_here.sub("", text))
+                if named and os.path.splitext(path)[0] != os.path.splitext(header)[0]:
+                    faults.append("%s: names %s, which %s alone sets" % (path, value, "".join(setters) or "nobody"))
+    return faults
 
 
 def setting_faults(texts):
@@ -217,12 +245,21 @@ def check(top):
         with open(os.path.join(top, path), errors="replace") as f:
             text = f.read()
         faults += faults_in(path, text)
-        if path.startswith(("core/call/", "locks/")):
+        if path.startswith(("core/call/", "core/service/", "locks/")):
             texts[path] = text
-    return faults + member_faults(texts) + setting_faults(texts)
+    return faults + member_faults(texts) + value_faults(texts) + setting_faults(texts)
 
 
 # ---- the check, checked ----------------------------------------------------------------------------------------------
+
+# A table with an enum, of which each type but one sets a value of its own; put beside the line that breaks the rule.
+WAYS = {
+    "core/service/ways.h": "enum ways {\n    WAKE_NONE, /* none */\n    WAKE_MANY,\n};",
+    "core/service/ways.c": "bool many = ways == WAKE_MANY;",
+    "core/call/type.h": "struct rdl__lock_ops {\n    enum ways ways;\n};",
+    "locks/b.c": "const struct rdl__lock_ops b = {\n    .ways = WAKE_MANY,\n};",
+    "locks/c.c": "const struct rdl__lock_ops c = {\n    .ways = WAKE_NONE,\n};",
+}
 
 PLANTED = [
     ("core/base/a.c", '#include "core/wire/buf.h"'),
@@ -252,6 +289,8 @@ PLANTED = [
     ("core/call/type.h", "struct rdl__lock_ops {\n    const char *marks; /* of writers */\n};\n"
                          "const struct rdl__lock_ops a = {\n    .marks = 0,\n};"),
     ("core/call/type.h", "struct rdl__lock_ops {\n    bool (*polls)(void);\n};"),
+    ("core/call/a.c", "bool polls = ways == WAKE_MANY;", WAYS),
+    ("locks/b.c", "const struct rdl__lock_ops b = {\n    .ways = WAKE_NONE,\n};", WAYS),
     ("core/call/record.h", "struct rdl__settings {\n    uint32_t marks : 1; /* of writers */\n};\n"
                            "static const struct rdl__settings settings = {.marks = 1};"),
     ("core/call/record.h", "struct rdl__settings {\n    uint32_t polls : 1;\n};"),
@@ -278,26 +317,28 @@ INNOCENT = [
     ("core/service/client.c", '#include "core/service/owner.h"\n#include "core/service/client.h"'),
     ("locks/simple.c", '#include "core/service/client.h"\nconst char *name = "simple";'),
     ("tests/live/a.c", "#include <redlatch/redlatch.h>\n#include <criterion/criterion.h>"),
+    ("locks/a.c", "const struct rdl__lock_ops a = {\n    .ways = WAKE_MANY,\n};\nbool b = ways == WAKE_NONE;", WAYS),
 ]
 
 
-def found(path, text):
+def found(path, text, beside=()):
     with tempfile.TemporaryDirectory() as top:
-        os.makedirs(os.path.join(top, os.path.dirname(path)))
-        with open(os.path.join(top, path), "w") as f:
-            f.write("/* A file. */\n" + text + "\n")
+        for name, what in dict(beside, **{path: text}).items():
+            os.makedirs(os.path.join(top, os.path.dirname(name)), exist_ok=True)
+            with open(os.path.join(top, name), "w") as f:
+                f.write("/* A file. */\n" + what + "\n")
         return check(top)
 
 
 def main():
     passed, failures = 0, []
-    for path, text in PLANTED:
-        if found(path, text):
+    for planted in PLANTED:
+        if found(*planted):
             passed += 1
         else:
-            failures.append("the check is blind to %r in %s" % (text, path))
-    for path, text in INNOCENT:
-        wrong = found(path, text)
+            failures.append("the check is blind to %r in %s" % (planted[1], planted[0]))
+    for innocent in INNOCENT:
+        wrong = found(*innocent)
         if wrong:
             failures.append("the check refuses what is allowed: %s" % wrong)
         else:
