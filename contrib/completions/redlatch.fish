@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# redlatch.fish - completion of redlatch(1) for fish; what may stand where is redlatch-complete's to know.
+
+function __redlatch_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct | string unescape)
+    for line in (string replace -a \n ' ' -- $words "$current" | @LIBEXECDIR@/redlatch-complete)
+        switch $line
+            case \tfile
+                __fish_complete_path "$current"
+            case \tdir
+                __fish_complete_directories "$current"
+            case \t@file
+                for path in (__fish_complete_path (string sub -s 2 -- "$current"))
+                    echo "@$path"
+                end
+            case \t'command *'
+                set -l first (math (string split -r -m 1 ' ' -- $line)[2] + 1)
+                complete -C (string join -- ' ' (string escape -- $words[$first..-1]) "$current")
+            case '*'
+                echo $line
+        end
+    end
+end
+
+complete -c redlatch -f -a '(__redlatch_complete)'
