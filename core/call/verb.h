@@ -218,7 +218,7 @@ void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len,
 /* Into call->answer; an error in call->words when the reply is no number. */
 void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply);
 
-/* Must replicas confirm it, and can they be asked? */
+/* acked.c: must replicas confirm it, and can they be asked? */
 enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call);
 static inline enum rdl__asking rdl__call_asks(const struct rdl__call *call)
 {
