@@ -273,6 +273,15 @@ void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 /* The tokens that a kept hold has of a counter (cache.h): its take reserves so many. */
 #define RDL__TOKENS_KEPT 4096
 
+/* What each take of a lock has in its table, and each release, whatever else they do. */
+#define RDL__UNDONE_BY_RELEASE .has_successor = true, .put_undo = rdl__put_undo, .undo_releases = true
+#define RDL__TAKES                                                                                                     \
+    .acquires = true, .on_record = true, .acked = true, .prolongs = true, .successor_mode = RDL__SUCCESSOR_FOLLOWS,    \
+    RDL__UNDONE_BY_RELEASE
+#define RDL__RELEASES                                                                                                  \
+    .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,                              \
+    .encode = rdl__release_encode, .decode = rdl__decode_number
+
 /* The functions of the usual verbs, for the verbs of kept locks. */
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__take_decode(struct rdl__call *call, const struct rdl__reply *reply);
