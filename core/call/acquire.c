@@ -161,14 +161,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 }
 
 const struct rdl__verb rdl__verb_take = {
-    .acquires = true,
-    .on_record = true,
-    .acked = true,
-    .prolongs = true,
-    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
+    RDL__TAKES,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,

@@ -293,26 +293,13 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 /* ---- the verbs -------------------------------------------------------------------------------------------------- */
 
 static const struct rdl__verb cached_release = {
-    .on_record = true,
-    .successor_mode = RDL__SUCCESSOR_REPLACES,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
+    RDL__RELEASES,
     .begin = release_begin,
-    .encode = rdl__release_encode,
-    .decode = rdl__decode_number,
     .answered = rdl__release_answered,
 };
 
 static const struct rdl__verb cached_take = {
-    .acquires = true,
-    .on_record = true,
-    .acked = true,
-    .prolongs = true,
-    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
+    RDL__TAKES,
     .begin = take_begin,
     .encode = take_encode,
     .decode = take_decode,

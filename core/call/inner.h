@@ -7,6 +7,7 @@
  *   fan.c         its caller sends it with others, and leaves it to the loop
  *   alone.c       the host's own lock, which some takes need, and which stands in for a server that is away
  *   request.c     its request: encoding, answers, redirections, deadlines, giving up
+ *   acked.c       replicas that must confirm it
  *   undo.c        its undo at the server, which outlives it
  *   left.c        a release that is not waited for
  *   tell.c        how its end is told: callback, words, log, metrics
@@ -124,8 +125,18 @@ void rdl__call_successor_begins(struct rdl__call *call, enum rdl__outcome outcom
 /* Waiting ends: `code`, or RDL_OK when the deadline has come. Between: no request of the call is in a lane. */
 rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome);
 rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code);
-rdl__step_t
-rdl__call_not_asked(struct rdl__call *call); /* replicas cannot be asked: instead of a request that would be undone */
+
+/* ---- acked.c ---------------------------------------------------------------------------------------------------- */
+
+/* Instead of a request that would be undone, as the server has refused WAIT lately (RDL__ASKS_REFUSED). */
+rdl__step_t rdl__call_not_asked(struct rdl__call *call);
+
+/* Append WAIT to the request, with a timeout that ends before the call's. Its answer.  @locks the lane's */
+void rdl__call_put_wait(const struct rdl__call *call, struct rdl__buf *to);
+void rdl__call_hear_acks(struct rdl__call *call, const struct rdl__reply *reply);
+
+/* RDL_ENOREPLICAS, with what `lock` and `server` are called. */
+void rdl__call_explain_acks(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err);
 
 /* ---- undo.c ----------------------------------------------------------------------------------------------------- */
 

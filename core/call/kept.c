@@ -36,15 +36,8 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 }
 
 static const struct rdl__verb kept_take = {
-    .acquires = true,
-    .on_record = true,
-    .acked = true,
-    .prolongs = true,
+    RDL__TAKES,
     .uncounted = true,
-    .successor_mode = RDL__SUCCESSOR_FOLLOWS,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
     .begin = take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,
@@ -89,14 +82,8 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 }
 
 static const struct rdl__verb kept_release = {
-    .on_record = true,
-    .successor_mode = RDL__SUCCESSOR_REPLACES,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
+    RDL__RELEASES,
     .begin = release_begin,
-    .encode = rdl__release_encode,
-    .decode = rdl__decode_number,
     .answered = release_answered,
 };
 

@@ -135,9 +135,7 @@ static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
 {
     if (name->settings.replicas == 0)
         return (struct rdl__acks){.replicas = 0};
-    return (struct rdl__acks){.replicas = name->settings.replicas,
-                              .timeout_ms = name->settings.replicas_timeout_ms,
-                              .if_able = name->settings.replicas_if_able};
+    return rdl__acks_of(name->settings.replicas, name->settings.replicas_if_able, name->settings.replicas_timeout_ms);
 }
 
 /* A handle (handle.h). A composite's is the first member of struct rdl__composite, and has no name. */

@@ -64,14 +64,8 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 }
 
 const struct rdl__verb rdl__verb_release = {
-    .on_record = true,
+    RDL__RELEASES,
     .may_leave = true,
-    .successor_mode = RDL__SUCCESSOR_REPLACES,
-    .has_successor = true,
-    .put_undo = rdl__put_undo,
-    .undo_releases = true,
     .begin = rdl__release_begin,
-    .encode = rdl__release_encode,
-    .decode = rdl__decode_number,
     .answered = rdl__release_answered,
 };

@@ -65,33 +65,13 @@ int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
 
 /* ---- what is sent, and what is answered ------------------------------------------------------------------------- */
 
-/* Append WAIT, with a timeout that ends before the call's. */
-static __attribute__((noinline)) void put_wait(const struct rdl__call *call, struct rdl__buf *to)
-{
-    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
-
-    rdl__acks_put_wait(&acks, call->deadline == RDL__NEVER ? RDL__NEVER : rdl__call_answer_by(call) - rdl__now(), to);
-}
-
 static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
 
     call->verb->encode(call, to, eval);
     if (req->ops->more > 0)
-        put_wait(call, to);
-}
-
-/* The answer to WAIT. */
-static __attribute__((noinline)) void decode_acks(struct rdl__call *call, const struct rdl__reply *reply)
-{
-    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
-
-    call->acks = rdl__acks_judge(&acks, reply);
-    if (rdl__reply_refuses_wait(reply))
-        rdl__acks_refused(&call->shard->acked);
-    if (call->acks < 0 && !call->refused_words)
-        rdl__call_keep_words(call, reply->str, reply->len, false);
+        rdl__call_put_wait(call, to);
 }
 
 static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
@@ -100,7 +80,7 @@ static void decode(struct rdl__req *req, const struct rdl__reply *reply, int64_t
 
     (void)now;
     if (req->ops->more > 0 && req->owed == 0) {
-        decode_acks(call, reply);
+        rdl__call_hear_acks(call, reply);
         return;
     }
     call->refused_words = false;
@@ -210,10 +190,4 @@ rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code)
     step = stopped(call, code, outcome);
     step.undo = step.undo || (call->detours > 0 && leaves_successor(call, outcome));
     return step;
-}
-
-rdl__step_t rdl__call_not_asked(struct rdl__call *call)
-{
-    call->acks = RDL__ACKS_NOT_ASKED;
-    return rdl__call_stopped_between(call, RDL_ENOREPLICAS);
 }

@@ -80,17 +80,6 @@ void rdl__call_count_result(const struct rdl__call *call, int64_t now)
 
 /* ---- why -------------------------------------------------------------------------------------------------------- */
 
-static void explain_acks(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
-{
-    const struct rdl__name *name = rdl__call_name(call);
-    struct rdl__acks acks = rdl__name_acks(name);
-    char why[sizeof err->message];
-
-    rdl__acks_explain(&acks, call->acks, call->words_len > 0 ? call->words : NULL, why, sizeof why);
-    (void)rdl__err_set(err, RDL_ENOREPLICAS, "%s %s at %s: %s%s", rdl__thing(name->ops), lock, server, why,
-                       call->verb->acquires && call->acks != RDL__ACKS_NOT_ASKED ? "; given back" : "");
-}
-
 static void explain_refusal(const struct rdl__call *call, const char *lock, const char *server, rdl_err_t *err)
 {
     char why[sizeof err->message];
@@ -118,7 +107,7 @@ void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
     else if (call->op.result == RDL_ESERVER && call->refused_words && call->words_len > 0)
         explain_refusal(call, lock, server, err);
     else if (call->op.result == RDL_ENOREPLICAS)
-        explain_acks(call, lock, server, err);
+        rdl__call_explain_acks(call, lock, server, err);
     else if (call->op.result == RDL_ECONN && call->detours > 0)
         (void)rdl__err_set(err, RDL_ECONN, "%s %s at %s: no server takes it at the moment", thing, lock, server);
     else if (call->op.result == RDL_ECONN && call->sent_to != NULL &&

@@ -161,8 +161,7 @@ static void send_undo(struct rdl__call *call)
     if (call->way == RDL__WAY_CALLERS || call->undo.detour != RDL__DETOUR_NONE ||
         rdl__acks_lane(&call->shard->acked) == NULL)
         undo_by_loop(call);
-    rdl__lane_submit(call->way == RDL__WAY_ACKED ? rdl__acks_lane(&call->shard->acked) : call->shard->loop_lane,
-                     &call->req);
+    rdl__lane_submit(rdl__call_lane(call), &call->req);
 }
 
 /* The loop sends it, on the connection of the owner's next take. The loop has no other use for the call's task by now.

@@ -34,18 +34,6 @@ void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply)
         rdl__call_keep_words(call, odd, sizeof odd - 1, true);
 }
 
-enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call)
-{
-    struct rdl__acks acks = rdl__name_acks(rdl__call_name(call));
-
-    return rdl__acks_asks(&acks, &rdl__name_shard(rdl__call_name(call))->acked);
-}
-
-bool rdl__call_acked(const struct rdl__call *call)
-{
-    return call->req.ops->more == 0 || call->acks >= (int32_t)rdl__call_name(call)->settings.replicas;
-}
-
 bool rdl__call_refused_in_doubt(const struct rdl__call *call)
 {
     struct rdl__reply refusal = {.type = RDL__REPLY_ERROR, .str = call->words, .len = call->words_len};

@@ -218,7 +218,7 @@ void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len,
 /* Into call->answer; an error in call->words when the reply is no number. */
 void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply);
 
-/* Must replicas confirm it, and can they be asked? */
+/* acked.c: must replicas confirm it, and can they be asked? */
 enum rdl__asking rdl__call_asks_replicas(const struct rdl__call *call);
 static inline enum rdl__asking rdl__call_asks(const struct rdl__call *call)
 {
@@ -272,6 +272,15 @@ void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 
 /* The tokens that a kept hold has of a counter (cache.h): its take reserves so many. */
 #define RDL__TOKENS_KEPT 4096
+
+/* What each take of a lock has in its table, and each release, whatever else they do. */
+#define RDL__UNDONE_BY_RELEASE .has_successor = true, .put_undo = rdl__put_undo, .undo_releases = true
+#define RDL__TAKES                                                                                                     \
+    .acquires = true, .on_record = true, .acked = true, .prolongs = true, .successor_mode = RDL__SUCCESSOR_FOLLOWS,    \
+    RDL__UNDONE_BY_RELEASE
+#define RDL__RELEASES                                                                                                  \
+    .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,                              \
+    .encode = rdl__release_encode, .decode = rdl__decode_number
 
 /* The functions of the usual verbs, for the verbs of kept locks. */
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);

@@ -11,7 +11,7 @@
  * server, or a proxy before it, may refuse WAIT: then it is not sent for a while, and locks either go on unconfirmed
  * (if_able) or fail without being sent.
  *
- * Users: calls (core/call/request.c), which undo what was not confirmed, and batches of renewals (renewer.c), which
+ * Users: calls (core/call/acked.c), which undo what was not confirmed, and batches of renewals (renewer.c), which
  * treat it as no answer.
  */
 #include "core/service/acks.h"
@@ -48,11 +48,21 @@ int rdl__acks_resolve(const struct rdl__acks *clients, const rdl_lock_options_t 
 
     if (rc < 0)
         return rc;
-    *ret = (struct rdl__acks){
-        .replicas = (uint8_t)replicas, .if_able = o->replicas_if_able, .timeout_ms = (uint16_t)timeout_ms};
-    if (o->replicas == 0)
-        *ret = *clients;
+    *ret = o->replicas == 0 ? *clients : rdl__acks_of(replicas, o->replicas_if_able, timeout_ms);
     return RDL_OK;
+}
+
+struct rdl__acks rdl__acks_most(struct rdl__acks a, struct rdl__acks b)
+{
+    return (struct rdl__acks){.replicas = a.replicas > b.replicas ? a.replicas : b.replicas,
+                              .timeout_ms = a.timeout_ms > b.timeout_ms ? a.timeout_ms : b.timeout_ms,
+                              .if_able = b.if_able};
+}
+
+void rdl__acks_bound(struct rdl__acks *acks, int64_t most_ms)
+{
+    if (most_ms < acks->timeout_ms)
+        acks->timeout_ms = most_ms < 1 ? 1 : (uint16_t)most_ms;
 }
 
 /* ---- the lane --------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,16 @@ struct rdl__acks {
     uint16_t timeout_ms;
 };
 
+/* The values are known to fit (rdl__check_replicas). */
+static inline struct rdl__acks rdl__acks_of(int64_t replicas, bool if_able, int64_t timeout_ms)
+{
+    return (struct rdl__acks){.replicas = (uint8_t)replicas, .if_able = if_able, .timeout_ms = (uint16_t)timeout_ms};
+}
+
+/* What satisfies both, which are alike in if_able. */
+struct rdl__acks rdl__acks_most(struct rdl__acks a, struct rdl__acks b);
+void rdl__acks_bound(struct rdl__acks *acks, int64_t most_ms); /* a timeout that is no longer, but at least 1 ms */
+
 /* The lane for requests with a WAIT, which holds up all that comes after it on a connection. */
 struct rdl__acks_lane {
     struct rdl__lane *_Atomic lane; /* NULL: no lock wanted it yet */

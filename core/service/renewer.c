@@ -68,14 +68,8 @@ static bool shares_script(const struct rdl__hold *first, const struct rdl__hold 
 /* @locks mu */
 static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
 {
-    struct rdl__acks acks = hold->acks;
-
     rdl__assert_locked(&batch->wd->mu);
-    if (batch->count > 0 && acks.replicas < batch->acks.replicas)
-        acks.replicas = batch->acks.replicas;
-    if (batch->count > 0 && acks.timeout_ms < batch->acks.timeout_ms)
-        acks.timeout_ms = batch->acks.timeout_ms;
-    batch->acks = acks;
+    batch->acks = batch->count == 0 ? hold->acks : rdl__acks_most(batch->acks, hold->acks);
     rdl__list_remove(&hold->due);
     hold->place = &batch->hold[batch->count];
     batch->script_of[batch->count] = (unsigned char)batch->scripts;
@@ -117,8 +111,7 @@ static void bound_wait(struct rdl__batch *batch)
         if (batch->hold[i]->lease_ms < most)
             most = batch->hold[i]->lease_ms;
     most /= (int64_t)WAIT_SHARE * (3 + batch->wd->acked_holds / RDL__BATCH);
-    if (most < batch->acks.timeout_ms)
-        batch->acks.timeout_ms = most < 1 ? 1 : (uint16_t)most;
+    rdl__acks_bound(&batch->acks, most);
 }
 
 /* Fill the batch from that list.  @locks mu */

@@ -1,95 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* race_cached.c - many threads of two clients on few locks that stay with their client (cache_ms), and one client that
- * keeps nothing; first on a sound line, then on one that is cut again and again. Whoever is inside is alone, tokens
- * only grow, and nobody of either side goes without.
- *
- * What a lock guards is plain memory: ThreadSanitizer sees it when the library lets two threads in without an order. */
-#include "tests/support/race.h"
+/* race_cached.c - many threads on few locks (crowd.h) that stay with their client (cache_ms), of two clients, and of
+ * one client that keeps nothing. Nobody of either side goes without. */
+#include "tests/support/crowd.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { THREADS = 9, LOCKS = 3, CLIENTS = 3 };
-
-static struct guarded resources[LOCKS];
-static rdl_lock_t *locks[CLIENTS][LOCKS];
-static atomic_ullong acquired[CLIENTS], refused, unknown;
-static atomic_bool phase_over;
-
-static void note(int rc, const char *verb, const rdl_err_t *err)
-{
-    if (rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ECONN)
-        atomic_fetch_add(rc == RDL_ETIMEDOUT ? &refused : &unknown, 1);
-    else if (rc != RDL_OK)
-        race_violation("%s: %s: %s", verb, rdl_err_name(rc), err->message);
-}
-
-static void use(struct race_thread *t, int client, rdl_lock_t *lock, struct guarded *resource)
-{
-    static const int64_t waits[] = {0, 1, 20, 2000, RDL_WAIT_FOREVER};
-    bool nest = strcmp(rdl_lock_type(lock), "nonreentrant") != 0 && race_below(&t->random, 4) == 0;
-    rdl_err_t err = {0};
-    int64_t token;
-    int rc =
-        rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err);
-
-    note(rc, "try_lock", &err);
-    if (rc != RDL_OK)
-        return;
-    atomic_fetch_add(&acquired[client], 1);
-    token = rdl_token(lock, NULL);
-    guarded_enter(resource, token > 0 ? token : 0);
-    if (nest && (rc = rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err)) == RDL_OK)
-        note(rdl_unlock(lock, &err), "nested unlock", &err);
-    if (rdl_is_held(lock, &err) != 1)
-        race_violation("held, and told otherwise");
-    guarded_leave(resource);
-    note(rdl_unlock(lock, &err), "unlock", &err);
-}
-
-static void *play(void *arg)
-{
-    struct race_thread *t = arg;
-    int client = t->number % CLIENTS;
-
-    while (!atomic_load(&phase_over)) {
-        int which = race_below(&t->random, LOCKS);
-
-        use(t, client, locks[client][which], &resources[which]);
-    }
-    return NULL;
-}
+static struct crowd crowd = {.threads = 9, .locks = 3, .clients = 3};
 
 static void make_locks(int client, rdl_client_t *of, int64_t cache_ms)
 {
     const rdl_lock_options_t *options = LOCK_OPTIONS(.cache_ms = cache_ms);
 
-    for (int i = 0; i < LOCKS; i++) {
-        char *name = must_format("shared%d", i);
-
-        locks[client][i] = i == 0   ? fenced(of, name, options)
-                           : i == 1 ? reentrant(of, name, options)
-                                    : nonreentrant(of, name, options);
-        free(name);
-    }
-}
-
-static void run_phase(struct stage *st, bool cut)
-{
-    struct race_thread threads[THREADS];
-    unsigned random = 17;
-
-    atomic_store(&phase_over, false);
-    race_start(threads, THREADS, play, NULL);
-    for (int64_t end = now_ms() + 4000; race_goes_on() && now_ms() < end; let_pass_ms(5)) {
-        if (cut && race_below(&random, 4) == 0)
-            proxy_cut_after(st->proxy, race_below(&random, 2) ? PROXY_TO_SERVER : PROXY_TO_CLIENT,
-                            (size_t)race_below(&random, 2000));
-    }
-    atomic_store(&phase_over, true);
-    proxy_cut_after(st->proxy, PROXY_BOTH_WAYS, SIZE_MAX);
-    race_join(threads, THREADS);
+    crowd.lock[client][0] = fenced(of, "shared0", options);
+    crowd.lock[client][1] = reentrant(of, "shared1", options);
+    crowd.lock[client][2] = nonreentrant(of, "shared2", options);
 }
 
 int main(int argc, char **argv)
@@ -98,21 +20,13 @@ int main(int argc, char **argv)
     rdl_client_t *other, *plain;
 
     race_begin(argc, argv);
-    stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 20));
-    other = client_open(stage_uri(&st), OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 20, .connections = 1));
-    plain = client_open(stage_uri(&st), OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 20));
+    crowd_open(&st);
+    other = crowd_client(&st, 1);
+    plain = crowd_client(&st, 0);
     make_locks(0, st.client, 50);
     make_locks(1, other, 1000);
     make_locks(2, plain, 0);
-    for (bool cut = false; race_goes_on(); cut = !cut)
-        run_phase(&st, cut);
-    printf("%llu, %llu and %llu acquired, %llu refused, %llu unknown\n", acquired[0], acquired[1], acquired[2], refused,
-           unknown);
-    race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
-    for (int i = 0; i < CLIENTS; i++)
-        race_claim(acquired[i] > 100, "each client has had the locks");
-    for (int i = 0; i < CLIENTS * LOCKS; i++)
-        rdl_lock_free(locks[i % CLIENTS][i / CLIENTS]);
+    crowd_play(&crowd, &st);
     (void)probe_ask(st.probe, "DEL redisson_lock_token:{shared0}");
     race_claim(stage_is_clean(&st, 10000), "nothing is left at the server");
     rdl_client_close(plain);
