@@ -11,9 +11,13 @@
 // latch.h, async.h); here stands what C++ adds.
 //
 // Errors. A function comes twice: one throws redlatch::error, which has the library's message, the server and the
-// lock; the one with a std::error_code & at the end never throws, and sets it (to zero when it succeeded). Codes are
-// redlatch::errc, in redlatch::category(), and compare equal to the std::errc that means the same. bad_alloc is thrown
-// where an argument is copied.
+// lock; the one with a std::error_code & at the end never throws, and sets it (to zero when it succeeded). It returns
+// false, a negative number, or nothing then; a constructor leaves an object whose verbs answer errc::invalid_argument.
+// Codes are redlatch::errc, in redlatch::category(), and compare equal to the std::errc that means the same. bad_alloc
+// is thrown where an argument is copied, and where there is no room for the ids of permits. Owners and their bindings,
+// on_lost and guards throw only.
+//
+// Awaitables (C++20) begin with async_, and throw only.
 //
 // unlock() throws nothing, because guards call it in their destructors. What it could not do is repeated in the
 // background, and a hold that was lost is told by on_lost; who wants to know here calls release() in its place.
@@ -207,6 +211,19 @@ template <typename Function, typename... Arguments> bool try_call(Function fn, A
     rdl_err_t err;
 
     return taken(fn(arguments..., &err), err);
+}
+
+// Both with a code in place of what is thrown.
+template <typename Function, typename... Arguments>
+auto call(std::error_code &ec, Function fn, Arguments... arguments) noexcept
+{
+    return checked(fn(arguments..., nullptr), ec);
+}
+
+template <typename Function, typename... Arguments>
+bool try_call(std::error_code &ec, Function fn, Arguments... arguments) noexcept
+{
+    return taken(fn(arguments..., nullptr), ec);
 }
 
 // A duration in whole milliseconds, rounded up; what does not fit is `forever`, what is over is 0.
@@ -481,7 +498,18 @@ template <typename Handle, typename Start, typename Finish> auto awaited(Start s
     return operation<Handle, Start, Finish>(std::move(start), std::move(finish));
 }
 
-// What co_await returns: nothing, a number, or whether it was taken. Errors are thrown.
+// `verb` of `handle`, one of the C functions that end in _async, for `who`.
+template <typename Verb, typename Finish, typename Handle, typename... Arguments>
+auto verb_of(Handle *handle, const owner &who, Finish finish, Verb verb, Arguments... arguments)
+{
+    return awaited<Handle>(
+        [=, who = who.native_handle()](auto fn, void *arg, rdl_err_t *err) {
+            return verb(handle, who, arguments..., fn, arg, nullptr, err);
+        },
+        std::move(finish));
+}
+
+// What co_await returns: nothing, a number, whether it was taken, or whether it was done. Errors are thrown.
 inline void as_nothing(std::int64_t result, const rdl_err_t &err)
 {
     checked(result, err);
@@ -495,6 +523,16 @@ inline std::int64_t as_number(std::int64_t result, const rdl_err_t &err)
 inline bool as_taken(std::int64_t result, const rdl_err_t &err)
 {
     return taken(static_cast<int>(result), err);
+}
+
+inline bool as_done(std::int64_t result, const rdl_err_t &err)
+{
+    return checked(result, err) == 1;
+}
+
+inline milliseconds as_time(std::int64_t result, const rdl_err_t &err)
+{
+    return milliseconds(checked(result, err));
 }
 
 } // namespace detail
@@ -592,6 +630,12 @@ class basic_lock
         return try_lock_for(end - Clock::now());
     }
 
+    template <typename Clock, typename Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end, std::error_code &ec) noexcept
+    {
+        return try_lock_for(end - Clock::now(), ec);
+    }
+
     void unlock() noexcept
     {
         rdl_unlock(lock_.get(), nullptr);
@@ -624,6 +668,26 @@ class basic_lock
         return static_cast<hold_state>(detail::call(rdl_hold_state, lock_.get()));
     }
 
+    hold_state state(std::error_code &ec) const noexcept
+    {
+        const int now = detail::call(ec, rdl_hold_state, lock_.get());
+
+        return now < 0 ? hold_state::not_held : static_cast<hold_state>(now);
+    }
+
+    // Of an owner that the calling thread is not bound to, as in a coroutine.
+    hold_state state(const owner &who) const
+    {
+        return static_cast<hold_state>(detail::call(rdl_owner_hold_state, who.native_handle(), lock_.get()));
+    }
+
+    hold_state state(const owner &who, std::error_code &ec) const noexcept
+    {
+        const int now = detail::call(ec, rdl_owner_hold_state, who.native_handle(), lock_.get());
+
+        return now < 0 ? hold_state::not_held : static_cast<hold_state>(now);
+    }
+
     bool is_held() const
     {
         const auto now = state();
@@ -636,9 +700,29 @@ class basic_lock
         return detail::call(rdl_hold_count, lock_.get());
     }
 
+    std::int64_t hold_count(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_hold_count, lock_.get());
+    }
+
     std::int64_t token() const
     {
         return detail::call(rdl_token, lock_.get());
+    }
+
+    std::int64_t token(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_token, lock_.get());
+    }
+
+    std::int64_t token(const owner &who) const
+    {
+        return detail::call(rdl_owner_token, who.native_handle(), lock_.get());
+    }
+
+    std::int64_t token(const owner &who, std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_owner_token, who.native_handle(), lock_.get());
     }
 
     // How long the caller's hold is valid; of a lock that it does not hold, the server's word.
@@ -647,10 +731,20 @@ class basic_lock
         return milliseconds(detail::call(rdl_remaining_ms, lock_.get()));
     }
 
+    milliseconds remaining(std::error_code &ec) const noexcept
+    {
+        return milliseconds(detail::call(ec, rdl_remaining_ms, lock_.get()));
+    }
+
     // Does anybody hold it? The server is asked.
     bool is_locked() const
     {
         return detail::call(rdl_is_locked, lock_.get()) == 1;
+    }
+
+    bool is_locked(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_is_locked, lock_.get()) == 1;
     }
 
     // Free it whoever holds it, or end the hold of one owner. Whether there was one.
@@ -659,9 +753,19 @@ class basic_lock
         return detail::call(rdl_force_unlock, lock_.get()) == 1;
     }
 
+    bool force_unlock(std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_force_unlock, lock_.get()) == 1;
+    }
+
     bool evict(const std::string &owner)
     {
         return detail::call(rdl_evict, lock_.get(), owner.c_str()) == 1;
+    }
+
+    bool evict(const std::string &owner, std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_evict, lock_.get(), owner.c_str()) == 1;
     }
 
     // An empty function removes the former one, which may still be running on another thread.
@@ -702,11 +806,7 @@ class basic_lock
     // it waits ends the program, and so does an exception that leaves it after it has waited.
     auto async_lock(const owner &who, milliseconds lease)
     {
-        return detail::awaited<rdl_lock_t>(
-            [lock = lock_.get(), who = who.native_handle(), lease](rdl_done_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_lock_async(lock, who, lease.count(), fn, arg, nullptr, err);
-            },
-            detail::as_nothing);
+        return detail::verb_of(lock_.get(), who, detail::as_nothing, rdl_lock_async, lease.count());
     }
 
     auto async_lock(const owner &who)
@@ -717,12 +817,7 @@ class basic_lock
     template <typename Rep, typename Period>
     auto async_try_lock_for(const owner &who, const std::chrono::duration<Rep, Period> &wait, milliseconds lease)
     {
-        return detail::awaited<rdl_lock_t>(
-            [lock = lock_.get(), who = who.native_handle(), wait = detail::ms(wait), lease](rdl_done_fn fn, void *arg,
-                                                                                            rdl_err_t *err) {
-                return rdl_try_lock_async(lock, who, wait, lease.count(), fn, arg, nullptr, err);
-            },
-            detail::as_taken);
+        return detail::verb_of(lock_.get(), who, detail::as_taken, rdl_try_lock_async, detail::ms(wait), lease.count());
     }
 
     template <typename Rep, typename Period>
@@ -731,31 +826,34 @@ class basic_lock
         return async_try_lock_for(who, wait, lease_);
     }
 
+    auto async_try_lock(const owner &who)
+    {
+        return async_try_lock_for(who, milliseconds(0), lease_);
+    }
+
     auto async_release(const owner &who)
     {
-        return detail::awaited<rdl_lock_t>(
-            [lock = lock_.get(), who = who.native_handle()](rdl_done_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_unlock_async(lock, who, fn, arg, nullptr, err);
-            },
-            detail::as_nothing);
+        return detail::verb_of(lock_.get(), who, detail::as_nothing, rdl_unlock_async);
     }
 
     auto async_extend(const owner &who, milliseconds lease)
     {
-        return detail::awaited<rdl_lock_t>(
-            [lock = lock_.get(), who = who.native_handle(), lease](rdl_done_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_extend_async(lock, who, lease.count(), fn, arg, nullptr, err);
-            },
-            detail::as_nothing);
+        return detail::verb_of(lock_.get(), who, detail::as_nothing, rdl_extend_async, lease.count());
+    }
+
+    auto async_force_unlock(const owner &who)
+    {
+        return detail::verb_of(lock_.get(), who, detail::as_done, rdl_force_unlock_async);
+    }
+
+    auto async_remaining(const owner &who)
+    {
+        return detail::verb_of(lock_.get(), who, detail::as_time, rdl_remaining_ms_async);
     }
 
     auto async_is_locked(const owner &who)
     {
-        return detail::awaited<rdl_lock_t>(
-            [lock = lock_.get(), who = who.native_handle()](rdl_done_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_is_locked_async(lock, who, fn, arg, nullptr, err);
-            },
-            detail::as_number);
+        return detail::verb_of(lock_.get(), who, detail::as_number, rdl_is_locked_async);
     }
 #endif
 
@@ -770,12 +868,33 @@ class basic_lock
         lock_.reset(made);
     }
 
+    template <typename Make>
+    basic_lock(Make make, const client &client, std::string_view name, lock_options options,
+               std::error_code &ec) noexcept
+        : lease_(options.lease)
+    {
+        const char *bytes = detail::named(name, options);
+        rdl_lock_t *made = nullptr;
+        detail::call(ec, make, client.native_handle(), bytes, &options, &made);
+        lock_.reset(made);
+    }
+
     // Of several: rdl_multi_lock or rdl_red_lock.
     template <typename Make>
     basic_lock(Make make, const std::vector<rdl_lock_t *> &members, const lock_options &options) : lease_(options.lease)
     {
         rdl_lock_t *made = nullptr;
         detail::call(make, members.data(), members.size(), &options, &made);
+        lock_.reset(made);
+    }
+
+    template <typename Make>
+    basic_lock(Make make, const std::vector<rdl_lock_t *> &members, const lock_options &options,
+               std::error_code &ec) noexcept
+        : lease_(options.lease)
+    {
+        rdl_lock_t *made = nullptr;
+        detail::call(ec, make, members.data(), members.size(), &options, &made);
         lock_.reset(made);
     }
 
@@ -826,6 +945,11 @@ class basic_lock
       public:                                                                                                          \
         type##_lock(const client &client, std::string_view name, const lock_options &options = lock_options())         \
             : basic_lock(make, client, name, options)                                                                  \
+        {                                                                                                              \
+        }                                                                                                              \
+        type##_lock(const client &client, std::string_view name, const lock_options &options,                          \
+                    std::error_code &ec) noexcept                                                                      \
+            : basic_lock(make, client, name, options, ec)                                                              \
         {                                                                                                              \
         }                                                                                                              \
     };
@@ -894,7 +1018,7 @@ class read_write_lock
         read_.unlock();
     }
 
-    // Everything else is the ends'.
+    // Everything else is the ends': error codes, awaitables, state.
     write_lock &write() noexcept
     {
         return write_;
@@ -924,6 +1048,11 @@ class multi_lock : public basic_lock
         : basic_lock(rdl_multi_lock, members, options)
     {
     }
+
+    multi_lock(const std::vector<rdl_lock_t *> &members, const lock_options &options, std::error_code &ec) noexcept
+        : basic_lock(rdl_multi_lock, members, options, ec)
+    {
+    }
 };
 
 // A majority of the members, each at a server of its own.
@@ -938,6 +1067,11 @@ class red_lock : public basic_lock
 
     explicit red_lock(const std::vector<rdl_lock_t *> &members, const lock_options &options = lock_options())
         : basic_lock(rdl_red_lock, members, options)
+    {
+    }
+
+    red_lock(const std::vector<rdl_lock_t *> &members, const lock_options &options, std::error_code &ec) noexcept
+        : basic_lock(rdl_red_lock, members, options, ec)
     {
     }
 };
@@ -962,14 +1096,32 @@ class semaphore
         semaphore_.reset(made);
     }
 
+    semaphore(const client &client, std::string_view name, semaphore_options options, std::error_code &ec) noexcept
+    {
+        const char *bytes = detail::named(name, options);
+        rdl_semaphore_t *made = nullptr;
+        detail::call(ec, rdl_semaphore, client.native_handle(), bytes, &options, &made);
+        semaphore_.reset(made);
+    }
+
     void acquire(std::int64_t permits = 1)
     {
         detail::call(rdl_semaphore_acquire, semaphore_.get(), permits);
     }
 
+    void acquire(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_semaphore_acquire, semaphore_.get(), permits);
+    }
+
     bool try_acquire(std::int64_t permits = 1)
     {
         return try_acquire_for(milliseconds(0), permits);
+    }
+
+    bool try_acquire(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        return try_acquire_for(milliseconds(0), permits, ec);
     }
 
     template <typename Rep, typename Period>
@@ -982,13 +1134,20 @@ class semaphore
     bool try_acquire_for(const std::chrono::duration<Rep, Period> &wait, std::int64_t permits,
                          std::error_code &ec) noexcept
     {
-        return detail::taken(rdl_semaphore_try_acquire(semaphore_.get(), permits, detail::ms(wait), nullptr), ec);
+        return detail::try_call(ec, rdl_semaphore_try_acquire, semaphore_.get(), permits, detail::ms(wait));
     }
 
     template <typename Clock, typename Duration>
     bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &end, std::int64_t permits = 1)
     {
         return try_acquire_for(end - Clock::now(), permits);
+    }
+
+    template <typename Clock, typename Duration>
+    bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &end, std::int64_t permits,
+                           std::error_code &ec) noexcept
+    {
+        return try_acquire_for(end - Clock::now(), permits, ec);
     }
 
     void release(std::int64_t permits = 1)
@@ -998,7 +1157,7 @@ class semaphore
 
     void release(std::int64_t permits, std::error_code &ec) noexcept
     {
-        detail::checked(rdl_semaphore_release(semaphore_.get(), permits, nullptr), ec);
+        detail::call(ec, rdl_semaphore_release, semaphore_.get(), permits);
     }
 
     std::int64_t available() const
@@ -1006,9 +1165,19 @@ class semaphore
         return detail::call(rdl_semaphore_available, semaphore_.get());
     }
 
+    std::int64_t available(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_semaphore_available, semaphore_.get());
+    }
+
     std::int64_t drain()
     {
         return detail::call(rdl_semaphore_drain, semaphore_.get());
+    }
+
+    std::int64_t drain(std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_semaphore_drain, semaphore_.get());
     }
 
     // False: they were set before.
@@ -1017,9 +1186,19 @@ class semaphore
         return detail::call(rdl_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
     }
 
+    bool try_set_permits(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
+    }
+
     void add_permits(std::int64_t permits)
     {
         detail::call(rdl_semaphore_add_permits, semaphore_.get(), permits);
+    }
+
+    void add_permits(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_semaphore_add_permits, semaphore_.get(), permits);
     }
 
     rdl_semaphore_t *native_handle() const noexcept
@@ -1028,36 +1207,47 @@ class semaphore
     }
 
 #ifdef REDLATCH_HAS_COROUTINES
+    auto async_available(const owner &who)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_number, rdl_semaphore_available_async);
+    }
+
+    auto async_drain(const owner &who)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_number, rdl_semaphore_drain_async);
+    }
+
+    auto async_try_set_permits(const owner &who, std::int64_t permits)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_done, rdl_semaphore_try_set_permits_async, permits);
+    }
+
+    auto async_add_permits(const owner &who, std::int64_t permits)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_semaphore_add_permits_async, permits);
+    }
+
     auto async_acquire(const owner &who, std::int64_t permits = 1)
     {
-        return detail::awaited<rdl_semaphore_t>(
-            [semaphore = semaphore_.get(), who = who.native_handle(), permits](rdl_semaphore_fn fn, void *arg,
-                                                                               rdl_err_t *err) {
-                return rdl_semaphore_acquire_async(semaphore, who, permits, fn, arg, nullptr, err);
-            },
-            detail::as_nothing);
+        return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_semaphore_acquire_async, permits);
     }
 
     template <typename Rep, typename Period>
     auto async_try_acquire_for(const owner &who, const std::chrono::duration<Rep, Period> &wait,
                                std::int64_t permits = 1)
     {
-        return detail::awaited<rdl_semaphore_t>(
-            [semaphore = semaphore_.get(), who = who.native_handle(), wait = detail::ms(wait),
-             permits](rdl_semaphore_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_semaphore_try_acquire_async(semaphore, who, permits, wait, fn, arg, nullptr, err);
-            },
-            detail::as_taken);
+        return detail::verb_of(semaphore_.get(), who, detail::as_taken, rdl_semaphore_try_acquire_async, permits,
+                               detail::ms(wait));
+    }
+
+    auto async_try_acquire(const owner &who, std::int64_t permits = 1)
+    {
+        return async_try_acquire_for(who, milliseconds(0), permits);
     }
 
     auto async_release(const owner &who, std::int64_t permits = 1)
     {
-        return detail::awaited<rdl_semaphore_t>(
-            [semaphore = semaphore_.get(), who = who.native_handle(), permits](rdl_semaphore_fn fn, void *arg,
-                                                                               rdl_err_t *err) {
-                return rdl_semaphore_release_async(semaphore, who, permits, fn, arg, nullptr, err);
-            },
-            detail::as_nothing);
+        return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_semaphore_release_async, permits);
     }
 #endif
 
@@ -1102,6 +1292,11 @@ class permit_semaphore
             detail::call(rdl_permit_semaphore_release, std::exchange(semaphore_, nullptr), count(), ids_.data());
         }
 
+        void release(std::error_code &ec) noexcept
+        {
+            detail::call(ec, rdl_permit_semaphore_release, std::exchange(semaphore_, nullptr), count(), ids_.data());
+        }
+
         // They stay taken, and are whoever's has the ids.
         std::vector<rdl_permit_t> detach() noexcept
         {
@@ -1114,6 +1309,15 @@ class permit_semaphore
         {
             for (const rdl_permit_t &id : ids_)
                 detail::call(rdl_permit_semaphore_extend, semaphore_, &id, lease.count());
+        }
+
+        // Up to the first that cannot be.
+        void extend(milliseconds lease, std::error_code &ec) noexcept
+        {
+            ec.clear();
+            for (const rdl_permit_t &id : ids_)
+                if (detail::call(ec, rdl_permit_semaphore_extend, semaphore_, &id, lease.count()) < 0)
+                    return;
         }
 
       private:
@@ -1140,10 +1344,29 @@ class permit_semaphore
         semaphore_.reset(made);
     }
 
+    permit_semaphore(const client &client, std::string_view name, semaphore_options options,
+                     std::error_code &ec) noexcept
+    {
+        const char *bytes = detail::named(name, options);
+        rdl_permit_semaphore_t *made = nullptr;
+        detail::call(ec, rdl_permit_semaphore, client.native_handle(), bytes, &options, &made);
+        semaphore_.reset(made);
+    }
+
     [[nodiscard]] permits acquire(std::int64_t count = 1, milliseconds lease = endless_lease)
     {
         auto ids = room(count);
         detail::call(rdl_permit_semaphore_acquire, semaphore_.get(), count, lease.count(), ids.data());
+        return permits(semaphore_.get(), std::move(ids));
+    }
+
+    // None, with an error.
+    [[nodiscard]] permits acquire(std::int64_t count, milliseconds lease, std::error_code &ec)
+    {
+        auto ids = room(count);
+
+        if (detail::call(ec, rdl_permit_semaphore_acquire, semaphore_.get(), count, lease.count(), ids.data()) < 0)
+            return permits(nullptr, {});
         return permits(semaphore_.get(), std::move(ids));
     }
 
@@ -1160,9 +1383,32 @@ class permit_semaphore
         return permits(semaphore_.get(), std::move(ids));
     }
 
+    template <typename Rep, typename Period>
+    [[nodiscard]] std::optional<permits> try_acquire_for(const std::chrono::duration<Rep, Period> &wait,
+                                                         std::int64_t count, milliseconds lease, std::error_code &ec)
+    {
+        auto ids = room(count);
+
+        if (!detail::try_call(ec, rdl_permit_semaphore_try_acquire, semaphore_.get(), count, detail::ms(wait),
+                              lease.count(), ids.data()))
+            return std::nullopt;
+        return permits(semaphore_.get(), std::move(ids));
+    }
+
     [[nodiscard]] std::optional<permits> try_acquire(std::int64_t count = 1, milliseconds lease = endless_lease)
     {
         return try_acquire_for(milliseconds(0), count, lease);
+    }
+
+    [[nodiscard]] std::optional<permits> try_acquire(std::int64_t count, milliseconds lease, std::error_code &ec)
+    {
+        return try_acquire_for(milliseconds(0), count, lease, ec);
+    }
+
+    // Permits that came from elsewhere, to be given back with the object.
+    [[nodiscard]] permits adopt(std::vector<rdl_permit_t> ids) noexcept
+    {
+        return permits(semaphore_.get(), std::move(ids));
     }
 
     // Permits whose ids came from elsewhere: errc::lost, and none is given back, if one has returned by itself.
@@ -1171,9 +1417,42 @@ class permit_semaphore
         detail::call(rdl_permit_semaphore_release, semaphore_.get(), static_cast<std::int64_t>(ids.size()), ids.data());
     }
 
+    void release(const std::vector<rdl_permit_t> &ids, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_permit_semaphore_release, semaphore_.get(), static_cast<std::int64_t>(ids.size()),
+                     ids.data());
+    }
+
+    // One of them, to at least `lease` from now.
+    void extend(const rdl_permit_t &id, milliseconds lease)
+    {
+        detail::call(rdl_permit_semaphore_extend, semaphore_.get(), &id, lease.count());
+    }
+
+    void extend(const rdl_permit_t &id, milliseconds lease, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_permit_semaphore_extend, semaphore_.get(), &id, lease.count());
+    }
+
+    // How long it lasts, or endless_lease.
+    milliseconds remaining(const rdl_permit_t &id) const
+    {
+        return milliseconds(detail::call(rdl_permit_semaphore_remaining_ms, semaphore_.get(), &id));
+    }
+
+    milliseconds remaining(const rdl_permit_t &id, std::error_code &ec) const noexcept
+    {
+        return milliseconds(detail::call(ec, rdl_permit_semaphore_remaining_ms, semaphore_.get(), &id));
+    }
+
     std::int64_t available() const
     {
         return detail::call(rdl_permit_semaphore_available, semaphore_.get());
+    }
+
+    std::int64_t available(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_permit_semaphore_available, semaphore_.get());
     }
 
     std::int64_t acquired() const
@@ -1181,9 +1460,20 @@ class permit_semaphore
         return detail::call(rdl_permit_semaphore_acquired, semaphore_.get());
     }
 
+    std::int64_t acquired(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_permit_semaphore_acquired, semaphore_.get());
+    }
+
+    // False: they were set before.
     bool try_set_permits(std::int64_t permits)
     {
         return detail::call(rdl_permit_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
+    }
+
+    bool try_set_permits(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_permit_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
     }
 
     void set_permits(std::int64_t permits)
@@ -1191,15 +1481,121 @@ class permit_semaphore
         detail::call(rdl_permit_semaphore_set_permits, semaphore_.get(), permits);
     }
 
+    void set_permits(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_permit_semaphore_set_permits, semaphore_.get(), permits);
+    }
+
     void add_permits(std::int64_t permits)
     {
         detail::call(rdl_permit_semaphore_add_permits, semaphore_.get(), permits);
+    }
+
+    void add_permits(std::int64_t permits, std::error_code &ec) noexcept
+    {
+        detail::call(ec, rdl_permit_semaphore_add_permits, semaphore_.get(), permits);
     }
 
     rdl_permit_semaphore_t *native_handle() const noexcept
     {
         return semaphore_.get();
     }
+
+#ifdef REDLATCH_HAS_COROUTINES
+    // The ids, which nothing gives back but async_release, or `adopt` on a thread that may wait: a coroutine's scope
+    // may end where the callbacks run, and nothing may wait there.
+    auto async_acquire(const owner &who, std::int64_t count = 1, milliseconds lease = endless_lease)
+    {
+        auto ids = std::make_shared<std::vector<rdl_permit_t>>(room(count));
+
+        return detail::verb_of(
+            semaphore_.get(), who,
+            [ids](std::int64_t result, const rdl_err_t &err) {
+                detail::checked(result, err);
+                return std::move(*ids);
+            },
+            rdl_permit_semaphore_acquire_async, count, lease.count(), ids->data());
+    }
+
+    // Nothing: they are taken by others.
+    template <typename Rep, typename Period>
+    auto async_try_acquire_for(const owner &who, const std::chrono::duration<Rep, Period> &wait, std::int64_t count = 1,
+                               milliseconds lease = endless_lease)
+    {
+        auto ids = std::make_shared<std::vector<rdl_permit_t>>(room(count));
+
+        return detail::verb_of(
+            semaphore_.get(), who,
+            [ids](std::int64_t result, const rdl_err_t &err) {
+                return detail::as_taken(result, err) ? std::optional(std::move(*ids)) : std::nullopt;
+            },
+            rdl_permit_semaphore_try_acquire_async, count, detail::ms(wait), lease.count(), ids->data());
+    }
+
+    auto async_try_acquire(const owner &who, std::int64_t count = 1, milliseconds lease = endless_lease)
+    {
+        return async_try_acquire_for(who, milliseconds(0), count, lease);
+    }
+
+    auto async_release(const owner &who, std::vector<rdl_permit_t> ids)
+    {
+        return detail::awaited<rdl_permit_semaphore_t>(
+            [semaphore = semaphore_.get(), who = who.native_handle(), ids = std::move(ids)](rdl_permit_semaphore_fn fn,
+                                                                                            void *arg, rdl_err_t *err) {
+                return rdl_permit_semaphore_release_async(semaphore, who, static_cast<std::int64_t>(ids.size()),
+                                                          ids.data(), fn, arg, nullptr, err);
+            },
+            detail::as_nothing);
+    }
+
+    auto async_extend(const owner &who, const rdl_permit_t &id, milliseconds lease)
+    {
+        return detail::awaited<rdl_permit_semaphore_t>(
+            [semaphore = semaphore_.get(), who = who.native_handle(), id, lease](rdl_permit_semaphore_fn fn, void *arg,
+                                                                                 rdl_err_t *err) {
+                return rdl_permit_semaphore_extend_async(semaphore, who, &id, lease.count(), fn, arg, nullptr, err);
+            },
+            detail::as_nothing);
+    }
+
+    auto async_remaining(const owner &who, const rdl_permit_t &id)
+    {
+        return detail::awaited<rdl_permit_semaphore_t>(
+            [semaphore = semaphore_.get(), who = who.native_handle(), id](rdl_permit_semaphore_fn fn, void *arg,
+                                                                          rdl_err_t *err) {
+                return rdl_permit_semaphore_remaining_ms_async(semaphore, who, &id, fn, arg, nullptr, err);
+            },
+            detail::as_time);
+    }
+
+    auto async_available(const owner &who)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_number, rdl_permit_semaphore_available_async);
+    }
+
+    auto async_acquired(const owner &who)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_number, rdl_permit_semaphore_acquired_async);
+    }
+
+    auto async_try_set_permits(const owner &who, std::int64_t permits)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_done, rdl_permit_semaphore_try_set_permits_async,
+                               permits);
+    }
+
+    auto async_set_permits(const owner &who, std::int64_t permits)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_permit_semaphore_set_permits_async,
+                               permits);
+    }
+
+    auto async_add_permits(const owner &who, std::int64_t permits)
+    {
+        return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_permit_semaphore_add_permits_async,
+                               permits);
+    }
+#endif
 
   private:
     // The library refuses a number that is out of range; there is room for one in any case.
@@ -1256,10 +1652,24 @@ class latch
         latch_.reset(made);
     }
 
+    latch(const client &client, std::string_view name, std::error_code &ec) noexcept
+    {
+        rdl_latch_options_t options = RDL_LATCH_OPTIONS_INIT;
+        const char *bytes = detail::named(name, options);
+        rdl_latch_t *made = nullptr;
+        detail::call(ec, rdl_latch, client.native_handle(), bytes, &options, &made);
+        latch_.reset(made);
+    }
+
     // False: it was set before.
     bool try_set_count(std::int64_t count)
     {
         return detail::call(rdl_latch_try_set_count, latch_.get(), count) == 1;
+    }
+
+    bool try_set_count(std::int64_t count, std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_latch_try_set_count, latch_.get(), count) == 1;
     }
 
     // The count that is left.
@@ -1268,14 +1678,29 @@ class latch
         return detail::call(rdl_latch_count_down, latch_.get());
     }
 
+    std::int64_t count_down(std::error_code &ec) noexcept
+    {
+        return detail::call(ec, rdl_latch_count_down, latch_.get());
+    }
+
     std::int64_t count() const
     {
         return detail::call(rdl_latch_count, latch_.get());
     }
 
+    std::int64_t count(std::error_code &ec) const noexcept
+    {
+        return detail::call(ec, rdl_latch_count, latch_.get());
+    }
+
     void wait() const
     {
         detail::call(rdl_latch_await, latch_.get(), RDL_WAIT_FOREVER);
+    }
+
+    void wait(std::error_code &ec) const noexcept
+    {
+        detail::call(ec, rdl_latch_await, latch_.get(), RDL_WAIT_FOREVER);
     }
 
     // False: it is still closed.
@@ -1284,9 +1709,20 @@ class latch
         return detail::try_call(rdl_latch_await, latch_.get(), detail::ms(wait));
     }
 
+    template <typename Rep, typename Period>
+    bool wait_for(const std::chrono::duration<Rep, Period> &wait, std::error_code &ec) const noexcept
+    {
+        return detail::try_call(ec, rdl_latch_await, latch_.get(), detail::ms(wait));
+    }
+
     bool try_wait() const
     {
         return wait_for(milliseconds(0));
+    }
+
+    bool try_wait(std::error_code &ec) const noexcept
+    {
+        return wait_for(milliseconds(0), ec);
     }
 
     rdl_latch_t *native_handle() const noexcept
@@ -1298,21 +1734,27 @@ class latch
     template <typename Rep, typename Period>
     auto async_wait_for(const owner &who, const std::chrono::duration<Rep, Period> &wait)
     {
-        return detail::awaited<rdl_latch_t>(
-            [latch = latch_.get(), who = who.native_handle(), wait = detail::ms(wait)](rdl_latch_fn fn, void *arg,
-                                                                                       rdl_err_t *err) {
-                return rdl_latch_await_async(latch, who, wait, fn, arg, nullptr, err);
-            },
-            detail::as_taken);
+        return detail::verb_of(latch_.get(), who, detail::as_taken, rdl_latch_await_async, detail::ms(wait));
+    }
+
+    auto async_wait(const owner &who)
+    {
+        return async_wait_for(who, forever);
+    }
+
+    auto async_try_set_count(const owner &who, std::int64_t count)
+    {
+        return detail::verb_of(latch_.get(), who, detail::as_done, rdl_latch_try_set_count_async, count);
+    }
+
+    auto async_count(const owner &who)
+    {
+        return detail::verb_of(latch_.get(), who, detail::as_number, rdl_latch_count_async);
     }
 
     auto async_count_down(const owner &who)
     {
-        return detail::awaited<rdl_latch_t>(
-            [latch = latch_.get(), who = who.native_handle()](rdl_latch_fn fn, void *arg, rdl_err_t *err) {
-                return rdl_latch_count_down_async(latch, who, fn, arg, nullptr, err);
-            },
-            detail::as_number);
+        return detail::verb_of(latch_.get(), who, detail::as_number, rdl_latch_count_down_async);
     }
 #endif
 

@@ -2,15 +2,12 @@
 // test_cpp.cc - redlatch.hpp against a server: what its classes add to the C functions, which have tests of their own.
 //
 //     test_cpp SERVER
-//
-// No framework: it runs under ThreadSanitizer, too.
+#include "tests/cpp/check.h"
+
 #include <array>
-#include <atomic>
 #include <condition_variable>
-#include <cstdio>
 #include <future>
 #include <mutex>
-#include <redlatch/redlatch.hpp>
 #include <shared_mutex>
 #include <string>
 #include <sys/wait.h>
@@ -19,42 +16,8 @@
 #include <unistd.h>
 #include <vector>
 
-using namespace std::chrono_literals;
-using redlatch::errc;
-
 namespace
 {
-
-std::atomic<unsigned> passed, failed;
-std::string server;
-
-void check(bool holds, const char *what, int line)
-{
-    ++(holds ? passed : failed);
-    if (!holds)
-        std::printf("line %d: not so: %s\n", line, what);
-}
-
-#define CHECK(what) check((what), #what, __LINE__)
-
-// Does `call` throw this code?
-template <typename Call> bool throws(errc code, Call call)
-{
-    try {
-        call();
-    } catch (const redlatch::error &error) {
-        return error.code() == code && error.details().code == static_cast<int>(code);
-    }
-    return false;
-}
-
-redlatch::client anonymous()
-{
-    redlatch::client_options options;
-
-    options.anonymous = true;
-    return redlatch::client(server, options);
-}
 
 // What another thread, which is another owner, makes of it.
 template <typename Call> auto elsewhere(Call call)
@@ -462,31 +425,6 @@ void callbacks_run_where_they_are_dispatched()
 // ---- coroutines -----------------------------------------------------------------------------------------------------
 
 #ifdef REDLATCH_HAS_COROUTINES
-// Runs at once; what it throws ends the program.
-struct task {
-    struct promise_type {
-        task get_return_object()
-        {
-            return {};
-        }
-        std::suspend_never initial_suspend() noexcept
-        {
-            return {};
-        }
-        std::suspend_never final_suspend() noexcept
-        {
-            return {};
-        }
-        void return_void()
-        {
-        }
-        void unhandled_exception()
-        {
-            std::terminate();
-        }
-    };
-};
-
 task take_turns(redlatch::client &client, int number, std::atomic<int> &inside, std::promise<void> &done)
 {
     redlatch::owner self(client);
@@ -650,38 +588,30 @@ void coroutines_end_as_they_may()
 } // namespace
 
 int main(int argc, char **argv)
-try {
-    if (argc != 2) {
-        std::fprintf(stderr, "usage: test_cpp SERVER\n");
-        return 2;
-    }
-    server = argv[1];
-    errors_have_codes_and_words();
-    locks_of_every_type_exclude();
-    codes_say_what_exceptions_do();
-    durations_are_rounded_up();
-    names_are_any_bytes();
-    lease_of_the_options_is_the_verbs();
-    ends_of_a_read_write_lock_are_one_object();
-    ends_of_scopes_need_not_wait_for_the_server();
-    several_are_locked_together();
-    condition_is_waited_for();
-    tokens_grow();
-    loss_is_told();
-    functions_go_while_losses_come();
-    hold_is_handed_on();
-    permits_are_given_back();
-    permits_with_ids_are_given_back();
-    latch_opens();
-    callbacks_run_where_they_are_dispatched();
+{
+    return count_what_holds(argc, argv, [] {
+        errors_have_codes_and_words();
+        locks_of_every_type_exclude();
+        codes_say_what_exceptions_do();
+        durations_are_rounded_up();
+        names_are_any_bytes();
+        lease_of_the_options_is_the_verbs();
+        ends_of_a_read_write_lock_are_one_object();
+        ends_of_scopes_need_not_wait_for_the_server();
+        several_are_locked_together();
+        condition_is_waited_for();
+        tokens_grow();
+        loss_is_told();
+        functions_go_while_losses_come();
+        hold_is_handed_on();
+        permits_are_given_back();
+        permits_with_ids_are_given_back();
+        latch_opens();
+        callbacks_run_where_they_are_dispatched();
 #ifdef REDLATCH_HAS_COROUTINES
-    coroutines_take_turns();
-    coroutines_meet_errors();
-    coroutines_end_as_they_may();
+        coroutines_take_turns();
+        coroutines_meet_errors();
+        coroutines_end_as_they_may();
 #endif
-    std::printf("%u passed, %u failed\n", passed.load(), failed.load());
-    return failed == 0 ? 0 : 1;
-} catch (const std::exception &error) {
-    std::printf("%s\n", error.what());
-    return 1;
+    });
 }
