@@ -148,7 +148,7 @@ RDL_API int rdl_permit_semaphore_acquire(rdl_permit_semaphore_t *semaphore, int6
 RDL_API int rdl_permit_semaphore_release(rdl_permit_semaphore_t *semaphore, int64_t count, const rdl_permit_t *permits,
                                          rdl_err_t *err);
 
-/* Extend the permit to at least lease_ms from now; never shortens it. Also RDL_ELOST. */
+/* Make the permit last at least lease_ms from now; never shortens it. Also RDL_ELOST. */
 RDL_API int rdl_permit_semaphore_extend(rdl_permit_semaphore_t *semaphore, const rdl_permit_t *permit, int64_t lease_ms,
                                         rdl_err_t *err);
 

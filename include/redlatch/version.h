@@ -3,10 +3,10 @@
 #ifndef REDLATCH_VERSION_H
 #define REDLATCH_VERSION_H
 
-#define RDL_VERSION_MAJOR 0
-#define RDL_VERSION_MINOR 1
+#define RDL_VERSION_MAJOR 1
+#define RDL_VERSION_MINOR 0
 #define RDL_VERSION_PATCH 0
-#define RDL_VERSION "0.1.0"
+#define RDL_VERSION "1.0.0-rc1"
 
 /* RDL_API marks what the shared library exports; everything else in it is hidden. */
 #if defined(__GNUC__)
@@ -36,7 +36,8 @@ extern "C" {
     }
 #endif
 
-/* The version of the library that is linked, "major.minor.patch". Static; never freed. */
+/* The version of the library that is linked: "major.minor.patch", or "major.minor.patch-rcN" of a candidate for it.
+ * Static; never freed. */
 RDL_API const char *rdl_version(void);
 
 #ifdef __cplusplus

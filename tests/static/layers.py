@@ -47,6 +47,7 @@ ROOMS = {
     "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
     "tests/race": Room(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
     "tests/consumer": Room(libraries=("threads",)),
+    "tests/packages": Room(libraries=("threads",)),
     "tests/cpp": Room(own=("tests/cpp",)),
     "tests/script": Room(own=("tests/support", "tests/script", "core/base", "locks", "scripts"),
                          libraries=NET + ("criterion", "lua")),
