@@ -268,6 +268,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
     if (cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n) {
+        cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
             who = lose(cache, rec, now);
         else if ((who = cache->inside) != NULL)
