@@ -164,12 +164,12 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
 static void extend_ended(struct rdl__call *call, int rc)
 {
     struct rdl__cache *cache = of_call(call);
-    int64_t now = rdl__now();
-    int64_t ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
+    int64_t now = rdl__now(), ends_by;
 
     (void)rc;
     if (!rdl__is_kept(call->n) || call->sent_to == NULL)
         return;
+    ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
     rdl__mutex_lock(&cache->name->mu);
     if (cache->hold != NULL && cache->keep.n == call->n) {
         if (ends_by > cache->hold->ends_by)

@@ -301,6 +301,26 @@ Test(cached_harm, kept_hold_is_used_without_a_server_until_its_lease_is_over_and
     rdl_lock_free(lock);
 }
 
+/* The server says nothing, so the kept hold is not renewed; and half of its lease is more than what is asked for. */
+Test(cached_harm, lease_for_which_too_little_is_left_of_the_kept_hold_is_not_granted_here)
+{
+    rdl_lock_t *lock;
+    int64_t until;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LIFE_MS, .command_timeout_ms = 500));
+    lock = idle(st.client, LONG_MS);
+    server_pause(st.server);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LIFE_MS / 3, &err));
+    give(lock);
+    for (until = now_ms() + LIFE_MS * 3 / 4; now_ms() < until; let_pass_ms(10))
+        ;
+    cr_assert_neq(rdl_try_lock(lock, 0, LIFE_MS / 3, &err), RDL_OK);
+    server_resume(st.server);
+    take(lock);
+    give(lock);
+    rdl_lock_free(lock);
+}
+
 /* ---- processes -------------------------------------------------------------------------------------------------- */
 
 #define CHECK_IN_CHILD(condition)                                                                                      \
