@@ -167,7 +167,7 @@ static struct rdl__record *last_drop(struct rdl__cache *cache, bool closing)
         (state == RDL__KEEP_GIVING && closing && !cache->keep.begun))
         return rdl__cache_forsake(cache);
     if (state == RDL__KEEP_HELD)
-        rdl__keep_give(&cache->keep, RDL__END_SHORT);
+        rdl__keep_give(&cache->keep, RDL__END_CLOSED);
     return NULL;
 }
 
