@@ -174,7 +174,7 @@ static int make_handle(const struct rdl__lock_ops *ops, rdl_client_t *client, co
     int rc = rdl__handle_make(client, ops, name, o->name_len, settings, &lock, err);
 
     if (rc == RDL_OK && o->cache_ms != 0 && (rc = rdl__cache_make(lock, o->cache_ms)) < 0) {
-        rdl__handle_drop(lock);
+        ops->handle->drop(lock);
         (void)rdl__err_set(err, rc, NULL);
     }
     if (rc == RDL_OK)

@@ -29,7 +29,9 @@ bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now)
     int64_t wants = lease_ms == RDL_LEASE_AUTO ? cache->lease_ms * RDL__MS / 2 : rdl__after_ms(0, lease_ms);
 
     rdl__assert_locked(&cache->name->mu);
-    return cache->known_until - now >= wants || rdl__cache_left(cache, now) >= wants;
+    if (lease_ms == RDL_LEASE_AUTO && cache->known_until - now >= wants)
+        return true;
+    return rdl__cache_left(cache, now) >= wants;
 }
 
 /* The next token; false: there are no more. 0 where holds have none.  @locks the name's */
@@ -63,6 +65,9 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     rdl__assert_locked(&cache->name->mu);
     if (!rdl__cache_fits(cache, lease_ms, now) || !next_token(cache, &token))
         return false;
+    if (cache->risk_told)
+        rdl__watchdog_tell_anew(rdl__cache_watchdog(cache), &cache->hold->hold);
+    cache->risk_told = false;
     rec->hold.id = (struct rdl__hold_id){.n = next_number(cache), .token = token};
     rec->hold.state = RDL_HELD;
     rec->hold.deadline = cache->known_until;
@@ -98,7 +103,15 @@ static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *r
     return state;
 }
 
-/* The same, without asking the watchdog where that is known.  @locks the name's */
+int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now)
+{
+    int64_t left;
+
+    (void)state_of(of_name(rec->name), rec, now, &left);
+    return left;
+}
+
+/* Is it lost? The watchdog is not asked where that is known.  @locks the name's */
 bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
 {
     int64_t left;

@@ -53,6 +53,7 @@ struct rdl__cache {
     int64_t token, last_token;  /* the last that was given, and the last of the hold's; equal: there are no more */
     int64_t used_at;            /* the last time that somebody wanted the lock */
     bool once;                  /* TAKING: for a call that does not wait */
+    bool risk_told;             /* HELD: of the hold, to an owner before, or to nobody */
     bool posted;                /* the task is, with a reference to the name */
     bool engaged;               /* the loop listens for recalls, with a reference to the name */
 

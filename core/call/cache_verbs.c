@@ -123,16 +123,12 @@ static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
 {
     struct rdl__watchdog *wd = rdl__cache_watchdog(cache);
-    int64_t lease_ms = call->op.lease_ms, ends_by;
+    int64_t lease_ms = call->op.lease_ms;
 
     rdl__assert_locked(&cache->name->mu);
     if (cache->inside != call->rec || cache->keep.n != call->n ||
         !rdl__watchdog_raise(wd, &cache->hold->hold, call->req.sent_at, lease_ms, true))
         return false;
-    cache->keep.stretched = cache->keep.stretched || lease_ms > cache->lease_ms;
-    ends_by = rdl__watchdog_expiry(wd, rdl__now(), lease_ms);
-    if (ends_by > cache->hold->ends_by)
-        cache->hold->ends_by = ends_by;
     return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
 }
 
@@ -161,6 +157,28 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
         rdl__record_unref(hold);
     }
     return rdl__finish_with(rc);
+}
+
+/* However it has ended, what it sent may have run, and the server has the kept hold for so long: it is not kept past
+ * its owner, who may have lost it meanwhile. */
+static void extend_ended(struct rdl__call *call, int rc)
+{
+    struct rdl__cache *cache = of_call(call);
+    int64_t now = rdl__now(), ends_by;
+
+    (void)rc;
+    if (!rdl__is_kept(call->n) || call->sent_to == NULL)
+        return;
+    ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
+    rdl__mutex_lock(&cache->name->mu);
+    if (cache->hold != NULL && cache->keep.n == call->n) {
+        if (ends_by > cache->hold->ends_by)
+            cache->hold->ends_by = ends_by;
+        cache->keep.stretched = cache->keep.stretched || call->op.lease_ms > cache->lease_ms;
+        if (cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL)
+            rdl__cache_next(cache, now);
+    }
+    rdl__mutex_unlock(&cache->name->mu);
 }
 
 static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
@@ -227,7 +245,7 @@ static void take_ended(struct rdl__call *call, int rc)
     struct rdl__record *rec = call->rec;
     int64_t now;
 
-    (void)rc;
+    extend_ended(call, rc);
     if (call->hold.local == RDL__LOCAL_NONE || call->hold.local == RDL__LOCAL_EXTENDS)
         return;
     now = rdl__now();
@@ -319,6 +337,7 @@ static const struct rdl__verb cached_extend = {
     .encode = rdl__extend_encode,
     .decode = rdl__extend_decode,
     .answered = any_extend_answered,
+    .ended = extend_ended,
 };
 
 static const struct rdl__verb cached_is_locked = {

@@ -167,22 +167,23 @@ static struct rdl__record *last_drop(struct rdl__cache *cache, bool closing)
         (state == RDL__KEEP_GIVING && closing && !cache->keep.begun))
         return rdl__cache_forsake(cache);
     if (state == RDL__KEEP_HELD)
-        rdl__keep_give(&cache->keep, RDL__END_SHORT);
+        rdl__keep_give(&cache->keep, RDL__END_CLOSED);
     return NULL;
 }
 
 static void drop(rdl_lock_t *lock)
 {
     struct rdl__name *name = lock->name;
-    struct rdl__cache *cache = of_name(name);
     rdl_client_t *client = name->client;
     struct rdl__record *hold = NULL;
+    struct rdl__cache *cache;
     bool closing = rdl__client_call_begins(client) < 0, last;
 
     rdl__mutex_lock(&name->mu);
     lock->fn = NULL;
     rdl__list_remove(&lock->link); /* here, so that of two threads one has the last */
-    if ((last = rdl__list_empty(&name->handles)))
+    cache = of_name(name);         /* NULL: there was no memory for it */
+    if ((last = rdl__list_empty(&name->handles) && cache != NULL))
         hold = last_drop(cache, closing);
     rdl__mutex_unlock(&name->mu);
     if (hold != NULL) {

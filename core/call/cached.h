@@ -19,6 +19,9 @@ static inline bool rdl__is_kept(int64_t n)
     return n < 0;
 }
 
+/* How long an owner's local hold is valid: 0, not any more.  @locks the name's */
+int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now);
+
 /* Of a record with such a number: its hold is at risk, or lost; its owner is gone, while the client is closing or not.
  * @locks none */
 void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,

@@ -94,7 +94,7 @@ static bool may_pass(const struct rdl__keep *keep, int64_t now)
 enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t now)
 {
     if (!keep->sound || keep->closed)
-        return give(keep, keep->wanted ? RDL__END_RECALLED : keep->closed ? RDL__END_SHORT : RDL__END_UNHEARD);
+        return give(keep, keep->wanted ? RDL__END_RECALLED : keep->closed ? RDL__END_CLOSED : RDL__END_UNHEARD);
     if (keep->stretched)
         return give(keep, keep->wanted ? RDL__END_RECALLED : RDL__END_SHORT);
     if (now >= keep->until)
@@ -150,10 +150,10 @@ static void ended(struct rdl__keep *keep)
         keep->doublings++;
 }
 
-void rdl__keep_lost(struct rdl__keep *keep)
+void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end)
 {
     keep->state = RDL__KEEP_NONE;
-    keep->end = RDL__END_LOST;
+    keep->end = (unsigned char)end;
     ended(keep);
 }
 

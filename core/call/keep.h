@@ -38,7 +38,9 @@ enum rdl__keep_end {
     RDL__END_RECALLED, /* somebody else wants it */
     RDL__END_OLD,      /* it was kept for as long as it may be */
     RDL__END_UNHEARD,  /* a recall might not be heard any more */
-    RDL__END_SHORT,    /* the next owner asks for more than is left of it; or the client closes */
+    RDL__END_SHORT,    /* the next owner asks for more than is left of it, or one has extended it */
+    RDL__END_CLOSED,   /* the client closes, or the last handle went */
+    RDL__END_EVICTED,  /* the server no longer had it */
     RDL__END_LOST,
 };
 
@@ -98,7 +100,7 @@ void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed
 void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 /* Hold n may have been evicted: nobody else is let in. True: it is the present one, and the server is to be asked. */
 bool rdl__keep_doubted(struct rdl__keep *keep, int64_t n);
-void rdl__keep_lost(struct rdl__keep *keep); /* the hold is */
+void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end); /* the hold is, or is left to its lease */
 
 /* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */
 void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);

@@ -77,6 +77,8 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
     if (call->answer != RDL__NO_HOLD) {
         rdl__call_freed(call);
         rdl__note_release(call, now);
+    } else if (!call->req.resent) { /* else the first of them has done it */
+        step.rc = RDL_ENOTOWNER;
     }
     return step;
 }
@@ -98,6 +100,20 @@ int64_t rdl__cache_left(struct rdl__cache *cache, int64_t now)
         left = 0;
     cache->known_until = now + left;
     return left;
+}
+
+/* The kept hold has ended.  @locks the name's */
+static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
+{
+    static const rdl_metric_t metrics[] = {
+        [RDL__END_RECALLED] = RDL_M_KEPT_RECALLED, [RDL__END_OLD] = RDL_M_KEPT_EXPIRED,
+        [RDL__END_UNHEARD] = RDL_M_KEPT_UNHEARD,   [RDL__END_SHORT] = RDL_M_KEPT_SHORT,
+        [RDL__END_CLOSED] = RDL_M_KEPT_CLOSED,     [RDL__END_EVICTED] = RDL_M_KEPT_EVICTED,
+        [RDL__END_LOST] = RDL_M_KEPT_LOST,
+    };
+
+    rdl__assert_locked(&cache->name->mu);
+    rdl__name_metric(cache->name, metrics[end], 1);
 }
 
 /* The take has ended, on the loop. */
@@ -141,10 +157,12 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
     int64_t now = rdl__now();
 
     (void)lock;
-    (void)result;
     (void)why;
     rdl__mutex_lock(&name->mu);
     cache->hold = NULL;
+    count_end(cache, result == RDL_ELOST       ? RDL__END_LOST
+                     : result == RDL_ENOTOWNER ? RDL__END_EVICTED
+                                               : (enum rdl__keep_end)cache->keep.end);
     if (cache->keep.wanted)
         rdl__name_metric(name, RDL_M_RECALL_US, now - cache->keep.wanted_since);
     rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
@@ -174,6 +192,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     rdl__watchdog_forget(rdl__cache_watchdog(cache), &hold->hold); /* it ends with its lease */
     cache->hold = NULL;
     hold->count = 0;
+    count_end(cache, RDL__END_LOST);
     rdl__keep_given(&cache->keep, now, 0);
     if (cache->keep.state == RDL__KEEP_NONE)
         rdl__cache_anew(cache, now);
@@ -224,8 +243,10 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
 
 /* The kept hold is lost: so is the hold of the owner inside, and those who wait here ask for themselves. Returns that
  * owner's record, with a reference; NULL: there is none.  @locks the name's */
-static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *hold, int64_t now)
+static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *hold, rdl_loss_reason_t reason,
+                                int64_t now)
 {
+    enum rdl__keep_end end = reason == RDL_LOSS_GONE ? RDL__END_EVICTED : RDL__END_LOST;
     struct rdl__record *who = cache->inside;
 
     rdl__assert_locked(&cache->name->mu);
@@ -236,7 +257,8 @@ static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *ho
         rdl__watchdog_forget(rdl__cache_watchdog(cache), &who->hold);
         who->hold.state = RDL_LOST;
     }
-    rdl__keep_lost(&cache->keep);
+    count_end(cache, end);
+    rdl__keep_lost(&cache->keep, end);
     rdl__cache_anew(cache, now);
     if (cache->engaged)
         rdl__cache_post(cache); /* when it looks again has changed, and past `until` its timer is off */
@@ -255,8 +277,9 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
     if (cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n) {
+        cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
-            who = lose(cache, rec, now);
+            who = lose(cache, rec, reason, now);
         else if ((who = cache->inside) != NULL)
             atomic_fetch_add(&who->refs, 1);
     }
@@ -310,7 +333,8 @@ struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
     atomic_fetch_add(&hold->refs, 1);
     hold->count = 0;
     cache->inside = cache->hold = NULL;
-    rdl__keep_lost(&cache->keep);
+    count_end(cache, RDL__END_CLOSED);
+    rdl__keep_lost(&cache->keep, RDL__END_CLOSED);
     rdl__cache_anew(cache, rdl__now());
     return hold;
 }

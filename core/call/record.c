@@ -608,7 +608,9 @@ static void run_event(struct rdl__callback *callback)
     notice->states = 0;
     if (rec->latest == notice)
         rec->latest = NULL;
-    if (rec->hold.id.n == what.n)
+    if (rec->hold.id.n == what.n && rdl__is_kept(what.n))
+        left = rdl__cache_valid_for(rec, rdl__now());
+    else if (rec->hold.id.n == what.n)
         (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
     rdl__mutex_unlock(&name->mu);
     if (notice != &rec->notice)

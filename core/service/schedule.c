@@ -285,6 +285,13 @@ void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold)
     rdl__mutex_unlock(&wd->mu);
 }
 
+void rdl__watchdog_tell_anew(struct rdl__watchdog *wd, struct rdl__hold *hold)
+{
+    rdl__mutex_lock(&wd->mu);
+    hold->told_risk = false;
+    rdl__mutex_unlock(&wd->mu);
+}
+
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now)
 {
     struct rdl__hold_id id = {0};

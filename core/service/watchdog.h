@@ -151,6 +151,9 @@ void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
  * asks for config.lease_ms if that is longer.  @thread any */
 void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
+/* Somebody else has it from now on, who is to be told that it is at risk as well.  @thread any */
+void rdl__watchdog_tell_anew(struct rdl__watchdog *wd, struct rdl__hold *hold);
+
 /* Remove the hold, before its release is sent. Returns the state that it was in; a loss that was not reported yet is
  * reported from inside.  @thread any */
 rdl_hold_state_t rdl__watchdog_remove(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now);

@@ -45,6 +45,13 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_LOCAL, C, LOCK, "acquire calls that took a kept lock without asking the server")                           \
     X(RDL_M_KEPT, C, LOCK, "holds taken to be kept")                                                                   \
     X(RDL_M_RECALLS, C, LOCK, "kept holds that somebody else wanted")                                                  \
+    X(RDL_M_KEPT_RECALLED, C, LOCK, "kept holds given back because somebody else wanted them")                         \
+    X(RDL_M_KEPT_EXPIRED, C, LOCK, "kept holds given back because they had been kept for cache_ms")                    \
+    X(RDL_M_KEPT_UNHEARD, C, LOCK, "kept holds given back because a recall might not have been heard")                 \
+    X(RDL_M_KEPT_SHORT, C, LOCK, "kept holds given back because of a lease: longer than what was left, or extended")   \
+    X(RDL_M_KEPT_CLOSED, C, LOCK, "kept holds that ended with the client or the last handle")                          \
+    X(RDL_M_KEPT_EVICTED, C, LOCK, "kept holds that the server no longer had")                                         \
+    X(RDL_M_KEPT_LOST, C, LOCK, "kept holds whose lease ran out, or whose owner ended inside")                         \
     X(RDL_M_RENEWED, C, CLIENT, "renewals confirmed")                                                                  \
     X(RDL_M_RENEWALS_LATE, C, CLIENT, "renewals confirmed when less than half of the lease was left")                  \
     X(RDL_M_RECONNECTS, C, CLIENT, "connections established again after a loss")                                       \
@@ -89,7 +96,7 @@ typedef struct rdl_metrics rdl_metrics_t;
 typedef struct rdl_metrics_options {
     uint32_t version;  /* RDL_METRICS_OPTIONS_VERSION */
     int32_t names;     /* how many names have series of their own; 100, at most RDL_METRICS_NAMES_MAX; -1: none. Each
-                          takes some 3 KB here, and 109 lines of text */
+                          takes some 3 KB here, and 116 lines of text */
     const char *match; /* only names that match this pattern: * ? [a-z] [^a] and \ before what is meant literally, as
                           Redis has it; NULL: all. At most 1024 bytes. Copied */
 } rdl_metrics_options_t;

@@ -195,6 +195,42 @@ Test(alloc, holds_of_all_types_are_given_back_without_memory)
     close_server();
 }
 
+/* Nor where none is answered, so that each call's memory is with its repeats when the next one begins. */
+Test(alloc, unlocks_that_are_not_answered_need_no_memory)
+{
+    enum { DEPTH = 6 }; /* an owner's spare memory is not enough */
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    rdl_client_t *client = NULL;
+
+    open_server();
+    expect(RDL_OK, rdl_client_open(server_uri(st.server), OPTIONS(.allocator = &hooks, .command_timeout_ms = 200),
+                                   &client, &err));
+    FOR_EACH_KIND(kind)
+    {
+        rdl_lock_t *lock;
+
+        if (kind->members == 0 || kind->votes)
+            continue;
+        lock = kind->make(client, NAME, NULL);
+        for (int i = 0; i < DEPTH; i++)
+            expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
+        server_pause(st.server);
+        counting_alloc_fail_from(&counting, 1);
+        for (int i = 0; i < DEPTH; i++) {
+            int rc = rdl_unlock(lock, &err);
+
+            cr_assert(rc == RDL_EUNKNOWN || rc == RDL_ECONN, "unlock %d: %s", i, code_name(rc));
+        }
+        counting_alloc_fail_from(&counting, 0);
+        server_resume(st.server);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS));
+        rdl_lock_free(lock);
+    }
+    rdl_client_close(client);
+    counting_alloc_done(&counting);
+    close_server();
+}
+
 /* design.md: no allocation in steady state. Of composites that is not said. */
 Test(alloc, uncontended_pairs_allocate_nothing)
 {

@@ -432,3 +432,76 @@ Test(cached, asynchronous_verbs_call_back_and_never_inside_the_call)
     rdl_owner_free(two);
     rdl_lock_free(lock);
 }
+
+/* ---- metrics ---------------------------------------------------------------------------------------------------- */
+
+static rdl_metrics_t *metrics;
+
+static int64_t counted(rdl_metric_t metric)
+{
+    rdl_metric_value_t value;
+
+    rdl_metrics_get(metrics, metric, &value);
+    return (int64_t)value.sum;
+}
+
+static int64_t ended(void)
+{
+    int64_t sum = 0;
+
+    for (rdl_metric_t m = RDL_M_KEPT_RECALLED; m <= RDL_M_KEPT_LOST; m++)
+        sum += counted(m);
+    return sum;
+}
+
+/* One more kept hold has ended, so, and each that ended was counted once. */
+static void expect_ended(rdl_metric_t how, int64_t times)
+{
+    cr_assert(WAIT_UNTIL(counted(how) == times, SOON_MS), "%s: %" PRId64, rdl_metric_name(how), counted(how));
+    cr_assert_eq(ended(), counted(RDL_M_KEPT));
+}
+
+Test(cached, each_kept_hold_is_counted_by_how_it_ended)
+{
+    struct actor *dying = actor_new();
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere, *brief;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics, .watchdog_lease_ms = 3000));
+    other = client_open(stage_uri(&st), NULL);
+    elsewhere = reentrant(other, NAME, NULL);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    make_idle(lock);
+    take(elsewhere);
+    expect_ended(RDL_M_KEPT_RECALLED, 1);
+    give(elsewhere);
+    make_idle(lock);
+    expect(1, rdl_force_unlock(elsewhere, &err));
+    expect_ended(RDL_M_KEPT_EVICTED, 1);
+    make_idle(lock);
+    expect(1, (int64_t)probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
+    expect_ended(RDL_M_KEPT_UNHEARD, 1);
+    make_idle(lock);
+    take(lock);
+    expect(RDL_OK, rdl_extend(lock, 100000, &err));
+    give(lock);
+    expect_ended(RDL_M_KEPT_SHORT, 1);
+    make_idle(lock);
+    actor_lock(dying, lock, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, dying, SOON_MS);
+    actor_free(dying);
+    expect_ended(RDL_M_KEPT_LOST, 1);
+    cr_assert(WAIT_UNTIL(!is_kept(), SOON_MS));
+    make_idle(lock);
+    rdl_lock_free(lock);
+    expect_ended(RDL_M_KEPT_CLOSED, 1);
+    brief = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 100));
+    make_idle(brief);
+    expect_ended(RDL_M_KEPT_EXPIRED, 1);
+    rdl_lock_free(brief);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+}

@@ -529,6 +529,30 @@ static int64_t close_client(void *client, rdl_err_t *why)
     return rdl_client_close(client) == NULL;
 }
 
+/* The server reads nothing, and no other call of this client comes that could send the rest. */
+Test(unconfirmed, what_a_full_socket_has_no_room_for_goes_when_it_has)
+{
+    enum { LOCKS = 4000 };
+    rdl_lock_t **locks = must_alloc(LOCKS * sizeof *locks);
+    char name[600];
+
+    stage_open(&st, .client = OPTIONS(.command_timeout_ms = 60000, .ping_interval_ms = 60000));
+    memset(name, 'x', sizeof name);
+    for (int i = 0; i < LOCKS; i++) {
+        (void)snprintf(name + 500, sizeof name - 500, "%d", i);
+        locks[i] = reentrant(st.client, name, LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
+        expect(RDL_OK, rdl_try_lock(locks[i], 5000, 600000, &err));
+    }
+    server_pause(st.server);
+    for (int i = 0; i < LOCKS; i++)
+        expect(RDL_OK, rdl_unlock(locks[i], &err));
+    server_resume(st.server);
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 4 * SOON_MS));
+    for (int i = 0; i < LOCKS; i++)
+        rdl_lock_free(locks[i]);
+    free(locks);
+}
+
 Test(unconfirmed, closing_waits_for_the_answer)
 {
     struct actor *actor = actor_new();

@@ -61,6 +61,7 @@ int64_t cast_linger_ns(void)
 
     for (size_t i = 0; i < cast.name_count; i++) {
         const struct kind *kind = cast.names[i].kind;
+        /* a client listens for recalls until cache_ms after the end of what it kept for cache_ms */
         int64_t ms = kind->life_ms > 0 ? RDL__LINGER_MS : 2 * kind->cache_ms;
 
         linger_ms = ms > linger_ms ? ms : linger_ms;
@@ -79,6 +80,7 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
+    /* the server's time is not for ends that are shared, nor for kept locks (locks/options.c) */
     n->token = (token && kind->make_shared == NULL && kind->cache_ms == 0) || kind->counted;
     n->void_at = n->idle_since = n->stray_since = n->seen_at = -1;
     return n;
@@ -474,7 +476,7 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
-    options.cache_ms = name->kind->cache_ms;
+    options.cache_ms = name->kind->cache_ms; /* which goes with no other way to release */
     options.release = cast.leaves && options.cache_ms == 0 ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
     if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UUID_LEN 36
+#define LOOKS_ANYWAY_NS (5 * RDL__SEC + 60 * RDL__MS) /* who was not woken tries again after 5 s */
 #define KEPT_FREED (sizeof((struct name *)NULL)->freed / FIELD_SIZE)
 
 /* What threads take to wake up, all in all. */
@@ -37,7 +39,7 @@ static int64_t looks_away_ns(const struct name *name, const struct vacancy *vaca
 {
     if (vacancy->announced && !name->kind->polls)
         return 0;
-    return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : 5 * RDL__SEC + 60 * RDL__MS;
+    return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : LOOKS_ANYWAY_NS;
 }
 
 /* How long those who stand before a waiter may keep it: who has died, for a life; who gives up, for its undo. */
@@ -53,20 +55,23 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
     return 4 * net_round_trip();
 }
 
-/* A client that has kept it for long stands back for those of other processes; and where the server has lost it, its
- * own wait here until that is noticed. */
-static int64_t stands_back_ns(const struct name *name)
+/* A client that has kept it stands back for those of other processes, its own waiters too. And where the server has
+ * lost the kept hold, as whole servers do, its own go on waiting behind it until that is noticed, by a renewal at the
+ * latest. One that was evicted is told so. */
+static int64_t stands_back_ns(const struct name *name, int64_t since)
 {
-    int64_t ns = name->forced_count > 0 || name->void_at >= 0 ? cast.options.watchdog_lease_ms * RDL__MS / 3 : 0;
+    int64_t noticed_at = name->void_at + cast.options.watchdog_lease_ms * RDL__MS / 3;
 
-    return name->kind->cache_ms > 0 ? ns + RDL__PAUSE_MOST_MS * RDL__MS : 0;
+    if (name->kind->cache_ms == 0)
+        return 0;
+    return RDL__PAUSE_MOST_MS * RDL__MS + (name->void_at >= 0 && noticed_at > since ? noticed_at - since : 0);
 }
 
 static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
     int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
     int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() +
-                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name);
+                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -200,11 +205,17 @@ static int64_t answers_unread_ns(const struct app *app)
     return cast.leaves && (server_forgot_scripts() || !app_calm(app, 0)) ? 2 * RDL__LANE_TEND_MS * RDL__MS : 0;
 }
 
+/* Its client means to keep it: for cache_ms at most, with nobody inside (protocol.md, 11). */
+static bool is_kept(const char *field, size_t len)
+{
+    return len > UUID_LEN + 1 && field[UUID_LEN + 1] == '-';
+}
+
 static void see_stray(size_t n)
 {
     struct name *name = name_at(n);
     /* a release may have been given up while its connection was being made */
-    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause() + name->kind->cache_ms * RDL__MS;
+    int64_t bound = 4 * net_round_trip() + net_connect_time() + server_undo_pause();
     int64_t since;
     const char *field;
     const struct app *app;
@@ -217,7 +228,7 @@ static void see_stray(size_t n)
     }
     if (name->stray_since < 0 || strlen(name->stray) != len || memcmp(name->stray, field, len) != 0)
         name->stray_since = world_now();
-    bound += answers_unread_ns(app);
+    bound += answers_unread_ns(app) + (is_kept(field, len) ? name->kind->cache_ms * RDL__MS : 0);
     (void)snprintf(name->stray, sizeof name->stray, "%.*s", (int)len, field);
     since = latest(name->stray_since, app->calm_from, 0);
     if (!app->process.stopped && server_up() && world_now() - since > bound + threads_ns(since))
@@ -242,7 +253,7 @@ static const struct app *idle_keeper(size_t n)
     const char *field;
     size_t len;
 
-    if (!shown(name_at(n), &field, &len) || len <= 37 || field[37] != '-' || (app = app_of(field, len)) == NULL)
+    if (!shown(name_at(n), &field, &len) || !is_kept(field, len) || (app = app_of(field, len)) == NULL)
         return NULL;
     return was_left(name_at(n), field, len) || concerns(app, n, field, len) ? NULL : app;
 }
@@ -262,10 +273,10 @@ static void idles(void)
             const struct deed *d = rdl__container(l, struct deed, link);
             int64_t since = latest(latest(name->idle_since, d->called, d->actor->app->calm_from), app->calm_from, 0);
             int64_t bound = (name->kind->polls ? (name->kind->pause_ms + 10) * RDL__MS : 0) + 6 * net_round_trip() +
-                            2 * net_connect_time() + threads_ns(since) + stands_back_ns(name);
+                            2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
 
-            if (name->void_at >= 0)
-                continue; /* whoever refused it is gone without a word: it looks again by itself */
+            if (name->void_at >= 0 && world_now() - name->void_at < LOOKS_ANYWAY_NS)
+                continue; /* the hold that it, or who waits before it, has recalled is gone without a word */
             if (d->verb == TAKE && d->end == n && !d->queued && !d->canceled && world_now() - since > bound &&
                 app_calm(d->actor->app, since) && app_calm(app, since) && server_up())
                 violated("nobody sleeps beside a kept lock that nobody uses", "%s waits for %s, idle for %lld us",

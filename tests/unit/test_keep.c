@@ -197,7 +197,7 @@ Test(keep, one_that_does_not_wait_is_told_of_an_owner_here_and_asks_otherwise)
 {
     (void)until_kept();
     cr_assert_eq(rdl__keep_enter(&keep, false, true, now), RDL__ENTRY_TAKEN);
-    rdl__keep_lost(&keep);
+    rdl__keep_lost(&keep, RDL__END_LOST);
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_TAKE);
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK); /* not for another's take */

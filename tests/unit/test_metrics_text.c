@@ -70,8 +70,10 @@ static int counted(const char *label, int64_t value)
 
 /* ---- the whole of it -------------------------------------------------------------------------------------------- */
 
-static const char *const by_lock[] = {"attempts", "acquired", "contended", "timed_out", "unknown", "undone", "released",
-                                      "lost",     "at_risk",  "degraded",  "restored",  "local",   "kept",   "recalls"};
+static const char *const by_lock[] = {
+    "attempts",      "acquired",     "contended",    "timed_out",  "unknown",     "undone",       "released",
+    "lost",          "at_risk",      "degraded",     "restored",   "local",       "kept",         "recalls",
+    "kept_recalled", "kept_expired", "kept_unheard", "kept_short", "kept_closed", "kept_evicted", "kept_lost"};
 
 static char *text_of_a_sequence(void)
 {
