@@ -22,6 +22,8 @@
           */
 
 static char *dir;
+static rdl_client_t *second;
+static rdl_lock_t *lock, *other; /* of the stage's client, and of the second */
 
 static void fini(void)
 {
@@ -44,7 +46,7 @@ static void make_dir(const struct server *server)
 }
 
 /* The stage's client, and another process of its host as it were. */
-static rdl_client_t *open_two(bool proxied)
+static void open_two(bool proxied)
 {
     st.server = server_start(NULL);
     make_dir(st.server);
@@ -52,7 +54,22 @@ static rdl_client_t *open_two(bool proxied)
     if (proxied)
         st.proxy = proxy_start(st.server);
     st.client = client_open(stage_uri(&st), LOCAL());
-    return client_open(stage_uri(&st), LOCAL());
+    second = client_open(stage_uri(&st), LOCAL());
+}
+
+static void open_locks(handle_fn *make, bool proxied)
+{
+    open_two(proxied);
+    lock = make(st.client, NAME, NULL);
+    other = make(second, NAME, NULL);
+}
+
+static void close_two(void)
+{
+    if (lock != NULL)
+        lock_over(st.probe, lock);
+    rdl_lock_free(other);
+    rdl_client_close(second);
 }
 
 static void go_away(void)
@@ -68,25 +85,24 @@ static void come_back(void)
     st.probe = probe_open(st.server);
 }
 
-static bool is_in(rdl_lock_t *lock, rdl_hold_state_t state)
+static bool is_in(rdl_lock_t *which, rdl_hold_state_t state)
 {
-    return rdl_hold_state(lock, NULL) == (int)state;
+    return rdl_hold_state(which, NULL) == (int)state;
 }
 
-static void expect_state(rdl_lock_t *lock, rdl_hold_state_t state)
+static void expect_state(rdl_lock_t *which, rdl_hold_state_t state)
 {
-    cr_assert(WAIT_UNTIL(is_in(lock, state), RETURN_MS), "state %d, expected %d", rdl_hold_state(lock, NULL), state);
+    cr_assert(WAIT_UNTIL(is_in(which, state), RETURN_MS), "state %d, expected %d", rdl_hold_state(which, NULL), state);
 }
 
 /* ---- one outage -------------------------------------------------------------------------------------------------- */
 
 Test(local, without_a_server_the_host_excludes_itself_and_the_server_gets_the_hold_when_it_is_back)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = fenced(st.client, NAME, NULL), *other = fenced(second, NAME, NULL);
     struct losses news;
     int64_t began;
 
+    open_locks(fenced, false);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     began = now_ms();
@@ -110,17 +126,14 @@ Test(local, without_a_server_the_host_excludes_itself_and_the_server_gets_the_ho
     expect(RDL_HELD, rdl_hold_state(other, &err));
     expect(RDL_OK, rdl_unlock(other, &err));
     cr_assert_eq(losses_count(&news, RDL_LOST), 0);
-    lock_over(st.probe, lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, what_is_unlocked_without_a_server_is_the_next_ones_on_the_host)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
     struct actor *waiter = actor_new();
 
+    open_locks(reentrant, false);
     go_away();
     expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
     actor_try_lock(waiter, other, 20000, RDL_LEASE_AUTO);
@@ -137,18 +150,15 @@ Test(local, what_is_unlocked_without_a_server_is_the_next_ones_on_the_host)
     actor_unlock(waiter, other);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* The connection is cut for this host alone; somebody else takes the lock meanwhile. */
 Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
     struct losses news;
 
+    open_locks(reentrant, true);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     proxy_refuse(st.proxy, true);
@@ -166,9 +176,7 @@ Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     expect(RDL_OK, rdl_try_lock(other, 0, RDL_LEASE_AUTO, &err));
     expect(RDL_OK, rdl_unlock(other, &err));
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* For every type that has it: held before the outage, through it, and after it, at a server that has forgotten it. */
@@ -176,51 +184,50 @@ Test(local, hold_whose_renewal_is_overdue_is_the_hosts_alone_and_not_lost)
 {
     static handle_fn *const makes[] = {reentrant, nonreentrant, simple, spin, fenced};
     enum { TYPES = sizeof makes / sizeof *makes };
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock[TYPES], *other[TYPES];
+    rdl_lock_t *locks[TYPES], *others[TYPES];
     struct losses news;
 
+    open_two(false);
     losses_init(&news);
     for (int i = 0; i < TYPES; i++) {
         char *name = must_format(NAME "%d", i);
 
-        lock[i] = makes[i](st.client, name, NULL);
-        other[i] = makes[i](second, name, NULL);
+        locks[i] = makes[i](st.client, name, NULL);
+        others[i] = makes[i](second, name, NULL);
         free(name);
-        expect(RDL_OK, rdl_on_lost(lock[i], losses_note, &news, &err));
-        expect(RDL_OK, rdl_try_lock(lock[i], 0, RDL_LEASE_AUTO, &err));
-        expect(RDL_HELD, rdl_hold_state(lock[i], &err));
+        expect(RDL_OK, rdl_on_lost(locks[i], losses_note, &news, &err));
+        expect(RDL_OK, rdl_try_lock(locks[i], 0, RDL_LEASE_AUTO, &err));
+        expect(RDL_HELD, rdl_hold_state(locks[i], &err));
     }
     go_away();
     for (int i = 0; i < TYPES; i++)
-        cr_assert(WAIT_UNTIL(is_in(lock[i], RDL_DEGRADED), LEASE_MS + SLACK_MS));
+        cr_assert(WAIT_UNTIL(is_in(locks[i], RDL_DEGRADED), LEASE_MS + SLACK_MS));
     let_pass_ms(LEASE_MS); /* they would be over */
     for (int i = 0; i < TYPES; i++) {
-        expect(1, rdl_is_held(lock[i], &err));
-        expect(RDL_ETIMEDOUT, rdl_try_lock(other[i], 0, RDL_LEASE_AUTO, &err));
+        expect(1, rdl_is_held(locks[i], &err));
+        expect(RDL_ETIMEDOUT, rdl_try_lock(others[i], 0, RDL_LEASE_AUTO, &err));
     }
     come_back();
     for (int i = 0; i < TYPES; i++) {
-        expect_state(lock[i], RDL_HELD);
-        expect(RDL_OK, rdl_unlock(lock[i], &err));
-        expect(RDL_OK, rdl_try_lock(other[i], 0, RDL_LEASE_AUTO, &err));
-        expect(RDL_OK, rdl_unlock(other[i], &err));
+        expect_state(locks[i], RDL_HELD);
+        expect(RDL_OK, rdl_unlock(locks[i], &err));
+        expect(RDL_OK, rdl_try_lock(others[i], 0, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(others[i], &err));
     }
     cr_assert_eq(losses_count(&news, RDL_LOST), 0);
     for (int i = 0; i < TYPES; i++) {
-        lock_over(st.probe, lock[i]);
-        rdl_lock_free(other[i]);
+        lock_over(st.probe, locks[i]);
+        rdl_lock_free(others[i]);
     }
-    rdl_client_close(second);
+    close_two();
 }
 
 /* The server has it all the while: the same number, so that it is not refused by itself. */
 Test(local, hold_that_the_server_still_has_is_confirmed_there)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = simple(st.client, NAME, NULL);
     struct losses news;
 
+    open_locks(simple, true);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
@@ -232,16 +239,13 @@ Test(local, hold_that_the_server_still_has_is_confirmed_there)
     cr_assert(losses_wait(&news, RDL_HELD, 1, RETURN_MS));
     cr_assert_eq(losses_count(&news, RDL_LOST), 0);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* One that is unlocked meanwhile is freed there when the server can be reached. */
 Test(local, hold_that_the_server_still_has_is_released_there_later)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
-
+    open_locks(reentrant, true);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     (void)probe_int(st.probe, "PEXPIRE " NAME " 60000");
     proxy_refuse(st.proxy, true);
@@ -251,16 +255,14 @@ Test(local, hold_that_the_server_still_has_is_released_there_later)
     cr_assert_eq(lock_holds(st.probe, NAME), 1);
     proxy_refuse(st.proxy, false);
     cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 0, RETURN_MS));
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, silent_server_is_none)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
     int64_t began;
 
+    open_locks(reentrant, false);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* connected */
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(st.server);
@@ -279,19 +281,16 @@ Test(local, silent_server_is_none)
     expect_between(0, now_ms() - began, 1500);
     server_resume(st.server);
     cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 0, RETURN_MS));
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* The server has said that somebody has it for a second: that is believed for as long. */
 Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
     struct actor *waiter = actor_new();
     int64_t began, scripts;
 
+    open_locks(reentrant, true);
     foreign_take(st.probe, NAME, 2500);
     began = now_ms();
     scripts = probe_calls(st.probe, "evalsha");
@@ -305,18 +304,17 @@ Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over
     expect_result(RDL_OK, waiter, SOON_MS);
     proxy_refuse(st.proxy, false);
     actor_free(waiter);
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* However long somebody else has it, while the server says so. */
 Test(local, server_that_is_there_is_believed_for_longer_than_an_outage_lasts)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
-    int64_t scripts = probe_calls(st.probe, "evalsha");
     struct actor *waiter = actor_new();
+    int64_t scripts;
 
+    open_locks(reentrant, true);
+    scripts = probe_calls(st.probe, "evalsha");
     foreign_take(st.probe, NAME, 0); /* nobody knows for how long */
     actor_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
     expect_asleep(scripts, 2, 1);
@@ -327,35 +325,30 @@ Test(local, server_that_is_there_is_believed_for_longer_than_an_outage_lasts)
     cr_assert_neq(actor_result(waiter, SOON_MS), RDL_OK);
     foreign_release(st.probe, NAME);
     actor_free(waiter);
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 Test(local, explicit_lease_ends_on_the_host_as_well)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
-
+    open_locks(reentrant, false);
     go_away();
     expect(RDL_OK, rdl_try_lock(lock, 20000, 2000, &err));
     expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
     cr_assert(WAIT_UNTIL(is_in(lock, RDL_LOST), 2000 + SLACK_MS));
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     come_back();
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, wait_for_one_of_the_host_ends_in_time_and_when_it_is_canceled)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
     struct outcome canceled = {0};
     rdl_op_t *op;
     int64_t began;
 
+    open_locks(reentrant, false);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     began = now_ms();
     expect(RDL_ETIMEDOUT, rdl_try_lock(other, 500, RDL_LEASE_AUTO, &err));
@@ -365,42 +358,36 @@ Test(local, wait_for_one_of_the_host_ends_in_time_and_when_it_is_canceled)
     cr_assert_eq(outcome_wait(&canceled, SOON_MS), RDL_ECANCELED);
     rdl_op_free(op);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
-static int64_t take_it(void *lock, rdl_err_t *error)
+static int64_t take_it(void *which, rdl_err_t *error)
 {
-    return rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, error);
+    return rdl_try_lock(which, 20000, RDL_LEASE_AUTO, error);
 }
 
 /* Freed while the server is asked to have it, and does not answer. */
 Test(local, handle_that_is_freed_frees_the_host)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
-
+    open_locks(reentrant, false);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* connected */
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(st.server);
     expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
     let_pass_ms(500);
-    rdl_lock_free(lock);
+    lock = rdl_lock_free(lock);
     expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));
     server_resume(st.server);
     expect(RDL_OK, rdl_unlock(other, &err));
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, thread_that_ends_frees_the_host)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL), *other = reentrant(second, NAME, NULL);
     struct actor *holder = actor_new();
     struct losses news;
 
+    open_locks(reentrant, false);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     go_away();
@@ -412,9 +399,7 @@ Test(local, thread_that_ends_frees_the_host)
     expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));
     come_back();
     expect(RDL_OK, rdl_unlock(other, &err));
-    rdl_lock_free(lock);
-    rdl_lock_free(other);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
@@ -458,11 +443,12 @@ Test(local, directory_that_others_could_meddle_with_is_refused)
 
 Test(local, file_that_cannot_be_used_is_an_error_and_nothing_is_sent)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
-    char *file = must_format("%s/" NAME ".lock", dir);
-    int64_t scripts = probe_calls(st.probe, "evalsha");
+    char *file;
+    int64_t scripts;
 
+    open_locks(reentrant, false);
+    file = must_format("%s/" NAME ".lock", dir);
+    scripts = probe_calls(st.probe, "evalsha");
     cr_assert_eq(symlink("/dev/null", file), 0);
     expect(RDL_EHOST, rdl_try_lock(lock, 100, LEASE_MS, &err));
     cr_assert_neq(err.message[0], '\0');
@@ -471,15 +457,14 @@ Test(local, file_that_cannot_be_used_is_an_error_and_nothing_is_sent)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     free(file);
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, locks_that_cannot_have_it_say_so)
 {
-    rdl_client_t *second = open_two(false);
-    rdl_lock_t *lock = NULL, *members[2];
+    rdl_lock_t *members[2];
 
+    open_two(false);
     expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, NULL, &lock, &err));
     cr_assert_not_null(strstr(err.message, "fair lock"), "%s", err.message);
     expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, NULL, &lock, &err));
@@ -494,7 +479,7 @@ Test(local, locks_that_cannot_have_it_say_so)
     cr_assert_not_null(strstr(err.message, "member 0"), "%s", err.message);
     rdl_lock_free(members[0]);
     rdl_lock_free(members[1]);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* ---- processes --------------------------------------------------------------------------------------------------- */
@@ -520,7 +505,6 @@ static void share(void)
 static pid_t start_holder(void)
 {
     pid_t child = fork();
-    rdl_lock_t *lock;
 
     if (child != 0)
         return child;
@@ -536,7 +520,6 @@ static pid_t start_holder(void)
 /* Whatever the server does meanwhile: killed before, while and after it is away. */
 Test(local, process_that_is_killed_frees_the_host_at_once)
 {
-    rdl_lock_t *lock;
     int status;
 
     share();
@@ -568,7 +551,7 @@ Test(local, process_that_is_killed_frees_the_host_at_once)
     rdl_lock_free(lock);
 }
 
-static void one_round(rdl_lock_t *lock, unsigned *seed)
+static void one_round(unsigned *seed)
 {
     bool degraded;
 
@@ -590,14 +573,13 @@ static pid_t start_worker(unsigned seed)
 {
     pid_t child = fork();
     rdl_client_t *client;
-    rdl_lock_t *lock;
 
     if (child != 0)
         return child;
     client = client_open(server_uri(st.server), LOCAL());
     lock = reentrant(client, NAME, NULL);
     while (!atomic_load(&shared->stop))
-        one_round(lock, &seed);
+        one_round(&seed);
     rdl_lock_free(lock);
     rdl_client_close(client);
     _exit(0);

@@ -73,6 +73,23 @@ static rdl_lock_t *make(const struct kind *kind)
     return lock;
 }
 
+/* The same, at a stage of its own, after that of the kind before it. */
+static rdl_lock_t *open_for(const struct kind *kind)
+{
+    if (kind != kinds) {
+        close_stage();
+        live_again();
+    }
+    open_stage();
+    return make(kind);
+}
+
+static void end(rdl_lock_t *lock)
+{
+    lock_over(st.probe, lock);
+    close_stage();
+}
+
 static bool is_free(void)
 {
     return lock_keys(st.probe, NAME) == 0;
@@ -90,15 +107,9 @@ Test(unconfirmed, unlock_returns_before_its_release_has_arrived)
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
         int held;
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
         held = on_release(PROXY_HOLD, PROXY_REQUEST, 0, NULL);
         expect(RDL_OK, rdl_unlock(lock, &err));
@@ -183,14 +194,8 @@ Test(unconfirmed, next_take_goes_behind_the_release_of_whichever_thread)
     FOR_EACH_SINGLE_KIND(kind)
     {
         struct actor *actor = actor_new();
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         for (int i = 0; i < 3; i++) {
             int held;
 
@@ -220,14 +225,8 @@ Test(unconfirmed, take_and_unlock_of_one_thread_overlap)
 
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         for (int i = 0; i < PAIRS; i++) {
             expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
             cr_assert_eq(lock_holds(st.probe, NAME), 1, "%s", kind->type);
@@ -242,10 +241,8 @@ Test(unconfirmed, take_and_unlock_of_one_thread_overlap)
 
 Test(unconfirmed, nested_holds_are_given_back_one_by_one)
 {
-    rdl_lock_t *lock;
+    rdl_lock_t *lock = open_for(kinds);
 
-    open_stage();
-    lock = make(kinds);
     for (int i = 0; i < 3; i++)
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     for (int64_t count = 2; count > 0; count--) {
@@ -258,8 +255,7 @@ Test(unconfirmed, nested_holds_are_given_back_one_by_one)
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 Test(unconfirmed, writer_becomes_a_reader)
@@ -287,14 +283,8 @@ Test(unconfirmed, scripts_that_are_gone_change_nothing)
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         for (int i = 0; i < 5; i++) {
             expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
             cr_assert_str_eq(probe_text(st.probe, "SCRIPT FLUSH"), "OK");
@@ -332,14 +322,8 @@ Test(unconfirmed, hold_that_was_gone_is_told_once_by_callback_and_by_the_next_ta
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
         (void)probe_ask(st.probe, "FLUSHDB");
         expect(RDL_OK, rdl_unlock(lock, &err));
@@ -365,10 +349,8 @@ Test(unconfirmed, hold_that_was_gone_is_told_once_by_callback_and_by_the_next_ta
 Test(unconfirmed, other_owners_takes_are_not_told)
 {
     struct actor *actor = actor_new();
-    rdl_lock_t *lock;
+    rdl_lock_t *lock = open_for(kinds);
 
-    open_stage();
-    lock = make(kinds);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     (void)probe_ask(st.probe, "FLUSHDB");
     expect(RDL_OK, rdl_unlock(lock, &err));
@@ -382,8 +364,7 @@ Test(unconfirmed, other_owners_takes_are_not_told)
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
     expect(RDL_ELOST, rdl_try_lock(lock, 0, LEASE_MS, &err));
     actor_free(actor);
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 /* The server refuses it: it is repeated, and does not stay for its lease. */
@@ -391,14 +372,8 @@ Test(unconfirmed, refused_release_is_told_and_repeated)
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
         (void)on_release(PROXY_ANSWER, PROXY_REQUEST, 0, "-NOPERM not for you\r\n");
         expect(RDL_OK, rdl_unlock(lock, &err));
@@ -421,10 +396,8 @@ Test(unconfirmed, release_that_is_sent_after_the_lease_tells_of_no_loss)
     enum { SHORT_LEASE_MS = 2000 };
     rdl_owner_t *owner = NULL;
     struct outcome o = {0};
-    rdl_lock_t *lock;
+    rdl_lock_t *lock = open_for(kinds);
 
-    open_stage();
-    lock = make(kinds);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     expect(RDL_OK, rdl_lock_async(lock, owner, SHORT_LEASE_MS, outcome_note, &o, NULL, &err));
     expect(RDL_OK, outcome_wait(&o, SOON_MS));
@@ -441,16 +414,13 @@ Test(unconfirmed, release_that_is_sent_after_the_lease_tells_of_no_loss)
     rdl_owner_free(owner);
     expect(0, losses_count(&losses, RDL_LOST));
     cr_assert_eq(atomic_load(&warnings), 0);
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 Test(unconfirmed, hold_that_is_known_to_be_lost_is_told_by_the_unlock_itself)
 {
-    rdl_lock_t *lock;
+    rdl_lock_t *lock = open_for(kinds);
 
-    open_stage();
-    lock = make(kinds);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(1, rdl_force_unlock(lock, &err));
     expect(RDL_ELOST, rdl_unlock(lock, &err));
@@ -458,8 +428,7 @@ Test(unconfirmed, hold_that_is_known_to_be_lost_is_told_by_the_unlock_itself)
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
     expect(1, losses_count(&losses, RDL_LOST));
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 /* ---- connections that break ------------------------------------------------------------------------------------- */
@@ -475,14 +444,8 @@ Test(unconfirmed, release_whose_connection_breaks_is_repeated)
 
     FOR_EACH_SINGLE_KIND(kind)
     {
-        rdl_lock_t *lock;
+        rdl_lock_t *lock = open_for(kind);
 
-        if (kind != kinds) {
-            close_stage();
-            live_again();
-        }
-        open_stage();
-        lock = make(kind);
         for (size_t i = 0; i < 2 * sizeof cuts / sizeof cuts[0]; i++) {
             uint64_t released = counter(RDL_M_RELEASED);
 
@@ -517,8 +480,7 @@ Test(unconfirmed, answer_that_does_not_come_is_not_waited_for_in_vain)
     cr_assert(WAIT_UNTIL(counter(RDL_M_RELEASED) == 2, PROMPT_MS));
     cr_assert(is_free());
     expect(0, losses_count(&losses, RDL_LOST));
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------- */
@@ -634,10 +596,8 @@ Test(unconfirmed, handle_and_thread_may_go_at_once)
 Test(unconfirmed, owner_may_go_before_its_release_is_answered)
 {
     rdl_owner_t *owner = NULL;
-    rdl_lock_t *lock;
+    rdl_lock_t *lock = open_for(kinds);
 
-    open_stage();
-    lock = make(kinds);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     expect(RDL_OK, rdl_owner_bind(owner, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
@@ -651,8 +611,7 @@ Test(unconfirmed, owner_may_go_before_its_release_is_answered)
     expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 /* The child has its parent's memory, and neither sends nor waits for what is under way there. */
@@ -681,8 +640,7 @@ Test(unconfirmed, child_leaves_its_parents_release_alone)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 /* ---- what it does not change ------------------------------------------------------------------------------------ */
@@ -710,8 +668,7 @@ Test(unconfirmed, asynchronous_and_composite_unlocks_wait_for_their_answers)
     cr_assert(is_free());
     rdl_lock_free(all);
     rdl_owner_free(owner);
-    lock_over(st.probe, lock);
-    close_stage();
+    end(lock);
 }
 
 Test(unconfirmed, option_is_refused_where_it_has_no_meaning)
