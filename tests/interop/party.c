@@ -53,6 +53,14 @@ static int brief_fair(rdl_client_t *client, const char *name, const rdl_lock_opt
     return rdl_fair_lock(client, name, LOCK_OPTIONS(.waiter_life_ms = BRIEF_LIFE_MS), ret_lock, err);
 }
 
+/* Kept for so briefly that Java, which recalls nobody, gets its turn. */
+static int kept(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
+                rdl_err_t *err)
+{
+    (void)options;
+    return rdl_fenced_lock(client, name, LOCK_OPTIONS(.cache_ms = KEPT_MS), ret_lock, err);
+}
+
 /* Of three names; Java's is of the same, given in another order. It has short pauses, because each time that the two
  * sides have met costs one. */
 static int multi(rdl_client_t *const *clients, const char *name, rdl_lock_t **ret_lock, rdl_err_t *err)
@@ -115,6 +123,7 @@ static const struct type {
     {"reentrant", rdl_reentrant_lock},
     {"spin", rdl_spin_lock},
     {"fenced", rdl_fenced_lock},
+    {"kept fenced", kept}, /* C only */
     {"fair", rdl_fair_lock},
     {"brief fair", brief_fair}, /* C only */
     {"read", rdl_read_lock},

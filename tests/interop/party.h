@@ -28,6 +28,8 @@
 #define BRIEF_LIFE_MS 3000     /* of a waiter of a "brief fair" lock in C that gives no sign */
 #define BRIEF_WATCHDOG_MS 3000 /* of peers, as a "watched read" lock in C takes it */
 
+#define KEPT_MS 50 /* cache_ms of a "kept fenced" lock in C */
+
 enum party_kind {
     PARTY_THREAD,  /* of this process; all in one client */
     PARTY_PROCESS, /* a process of its own, with a client of its own */

@@ -496,6 +496,42 @@ Test(cached_harm, close_with_an_owner_inside_leaves_its_hold_to_the_lease_and_te
     cr_assert(stage_is_clean(&st, 2000 + SOON_MS));
 }
 
+static int64_t close_client(void *client, rdl_err_t *why)
+{
+    (void)why;
+    rdl_client_close(client);
+    return RDL_OK;
+}
+
+/* The closing waits for an answer, and for longer than the lease. */
+Test(cached_harm, owner_that_ends_while_its_client_closes_is_forgotten)
+{
+    struct actor *owner = actor_new(), *closer = actor_new();
+    rdl_lock_t *lock, *plain;
+
+    stage_open(&st,
+               .client = OPTIONS(.watchdog_lease_ms = 2000, .command_timeout_ms = 30000, .close_timeout_ms = 4000));
+    lock = idle(st.client, LONG_MS);
+    plain = reentrant(st.client, "hasty", LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
+    expect(RDL_OK, rdl_try_lock(plain, SOON_MS, LEASE_MS, &err));
+    actor_lock(owner, lock, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, owner, SOON_MS);
+    server_pause(st.server);
+    expect(RDL_OK, rdl_unlock(plain, &err));
+    actor_call(closer, close_client, st.client);
+    cr_assert(WAIT_UNTIL(rdl_hold_state(plain, &err) == RDL_ECLOSED, SOON_MS));
+    actor_free(owner);
+    expect_result(RDL_OK, closer, 4000 + SOON_MS);
+    st.client = NULL;
+    server_resume(st.server);
+    cr_assert_eq(losses_count(&losses, RDL_LOST), 0,
+                 "a loss is told of an owner that is gone, by a client that closes");
+    rdl_lock_free(lock);
+    rdl_lock_free(plain);
+    actor_free(closer);
+    cr_assert(stage_is_clean(&st, LEASE_MS + SOON_MS));
+}
+
 /* ---- where callbacks run ---------------------------------------------------------------------------------------- */
 
 Test(cached_harm, local_grant_calls_back_where_callbacks_run)

@@ -195,3 +195,63 @@ Test(sentinel, C2_X1_master_that_clients_alone_reach_is_left_for_its_successor)
     cr_assert(topology->wait_synced(0));
     end_work_in_calm();
 }
+
+/* ---- of locks that stay with their clients ---------------------------------------------------------------------- */
+
+/* What a failover has lost is found by the cut that comes with it: nobody is let in to it any more. */
+Test(sentinel, C6_X1_work_under_a_kept_lock_goes_on_through_kill_and_failover_and_nobody_overlaps_unnoticed)
+{
+    static const char *const name = NAME;
+    const struct workload_plan plan = {.names = &name, .locks = 1, .processes = 2, .threads = 2, .cache_ms = 1000};
+
+    work = workload_start(&plan);
+    start(&by_sentinels);
+    begin_work();
+    workload_harm(work);
+    topology->kill(0);
+    cr_assert(topology->wait_master(1));
+    goes_on_in_calm();
+    topology->start_again(0);
+    cr_assert(topology->wait_synced(0));
+    goes_on();
+    workload_harm(work);
+    topology->failover();
+    cr_assert(topology->wait_master(0));
+    goes_on();
+    cr_assert(topology->wait_synced(1));
+    workload_calm(work);
+    end_work_in_calm();
+}
+
+/* An idle one, which the new master has never heard of. */
+Test(sentinel, C6_idle_lock_is_not_kept_past_its_master)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    bool kept = false;
+
+    start(&by_sentinels);
+    client = client_open(uri, NULL);
+    other = client_open(uri, NULL);
+    lock = reentrant(client, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    elsewhere = reentrant(other, NAME, NULL);
+    cr_assert(topology->wait_synced(1));
+    topology->cut_off();
+    for (int i = 0; i < 1000 && !kept; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, FAILOVER_BOUND_MS, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        kept = ask(0, "HLEN " NAME) == 1;
+    }
+    cr_assert(kept, "it is never kept");
+    topology->kill(0);
+    topology->resume(1);
+    cr_assert(topology->wait_master(1));
+    expect(RDL_OK, rdl_try_lock(elsewhere, FAILOVER_BOUND_MS, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 100, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_unlock(elsewhere, &err));
+    expect(RDL_OK, rdl_try_lock(lock, FAILOVER_BOUND_MS, RDL_LEASE_AUTO, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_lock_free(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+}

@@ -66,6 +66,7 @@ struct workload {
 struct worker {
     rdl_lock_t *lock;
     struct reg *reg;
+    bool kept;
     atomic_bool *stop;
     int process; /* from 1 */
     unsigned seed;
@@ -203,6 +204,8 @@ static struct turn be_inside(struct worker *w, int64_t token)
 {
     struct turn turn = {.number = enter(w->reg), .token = token};
 
+    if (w->kept)
+        turn.token = turn.number;
     write_to(w->reg, &turn);
     if (rand_r(&w->seed) % NOW_AND_THEN == 0)
         let_pass_ms(1 + rand_r(&w->seed) % HOLD_MOST_MS);
@@ -234,9 +237,11 @@ static void *work(void *arg)
     while (!atomic_load(w->stop)) {
         int64_t token;
 
-        if (rdl_try_lock(w->lock, WAIT_MS, LEASE_MS, NULL) != RDL_OK)
+        if (rdl_try_lock(w->lock, WAIT_MS, w->kept ? RDL_LEASE_AUTO : LEASE_MS, NULL) != RDL_OK)
             continue;
-        if ((token = rdl_token(w->lock, NULL)) > 0)
+        if (w->kept)
+            have_turn(w, 0);
+        else if ((token = rdl_token(w->lock, NULL)) > 0)
             have_turn(w, token);
         else /* lost already */
             (void)rdl_unlock(w->lock, NULL);
@@ -254,13 +259,16 @@ static _Noreturn void run_process(const struct workload *w, int number)
 
     if (!WAIT_UNTIL(atomic_load(&w->shared->begun), BEGIN_BOUND_MS))
         die("the workload does not begin");
-    client = client_open(w->shared->uri, NULL);
+    client = client_open(w->shared->uri, OPTIONS(.watchdog_lease_ms = LEASE_MS));
     for (size_t i = 0; i < w->plan.locks; i++) {
-        lock[i] = reentrant(client, w->plan.names[i], LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
+        lock[i] = reentrant(client, w->plan.names[i],
+                            LOCK_OPTIONS(.fencing = w->plan.cache_ms > 0 ? RDL_FENCING_DEFAULT : RDL_FENCING_TIME,
+                                         .cache_ms = w->plan.cache_ms));
         for (int j = 0; j < w->plan.threads; j++, threads++) {
             worker[threads] = (struct worker){
                 .lock = lock[i],
                 .reg = &w->shared->reg[i],
+                .kept = w->plan.cache_ms > 0,
                 .stop = &w->shared->stop,
                 .process = number,
                 .seed = (unsigned)(number * THREADS_MAX + threads),

@@ -31,6 +31,9 @@ struct workload_plan {
     size_t locks;
     int processes; /* each with a client of its own */
     int threads;   /* of each process, for each lock */
+    /* The locks stay with their clients for so long (the lock option cache_ms). Then they have no tokens, and what is
+     * watched is who is inside. 0: they do not. */
+    int64_t cache_ms;
 };
 
 struct workload_sum {
