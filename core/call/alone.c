@@ -114,6 +114,7 @@ bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
         rec->hold.id = id;
         rec->held_since = now;
         rdl__record_set_ends_by(rec, 0);
+        rec->refused_until = 0;
         rec->renewed = call->op.lease_ms == RDL_LEASE_AUTO;
         rec->may_come = false;
         rdl__record_begins(rec);
@@ -154,14 +155,19 @@ rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now)
     return step;
 }
 
+/* A renewal that is under way may run as late as the hold's lease ends at the server, and prolong that. */
 bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
 {
     rdl_client_t *client = rec->name->client;
+    int64_t by = rdl__watchdog_expiry(client->watchdog, now, 2 * client->watchdog_lease_ms);
     bool parts = rec->name->settings.on_outage == RDL_OUTAGE_LOCAL;
 
     rdl__mutex_lock(&rec->name->mu);
-    if (parts && (parts = rdl__watchdog_part(client->watchdog, &rec->hold, id->n, now)))
-        rdl__record_set_ends_by(rec, rdl__watchdog_expiry(client->watchdog, now, client->watchdog_lease_ms));
+    if (parts && (parts = rdl__watchdog_part(client->watchdog, &rec->hold, id->n, now))) {
+        rec->refused_until = 0;
+        if (by > rdl__record_ends_by(rec)) /* else an extension has asked for more */
+            rdl__record_set_ends_by(rec, by);
+    }
     rdl__mutex_unlock(&rec->name->mu);
     if (parts)
         tell(rec, id, RDL_DEGRADED);
@@ -257,15 +263,32 @@ static rdl__step_t restore_failed(struct rdl__call *call, int rc, bool undo)
     return (rdl__step_t){.what = RDL__DO_FINISH, .rc = rc, .undo = undo};
 }
 
+/* Is what refuses it perhaps this host's? Who had the lock before, and was killed, or unlocked it without a server, has
+ * left its lease there; nobody renews that. One that is prolonged, or longer than those that are renewed, is somebody
+ * else's. */
+static bool is_left_over(struct rdl__call *call, int64_t now)
+{
+    rdl_client_t *client = rdl__call_client(call);
+    struct rdl__record *rec = call->rec;
+    bool first = rec->refused_until == 0;
+
+    if (call->answer <= 0 || call->answer > client->watchdog_lease_ms)
+        return false;
+    if (first)
+        rec->refused_until = rdl__watchdog_expiry(client->watchdog, now, call->answer);
+    return first || rdl__after_ms(call->req.sent_at, call->answer) <= rec->refused_until;
+}
+
 static rdl__step_t restore_answered(struct rdl__call *call, int64_t now)
 {
     int rc = rdl__answer_failed(call);
 
-    (void)now;
     if (rc < 0)
         return restore_failed(call, rc, call->req.resent || rdl__call_refused_in_doubt(call));
     if (call->answer == RDL__TAKEN || call->answer == RDL__HELD)
         return restore_commit(call) ? rdl__finish_with(RDL_OK) : restore_failed(call, RDL_ELOST, true);
+    if (is_left_over(call, now))
+        return restore_failed(call, RDL_ETIMEDOUT, false);
     rdl__watchdog_taken(rdl__call_client(call)->watchdog, &call->rec->hold, call->rec->hold.id.n);
     return rdl__finish_with(RDL_ELOST);
 }

@@ -45,7 +45,7 @@ static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 
     rdl__assert_locked(&rec->name->mu);
     if (rec->count == 0 || rec->held_since >= call->req.sent_at ||
-        rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) == RDL_LOST)
+        rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) >= RDL_LOST)
         return false;
     return (len == call->words_len && memcmp(field, call->words, len) == 0) || call->ops->evicts_also(rec, call);
 }

@@ -182,7 +182,9 @@ struct rdl__record {
     /* When every lease asked for this hold has ended at the server as well; renewals not counted. By the verb in flight
      * and by the loop (alone.c): rdl__record_ends_by. */
     _Atomic int64_t ends_by;
-    bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
+    int64_t
+        refused_until; /* RDL_DEGRADED: the end of a lease for which the server has refused the hold; 0: it has not */
+    bool renewed;      /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked : 1; /* on the owner's list */
     bool orphaned : 1; /* the owner is gone */

@@ -179,6 +179,58 @@ Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
     close_two();
 }
 
+/* A process of the host that had it when the server went away has left its lease there: whoever died, or unlocked
+ * without a server, may not end the next one's hold. */
+Test(local, lease_that_nobody_renews_is_waited_for)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    struct losses news;
+    int64_t calls, began;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    calls = probe_calls(st.probe, "evalsha");
+    foreign_take(st.probe, NAME, LEASE_MS - 500);
+    began = now_ms();
+    proxy_refuse(st.proxy, false);
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") > calls + 1, RETURN_MS)); /* it was refused, and asks again */
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    cr_assert(losses_wait(&news, RDL_HELD, 1, RETURN_MS));
+    cr_assert_geq(now_ms() - began, LEASE_MS - 600);
+    cr_assert_eq(losses_count(&news, RDL_LOST), 0);
+    lock_over(st.probe, lock);
+    rdl_client_close(second);
+}
+
+Test(local, who_is_refused_by_a_lease_that_is_renewed_has_lost_the_lock)
+{
+    rdl_client_t *second = open_two(true);
+    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    struct losses news;
+    int64_t calls;
+
+    losses_init(&news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    calls = probe_calls(st.probe, "evalsha");
+    foreign_take(st.probe, NAME, LEASE_MS - 500);
+    proxy_refuse(st.proxy, false);
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") > calls, RETURN_MS));
+    (void)probe_int(st.probe, "PEXPIRE " NAME " 2900");
+    cr_assert(losses_wait(&news, RDL_LOST, 1, 2000)); /* and not when the first lease is over */
+    cr_assert_eq(news.notes[news.count - 1].reason, RDL_LOSS_TAKEN);
+    expect(RDL_ELOST, rdl_unlock(lock, &err));
+    foreign_release(st.probe, NAME);
+    rdl_lock_free(lock);
+    rdl_client_close(second);
+}
+
 /* For every type that has it: held before the outage, through it, and after it, at a server that has forgotten it. */
 Test(local, hold_whose_renewal_is_overdue_is_the_hosts_alone_and_not_lost)
 {

@@ -6,6 +6,7 @@
 #include "core/call/record.h"
 #include "core/service/waiters.h"
 #include "tests/sim/checks.h"
+#include "tests/sim/hosts.h"
 #include "tests/sim/net.h"
 #include "tests/sim/rec.h"
 #include "tests/sim/seams.h"
@@ -34,6 +35,7 @@ void cast_begin(void)
     if (hooks.alloc == NULL)
         hooks = counting_alloc_init(&memory);
     memset(&cast, 0, sizeof cast);
+    hosts_begin();
     rdl__list_init(&cast.deeds);
     cast.void_at = -1;
     cast.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
@@ -100,10 +102,14 @@ struct app *cast_app(int64_t clock_ppm)
 
 void app_open(struct app *app)
 {
+    rdl_client_options_t options = cast.options;
     rdl_client_t *client = NULL;
     rdl_err_t err = {0};
 
-    while (!app->dead && rdl_client_open(URI, &cast.options, &client, &err) < 0) {
+    options.local_dir = cast.outages ? host_dir(app->host) : NULL;
+    while (!app->dead && rdl_client_open(URI, &options, &client, &err) < 0) {
+        if (options.on_outage > RDL_OUTAGE_FAIL && !app->dead)
+            violated("who waits for the server is opened without it", "%s", err.message);
         say("open: %s", err.message);
         fibre_sleep(RDL__MS);
     }
@@ -188,6 +194,7 @@ void app_crash(struct app *app)
     if (app->process.stopped)
         process_go(&app->process);
     net_bury(&app->process);
+    hosts_bury(&app->process);
     process_stop(&app->process);
 }
 
@@ -353,11 +360,20 @@ static bool was_told(const struct actor *actor, const char *field)
     return false;
 }
 
+static void ask_token(struct actor *actor, size_t end)
+{
+    int64_t token;
+
+    world_quiet(true);
+    if (name_at(end)->token && (token = rdl_owner_token(actor->owner, actor->locks[end], NULL)) > 0)
+        actor->holds[end].token = token;
+    world_quiet(false);
+}
+
 static void hold_begins(struct actor *actor, size_t end, const struct deed *deed)
 {
     struct hold *h = &actor->holds[end];
     const struct rdl__record *rec;
-    int64_t token;
 
     await_change(actor, end);
     rec = record_of(actor, end);
@@ -382,12 +398,34 @@ static void hold_begins(struct actor *actor, size_t end, const struct deed *deed
         excuse(h, "the server has lost it");
     if (was_forced(name_at(end), h->field))
         excuse(h, "it was evicted");
-    world_quiet(true);
-    if (name_at(end)->token && (token = rdl_owner_token(actor->owner, actor->locks[end], NULL)) > 0)
-        h->token = token;
-    world_quiet(false);
+    ask_token(actor, end);
     if (h->count > 0)
         checks_granted(actor, end);
+}
+
+/* Its deadline says when it was asked for, at the earliest. */
+void hold_restored(struct actor *actor, size_t end)
+{
+    struct hold *h = &actor->holds[end];
+    const struct rdl__record *rec = record_of(actor, end);
+    const char *text = name_at(end)->text;
+    struct process *before;
+
+    if (rec == NULL)
+        return;
+    rec_fields(h, rec);
+    h->deadline = rec_valid_until(rec);
+    h->gone_at = -1;
+    h->excuse = NULL;
+    if (name_at(end)->void_at >= process_when(&actor->app->process, rec_asked_at(rec)))
+        excuse(h, "the server has lost it");
+    if (was_forced(name_at(end), h->field))
+        excuse(h, "it was evicted");
+    say("%s: %s is held at the server now, as %s", actor->name, text, h->field);
+    before = process_enter(&actor->app->process);
+    ask_token(actor, end);
+    (void)process_enter(before);
+    checks_granted(actor, end);
 }
 
 /* Of an owner that is several threads one may give back what the other was granted, before either is noted: what is so
@@ -430,6 +468,7 @@ static void unlock_called(struct deed *d)
 {
     struct hold *h = &d->actor->holds[d->end];
 
+    d->alone = h->count == 1 && hold_state(d->actor, d->end) == RDL_DEGRADED;
     d->sure =
         h->count > 0 && believes(d->actor, d->end) && h->excuse == NULL &&
         h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
@@ -458,7 +497,11 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
         end++;
     if (end == MOST_ENDS)
         return; /* it is being freed on another thread (lock.h) */
-    say("%s is told of %s: %s", actor->name, loss->owner, loss->state == RDL_LOST ? "lost" : "at risk");
+    say("%s is told of %s: %s", actor->name, loss->owner,
+        loss->state == RDL_LOST       ? "lost"
+        : loss->state == RDL_DEGRADED ? "the host's alone"
+        : loss->state == RDL_HELD     ? "held"
+                                      : "at risk");
     if (loss->state == RDL_LOST)
         (void)snprintf(actor->told[actor->told_count++ % 8], FIELD_SIZE, "%s", loss->owner);
     checks_told(actor, end, loss);
@@ -477,7 +520,9 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
     options.cache_ms = name->kind->cache_ms; /* which goes with no other way to release */
-    options.release = cast.leaves && options.cache_ms == 0 ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
+    options.on_outage = name->outage;
+    options.release =
+        cast.leaves && options.cache_ms == 0 && !is_local(end) ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
     if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
                                                                    &err) < 0)
@@ -534,6 +579,7 @@ void actor_forget(struct actor *actor, size_t end)
 
     if (h->count > 0)
         (void)snprintf(n->left[n->left_count++ % 4], FIELD_SIZE, "%s", h->field);
+    h->forgotten = h->count > 0;
     h->count = h->granted = 0;
 }
 
@@ -549,12 +595,18 @@ static const char *lease_text(int64_t ms, char *to, size_t size)
     return to;
 }
 
+/* A take without a wait waits for so long that it can be known whether there is a server. */
+#define TO_KNOW_MS 1000
+
 static int64_t deadline_of(const struct deed *d)
 {
     int64_t now = process_clock(&d->actor->app->process);
+    int64_t least_ms = cast.options.local_after_ms + TO_KNOW_MS;
 
     if (d->verb == TAKE && d->wait_ms == RDL_WAIT_FOREVER)
         return RDL__NEVER;
+    if (d->verb == TAKE && d->wait_ms == 0 && is_local(d->end) && cast.options.command_timeout_ms < least_ms)
+        return rdl__after_ms(now, least_ms);
     return rdl__after_ms(now, d->verb == TAKE && d->wait_ms > 0 ? d->wait_ms : cast.options.command_timeout_ms);
 }
 

@@ -33,7 +33,8 @@ struct vacancy {
 struct name {
     char text[32];
     const struct kind *kind;
-    bool token; /* with fencing */
+    bool token;          /* with fencing */
+    rdl_outage_t outage; /* what its takes do without a server */
 
     /* the checkers' */
     int64_t seen_at; /* what the keyspace shows, and as of when */
@@ -49,19 +50,22 @@ struct name {
     int64_t stray_since;       /* held for nobody; -1: it is not */
     char stray[FIELD_SIZE];    /* as that */
     int64_t token_best;
-    char released[FIELD_SIZE]; /* the hold that was given back last, and when */
+    char token_best_of[FIELD_SIZE]; /* which a hold has again when it is the server's again */
+    char released[FIELD_SIZE];      /* the hold that was given back last, and when */
     int64_t released_at;
     char freed[8][FIELD_SIZE]; /* those given back last */
     unsigned freed_count;
     int64_t foreign_until;         /* a foreign client holds it until then; 0: none does */
     struct line line;              /* who waits in a queue */
     char granted_last[FIELD_SIZE]; /* by a script that minds the queue */
+    int64_t known_until;           /* the end of the longest lease that the server has told anybody of */
 };
 
 /* ---- apps ------------------------------------------------------------------------------------------------------- */
 
 struct app {
     struct process process;
+    unsigned host;        /* hosts.h */
     rdl_client_t *client; /* NULL: not open */
     char id[40];          /* the client's, also when it is gone; "": it was never open */
     bool ending;          /* it is being closed, or is */
@@ -69,6 +73,7 @@ struct app {
     int64_t gone_at;      /* when the one or the other began */
     int64_t patience;     /* the most, so far (core/call/call.h) */
     int64_t calm_from;    /* nothing has disturbed it since, or will until then */
+    int64_t away_since;   /* it reaches no server; 0: it does */
 };
 
 /* ---- actors ----------------------------------------------------------------------------------------------------- */
@@ -81,6 +86,7 @@ struct hold {
     int64_t granted; /* by answers alone: takes, less unlocks */
     int64_t leaving; /* unlocks that were called and are not answered */
     bool doubt;      /* its last verb may still be being undone */
+    bool forgotten;  /* it was not given back */
     char field[FIELD_SIZE]; /* at the server */
     char id[FIELD_SIZE];    /* as losses name it: the same, unless its client keeps the lock */
     int64_t since;          /* world's time of the answer */
@@ -98,6 +104,10 @@ struct hold {
     bool missed;            /* its deadline was hidden */
     bool hidden;            /* a thread was changing it when it was last looked at: what was seen before counts */
     int64_t believed_until; /* the client is closed: nobody can be asked any more */
+    int64_t alone_since;    /* RDL_DEGRADED; 0: it is not */
+    int64_t restored_at;    /* 0: never */
+    int64_t busy_at;        /* its owner had a verb under way then, that it is alone */
+    bool rivalled;          /* since it is alone the server has shown somebody of another app as the holder */
 };
 
 struct actor {
@@ -114,6 +124,10 @@ struct actor {
     unsigned canceling;            /* calls of it that have not returned */
     char told[8][FIELD_SIZE];      /* the holds whose losses it was told of last, perhaps before it knew of the grant */
     unsigned told_count;
+    struct { /* what was told last of an outage, and its end, perhaps before it knew of the grant */
+        char id[FIELD_SIZE];
+        rdl_hold_state_t state;
+    } outage_told[MOST_ENDS];
 };
 
 /* ---- deeds ------------------------------------------------------------------------------------------------------ */
@@ -131,6 +145,7 @@ struct deed {
     int64_t deadline; /* by the app's clock; RDL__NEVER: none */
     bool queued;      /* behind another of the same actor, or perhaps behind what undoes one */
     bool sure;        /* RELEASE: the hold was sound when it was called */
+    bool alone;       /* RELEASE: of a hold of the host's alone */
     bool canceled;
     int64_t canceled_at;         /* for certain; -1: not yet */
     struct fibre *waiter;        /* for its answer */
@@ -144,6 +159,9 @@ struct deed {
 struct cast {
     rdl_client_options_t options;
     bool leaves;      /* blocking unlocks are not waited for */
+    bool outages;     /* the clients go on without a server, and have a directory of their host */
+    int64_t alone;    /* holds that were told to be the host's alone, by the metrics; */
+    int64_t restored; /* and to be held at the server again */
     unsigned sharers; /* of eight deeds on a lock with two ends, at the end that many hold */
     struct name names[MOST_NAMES];
     size_t name_count;
@@ -222,6 +240,12 @@ int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool o
 
 /* Does the actor believe to hold it, by its own client's judgement? */
 bool believes(struct actor *actor, size_t end);
+/* May its host alone know of it? */
+static inline bool is_local(size_t end)
+{
+    return name_at(end)->outage == RDL_OUTAGE_LOCAL;
+}
+void hold_restored(struct actor *actor, size_t end); /* the server has it now, perhaps by another number */
 rdl_hold_state_t hold_state(struct actor *actor, size_t end);
 int64_t hold_deadline(const struct actor *actor, size_t end); /* by its app's clock */
 bool app_calm(const struct app *app, int64_t since);          /* nothing has disturbed it since then */

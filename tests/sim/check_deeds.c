@@ -86,6 +86,21 @@ static void as_it_should(const struct deed *d)
                  rdl_err_name((int)d->result));
 }
 
+/* Who waits for the server as for a holder waits until its wait is over; and where the host alone may know of the lock,
+ * who does not wait learns of an outage before that, if it is no nested take. */
+static void outwaits(const struct deed *d)
+{
+    bool in_doubt = d->result == RDL_ECONN || d->result == RDL_EUNKNOWN;
+
+    if (d->verb != TAKE || name_at(d->end)->outage < RDL_OUTAGE_WAIT || !in_doubt)
+        return;
+    if (d->wait_ms == 0 && (!is_local(d->end) || d->queued || d->actor->holds[d->end].granted > 0))
+        return;
+    if (d->deadline == RDL__NEVER || process_clock(&d->actor->app->process) < d->deadline)
+        violated("who waits for the server waits to the end", "a take of %s answers %s", d->actor->name,
+                 rdl_err_name((int)d->result));
+}
+
 /* The outermost take; a nested one adds nothing. */
 static void never_alone_and_shared(const struct deed *d)
 {
@@ -100,6 +115,7 @@ static void deed_answered(const struct deed *d)
         violated("answers make sense", "verb %d of %s answers %lld (%s)", (int)d->verb, d->actor->name,
                  (long long)d->result, d->result < 0 ? rdl_err_name((int)d->result) : "no code");
     in_time(d);
+    outwaits(d);
     as_it_should(d);
 }
 

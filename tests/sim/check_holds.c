@@ -12,20 +12,6 @@
 
 #include <string.h>
 
-/* The next end of a lock that there is. */
-static size_t end_after(size_t end)
-{
-    end++;
-    if (end % MOST_NAMES < cast.name_count)
-        return end;
-    return end < MOST_NAMES ? MOST_NAMES : MOST_ENDS;
-}
-
-#define EACH_HOLD(who, n, h)                                                                                           \
-    for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                 \
-        for (size_t n = 0; n < MOST_ENDS; n = end_after(n))                                                            \
-            for (struct hold *h = &who->holds[n]; h != NULL && h->count > 0; h = NULL)
-
 /* ---- one at a time ---------------------------------------------------------------------------------------------- */
 
 /* Who believes to hold a lock: alone, or with others, of whom two are enough to know. */
@@ -96,20 +82,37 @@ static bool was_over(const struct actor *actor, struct hold *h)
     return over;
 }
 
+/* It is the host's alone, or is it no more? */
+static void see_outage(struct actor *actor, size_t n, struct hold *h, bool believed)
+{
+    if (h->state == RDL_DEGRADED && h->alone_since == 0)
+        checks_alone(actor, n);
+    if (h->state != RDL_DEGRADED && h->alone_since != 0 && believed)
+        hold_restored(actor, n);
+    if (h->state == RDL_DEGRADED && h->alone_since == 0)
+        h->alone_since = world_now();
+    if (h->state != RDL_DEGRADED && h->alone_since != 0) {
+        h->alone_since = 0;
+        h->restored_at = believed ? world_now() : 0;
+    }
+}
+
 static void truly(struct actor *actor, size_t n, struct hold *h, bool believed)
 {
-    bool over;
+    bool alone, over;
 
     if (actor->app->ending || actor->app->dead || actor->crowd || unseen(actor, n, h))
         return;
-    if (believed && h->lost_at >= 0)
+    alone = h->state == RDL_DEGRADED;
+    if ((believed || alone) && h->lost_at >= 0)
         violated("a lost hold does not come back", "%s has %s again", actor->name, name_at(n)->text);
     over = was_over(actor, h);
-    if (believed && over)
+    if ((believed || alone) && over)
         violated("a late answer revives nothing", "%s still has %s", actor->name, name_at(n)->text);
     h->deadline = hold_deadline(actor, n);
-    if (!believed && h->lost_at < 0)
+    if (!believed && !alone && h->lost_at < 0)
         see_lost(actor, n, h);
+    see_outage(actor, n, h, believed);
     if (believed && h->excuse == NULL && !shows(name_at(n), h->field))
         violated("who believes to hold does hold", "%s believes to hold %s as %s, and the server does not know of it",
                  actor->name, name_at(n)->text, h->field);
@@ -123,9 +126,9 @@ static void beliefs(void)
     {
         bool believed = believes(actor, n);
 
+        truly(actor, n, h, believed);
         if (believed && h->excuse == NULL)
             alone(&believers[n % MOST_NAMES], actor, n);
-        truly(actor, n, h, believed);
     }
 }
 
@@ -143,13 +146,17 @@ static void token_granted(struct actor *actor, size_t n)
         return;
     if (h->token == 0 && believes(actor, n) && !h->hidden)
         violated("a fenced hold has a token", "%s has none for %s", actor->name, name->text);
+    if (h->token != 0 && h->token == name->token_best && strcmp(h->field, name->token_best_of) == 0)
+        return;
     if (h->token != 0 && h->token <= name->token_best && h->excuse == NULL && believes(actor, n))
         violated("tokens grow", "%s has %lld for %s after %lld", actor->name, (long long)h->token, name->text,
                  (long long)name->token_best);
     if (name->kind->counted && h->excuse != NULL)
         return; /* of a count that may have begun again since */
-    if (h->token > name->token_best)
+    if (h->token > name->token_best) {
         name->token_best = h->token;
+        memcpy(name->token_best_of, h->field, FIELD_SIZE);
+    }
 }
 
 const struct check check_tokens = {.granted = token_granted};
@@ -198,7 +205,7 @@ static void losses(void)
     {
         if (actor->crowd)
             continue;
-        if (shows(name_at(n), h->field))
+        if (h->alone_since != 0 || shows(name_at(n), h->field))
             h->gone_at = -1;
         else if (h->gone_at < 0)
             h->gone_at = world_now();

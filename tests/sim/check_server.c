@@ -9,6 +9,7 @@
 #include "tests/sim/checks.h"
 
 #include "core/io/lane.h"
+#include "tests/sim/hosts.h"
 #include "tests/sim/net.h"
 #include "tests/support/wait.h"
 
@@ -67,11 +68,37 @@ static int64_t stands_back_ns(const struct name *name, int64_t since)
     return RDL__PAUSE_MOST_MS * RDL__MS + (name->void_at >= 0 && noticed_at > since ? noticed_at - since : 0);
 }
 
+static bool uses(const struct app *app, const struct deed *but, size_t end)
+{
+    for (size_t i = 0; i < cast.actor_count; i++)
+        if (cast.actors[i].app == app &&
+            (cast.actors[i].holds[end].granted > 0 || cast.actors[i].holds[end].forgotten ||
+             cast.actors[i].under_way[end] > (but->actor == &cast.actors[i])))
+            return true;
+    return false;
+}
+
+/* When it could ask the server, for it had the host's lock, or could have it when it looked; RDL__NEVER: others have
+ * that. */
+static int64_t unbarred_since(const struct deed *d)
+{
+    const struct app *app = d->actor->app;
+    struct host_lock lock = host_lock(app->host, name_at(d->end)->text);
+
+    if (!is_local(d->end) || lock.process == NULL || (lock.process == &app->process && !uses(app, d, d->end)))
+        return lock.since;
+    return RDL__NEVER;
+}
+
+/* Between two looks at the host's lock. */
+#define LOOK_NS (64 * RDL__MS)
+
 static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
 {
-    int64_t since = latest(vacancy->since, d->called, d->actor->app->calm_from);
+    int64_t since = latest(latest(vacancy->since, unbarred_since(d), 0), d->called, d->actor->app->calm_from);
     int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() +
-                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
+                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since) +
+                    (is_local(d->end) ? LOOK_NS : 0);
     int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
 
     if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
@@ -222,7 +249,7 @@ static void see_stray(size_t n)
     size_t len;
 
     if (!shown(name, &field, &len) || (app = app_of(field, len)) == NULL || app->ending || app->dead ||
-        was_left(name, field, len) || concerns(app, n, field, len)) {
+        was_left(name, field, len) || concerns(app, n, field, len) || (is_local(n) && server_stepped_back())) {
         name->stray_since = -1;
         return;
     }

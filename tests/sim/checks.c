@@ -11,6 +11,11 @@ const struct check *const lock_checks[] = {
     &check_strays, &check_renewals, &check_returns, &check_leftovers, &check_order, NULL,
 };
 
+const struct check *const outage_checks[] = {
+    &check_holds,   &check_tokens,    &check_losses, &check_answers, &check_wakes,     &check_strays,   &check_renewals,
+    &check_returns, &check_leftovers, &check_order,  &check_hosts,   &check_returning, &check_patience, NULL,
+};
+
 static const struct check *const *checks; /* of this run */
 
 #define EACH(member, ...)                                                                                              \
@@ -49,6 +54,11 @@ void checks_answered(const struct deed *deed)
 void checks_granted(struct actor *actor, size_t end)
 {
     EACH(granted, actor, end);
+}
+
+void checks_alone(struct actor *actor, size_t end)
+{
+    EACH(alone, actor, end);
 }
 
 void checks_told(struct actor *actor, size_t end, const rdl_loss_t *loss)

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#define MOST_CONNS 4096
+#define MOST_CONNS 16384
 #define MOST_PIECES 256
 #define NO_CUT SIZE_MAX
 #define GREETING_OTHERWISE 2000 /* bytes that a client says before it is ready, at most, beside its scripts */
@@ -77,7 +77,7 @@ static struct {
     struct { /* processes that are cut off */
         const struct process *process;
         int64_t until;
-    } partitions[16];
+    } partitions[64];
     size_t partition_count;
     struct conn *touched;
     size_t late_count; /* of connections that wait for their turn */

@@ -213,10 +213,15 @@ static const struct fault faults[] = {
     {crash_server, 4}, {flush_scripts, 2},  {flush_keys, 1},       {nudge_clock, 2}, {step_clock, 1},
 };
 
+static const struct play *play; /* the run's */
+
 static void one_fault(void *arg)
 {
     (void)arg;
-    fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
+    if (play->faults != NULL && chance(1, 2))
+        fault_strikes(play->faults, play->fault_count, SPAN_NS);
+    else
+        fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
 /* ---- what actors do --------------------------------------------------------------------------------------------- */
@@ -378,7 +383,10 @@ static void without_a_hold(struct actor *actor, size_t end)
 
 static void with_a_hold(struct actor *actor, size_t end)
 {
-    fibre_sleep(chance(1, 8) ? draw_ms(0, 300) : draw_ms(0, 20));
+    if (play->lasting && chance(1, 3))
+        fibre_sleep(draw_ms(0, 1000));
+    else
+        fibre_sleep(chance(1, 8) ? draw_ms(0, 300) : draw_ms(0, 20));
     if (!goes_on(actor))
         return;
     switch (draw(16)) {
@@ -417,7 +425,7 @@ static size_t any_end(void)
     return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
 }
 
-static void act_on_locks(struct actor *actor)
+void act_on_locks(struct actor *actor)
 {
     size_t steps = 2 + draw(7);
 
@@ -435,8 +443,6 @@ static void act_on_locks(struct actor *actor)
     give_all_back(actor);
     actor_leave(actor);
 }
-
-static const struct play *play; /* the run's */
 
 static void play_actor(void *arg)
 {
@@ -539,7 +545,7 @@ static void draw_kept_locks(void)
 }
 
 /* A stranger plays with the first lock, if it is one that strangers know. */
-static struct fibre *start_stranger(void)
+struct fibre *start_stranger(void)
 {
     return cast.names[0].kind->plain && chance(1, 4) ? fibre_start(NULL, play_foreigner, &cast.names[0]) : NULL;
 }
@@ -646,4 +652,9 @@ struct outcome kept_run(uint64_t seed)
 struct outcome pools_run(uint64_t seed)
 {
     return run(&pool_play, seed);
+}
+
+struct outcome outage_run(uint64_t seed)
+{
+    return run(&outage_play, seed);
 }

@@ -13,8 +13,9 @@ struct outcome {
     int64_t events;
 };
 
-struct outcome plan_run(uint64_t seed);  /* of locks, */
-struct outcome kept_run(uint64_t seed);  /* of those that clients keep, */
-struct outcome pools_run(uint64_t seed); /* of semaphores and latches */
+struct outcome plan_run(uint64_t seed);   /* of locks, */
+struct outcome kept_run(uint64_t seed);   /* of those that clients keep, */
+struct outcome pools_run(uint64_t seed);  /* of semaphores and latches */
+struct outcome outage_run(uint64_t seed); /* of locks that outlast outages, on one host or two */
 
 #endif

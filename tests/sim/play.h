@@ -7,6 +7,7 @@
 
 #include "tests/sim/cast.h"
 #include "tests/sim/checks.h"
+#include "tests/sim/mishaps.h"
 
 struct play {
     const struct check *const *checks;
@@ -14,10 +15,17 @@ struct play {
     struct fibre *(*stranger)(void);  /* somebody who does not use the library, or NULL */
     void (*act)(struct actor *actor); /* all that the actor does, to its leaving */
     bool counts_undone;               /* its checks at rest want every undo to have been carried out */
+    bool lasting;                     /* some holds are for long */
+    const struct fault *faults;       /* half of a run's are of these; NULL: none */
+    size_t fault_count;
 };
 
-extern const struct play lock_play; /* plan.c */
-extern const struct play pool_play; /* plan_pools.c */
+extern const struct play lock_play;   /* plan.c */
+extern const struct play pool_play;   /* plan_pools.c */
+extern const struct play outage_play; /* plan_outage.c */
+
+void act_on_locks(struct actor *actor);
+struct fibre *start_stranger(void);
 
 bool goes_on(const struct actor *actor);
 

@@ -28,6 +28,11 @@ int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec
                         (cache->hold->held_since < now ? cache->hold->held_since : now) - cache->lease_ms * RDL__MS);
 }
 
+int64_t rec_asked_at(const struct rdl__record *rec)
+{
+    return rec->hold.deadline - rec->hold.lease_ms * RDL__MS;
+}
+
 void rec_fields(struct hold *h, const struct rdl__record *rec)
 {
     int64_t n = rec->hold.id.n;

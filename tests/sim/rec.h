@@ -8,6 +8,7 @@
 
 int64_t rec_valid_until(const struct rdl__record *rec);
 int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec, const struct deed *deed);
+int64_t rec_asked_at(const struct rdl__record *rec); /* by the app's clock, at the earliest: its present lease */
 void rec_fields(struct hold *h, const struct rdl__record *rec); /* at the server, and as losses name it */
 
 #endif

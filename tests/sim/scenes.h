@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define ONE_WAY RDL__MS
+#define LOCAL_AFTER_MS 60
 #define N 0 /* the one name */
 
 /* Connections of a process in the order in which they are made: the loop's own, then the subscriber's. */
@@ -31,6 +32,8 @@ struct scene {
     bool unfenced;             /* else with tokens */
     int64_t offset;            /* for scenes that are played again and again, each time somewhat later */
     int64_t watchdog_lease_ms; /* 0: the usual */
+    rdl_outage_t outage;       /* of the lock; RDL_OUTAGE_DEFAULT: none is played */
+    unsigned second_host;      /* q's */
 };
 
 static const struct scene *scene;
@@ -122,11 +125,12 @@ static const struct check check_count = {.ran = count_script};
 /* Those of the random runs, and the count. */
 static inline const struct check *const *all_checks(void)
 {
+    const struct check *const *usual_checks = scene->outage == RDL_OUTAGE_DEFAULT ? lock_checks : outage_checks;
     static const struct check *all[16];
     size_t n = 0;
 
-    while (lock_checks[n] != NULL) {
-        all[n] = lock_checks[n];
+    while (usual_checks[n] != NULL) {
+        all[n] = usual_checks[n];
         n++;
     }
     all[n] = &check_count;
@@ -143,9 +147,12 @@ static inline void set_up(void)
     cast_begin();
     if (scene->watchdog_lease_ms != 0)
         cast.options.watchdog_lease_ms = scene->watchdog_lease_ms;
-    (void)cast_name("N", kind_named(scene->kind), !scene->unfenced);
+    cast.outages = scene->outage != RDL_OUTAGE_DEFAULT;
+    cast.options.local_after_ms = LOCAL_AFTER_MS;
+    cast_name("N", kind_named(scene->kind), !scene->unfenced)->outage = scene->outage;
     p = cast_app(0);
     q = cast_app(0);
+    q->host = scene->second_host;
     checks_begin(all_checks());
     fibre_join(fibre_start(&p->process, open_it, p));
     fibre_join(fibre_start(&q->process, open_it, q));
@@ -161,8 +168,10 @@ static inline void tear_down(void)
     pass_ms(500);
     fibre_sleep(cast_linger_ns());
     checks_at_rest();
+    if (p->dead)
+        app_bury(p);
     for (size_t i = 0; i < 3; i++) {
-        while (all[i]->holds[N].granted > 0)
+        while (!all[i]->app->dead && all[i]->holds[N].granted > 0)
             (void)do_it(all[i], RELEASE, 0, 0);
         (void)process_enter(&all[i]->app->process);
         actor_leave(all[i]);

@@ -5,6 +5,7 @@
  *     sim --kept ...     locks that their clients keep
  *     sim --joint ...    composite locks over several servers (joint.c)
  *     sim --pools ...    semaphores and latches (plan_pools.c)
+ *     sim --outage ...   locks that outlast outages, on one host or two (plan_outage.c)
  */
 #include "tests/sim/driver.h"
 #include "tests/sim/joint.h"
@@ -18,8 +19,8 @@ static struct outcome composites_run(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct mode modes[] = {
-        {"", plan_run}, {"--kept", kept_run}, {"--joint", composites_run}, {"--pools", pools_run}, {0}};
+    static const struct mode modes[] = {{"", plan_run},         {"--kept", kept_run},     {"--joint", composites_run},
+                                        {"--pools", pools_run}, {"--outage", outage_run}, {0}};
 
     return drive(argc, argv, modes);
 }
