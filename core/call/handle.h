@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* handle.h - what a handle of a lock does, as a table: one for single locks (handle.c), one for composites.
+/* handle.h - what a handle of a lock does, as a table: one for single locks (handle.c), one for those that their client
+ * keeps (cached.c), and one for composites (locks/composite/handle.c).
  *
  * A lock type's table names it (type.h, `handle`). Arguments have been checked by the caller (locks/lock.c). */
 #ifndef REDLATCH_CALL_HANDLE_H

@@ -54,7 +54,7 @@ struct rdl__channel {
     struct rdl__subscriber *sub; /* while subscribed */
     bool subscribed;
     struct queue sleepers;
-    struct queue sharers; /* sleepers with `shares` */
+    struct queue sharers; /* and those that are let in beside others: rdl__news_shares */
     struct queue listeners;
     struct rdl__link lingers; /* on waiters->lingering */
     struct rdl__timer hint;   /* the first sleeper is woken; or the end of its lingering */
@@ -91,7 +91,7 @@ static struct queue *queue_of(struct rdl__channel *c, const struct rdl__waiter *
 {
     if (w->listens)
         return &c->listeners;
-    return w->news == RDL__NEWS_SHARED ? &c->sharers : &c->sleepers;
+    return rdl__news_shares(w->news) ? &c->sharers : &c->sleepers;
 }
 
 static struct rdl__waiter *first_in(const struct queue *q)

@@ -22,11 +22,10 @@
  * the whole lease; no time to live is ever above it.
  *
  * One script for all members in one slot was measured and not taken (docs/decisions.md). The round trip is the same.
- * The
- * server's time for three free members is the same within 3 %, and 6 % less with an append-only file. One script would
- * take all or none in one step; but a round copes with partial grants anyway, and every grant that is not wanted has
- * its own undo (core/call/undo.c). Answers, repeats and undos of the members would have to be separated from one shared
- * request.
+ * The server's time for three free members is the same within 3 %, and 6 % less with an append-only file. One script
+ * would take all or none in one step; but a round copes with partial grants anyway, and every grant that is not wanted
+ * has its own undo (core/call/undo.c). Answers, repeats and undos of the members would have to be separated from one
+ * shared request.
  */
 #include "locks/composite/plan.h"
 
