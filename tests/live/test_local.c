@@ -183,11 +183,10 @@ Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
  * without a server, may not end the next one's hold. */
 Test(local, lease_that_nobody_renews_is_waited_for)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
     struct losses news;
     int64_t calls, began;
 
+    open_locks(reentrant, true);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     proxy_refuse(st.proxy, true);
@@ -202,17 +201,15 @@ Test(local, lease_that_nobody_renews_is_waited_for)
     cr_assert(losses_wait(&news, RDL_HELD, 1, RETURN_MS));
     cr_assert_geq(now_ms() - began, LEASE_MS - 600);
     cr_assert_eq(losses_count(&news, RDL_LOST), 0);
-    lock_over(st.probe, lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 Test(local, who_is_refused_by_a_lease_that_is_renewed_has_lost_the_lock)
 {
-    rdl_client_t *second = open_two(true);
-    rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
     struct losses news;
     int64_t calls;
 
+    open_locks(reentrant, true);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     proxy_refuse(st.proxy, true);
@@ -227,8 +224,7 @@ Test(local, who_is_refused_by_a_lease_that_is_renewed_has_lost_the_lock)
     cr_assert_eq(news.notes[news.count - 1].reason, RDL_LOSS_TAKEN);
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     foreign_release(st.probe, NAME);
-    rdl_lock_free(lock);
-    rdl_client_close(second);
+    close_two();
 }
 
 /* For every type that has it: held before the outage, through it, and after it, at a server that has forgotten it. */

@@ -183,7 +183,7 @@ static size_t any_end(void)
     return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
 }
 
-static void act_on_locks(struct actor *actor)
+static void threads_act_on_locks(struct actor *actor)
 {
     size_t steps = kept ? 3 + draw(8) : 1 + draw(4); /* they are kept from the second take on */
     size_t end = theme->shared ? meeting : any_end();
@@ -388,11 +388,12 @@ static void draw_permits(void)
 enum { LOCKS, BUSY, SHARED, CLOSING, POOLS, PERMITS, THEMES };
 
 static const struct theme themes[THEMES] = {
-    [LOCKS] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 1, .cancels = 1, .points = 1000},
+    [LOCKS] = {lock_checks, draw_locks, NULL, threads_act_on_locks, .closes = 1, .cancels = 1, .points = 1000},
     [BUSY] = {lock_checks, draw_names, NULL, hammer, .alone = true, .points = 1000},
-    [SHARED] = {lock_checks, draw_shared, NULL, act_on_locks, .closes = 1, .cancels = 2, .shared = true,
+    [SHARED] = {lock_checks, draw_shared, NULL, threads_act_on_locks, .closes = 1, .cancels = 2, .shared = true,
                 .points = 1000},
-    [CLOSING] = {lock_checks, draw_locks, NULL, act_on_locks, .closes = 6, .cancels = 2, .alone = true, .points = 400},
+    [CLOSING] = {lock_checks, draw_locks, NULL, threads_act_on_locks, .closes = 6, .cancels = 2, .alone = true,
+                 .points = 400},
     [PERMITS] = {pool_checks, draw_permits, join_as_guest, hammer_permits, .alone = true, .points = 600},
     [POOLS] = {pool_checks, draw_pool, join_as_guest, act_as_guest, .closes = 1, .cancels = 1, .points = 1000},
 };
