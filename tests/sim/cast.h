@@ -220,6 +220,12 @@ struct actor *actor_shared(struct actor *actor);    /* by one more thread, which
 void actor_leave(struct actor *actor);              /* the last of its threads frees what it has */
 void actor_forget(struct actor *actor, size_t end); /* the actor goes without giving back what it holds */
 
+/* What deeds.c tells of a call, for what its actor believes. */
+void believe_granted(struct deed *d);
+void believe_unlock_called(struct deed *d);
+void believe_unlock_answered(struct deed *d);
+void believe_record(struct actor *actor, size_t end);
+
 /* Do it and wait for the answer. In a fibre of the actor's app. */
 int64_t act(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
 
