@@ -62,8 +62,9 @@ static bool leaves_place(const struct rdl__call *call, int rc)
 {
     struct rdl__name *name = rdl__call_name(call);
 
-    return call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK && !call->undo.begun &&
-           !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+    return call->verb->has_successor && call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK &&
+           !call->undo.begun && !rdl__name_waited_for(name) &&
+           (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
 /* The place is left by an undo. A call that ended before it began has drawn no number for that. */
@@ -72,7 +73,7 @@ static bool leave_place(struct rdl__call *call, int rc)
     bool leaves = leaves_place(call, rc);
 
     if (leaves && call->n == 0)
-        call->n = rdl__client_numbers(rdl__call_client(call), call->count);
+        call->n = rdl__client_numbers(rdl__call_client(call), call->count > 0 ? call->count : 1);
     return leaves;
 }
 
@@ -173,6 +174,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
     call->ops->waits_on(&channel, call);
+    call->waiter.wide = call->wide;
     rc = rdl__buf_failed(&channel)
              ? RDL_ENOMEM
              : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len, hint_ms, now);
@@ -208,6 +210,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
         return false;
     }
+    call->waiter.wide = call->wide;
     set_alarm(call); /* first: rdl__waiter_refused may wake others, which may end this call */
     if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
         return true;

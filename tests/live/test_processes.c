@@ -137,6 +137,8 @@ Test(processes, killed_holder_is_followed_when_its_lease_ends)
     rdl_lock_free(lock);
 }
 
+#define LINE_MS 15000 /* a line in which only the dead stand lasts so long at most (wire.md, Line) */
+
 /* Killed anywhere, holding or waiting: the others go on, and what it held is free within its lease. */
 Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lease)
 {
@@ -159,7 +161,7 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
     }
     for (int i = 0; i < OTHERS; i++)
         expect_exit(others[i], 0);
-    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0 && probe_channels(st.probe) == 0, LEASE_MS + CLEAN_BOUND_MS));
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0 && probe_channels(st.probe) == 0, LINE_MS + CLEAN_BOUND_MS));
 }
 
 /* ---- fair semaphores -------------------------------------------------------------------------------------------- */

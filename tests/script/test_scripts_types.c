@@ -23,7 +23,7 @@ Test(scripts, hot_paths_take_few_commands, .timeout = 60)
 
     cr_expect_eq(cost(&f, m, "reentrant_take", "N , A 1 60000"), 3u);
     cr_expect_eq(cost(&f, m, "reentrant_take", "N , B 1 60000"), 3u);
-    cr_expect_eq(cost(&f, m, "reentrant_release", "N ch , A 0"), 2u);
+    cr_expect_eq(cost(&f, m, "reentrant_release", "N ch , A 0"), 3u);
     cr_expect_eq(cost(&f, m, "simple_take", "N , A 1 60000"), 2u);
     cr_expect_eq(cost(&f, m, "simple_take", "N , B 1 60000"), 2u);
     cr_expect_eq(cost(&f, m, "simple_release", "N ch , A 0"), 3u);
