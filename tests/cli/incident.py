@@ -52,6 +52,7 @@ class StuckJob(Case):
         status = terminal.status()
         said = terminal.said.replace(self.server.uri, "db1:6379")
         said = re.sub(r"\b%s\b" % re.escape(socket.gethostname()), "db3", re.sub(r"\b%d\b" % pid, "812", said))
+        said = re.sub(r"\bredlatch \d+\.\d+\.\d+(-\w+)?", "redlatch 1.0.0", said)  # whichever this is
         pattern = ".*?".join(re.escape(part) for part in " ".join(shown.split()).split("..."))
         self.assertRegex(" ".join(said.split()), "^%s$" % pattern)
         return status

@@ -23,8 +23,10 @@ template <typename Call> bool says(errc code, Call call)
 template <typename Call> auto fine(Call call)
 {
     std::error_code ec = errc::closed;
-    const auto result = call(ec);
+    auto result = call(ec);
 
+    if (ec)
+        std::printf("%s\n", ec.message().c_str());
     CHECK(!ec);
     return result;
 }

@@ -31,6 +31,18 @@ static void give(rdl_lock_t *lock)
     expect(RDL_OK, rdl_unlock(lock, &err));
 }
 
+static rdl_metrics_t *metrics;
+
+/* How many calls wait for it. */
+static int waiting(void)
+{
+    char *text = rdl_metrics_text(metrics), *at = strstr(text, "\nredlatch_waiting{lock=\"" NAME "\"} ");
+    int count = at == NULL ? 0 : atoi(strchr(at, '}') + 2);
+
+    free(text);
+    return count;
+}
+
 /* Does the server have a hold that is kept: `U:-n`? */
 static bool is_kept(void)
 {
@@ -189,7 +201,8 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     rdl_lock_t *lock;
     size_t mark;
 
-    stage_open(&st);
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics));
     lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 10 * CACHE_MS)); /* not old before the end */
     make_idle(lock);
     monitor = monitor_start(st.server);
@@ -198,7 +211,7 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     for (int i = 0; i < WAITERS; i++) {
         actors[i] = actor_new();
         actor_lock(actors[i], lock, i % 2 == 0 ? RDL_LEASE_AUTO : LEASE_MS / 5);
-        let_pass_ms(20); /* they come one after another */
+        cr_assert(WAIT_UNTIL(waiting() == i + 1, SOON_MS)); /* they come one after another */
     }
     give(lock);
     for (int i = 0; i < WAITERS; i++) {
@@ -214,6 +227,8 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     for (int i = 0; i < WAITERS; i++)
         actor_free(actors[i]);
     rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
 }
 
 static _Atomic int lost, reasons[8];
@@ -434,8 +449,6 @@ Test(cached, asynchronous_verbs_call_back_and_never_inside_the_call)
 }
 
 /* ---- metrics ---------------------------------------------------------------------------------------------------- */
-
-static rdl_metrics_t *metrics;
 
 static int64_t counted(rdl_metric_t metric)
 {

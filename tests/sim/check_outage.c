@@ -109,13 +109,15 @@ static bool is_rivalled(const struct actor *actor, size_t n)
     return true;
 }
 
-/* Offered to the server now and then, unless its owner has a verb under way, and answered. */
+/* Offered to the server now and then, unless its owner has a verb under way, and granted once nobody is there. */
 static void comes_back(const struct actor *actor, size_t n, struct hold *h)
 {
     int64_t bound = (RDL__RESTORE_MS + 10) * RDL__MS + 4 * net_round_trip() + net_connect_time();
+    const char *field;
+    size_t len;
     int64_t since;
 
-    if (actor->under_way[n] > 0)
+    if (actor->under_way[n] > 0 || shown(name_at(n), &field, &len))
         h->busy_at = world_now();
     since = h->alone_since > h->busy_at ? h->alone_since : h->busy_at;
     if (actor->app->calm_from > since)

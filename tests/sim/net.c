@@ -695,6 +695,19 @@ void net_lose_server(unsigned server)
     }
 }
 
+int64_t net_carried_until(void)
+{
+    int64_t until = 0;
+
+    for (size_t i = 0; i < net.count; i++) {
+        const struct pipe *up = &net.conns[i]->pipe[UP];
+
+        if (up->count > 0 && up->last_at > until)
+            until = up->last_at;
+    }
+    return until;
+}
+
 void net_bury(const struct process *process)
 {
     for (size_t i = 0; i < net.count; i++) {

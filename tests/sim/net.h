@@ -70,6 +70,7 @@ void net_partition(const struct process *process, int64_t until);
 /* All connections to that server break at once, and carry nothing any more. */
 void net_lose_server(unsigned server);
 /* Nobody of this process reaches the server any more. */
+int64_t net_carried_until(void); /* when the last of what is under way to the servers is there; 0: nothing is */
 void net_bury(const struct process *process);
 
 const struct process *net_owner(const struct conn *conn);

@@ -569,6 +569,8 @@ static void close_all(void)
 
 static void let_leases_end(void)
 {
+    if (net_carried_until() > world_now())
+        fibre_sleep(net_carried_until() - world_now());
     fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS * 102 / 100);
     if (server_stepped_back())
         fibre_sleep(MOST_FAULTS * LONGEST_STEP_NS);
