@@ -3,7 +3,7 @@
  * that are late, answers, recalls and connections that are lost, processes that stop, fork or die, rights that are
  * missing.
  */
-#include "tests/live/live.h"
+#include "tests/live/child.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -322,22 +322,6 @@ Test(cached_harm, lease_for_which_too_little_is_left_of_the_kept_hold_is_not_gra
 }
 
 /* ---- processes -------------------------------------------------------------------------------------------------- */
-
-#define CHECK_IN_CHILD(condition)                                                                                      \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            dprintf(STDERR_FILENO, "in the child: %s does not hold\n", #condition);                                    \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
-static void expect_child_succeeds(pid_t child)
-{
-    int status = -1;
-
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %#x", (unsigned)status);
-}
 
 Test(cached_harm, child_gets_errors_and_its_parent_keeps_the_lock)
 {

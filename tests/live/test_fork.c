@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_fork.c - X4: a child made by fork gets errors from what it inherited, and harms nothing of its parent's. */
-#include "tests/live/live.h"
+#include "tests/live/child.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -10,23 +10,6 @@
 #define LEASE_MS 6000
 
 LIVE_SUITE(fork, 60);
-
-#define CHECK_IN_CHILD(condition)                                                                                      \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            dprintf(STDERR_FILENO, "in the child: %s does not hold\n", #condition);                                    \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
-static void expect_child_succeeds(pid_t child)
-{
-    int status = -1;
-
-    cr_assert_gt(child, 0);
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %d", status);
-}
 
 /* Everything that a child could call, on a lock that it inherited. */
 static void use_inherited_lock(rdl_lock_t *lock, rdl_owner_t *owner)

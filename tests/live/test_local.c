@@ -179,6 +179,22 @@ Test(local, who_finds_the_lock_taken_at_the_server_is_told_that_it_is_lost)
     close_two();
 }
 
+/* Take it while the server is away, where somebody has left a lease then. How many scripts have run there. */
+static int64_t take_alone_beside_a_lease(struct losses *news)
+{
+    int64_t calls;
+
+    open_locks(reentrant, true);
+    losses_init(news);
+    expect(RDL_OK, rdl_on_lost(lock, losses_note, news, &err));
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
+    calls = probe_calls(st.probe, "evalsha");
+    foreign_take(st.probe, NAME, LEASE_MS - 500);
+    return calls;
+}
+
 /* A process of the host that had it when the server went away has left its lease there: whoever died, or unlocked
  * without a server, may not end the next one's hold. */
 Test(local, lease_that_nobody_renews_is_waited_for)
@@ -186,14 +202,7 @@ Test(local, lease_that_nobody_renews_is_waited_for)
     struct losses news;
     int64_t calls, began;
 
-    open_locks(reentrant, true);
-    losses_init(&news);
-    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
-    proxy_refuse(st.proxy, true);
-    proxy_cut(st.proxy, PROXY_ALL);
-    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
-    calls = probe_calls(st.probe, "evalsha");
-    foreign_take(st.probe, NAME, LEASE_MS - 500);
+    calls = take_alone_beside_a_lease(&news);
     began = now_ms();
     proxy_refuse(st.proxy, false);
     cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") > calls + 1, RETURN_MS)); /* it was refused, and asks again */
@@ -209,14 +218,7 @@ Test(local, who_is_refused_by_a_lease_that_is_renewed_has_lost_the_lock)
     struct losses news;
     int64_t calls;
 
-    open_locks(reentrant, true);
-    losses_init(&news);
-    expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
-    proxy_refuse(st.proxy, true);
-    proxy_cut(st.proxy, PROXY_ALL);
-    expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
-    calls = probe_calls(st.probe, "evalsha");
-    foreign_take(st.probe, NAME, LEASE_MS - 500);
+    calls = take_alone_beside_a_lease(&news);
     proxy_refuse(st.proxy, false);
     cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") > calls, RETURN_MS));
     (void)probe_int(st.probe, "PEXPIRE " NAME " 2900");
