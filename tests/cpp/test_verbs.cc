@@ -170,7 +170,7 @@ void codes_of_latches()
     CHECK(!fine([&](auto &e) { return latch.try_set_count(1, e); }));
     CHECK(fine([&](auto &e) { return latch.count_down(e); }) == 1);
     CHECK(fine([&](auto &e) { return latch.count(e); }) == 1 && !fine([&](auto &e) { return latch.try_wait(e); }));
-    CHECK(!fine([&](auto &e) { return latch.wait_for(1ms, e); }));
+    CHECK(!fine([&](auto &e) { return latch.wait_for(500ms, e); }));
     latch.count_down();
     done([&](auto &e) { latch.wait(e); });
 
