@@ -21,6 +21,7 @@ from terminal import Terminal
 INSTALLED = os.path.join(support.BUILD, "tests", "installed")
 HELPER = os.path.join(INSTALLED, "libexec", "redlatch", "redlatch-complete")
 OWNER = "9f1c8a54-0000-4000-8000-0123456789ab:1"
+OTHER_OWNER = "8" + OWNER[1:]
 ALL, ONE = "\x18a", "\t"  # keys: insert every candidate; complete
 
 BASH = """
@@ -149,6 +150,7 @@ class InEachShell:
         self.offers("redlatch run -w 5", "5ms", "5s", "5m", "5h", "5d")
         self.offers("redlatch run --server clusters", "clusters://")
         self.offers("redlatch run --server cluster:", "cluster://")
+        self.offers("redlatch run --redlock unix:/a.sock,clusters", "unix:/a.sock,clusters://")
 
     def test_files_and_folders(self):
         os.mkdir(os.path.join(self.folder, "made"))
@@ -173,6 +175,15 @@ class InEachShell:
         used = self.server.redis("INFO", "commandstats")
         self.assertNotIn(b"cmdstat_keys", used)
         self.assertIn(b"cmdstat_scan", used)
+
+    def test_owners_are_those_who_hold_the_name(self):
+        self.lock("nightly", "weekly")
+        self.server.redis("HSET", "weekly", OTHER_OWNER, 1, "mode", "read")
+        for owner in OWNER, OTHER_OWNER:
+            self.server.redis("SET", "{weekly}:%s:rwlock_timeout:1" % owner, 1, "PX", 600000)
+        self.offers("redlatch unlock nightly --owner ", OWNER)
+        self.offers("redlatch unlock weekly --owner=9", "--owner=" + OWNER)
+        self.offers("redlatch unlock weekly --owner 8", OTHER_OWNER)
 
     def test_the_server_is_that_of_the_line(self):
         other = support.Server()
