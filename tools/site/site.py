@@ -38,7 +38,8 @@ GUIDES = [
                 "docs/scenarios.md", "docs/adding-a-lock-type.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]),
 ]
 HEADERS = ["redlatch.h", "client.h", "lock.h", "async.h", "owner.h", "semaphore.h", "latch.h", "error.h", "inspect.h",
-           "observe.h", "doctor.h", "version.h", "redlatch.hpp"]
+           "observe.h", "doctor.h", "version.h", "redlatch.hpp", "client.hpp", "lock.hpp", "semaphore.hpp", "latch.hpp",
+           "awaitable.hpp", "error.hpp", "support.hpp"]
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
