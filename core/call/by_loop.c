@@ -250,7 +250,7 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
         pause_on_loop(call, now);
     else if (step.what == RDL__DO_SEND)
         send_on_loop(call, now);
-    else if (step.what == RDL__DO_PAUSE)
+    else if (step.what == RDL__DO_REST)
         rest_on_loop(call, step.hint_ms, now);
     else
         finish_on_loop(call, &step, now);
@@ -372,8 +372,8 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
         return rdl__send_it();
     case RDL__NEXT_WAIT:
         return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = call->answer};
-    case RDL__NEXT_PAUSE:
-        return (rdl__step_t){.what = RDL__DO_PAUSE, .hint_ms = call->answer};
+    case RDL__NEXT_REST:
+        return (rdl__step_t){.what = RDL__DO_REST, .hint_ms = call->answer};
     case RDL__NEXT_WAITED:
         return woken(call, now);
     case RDL__NEXT_END:

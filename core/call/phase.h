@@ -38,7 +38,7 @@ enum rdl__next {
     RDL__NEXT_SEND,   /* send its request; after a pause, if it was redirected too often */
     RDL__NEXT_WATCH,  /* a request is under way already: set its timer */
     RDL__NEXT_WAIT,   /* join the waiters; call->answer: try again in so many ms */
-    RDL__NEXT_PAUSE,  /* ask the verb again in call->answer ms */
+    RDL__NEXT_REST,   /* ask the verb again in call->answer ms */
     RDL__NEXT_WAITED, /* what it stayed for (RDL__DO_STAY) has come */
     RDL__NEXT_END,    /* conclude with call->op.result */
     RDL__NEXT_UNDO,   /* send the undo */

@@ -69,7 +69,7 @@ static struct rdl__take_step barred(struct rdl__take *t)
     t->contended = true;
     if (t->bars < PAUSE_MOST)
         t->bars++;
-    return (struct rdl__take_step){.what = RDL__DO_PAUSE, .hint_ms = pause_ms};
+    return (struct rdl__take_step){.what = RDL__DO_REST, .hint_ms = pause_ms};
 }
 
 /* The sooner of what the server and the policy say. */

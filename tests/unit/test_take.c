@@ -389,7 +389,7 @@ Test(take, exponential_polling_ends_and_is_bounded)
 
 static void assert_pauses(struct rdl__take_step step, int64_t ms)
 {
-    cr_assert_eq(step.what, RDL__DO_PAUSE);
+    cr_assert_eq(step.what, RDL__DO_REST);
     cr_assert_eq(step.hint_ms, ms);
     cr_assert_eq(take.state, RDL__TAKE_BARRED);
 }
