@@ -146,6 +146,7 @@ static void pause_on_loop(struct rdl__call *call, int64_t now)
 /* @thread loop */
 static void rest_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
 {
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__call_goes(call, RDL__RESTING);
     rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
                     sooner(rdl__after_ms(now, hint_ms), call->deadline));
@@ -221,6 +222,7 @@ static void stay(struct rdl__call *call, const rdl__step_t *step)
 {
     int64_t until = step->hint_ms != 0 ? rdl__call_answer_by(call) : call->deadline;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__call_goes(call, RDL__ASLEEP);
     if (until != RDL__NEVER)
         rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, until);

@@ -181,6 +181,7 @@ void rdl__undo_repeat(struct rdl__debt *debt)
 {
     struct rdl__call *call = rdl__container(debt, struct rdl__call, undo.debt);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__list_remove(&debt->link);
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
     send_undo(call);
@@ -262,6 +263,7 @@ static void done_undo(struct rdl__req *req, int64_t now)
 
 void rdl__undo_on_task(struct rdl__call *call, int64_t now)
 {
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     if (call->next == RDL__NEXT_UNDO)
         send_undo(call);
     else

@@ -232,6 +232,7 @@ static void judge_policy(struct rdl__node *node, const struct rdl__reply *info)
 {
     char policy[32], most[24];
 
+    rdl__assert_on_loop(node->loop);
     keep_field(info, "maxmemory_policy", ':', policy, sizeof policy);
     keep_field(info, "maxmemory", ':', most, sizeof most);
     if (policy[0] == '\0' || !wants_policy(node))
@@ -609,6 +610,7 @@ void rdl__conn_close(struct rdl__conn *conn)
 
 void rdl__conn_watch(struct rdl__conn *conn, int events)
 {
+    rdl__assert_on_loop(conn->node->loop);
     rdl__watch_set(conn->node->loop, &conn->watch, conn->sock.fd, events);
 }
 

@@ -37,6 +37,8 @@ static void start_line(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__line *line = rdl__lane_has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *line) : NULL;
 
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
     if (line == NULL) {
         rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + RDL__LANE_MEMORY_PAUSE);
         return;
@@ -78,6 +80,7 @@ static bool up_anew(struct rdl__lane *lane, const struct rdl__conn *conn)
 {
     bool same = conn->run_id[0] == '\0' ? lane->node->finder == NULL : strcmp(conn->run_id, lane->run_id) == 0;
 
+    rdl__assert_on_loop(lane->node->loop);
     memcpy(lane->run_id, conn->run_id, sizeof lane->run_id);
     return lane->connected_once && !same;
 }
@@ -107,6 +110,7 @@ static void watch_line(struct rdl__lane *lane)
 {
     int events = 0;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     if (lane->line == NULL)
         return;
@@ -131,6 +135,8 @@ static void watch_stall(struct rdl__lane *lane)
 {
     int64_t at = stalls_at(lane);
 
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
     if (at != RDL__NEVER)
         rdl__loop_timer(lane->node->loop, &lane->stall, at);
     else
@@ -140,6 +146,8 @@ static void watch_stall(struct rdl__lane *lane)
 /* Declare the connection broken, and stop watching it.  @thread loop  @locks mu */
 static void sever(struct rdl__lane *lane, const char *why)
 {
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
     rdl__conn_watch(&lane->line->conn, 0);
     rdl__lane_sever(lane, why);
 }
@@ -149,6 +157,7 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
 {
     const char *wrong = n > 0 ? rdl__lane_take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->line->conn, n);
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     if (wrong != NULL)
         sever(lane, wrong);
@@ -164,6 +173,7 @@ static void poll_on_loop(struct rdl__lane *lane)
     struct rdl__link wake;
     ssize_t n;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
         return;
@@ -495,6 +505,7 @@ static void settle_all(struct rdl__lane *lane, struct rdl__link *list, struct rd
 {
     struct rdl__link *l;
 
+    rdl__assert_locked(&lane->mu);
     while ((l = rdl__list_first(list)) != NULL)
         rdl__lane_settle(lane, rdl__container(l, struct rdl__req, link), RDL_ECLOSED, wake);
 }

@@ -99,6 +99,7 @@ int64_t rdl__node_missed_since(const struct rdl__node *node, int64_t now)
 
 void rdl__node_connected(struct rdl__node *node, int64_t now)
 {
+    rdl__assert_on_loop(node->loop);
     if (node->outage_began != 0)
         rdl__log(node->sinks, RDL_LOG_INFO, "%s: reachable again after %lld ms and %u attempts in vain", node->label,
                  (long long)((now - node->outage_began) / RDL__MS), node->attempts);

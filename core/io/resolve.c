@@ -160,6 +160,7 @@ static void let_go(struct rdl__resolver *resolver)
 {
     bool last = --resolver->refs == 0;
 
+    rdl__assert_locked(&resolver->mu);
     rdl__mutex_unlock(&resolver->mu);
     if (!last)
         return;

@@ -104,6 +104,7 @@ static void tell_failure(struct rdl__describer *d)
 /* What the answer says. How long until it is written again.  @thread loop */
 static int64_t judge(struct rdl__describer *d)
 {
+    rdl__assert_on_loop(client_of(d)->loop);
     switch (d->outcome) {
     case RDL__DESCRIBED:
         d->told = false;

@@ -123,6 +123,7 @@ static void close_lanes(rdl_client_t *client, int64_t now)
  * DELs count as calls.  @thread loop */
 static void forget_replay(rdl_client_t *client)
 {
+    rdl__assert_on_loop(client->loop);
     for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
         if (rdl__routing_shard(client, i)->replay != NULL && rdl__lane_up(rdl__routing_shard(client, i)->loop_lane))
             rdl__replay_forget(rdl__routing_shard(client, i)->replay);

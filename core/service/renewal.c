@@ -299,6 +299,7 @@ void rdl__renewal_send(struct rdl__batch *batch)
 {
     bool acked = batch->acks.replicas > 0;
 
+    rdl__assert_on_loop(batch->wd->loop);
     rdl__req_init(&batch->req, acked ? &acked_renew_ops : &renew_ops);
     rdl__lane_submit(acked ? rdl__acks_lane(batch->at->acked) : batch->at->lane, &batch->req);
 }

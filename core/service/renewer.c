@@ -157,6 +157,7 @@ void rdl__renewer_pump(struct rdl__watchdog *wd, struct rdl__renewer *at)
 
 void rdl__renewers_pump(struct rdl__watchdog *wd)
 {
+    rdl__assert_on_loop(wd->loop);
     for (struct rdl__link *l = wd->renewers.next; l != &wd->renewers; l = l->next)
         rdl__renewer_pump(wd, rdl__container(l, struct rdl__renewer, link));
 }

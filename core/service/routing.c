@@ -140,6 +140,7 @@ void rdl__routing_listen(void *arg, int64_t now)
     rdl_client_t *client = arg;
     struct rdl__evictions *ev = &client->evictions;
 
+    rdl__assert_on_loop(client->loop);
     rdl__evictions_listen(
         ev, client->cluster == NULL ? client->home.sub : subscriber_of(client, ev->channel, sizeof ev->channel), now);
 }

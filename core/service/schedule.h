@@ -78,6 +78,7 @@ static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t l
  * shorter than that, is not.  @locks mu */
 static inline bool rdl__hold_wants_listening(const struct rdl__watchdog *wd, const struct rdl__hold *hold)
 {
+    rdl__assert_locked(&wd->mu);
     return !wd->listens && wd->config.listen != NULL && hold->lease_ms > 3 * RDL__LISTEN_AFTER_MS;
 }
 
