@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_cached.c - locks that stay with their client after the unlock (option cache_ms), each type that can. */
-#include "tests/live/live.h"
+#include "tests/live/kept.h"
 
-#define NAME "catalogue"
 #define CACHE_MS 2000
 #define LEASE_MS 10000
 #define CHANNEL "redlatch_recall:{" NAME "}"
@@ -21,16 +20,6 @@ static rdl_lock_t *cached(make_fn *make, rdl_client_t *client)
     return make(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
 }
 
-static void take(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, &err));
-}
-
-static void give(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_unlock(lock, &err));
-}
-
 static rdl_metrics_t *metrics;
 
 /* How many calls wait for it. */
@@ -41,27 +30,6 @@ static int waiting(void)
 
     free(text);
     return count;
-}
-
-/* Does the server have a hold that is kept: `U:-n`? */
-static bool is_kept(void)
-{
-    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
-
-    return keys->count == 1 && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-';
-}
-
-/* Use the lock until it stays, and is idle. */
-static void make_idle(rdl_lock_t *lock)
-{
-    bool kept = false;
-
-    for (int i = 0; i < 1000 && !kept; i++) {
-        take(lock);
-        give(lock);
-        kept = is_kept();
-    }
-    cr_assert(kept, "the lock is never kept");
 }
 
 Test(cached, pair_of_a_kept_lock_sends_nothing)

@@ -4,13 +4,13 @@
  * missing.
  */
 #include "tests/live/child.h"
+#include "tests/live/kept.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NAME "catalogue"
 #define LEASE_MS 10000
 #define LONG_MS 60000 /* a cache that does not end by itself before a test does */
 #define LIFE_MS 6000  /* of a lease that is renewed */
@@ -18,43 +18,6 @@
 LIVE_SUITE(cached_harm, 60);
 
 static struct losses losses;
-
-static void take(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
-}
-
-static void give(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_unlock(lock, &err));
-}
-
-/* The field of a hold that is kept, `U:-n`; "": there is none. It is good until the probe's next question. */
-static const char *kept_field(void)
-{
-    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
-
-    return keys->count == 1 && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-' ? keys->items[0].text
-                                                                                                  : "";
-}
-
-static bool is_kept(void)
-{
-    return kept_field()[0] != '\0';
-}
-
-/* Use the lock until it stays, and is idle. */
-static void make_idle(rdl_lock_t *lock)
-{
-    bool kept = false;
-
-    for (int i = 0; i < 1000 && !kept; i++) {
-        take(lock);
-        give(lock);
-        kept = is_kept();
-    }
-    cr_assert(kept, "the lock is never kept");
-}
 
 /* A lock that stays, is idle, and whose losses are noted. */
 static rdl_lock_t *idle(rdl_client_t *client, int64_t cache_ms)

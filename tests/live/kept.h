@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* kept.h - what tests of locks that stay with their client (option cache_ms) share: the lock NAME, and whether the
+ * server has a hold of it that is kept.
+ */
+#ifndef TESTS_LIVE_KEPT_H
+#define TESTS_LIVE_KEPT_H
+
+#include "tests/live/live.h"
+
+#define NAME "catalogue"
+
+static inline void take(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
+}
+
+static inline void give(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_unlock(lock, &err));
+}
+
+/* The field of a hold that is kept, `U:-n`; "": there is none. It is good until the probe's next question. */
+static inline const char *kept_field(void)
+{
+    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+
+    return keys->count == 1 && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-' ? keys->items[0].text
+                                                                                                  : "";
+}
+
+static inline bool is_kept(void)
+{
+    return kept_field()[0] != '\0';
+}
+
+/* Use the lock until it stays, and is idle. */
+static inline void make_idle(rdl_lock_t *lock)
+{
+    bool kept = false;
+
+    for (int i = 0; i < 1000 && !kept; i++) {
+        take(lock);
+        give(lock);
+        kept = is_kept();
+    }
+    cr_assert(kept, "the lock is never kept");
+}
+
+#endif
