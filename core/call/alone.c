@@ -219,16 +219,6 @@ static rdl__step_t restore_begin(struct rdl__call *call, int64_t now)
     return rdl__send_it();
 }
 
-static void restore_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
-{
-    call->ops->put_take(call, to, eval);
-}
-
-static void restore_decode(struct rdl__call *call, const struct rdl__reply *reply)
-{
-    call->ops->decode_take(call, reply);
-}
-
 /* What was granted. False: it is lost, or over already. */
 static bool restore_commit(struct rdl__call *call)
 {
@@ -307,8 +297,8 @@ const struct rdl__verb rdl__verb_restore = {
     .successor_mode = RDL__SUCCESSOR_FOLLOWS,
     RDL__UNDONE_BY_RELEASE,
     .begin = restore_begin,
-    .encode = restore_encode,
-    .decode = restore_decode,
+    .encode = rdl__take_encode,
+    .decode = rdl__take_decode,
     .answered = restore_answered,
     .ended = restore_ended,
 };

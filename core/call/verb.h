@@ -282,7 +282,7 @@ void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
     .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,                              \
     .encode = rdl__release_encode, .decode = rdl__decode_number
 
-/* The functions of the usual verbs, for the verbs of kept locks. */
+/* The functions of the usual verbs, for those of kept locks, and of a host's (alone.c). */
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__take_decode(struct rdl__call *call, const struct rdl__reply *reply);
 rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now);
