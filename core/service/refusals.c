@@ -43,17 +43,18 @@ static const char *meaning_of(const char *words)
     return rdl__refusal_of_rights(words) ? "the user lacks a right, which redlatch doctor names" : NULL;
 }
 
-/* Redis 6.2 begins with where in the script it was: "...: @user_script:7: @user_script: 7: The user ...". Later ones
- * end with it: "... script: <its hash>, on @user_script:7." */
+/* Redis 6.2 begins with where in the script it was, once or twice: "...: @user_script:7: @user_script: 7: The user
+ * ...". Later ones end with it: "... script: <its hash>, on @user_script:7." */
 const char *rdl__refusal_words(const char *error, size_t *ret_len)
 {
-    static const char mark[] = "@user_script: ", hash[] = " script: ";
-    const char *end = strstr(error, ", on @user_script:"), *at = end == NULL ? strstr(error, mark) : NULL;
+    static const char mark[] = "@user_script:", hash[] = " script: ";
+    const char *end = strstr(error, ", on @user_script:"), *at = error, *next = end == NULL ? error : NULL;
 
     while (end != NULL && end > error && !begins(end, hash))
         end--;
-    at = at != NULL ? strstr(at + sizeof mark - 1, ": ") : NULL;
-    at = at != NULL ? at + 2 : error;
+    while (next != NULL && (next = strstr(next, mark)) != NULL)
+        if ((next = strstr(next + sizeof mark - 1, ": ")) != NULL)
+            at = next += 2;
     *ret_len = end != NULL ? (size_t)(end - at) : strlen(at);
     return at;
 }

@@ -28,17 +28,32 @@ const char *rdl__reply_word(const struct rdl__reply *error)
     return "an unknown error";
 }
 
+/* Is it a server's word ("WRONGTYPE"), by which an error is known? ERR says no more than what stands before it. */
+static bool is_word(const char *s, size_t len)
+{
+    size_t n = 0;
+
+    while (n < len && s[n] >= 'A' && s[n] <= 'Z')
+        n++;
+    return n > 1 && n < len && s[n] == ' ' && !(n == 3 && memcmp(s, "ERR", 3) == 0);
+}
+
+/* "ERR Error running script (call to f_59e6): @user_script:7: @user_script: 7: -OOM ...": a place or two, and then what
+ * the server says of itself, behind a dash, or what its command answered, which has none. */
 size_t rdl__reply_error_preamble(const char *error, size_t len)
 {
-    static const char begin[] = "ERR Error running script (", end[] = ": -";
-    const char *at;
-    size_t n;
+    static const char begin[] = "ERR Error running script (";
+    const char *at = error, *end = error + len;
 
-    if (len < sizeof begin - 1 || memcmp(error, begin, sizeof begin - 1) != 0 ||
-        (at = memmem(error, len, end, sizeof end - 1)) == NULL)
+    if (len < sizeof begin - 1 || memcmp(error, begin, sizeof begin - 1) != 0)
         return 0;
-    n = (size_t)(at - error) + sizeof end - 1;
-    return n < len ? n : 0;
+    do {
+        at = memmem(at, (size_t)(end - at), ": ", 2);
+        at = at != NULL ? at + 2 : end;
+    } while (at < end && (*at == '@' || (*at >= '0' && *at <= '9')));
+    if (end - at > 1 && *at == '-')
+        return (size_t)(at + 1 - error);
+    return is_word(at, (size_t)(end - at)) ? (size_t)(at - error) : 0;
 }
 
 bool rdl__reply_wrote_nothing(const struct rdl__reply *r)

@@ -78,4 +78,7 @@ Test(refusals, what_nobody_knows_is_said_with_the_line_of_the_script)
     (void)snprintf(error, sizeof error, "ERR odd words script: %s, on @user_script:2.", script->sha);
     (void)snprintf(text, sizeof text, "ERR odd words: %.*s", (int)strcspn(second, "\n"), second);
     expect_text(error, text);
+    (void)snprintf(error, sizeof error, "ERR Error running script (call to f_%s): @user_script:2: ERR odd words",
+                   script->sha);
+    expect_text(error, text);
 }
