@@ -61,18 +61,18 @@ void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev)
 
 /* ---- standing in ------------------------------------------------------------------------------------------------ */
 
-/* Is it an outermost take that has the host's lock? */
+/* Is it a take that has the host's lock? */
 static bool has_host(const struct rdl__call *call)
 {
     return may_be_alone(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL &&
-           call->count == 1 && call->rec->hold.host != RDL__HOSTLOCK_NONE;
+           call->rec->hold.host != RDL__HOSTLOCK_NONE;
 }
 
 int64_t rdl__alone_at(struct rdl__call *call, int64_t since)
 {
     int64_t down = rdl__name_shard(rdl__call_name(call))->down_since, at;
 
-    if (!has_host(call))
+    if (!has_host(call) || call->count > 1) /* a nested take's hold decides (rdl__alone_parts) */
         return RDL__NEVER;
     at = rdl__after_ms(down != 0 && down < since ? down : since, rdl__call_client(call)->local_after_ms);
     if (at > call->hold.alone_at)
@@ -98,6 +98,16 @@ static bool is_time(struct rdl__call *call, bool asked, int64_t now)
     return now >= (asked ? call->hold.alone_at : rdl__alone_at(call, down));
 }
 
+bool rdl__alone_by_loop(const struct rdl__call *call)
+{
+    return may_be_alone(call) && call->verb->acquires && call->count > 1;
+}
+
+static bool has_parted(struct rdl__record *rec, int64_t now)
+{
+    return rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, now, NULL) == RDL_DEGRADED;
+}
+
 /* The take that was sent, if any, is being undone: the hold has another number. */
 bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
 {
@@ -106,6 +116,8 @@ bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
     int64_t now = rdl__now();
     bool held;
 
+    if (call->count > 1)
+        return has_host(call) && has_parted(rec, now) && rdl__alone_again(call, now).rc == RDL_OK;
     if (!has_host(call) || call->hold.alone_at == 0 || !is_time(call, asked, now))
         return false;
     rdl__mutex_lock(&rec->name->mu);
@@ -167,6 +179,8 @@ bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, in
         rec->refused_until = 0;
         if (by > rdl__record_ends_by(rec)) /* else an extension has asked for more */
             rdl__record_set_ends_by(rec, by);
+        if (rec->active != NULL && rec->active->verb->acquires) /* a nested take: it need not wait for the server */
+            rec->active->op.underway.cancel(&rec->active->op.underway, RDL_ECONN);
     }
     rdl__mutex_unlock(&rec->name->mu);
     if (parts)

@@ -24,15 +24,20 @@ int64_t rdl__alone_at(struct rdl__call *call, int64_t since);
  * the call */
 void rdl__alone_refused(struct rdl__call *call, int64_t now);
 
-/* Waiting for the server has ended, for its answer if it was `asked`. Does the host's lock stand in? Then it is held.
- */
+/* Waiting for the server has ended, for its answer if it was `asked`. Does the host's lock stand in? Then it is held. A
+ * nested take stands in where its hold is the host's alone. */
 bool rdl__alone_stands_in(struct rdl__call *call, bool asked);
+
+/* Is it a nested take that may have to end before it is answered? Nobody can tell a thread that reads for its own
+ * answer (lane_callers.c), so the loop sends it. */
+bool rdl__alone_by_loop(const struct rdl__call *call);
 
 /* A nested take, and a release, of a hold of the host's alone. */
 rdl__step_t rdl__alone_again(struct rdl__call *call, int64_t now);
 rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now);
 
-/* The hold's renewal is overdue: if it may be the host's alone, it is from now on.  @thread loop  @locks none */
+/* The hold's renewal is overdue: if it may be the host's alone, it is from now on, and a nested take that is under way
+ * ends, as if canceled with RDL_ECONN.  @thread loop  @locks none */
 bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now);
 
 /* Cancel what the record has under way, if that is such a question to the server; false: it is not.  @locks the name's

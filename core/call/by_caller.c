@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* by_caller.c - a blocking call that its caller's thread drives: it sends and reads on a lane of callers. When the call
- * has to wait for the lock, or for a pause between redirections, the loop takes over.
+ * has to wait for the lock, or for a pause between redirections, or may have to end early, the loop takes over.
  */
 #include "core/call/inner.h"
 
 bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
 again:
-    while (step.what == RDL__DO_SEND && call->detour != RDL__DETOUR_LATER) {
+    while (step.what == RDL__DO_SEND && call->detour != RDL__DETOUR_LATER && !rdl__alone_by_loop(call)) {
         enum rdl__asking asks = rdl__call_asks(call);
         enum rdl__way way = asks == RDL__ASKS_REPLICAS ? RDL__WAY_ACKED : RDL__WAY_CALLERS;
         enum rdl__outcome outcome;

@@ -235,7 +235,7 @@ rdl__step_t rdl__call_begin(struct rdl__call *call, int64_t now)
     if (now != call->op.started_at && code == RDL_OK && call->verb->acquires &&
         now >= rdl__call_answer_by(call)) /* it was queued all the time */
         code = RDL_ETIMEDOUT;
-    return code != RDL_OK ? rdl__finish_with(code) : call->verb->begin(call, now);
+    return code != RDL_OK && code != RDL_ECONN ? rdl__finish_with(code) : call->verb->begin(call, now);
 }
 
 /* A `direct` callback runs while the call still is its record's verb in flight: an owner that ends leaves a record

@@ -173,7 +173,7 @@ static rdl__step_t stopped(struct rdl__call *call, int code, enum rdl__outcome o
 
 rdl__step_t rdl__call_stopped(struct rdl__call *call, int code, enum rdl__outcome outcome)
 {
-    if (code == RDL_OK && rdl__alone_stands_in(call, true))
+    if ((code == RDL_OK || code == RDL_ECONN) && rdl__alone_stands_in(call, true))
         return rdl__finish_with(RDL_OK);
     return stopped(call, code, outcome);
 }

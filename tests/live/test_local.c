@@ -272,6 +272,29 @@ Test(local, hold_whose_renewal_is_overdue_is_the_hosts_alone_and_not_lost)
     close_two();
 }
 
+/* A thread that takes again what it has, from a server that is dead or hangs, waits until the host alone has it. */
+Test(local, take_of_what_one_has_waits_for_no_server_when_the_host_alone_has_it)
+{
+    open_locks(reentrant, false);
+    expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+    server_pause(st.server);
+    expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err)); /* the suite's time limit */
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    server_resume(st.server);
+    expect_state(lock, RDL_HELD);
+    go_away();
+    expect(RDL_OK, rdl_lock(lock, RDL_LEASE_AUTO, &err));
+    expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
+    come_back();
+    expect_state(lock, RDL_HELD);
+    for (int i = 0; i < 3; i++) {
+        expect(RDL_HELD, rdl_hold_state(lock, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    cr_assert_eq(lock_holds(st.probe, NAME), 0);
+    close_two();
+}
+
 /* The server has it all the while: the same number, so that it is not refused by itself. */
 Test(local, hold_that_the_server_still_has_is_confirmed_there)
 {

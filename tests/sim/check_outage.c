@@ -239,6 +239,19 @@ static void gives_back(const struct deed *d)
         violated("an unlock waits for no server", "%s waits", d->actor->name);
 }
 
+/* So is what its holder takes again, also if the server was asked before that. */
+static void nests(const struct deed *d)
+{
+    const struct app *app = d->actor->app;
+    const struct hold *h = &d->actor->holds[d->end];
+    int64_t since = later(later(h->alone_since, d->called), app->process.went_on);
+
+    if (h->alone_since == 0 || h->granted == 0 || d->actor->crowd || d->queued || !is_told_of(app))
+        return;
+    if (world_now() - since > NEWS_NS + world_lag(since))
+        violated("who has it alone takes it again without a server", "%s waits", d->actor->name);
+}
+
 static void patience(void)
 {
     for (size_t n = 0; n < cast.name_count; n++)
@@ -248,6 +261,8 @@ static void patience(void)
 
         if (d->verb == TAKE && is_local(d->end))
             let_in(d);
+        if (d->verb == TAKE)
+            nests(d);
         gives_back(d);
     }
 }

@@ -78,6 +78,49 @@ Test(directed, N14_outage_before_the_take)
     CHECK_ALONE(before_the_take, .offset = 0);
 }
 
+/* A take of who has it already is asked of a server that is not there, or hangs, and waits without end. */
+static void nested_during_the_hold(void)
+{
+    struct deed *nested;
+    bool hangs = scene->offset != 0;
+
+    must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    app_disturb(NULL, 100000 * RDL__MS);
+    p->away_since = q->away_since = world_now();
+    if (hangs)
+        process_stop(server_process());
+    else
+        server_crash();
+    nested = begin(a, TAKE, RDL_WAIT_FOREVER, RDL_LEASE_AUTO);
+    while (hold_state(a, N) == RDL_HELD)
+        pass_ms(1);
+    must_be(a, RDL_DEGRADED, "it is the host's alone");
+    must_answer(end(nested), RDL_OK, "the nested take, as one that begins now");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+    must_be(a, RDL_DEGRADED, "the outer hold is there");
+    if (hangs)
+        process_go(server_process());
+    else
+        server_restart(false);
+    is_back();
+    p->calm_from = q->calm_from = world_now() + RDL__SEC;
+    pass_ms(2 * RESTORE_MS);
+    must_be(a, RDL_HELD, "it is held at the server");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must(is_free(), "nothing is left");
+}
+
+Test(directed, N14_nested_take_that_was_asked_before_its_hold_is_the_hosts_alone)
+{
+    static const char *const nesting[] = {"reentrant", "spin", "fenced"};
+
+    for (size_t i = 0; i < 2 * sizeof nesting / sizeof *nesting; i++)
+        check_scene(&(struct scene){.kind = nesting[i / 2],
+                                    .play = nested_during_the_hold,
+                                    .outage = RDL_OUTAGE_LOCAL,
+                                    .offset = (int64_t)(i % 2)});
+}
+
 static bool empty;
 
 static void during_the_hold(void)
