@@ -66,6 +66,31 @@ Test(watchdog, waits_until_due_then_renews)
     rdl__watchdog_remove(wd, hold(0), loop.now);
 }
 
+/* A quarter of the lease is for three batches: the one under way, one that is full, and its own. */
+Test(watchdog, replicas_are_waited_for_at_most_for_a_share_of_the_shortest_lease)
+{
+    enum { SHORT_MS = 3000, WAIT_MS = SHORT_MS / 4 / 3 };
+    struct rdl__acks_lane acked = {.lane = &wire};
+    struct command c;
+    char wait[64];
+
+    rdl__watchdog_close(wd);
+    wd = rdl__watchdog_free(wd);
+    open_watchdog_acked(&acked);
+    hold(0)->acks = rdl__acks_of(1, false, 1000);
+    hold(1)->acks = rdl__acks_of(2, false, 900);
+    rdl__watchdog_add(wd, hold(0), loop.now - LEASE, 2 * LEASE_MS, true);
+    rdl__watchdog_add(wd, hold(1), loop.now - SHORT_MS / 3 * RDL__MS, SHORT_MS, true);
+    run_until_sent(1);
+    read_command(&c);
+    cr_assert_eq(keys_in(&c), 2);
+    snprintf(wait, sizeof wait, "*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$3\r\n%d\r\n", WAIT_MS);
+    cr_assert_str_eq(c.argv[c.argc - 1] + strlen(c.argv[c.argc - 1]) + 2, wait);
+    rdl__buf_done(&c.text);
+    rdl__watchdog_remove(wd, hold(0), loop.now);
+    rdl__watchdog_remove(wd, hold(1), loop.now);
+}
+
 Test(watchdog, keeps_a_hold_alive_for_as_long_as_it_is_confirmed)
 {
     add(0);

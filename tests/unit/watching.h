@@ -286,6 +286,15 @@ static inline void open_watchdog(int32_t drift_ppm, int64_t drift_ms)
     cr_assert_not_null(wd);
 }
 
+/* With a lane for batches that replicas are to confirm, which the others do without. */
+static inline void open_watchdog_acked(const struct rdl__acks_lane *acked)
+{
+    const struct rdl__watchdog_config config = {.lease_ms = LEASE_MS};
+
+    wd = rdl__watchdog_new(&mem, &sinks, &loop, &wire, acked, &config);
+    cr_assert_not_null(wd);
+}
+
 static inline void set_up(void)
 {
     rdl_allocator_t hooks = counting_alloc_init(&counting);
