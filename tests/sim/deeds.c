@@ -102,10 +102,7 @@ static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     struct deed *d = arg;
 
     (void)lock;
-    if (d->starter != NULL && d->starter == fibre_here())
-        violated("callbacks never run inside the call", "%s of %s", verbs[d->verb], d->actor->name);
-    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
-        violated("an error comes with its details", "%s of %s", verbs[d->verb], d->actor->name);
+    check_callback(d->starter, result, err, d->actor->name, verbs[d->verb]);
     answered(d, result);
 }
 

@@ -56,10 +56,7 @@ static void on_answer(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     struct actor *actor = arg;
 
     (void)lock;
-    if (actor->starter != NULL && actor->starter == fibre_here())
-        violated("callbacks never run inside the call", "%s", actor->name);
-    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
-        violated("an error comes with its details", "%s", actor->name);
+    check_callback(actor->starter, result, err, actor->name, "the call");
     if (++actor->answers > 1)
         violated("each asynchronous call calls back once", "%s", actor->name);
     actor->answered = true;

@@ -292,10 +292,7 @@ static void answered(struct errand *e, int64_t result)
 
 static void called_back(struct errand *e, int64_t result, const rdl_err_t *err)
 {
-    if (e->starter != NULL && e->starter == fibre_here())
-        violated("callbacks never run inside the call", "%s of %s", verbs[e->verb], e->guest->actor->name);
-    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
-        violated("an error comes with its details", "%s of %s", verbs[e->verb], e->guest->actor->name);
+    check_callback(e->starter, result, err, e->guest->actor->name, verbs[e->verb]);
     answered(e, result);
 }
 

@@ -307,6 +307,15 @@ void violated(const char *claim, const char *format, ...)
         (void)snprintf(world.violation, sizeof world.violation, "%s: %s", claim, text);
 }
 
+void check_callback(const struct fibre *starter, int64_t result, const rdl_err_t *err, const char *who,
+                    const char *verb)
+{
+    if (starter != NULL && starter == fibre_here())
+        violated("callbacks never run inside the call", "%s of %s", verb, who);
+    if ((result < 0) != (err != NULL) || (err != NULL && err->code != result))
+        violated("an error comes with its details", "%s of %s", verb, who);
+}
+
 const char *world_violation(void)
 {
     return world.violation[0] == '\0' ? NULL : world.violation;

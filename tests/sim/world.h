@@ -18,6 +18,7 @@
 #include "core/base/heap.h"
 #include "core/base/list.h"
 
+#include <redlatch/error.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,11 @@ bool chance(unsigned in, unsigned of);
 /* A claim does not hold. The first one of a run is kept; the run goes on. */
 void violated(const char *claim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *world_violation(void); /* the first one, "claim: what happened"; NULL: none */
+
+/* What every callback of `who`, for its call of `verb`, owes. starter: who has not returned from the call; NULL: it
+ * has. */
+void check_callback(const struct fibre *starter, int64_t result, const rdl_err_t *err, const char *who,
+                    const char *verb);
 
 /* With tracing, lines are collected, or shown as they come, so that those before a crash are seen. */
 enum trace { TRACE_OFF, TRACE_KEPT, TRACE_SHOWN };
