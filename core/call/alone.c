@@ -195,6 +195,7 @@ void rdl__alone_restore(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     struct rdl__order order = {.verb = &rdl__verb_restore, .owner = rec->owner, .direct = true};
 
+    rdl__assert_on_loop(rdl__client_loop(name->client));
     if (!rdl__lane_up(rdl__name_shard(name)->loop_lane))
         return;
     rdl__mutex_lock(&name->mu);
