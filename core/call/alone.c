@@ -275,13 +275,16 @@ static bool is_left_over(struct rdl__call *call, int64_t now)
 {
     rdl_client_t *client = rdl__call_client(call);
     struct rdl__record *rec = call->rec;
-    bool first = rec->refused_until == 0;
+    bool is;
 
     if (call->answer <= 0 || call->answer > client->watchdog_lease_ms)
         return false;
-    if (first)
+    rdl__mutex_lock(&rec->name->mu);
+    if (rec->refused_until == 0)
         rec->refused_until = rdl__watchdog_expiry(client->watchdog, now, call->answer);
-    return first || rdl__after_ms(call->req.sent_at, call->answer) <= rec->refused_until;
+    is = rdl__after_ms(call->req.sent_at, call->answer) <= rec->refused_until;
+    rdl__mutex_unlock(&rec->name->mu);
+    return is;
 }
 
 static rdl__step_t restore_answered(struct rdl__call *call, int64_t now)
