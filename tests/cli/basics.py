@@ -97,6 +97,11 @@ class CommandLine(support.Case):
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w") as full:
             self.assert_says(self.redlatch("run", "--help", stdout=full), 70, "No space left on device")
+        self.server.redis("HSET", "x", "9f1c8a54-0000-4000-8000-0123456789ab:1", "1")
+        for command in (["run", "--help"], ["ls"], ["show", "x"], ["top", "--once"], ["doctor"]):
+            result = self.redlatch(*command, stdout=None, preexec_fn=lambda: os.close(1))
+            self.assert_says(result, 70, "cannot write to the standard output: Bad file descriptor")
+        self.assert_result(self.redlatch("run", "y", "--", "true", stdout=None, preexec_fn=lambda: os.close(1)), 0)
 
     def test_misuse_is_one_line_and_a_hint(self):
         self.assert_misused([], "SUBCOMMAND is missing", "")

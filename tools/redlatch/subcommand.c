@@ -13,16 +13,13 @@
 #include <unistd.h>
 
 /* A descriptor 0, 1 or 2 that the caller left closed would be the next socket's, and our messages would end up in it.
- * The placeholder is closed on exec, so the command finds it as we did. */
+ * What goes to the standard output fails still: nobody has it. The placeholder is closed on exec, so the command finds
+ * it as we did. */
 void subcommand_begin(void)
 {
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd > STDERR_FILENO)
-        close(fd);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* so it is the lowest that is free */
+            (void)open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 }
 
 int subcommand_written(int status)
