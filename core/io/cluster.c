@@ -409,7 +409,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 {
     struct poller *s = rdl__container(talk, struct poller, talk);
 
-    if (talk->awaited == 0)
+    if (talk->awaited == 0 || reply->push)
         return;
     switch ((enum question)(QUESTIONS - talk->awaited--)) {
     case ASK_INFO:

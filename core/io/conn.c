@@ -405,7 +405,7 @@ static void greet(struct rdl__conn *conn, int events, int64_t now)
         }
         if (reply == NULL)
             return;
-        if (!take_answer(conn, reply, now))
+        if (!reply->push && !take_answer(conn, reply, now))
             return;
     }
     finish(conn, now);

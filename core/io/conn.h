@@ -6,8 +6,8 @@
  * the first that connects is taken (dial.h); if the greeting fails there, the next attempt begins with the address
  * behind it. ROLE is sent where the node has a finder, since the server may be a replica by now. Where the URI names a
  * single server, a sentinel or a cluster's node is refused. Error texts have only the first word of a server's answer
- * to the greeting: the rest may quote a password. After `up` the connection's user sends and receives on it; `ready`
- * reports events of the socket.
+ * to the greeting: the rest may quote a password. Pushed messages (RESP3's `>`) are no answers to it. After `up` the
+ * connection's user sends and receives on it; `ready` reports events of the socket.
  *
  * CLIENT INFO and INFO tell the id and address of this client at the server, and which run of the server it is:
  * a later CLIENT KILL needs them (protocol.md, 3).

@@ -325,6 +325,18 @@ Test(connection, N12_web_server_is_called_that)
     free(uri);
 }
 
+/* Else each later answer is taken for that to the question before, and the greeting's last for the first call's. */
+Test(connection, message_within_the_greeting_is_no_answer)
+{
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    st.proxy = proxy_start(st.server);
+    (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .part = PROXY_REPLY, .command = "PING", .every = true,
+                   .answer = ">2\r\n+news\r\n:1\r\n+PONG\r\n");
+    st.client = client_open(proxy_uri(st.proxy), NULL);
+    expect_usable(st.client);
+}
+
 /* ---- URIs that say who we are (client.h) ------------------------------------------------------------------------ */
 
 /* What stands before the @ without a colon is a user; who wrote his password there must not believe that it was sent.
