@@ -413,7 +413,7 @@ static inline __attribute__((unused)) void rdl_guard_end_(rdl_lock_t **lock)
 {
     int before = errno;
 
-    rdl_unlock(*lock, 0);
+    rdl_unlock(*lock, NULL);
     errno = before;
 }
 #endif
