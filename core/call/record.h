@@ -139,7 +139,7 @@ static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
 }
 
 /* A handle (handle.h). A composite's is the first member of struct rdl__composite, and has no name. */
-struct rdl_lock {
+struct rdl_lock_handle {
     struct rdl__name *name;
     const struct rdl__lock_ops *ops;
     _Atomic unsigned refs;

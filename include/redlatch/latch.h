@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-typedef struct rdl_latch rdl_latch_t;
+typedef struct rdl_latch_handle rdl_latch_t;
 
 #define RDL_LATCH_OPTIONS_VERSION 1
 

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-typedef struct rdl_lock rdl_lock_t;
+typedef struct rdl_lock_handle rdl_lock_t;
 
 /* Lease: the client's watchdog_lease_ms, renewed until unlocked. */
 #define RDL_LEASE_AUTO INT64_MIN
@@ -412,8 +412,9 @@ RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *
 static inline __attribute__((unused)) void rdl_guard_end_(rdl_lock_t **lock)
 {
     int before = errno;
+    rdl_err_t err;
 
-    rdl_unlock(*lock, NULL);
+    rdl_unlock(*lock, &err);
     errno = before;
 }
 #endif

@@ -35,8 +35,8 @@
 extern "C" {
 #endif
 
-typedef struct rdl_semaphore rdl_semaphore_t;
-typedef struct rdl_permit_semaphore rdl_permit_semaphore_t;
+typedef struct rdl_semaphore_handle rdl_semaphore_t;
+typedef struct rdl_permit_semaphore_handle rdl_permit_semaphore_t;
 
 /* Most permits in one call, and of one semaphore. */
 #define RDL_PERMITS_MAX INT32_MAX

@@ -401,34 +401,34 @@ class permit_semaphore
     }
 
     // False: they were set before.
-    bool try_set_permits(std::int64_t permits)
+    bool try_set_permits(std::int64_t number)
     {
-        return detail::call(rdl_permit_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
+        return detail::call(rdl_permit_semaphore_try_set_permits, semaphore_.get(), number) == 1;
     }
 
-    bool try_set_permits(std::int64_t permits, std::error_code &ec) noexcept
+    bool try_set_permits(std::int64_t number, std::error_code &ec) noexcept
     {
-        return detail::call(ec, rdl_permit_semaphore_try_set_permits, semaphore_.get(), permits) == 1;
+        return detail::call(ec, rdl_permit_semaphore_try_set_permits, semaphore_.get(), number) == 1;
     }
 
-    void set_permits(std::int64_t permits)
+    void set_permits(std::int64_t number)
     {
-        detail::call(rdl_permit_semaphore_set_permits, semaphore_.get(), permits);
+        detail::call(rdl_permit_semaphore_set_permits, semaphore_.get(), number);
     }
 
-    void set_permits(std::int64_t permits, std::error_code &ec) noexcept
+    void set_permits(std::int64_t number, std::error_code &ec) noexcept
     {
-        detail::call(ec, rdl_permit_semaphore_set_permits, semaphore_.get(), permits);
+        detail::call(ec, rdl_permit_semaphore_set_permits, semaphore_.get(), number);
     }
 
-    void add_permits(std::int64_t permits)
+    void add_permits(std::int64_t number)
     {
-        detail::call(rdl_permit_semaphore_add_permits, semaphore_.get(), permits);
+        detail::call(rdl_permit_semaphore_add_permits, semaphore_.get(), number);
     }
 
-    void add_permits(std::int64_t permits, std::error_code &ec) noexcept
+    void add_permits(std::int64_t number, std::error_code &ec) noexcept
     {
-        detail::call(ec, rdl_permit_semaphore_add_permits, semaphore_.get(), permits);
+        detail::call(ec, rdl_permit_semaphore_add_permits, semaphore_.get(), number);
     }
 
     rdl_permit_semaphore_t *native_handle() const noexcept
@@ -513,22 +513,22 @@ class permit_semaphore
         return detail::verb_of(semaphore_.get(), who, detail::as_number, rdl_permit_semaphore_acquired_async);
     }
 
-    auto async_try_set_permits(const owner &who, std::int64_t permits)
+    auto async_try_set_permits(const owner &who, std::int64_t number)
     {
         return detail::verb_of(semaphore_.get(), who, detail::as_done, rdl_permit_semaphore_try_set_permits_async,
-                               permits);
+                               number);
     }
 
-    auto async_set_permits(const owner &who, std::int64_t permits)
+    auto async_set_permits(const owner &who, std::int64_t number)
     {
         return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_permit_semaphore_set_permits_async,
-                               permits);
+                               number);
     }
 
-    auto async_add_permits(const owner &who, std::int64_t permits)
+    auto async_add_permits(const owner &who, std::int64_t number)
     {
         return detail::verb_of(semaphore_.get(), who, detail::as_nothing, rdl_permit_semaphore_add_permits_async,
-                               permits);
+                               number);
     }
 #endif
 

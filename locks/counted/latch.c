@@ -11,7 +11,7 @@
 
 #include <redlatch/latch.h>
 
-struct rdl_latch {
+struct rdl_latch_handle {
     rdl_lock_t handle; /* and nothing else: record.c makes it */
 };
 

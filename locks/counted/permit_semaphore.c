@@ -25,7 +25,7 @@
 #define SERIES_SHIFT 48 /* bits of a number; the series is above them */
 #define EARLIER 4U
 
-struct rdl_permit_semaphore {
+struct rdl_permit_semaphore_handle {
     rdl_lock_t handle; /* and nothing else: record.c makes it */
 };
 

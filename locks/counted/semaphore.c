@@ -5,7 +5,7 @@
 #include "locks/types.h"
 #include "scripts/scripts.h"
 
-struct rdl_semaphore {
+struct rdl_semaphore_handle {
     rdl_lock_t handle; /* and nothing else: record.c makes it */
 };
 
