@@ -175,7 +175,8 @@ static int make_handle(const struct rdl__lock_ops *ops, rdl_client_t *client, co
 
     if (rc == RDL_OK && o->cache_ms != 0 && (rc = rdl__cache_make(lock, o->cache_ms)) < 0) {
         ops->handle->drop(lock);
-        (void)rdl__err_set(err, rc, NULL);
+        (void)rdl__err_set(err, rc,
+                           rc == RDL_EINVAL ? "the name is in use in this client with another cache_ms" : NULL);
     }
     if (rc == RDL_OK)
         *ret_lock = lock;
@@ -202,7 +203,7 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
         (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
-    if (o.cache_ms != 0)
+    if (o.cache_ms != 0 && ops->kept == NULL)
         settings.own = (uint32_t)o.cache_ms & MINUTE_BITS;
     settings.retry = (uint32_t)o.retry.kind & 7;
     settings.retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS;

@@ -17,8 +17,12 @@
  *
  * A reader never waits behind other calls of this process, because its try may be granted at any time; and a reader
  * that is granted wakes all readers (waiters.c).
+ *
+ * Where clients keep the lock (option cache_ms) two further tables stand for the ends: the read end is kept, and the
+ * write end is what it is without, but for what it gives back first (cache.h).
  */
 #include "core/base/err.h"
+#include "core/call/cached.h"
 #include "core/service/scripts.h"
 #include "locks/hash.h"
 #include "locks/types.h"
@@ -45,14 +49,23 @@ static bool is_writers(const char *field, size_t len)
     return len > tail && memcmp(field + len - tail, WRITE, tail) == 0;
 }
 
-/* Find a writer's hold, or a reader's. */
-static bool find_holder(const struct rdl__reply *reply, bool writer, const char **ret_field, size_t *ret_len)
+/* Does the client of the name mean to keep it? */
+static bool is_kept_here(const struct rdl__name *name, const char *field, size_t len)
+{
+    const struct rdl__uuid *uuid = &name->client->uuid;
+
+    return len > RDL__UUID_LEN + 1 && memcmp(field, uuid->text, RDL__UUID_LEN) == 0 && field[RDL__UUID_LEN + 1] == '-';
+}
+
+/* Find a writer's hold, or a reader's; but: none that this client keeps. NULL: any. */
+static bool find_holder(const struct rdl__reply *reply, bool writer, const struct rdl__name *but,
+                        const char **ret_field, size_t *ret_len)
 {
     const struct rdl__reply *field;
 
     for (size_t i = 0; (field = rdl__reply_at(reply, i)) != NULL; i++) {
         if (field->type != RDL__REPLY_STRING || strcmp(field->str, "mode") == 0 ||
-            is_writers(field->str, field->len) != writer)
+            is_writers(field->str, field->len) != writer || (but != NULL && is_kept_here(but, field->str, field->len)))
             continue;
         *ret_field = field->str;
         *ret_len = field->len;
@@ -63,12 +76,12 @@ static bool find_holder(const struct rdl__reply *reply, bool writer, const char 
 
 static bool decode_reader(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len)
 {
-    return find_holder(reply, false, ret_field, ret_len);
+    return find_holder(reply, false, NULL, ret_field, ret_len);
 }
 
 static bool decode_writer(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len)
 {
-    return find_holder(reply, true, ret_field, ret_len);
+    return find_holder(reply, true, NULL, ret_field, ret_len);
 }
 
 /* By the holders, not by `mode`: one owner may hold both ends. */
@@ -78,6 +91,15 @@ static void decode_reader_query(struct rdl__call *call, const struct rdl__reply 
     size_t len;
 
     call->answer = decode_reader(reply, &field, &len);
+}
+
+/* Nobody is inside what is kept here, or the server would not be asked. */
+static void decode_kept_query(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    const char *field;
+    size_t len;
+
+    call->answer = find_holder(reply, false, rdl__call_name(call), &field, &len);
 }
 
 static void decode_writer_query(struct rdl__call *call, const struct rdl__reply *reply)
@@ -95,11 +117,10 @@ static bool ends_reader_alone(const struct rdl__call *force)
 }
 
 /* A forced unlock of the read end evicts all readers that held it when the request was sent, an eviction the one that
- * was named. */
+ * was named. Owners inside a kept hold lose theirs with that. */
 static bool evicts_also(const struct rdl__record *rec, const struct rdl__call *force)
 {
-    (void)rec;
-    return !force->req.resent && !ends_reader_alone(force);
+    return !rec->inside && !force->req.resent && !ends_reader_alone(force);
 }
 
 /* A peer's watchdog may have shortened a shared hold at the server since it was confirmed (protocol.md, 6). */
@@ -112,17 +133,27 @@ static int64_t read_trusted_ms(const struct rdl__name *name, int64_t lease_ms)
 
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
+static const struct rdl__lock_ops *other_end(const struct rdl__lock_ops *ops)
+{
+    if (ops->handle->cached)
+        return ops->kept;
+    return ops == &rdl__read_ops ? &rdl__write_ops : &rdl__read_ops;
+}
+
 /* Put the number of the owner's hold of the other end into call->hold.own, 0 if it has none, and return its state. */
-static rdl_hold_state_t see_other_end(struct rdl__call *call, const struct rdl__lock_ops *other, int64_t now)
+static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     rdl_hold_state_t state = RDL_NOT_HELD;
-    const struct rdl__record *rec;
+    struct rdl__record *rec;
 
     call->hold.own = 0;
     rdl__mutex_lock(&name->mu);
-    if ((rec = rdl__record_find(name, call->op.owner, other)) != NULL && rec->count > 0) {
-        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
+    if ((rec = rdl__record_find(name, call->op.owner, other_end(call->ops))) != NULL && rec->count > 0) {
+        if (!rdl__is_kept(rec->hold.id.n))
+            state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
+        else
+            state = rdl__cache_valid_for(rec, now) > 0 ? RDL_HELD : RDL_LOST;
         call->hold.own = rec->hold.id.n;
     }
     rdl__mutex_unlock(&name->mu);
@@ -131,13 +162,13 @@ static rdl_hold_state_t see_other_end(struct rdl__call *call, const struct rdl__
 
 static int read_may_take(struct rdl__call *call, int64_t now)
 {
-    return see_other_end(call, &rdl__write_ops, now) == RDL_LOST ? RDL_ELOST : RDL_OK;
+    return see_other_end(call, now) == RDL_LOST ? RDL_ELOST : RDL_OK;
 }
 
 /* A reader cannot take the write end. Also checked after a refusal: the owner may have taken the read end meanwhile. */
 static int write_may_take(struct rdl__call *call, int64_t now)
 {
-    rdl_hold_state_t state = see_other_end(call, &rdl__read_ops, now);
+    rdl_hold_state_t state = see_other_end(call, now);
 
     if (state == RDL_LOST)
         return RDL_ELOST;
@@ -291,60 +322,52 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
     return rc < 0 ? rc : options_peer(o, settings, err);
 }
 
+#define READS                                                                                                          \
+    .name = "read", .kind = "read-write", .call_back = rdl__lock_call_back, .channel = CHANNEL,                        \
+    .news = RDL__NEWS_SHARED, .waits_on = rdl__waits_on_channel, .nests = true, .retry = {.kind = RDL_RETRY_NONE},     \
+    .renew = RDL__SCRIPT_READ_RENEW, .field_of = rdl__plain_field, .trusted_ms = read_trusted_ms,                      \
+    .may_take = read_may_take, .put_take = put_read_take, .decode_take = rdl__decode_take,                             \
+    .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer, .put_release = put_read_release,          \
+    .put_query = rdl__hash_put_holder, .put_holder = rdl__hash_put_holder, .decode_holder = decode_reader,             \
+    .put_force = put_force, .evicts_also = evicts_also
+
+static const struct rdl__lock_ops kept_write;
+static const struct rdl__lock_ops kept_read = {
+    RDL__CACHED,
+    READS,
+    .kept = &kept_write,
+    .decode_query = decode_kept_query,
+};
+
 const struct rdl__lock_ops rdl__read_ops = {
     .handle = &rdl__single_handle,
-    .name = "read",
-    .kind = "read-write",
-    .call_back = rdl__lock_call_back,
-    .channel = CHANNEL,
-    .news = RDL__NEWS_SHARED,
-    .waits_on = rdl__waits_on_channel,
-    .nests = true,
-    .retry = {.kind = RDL_RETRY_NONE},
-    .renew = RDL__SCRIPT_READ_RENEW,
-    .field_of = rdl__plain_field,
-    .trusted_ms = read_trusted_ms,
-    .may_take = read_may_take,
-    .put_take = put_read_take,
-    .decode_take = rdl__decode_take,
-    .leaves_trace = rdl__leaves_no_trace,
-    .granted = rdl__granted_by_answer,
-    .put_release = put_read_release,
-    .put_query = rdl__hash_put_holder,
+    READS,
+    .kept = &kept_read,
     .decode_query = decode_reader_query,
-    .put_holder = rdl__hash_put_holder,
-    .decode_holder = decode_reader,
-    .put_force = put_force,
-    .evicts_also = evicts_also,
 };
 
 RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
 
+/* Its renewal is that of the reentrant lock: its hold is a field of the hash and nothing else. */
+#define WRITES                                                                                                         \
+    .name = "write", .kind = "read-write", .call_back = rdl__lock_call_back, .channel = CHANNEL,                       \
+    .news = RDL__NEWS_ALONE, .waits_on = rdl__waits_on_channel, .nests = true, .retry = {.kind = RDL_RETRY_NONE},      \
+    .renew = RDL__SCRIPT_REENTRANT_RENEW, .field_of = write_field, .trusted_ms = rdl__plain_trusted_ms,                \
+    .may_take = write_may_take, .put_take = put_write_take, .decode_take = rdl__decode_take,                           \
+    .leaves_trace = leaves_mark, .granted = rdl__granted_by_answer, .put_release = put_write_release,                  \
+    .put_query = rdl__hash_put_holder, .decode_query = decode_writer_query, .put_holder = rdl__hash_put_holder,        \
+    .decode_holder = decode_writer, .put_force = put_force, .evicts_also = evicts_also
+
+static const struct rdl__lock_ops kept_write = {
+    RDL__CACHED,
+    WRITES,
+    .kept = &kept_read,
+};
+
 const struct rdl__lock_ops rdl__write_ops = {
     .handle = &rdl__single_handle,
-    .name = "write",
-    .kind = "read-write",
-    .call_back = rdl__lock_call_back,
-    .channel = CHANNEL,
-    .news = RDL__NEWS_ALONE,
-    .waits_on = rdl__waits_on_channel,
-    .nests = true,
-    .retry = {.kind = RDL_RETRY_NONE},
-    .renew = RDL__SCRIPT_REENTRANT_RENEW, /* its hold is a field of the hash and nothing else */
-    .field_of = write_field,
-    .trusted_ms = rdl__plain_trusted_ms,
-    .may_take = write_may_take,
-    .put_take = put_write_take,
-    .decode_take = rdl__decode_take,
-    .leaves_trace = leaves_mark,
-    .granted = rdl__granted_by_answer,
-    .put_release = put_write_release,
-    .put_query = rdl__hash_put_holder,
-    .decode_query = decode_writer_query,
-    .put_holder = rdl__hash_put_holder,
-    .decode_holder = decode_writer,
-    .put_force = put_force,
-    .evicts_also = evicts_also,
+    WRITES,
+    .kept = &kept_write,
 };
 
 RDL__CONSTRUCTOR(rdl_write_lock, rdl__write_ops, options)

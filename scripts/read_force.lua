@@ -11,6 +11,7 @@
 -- include holds.inc
 -- include readwrite.inc
 -- include evicted.inc
+-- include recall.inc
 
 local call, key, field, publish = redis.call, KEYS[1], ARGV[1], ARGV[2] or 'publish'
 
@@ -36,6 +37,7 @@ if most and most < 1 then
     table.insert(names, 1, key)
     delete(names)
     tell_evicted(field)
+    recall(key, {field}, true)
     return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1
 end
 if most then
@@ -44,4 +46,5 @@ end
 delete(names)
 call('hdel', key, field) -- last, so that a repeat goes on where a first one was refused
 tell_evicted(field)
+recall(key, {field}, true)
 return 1

@@ -15,8 +15,9 @@
 -- {lock}:field:rwlock_timeout:i beside the lock. The first carries the longest lease that its owner asked for, and goes
 -- last: so a hold that is given back leaves the lock as long as the others need it, and a nested take writes two keys,
 -- however deep it is. May be repeated and may come late: counts and times to live only grow, and only count 1 creates.
--- The keys beside the lock are written first: in a cluster slot that is on its way the server refuses them while the
--- lock itself is still here, and then nothing has been written.
+-- A hold that its client means to keep, `U:-n`, and that joins others publishes `0`: a writer that those keep out asks
+-- again, and so tells that client that it waits. The keys beside the lock are written first: in a cluster slot that is
+-- on its way the server refuses them while the lock itself is still here, and then nothing has been written.
 
 -- include holds.inc
 -- include readwrite.inc
@@ -75,6 +76,9 @@ else
     end
     if call('pttl', key) < px then
         call('pexpire', key, string.format('%.0f', px))
+    end
+    if held == 0 and mode == 'read' and string.find(field, '^[%x-]+:%-') then
+        redis.pcall('publish', 'redisson_rwlock:' .. string.sub(beside(key), 1, -2), '0')
     end
 end
 if ARGV[4] == '1' and count == '1' then

@@ -12,6 +12,7 @@
 -- include holds.inc
 -- include readwrite.inc
 -- include evicted.inc
+-- include recall.inc
 
 local call, key, publish = redis.call, KEYS[1], ARGV[2] or 'publish'
 local writes = string.sub(ARGV[1], -6) == ':write'
@@ -38,6 +39,7 @@ end
 delete(names)
 for i = 1, #fields, 2 do
     tell_evicted(fields[i])
+    recall(key, {fields[i]}, true)
 end
 if writes then
     redis.pcall(publish, KEYS[2], '1')

@@ -15,12 +15,14 @@
 -- place of -10 and -11.
 --
 -- Whoever gets in takes all marks away, and `2` is published: the others leave theirs again when readers keep them out,
--- and readers whom the marks kept out have not been told yet when this hold ends by itself. May be repeated and may
--- come late: count and time to live only grow, and only count 1 creates.
+-- and readers whom the marks kept out have not been told yet when this hold ends by itself. Who is refused recalls what
+-- clients keep (recall.inc). May be repeated and may come late: count and time to live only grow, and only count 1
+-- creates.
 
 -- include arguments.inc
 -- include holds.inc
 -- include readwrite.inc
+-- include recall.inc
 
 local call, key, marks, field, count, lease, life = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local publish = ARGV[6] or 'publish'
@@ -83,6 +85,10 @@ if not mode then
 elseif not held then
     if count ~= '1' then
         return -12
+    end
+    local fields = redis.pcall('hkeys', key)
+    if not fields.err then
+        recall(key, fields)
     end
     local ttl = call('pttl', key)
     return marks and life ~= '0' and mode == 'read' and leave_mark(ttl) or ttl

@@ -3,8 +3,8 @@
  *
  * All of it is decided under the name's mutex. Whoever lets in a call that waits sets its record, and then wakes it.
  *
- * A local hold is valid while its record is cache->inside and the kept hold is, and no longer than its own lease. An
- * owner that has lost it is not inside any more, so its late unlock ends nobody else's.
+ * A local hold is valid while its owner is inside (rdl__cache_has) and the kept hold is, and no longer than its own
+ * lease. An owner that has lost it is not inside any more, so its late unlock ends nobody else's.
  */
 #include "core/call/cache.h"
 #include "core/call/cached.h"
@@ -79,7 +79,9 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     rdl__record_begins(rec);
     if (!renewed)
         rdl__watchdog_add(rdl__cache_watchdog(cache), &rec->hold, now, lease_ms, false);
-    cache->inside = rec;
+    rec->inside = true;
+    rec->risk_told = false;
+    cache->inside++;
     return true;
 }
 
@@ -91,7 +93,7 @@ static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *r
 
     rdl__assert_locked(&cache->name->mu);
     *ret_left = 0;
-    if (cache->inside != rec)
+    if (!rdl__cache_has(cache, rec))
         return RDL_LOST;
     state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, ret_left);
     if (rec->renewed || state == RDL_LOST)
@@ -117,16 +119,16 @@ bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64
     int64_t left;
 
     rdl__assert_locked(&cache->name->mu);
-    if (cache->inside == rec && rec->renewed && now < cache->known_until)
+    if (rdl__cache_has(cache, rec) && rec->renewed && now < cache->known_until)
         return false;
     return state_of(cache, rec, now, &left) == RDL_LOST;
 }
 
 /* ---- who waits here --------------------------------------------------------------------------------------------- */
 
-static struct rdl__call *first_of(const struct rdl__cache *cache)
+static struct rdl__call *first_of(const struct rdl__link *list)
 {
-    struct rdl__link *l = rdl__list_first(&cache->queue);
+    struct rdl__link *l = rdl__list_first(list);
 
     return l == NULL ? NULL : rdl__container(l, struct rdl__call, waiter.link);
 }
@@ -138,7 +140,7 @@ void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
     call->hold.local = RDL__LOCAL_QUEUED;
     call->take.contended = true;
     rdl__list_init(&call->waiter.link);
-    rdl__list_push_back(&cache->queue, &call->waiter.link);
+    rdl__list_push_back(call->ops == cache->ops ? &cache->queue : &cache->writers, &call->waiter.link);
     rdl__name_waits(cache->name, 1);
 }
 
@@ -178,7 +180,7 @@ static struct rdl__call *first_living(struct rdl__cache *cache)
     struct rdl__call *call;
 
     rdl__assert_locked(&cache->name->mu);
-    while ((call = first_of(cache)) != NULL && call->rec->orphaned) {
+    while ((call = first_of(&cache->queue)) != NULL && call->rec->orphaned) {
         call->answer = RDL_ELOST;
         wake(cache, call, RDL__LOCAL_FAILED);
     }
@@ -213,13 +215,32 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     }
 }
 
+/* All of them.  @locks the name's */
+static void let_in_together(struct rdl__cache *cache, int64_t now)
+{
+    struct rdl__call *call;
+
+    rdl__assert_locked(&cache->name->mu);
+    while ((call = first_living(cache)) != NULL) {
+        cache->keep.local += cache->inside > 0;
+        if (let_in(cache, call->rec, call->op.lease_ms, now))
+            wake_in(cache, call);
+        else
+            wake(cache, call, RDL__LOCAL_ASKS);
+    }
+    if (cache->inside == 0)
+        rdl__cache_next(cache, now);
+}
+
 void rdl__cache_first(struct rdl__cache *cache, int64_t now)
 {
     struct rdl__call *call = first_living(cache);
 
     rdl__assert_locked(&cache->name->mu);
     (void)rdl__cache_left(cache, now);
-    if (call == NULL)
+    if (rdl__cache_is_shared(cache))
+        let_in_together(cache, now);
+    else if (call == NULL)
         rdl__cache_next(cache, now);
     else if (let_in(cache, call->rec, call->op.lease_ms, now))
         wake_in(cache, call);
@@ -234,7 +255,9 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     struct rdl__call *call;
 
     rdl__assert_locked(&cache->name->mu);
-    while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(cache)) != NULL) {
+    while ((call = first_of(&cache->writers)) != NULL)
+        wake(cache, call, RDL__LOCAL_ASKS);
+    while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(&cache->queue)) != NULL) {
         if (!is_long(cache, call->op.lease_ms) &&
             rdl__keep_enter(&cache->keep, false, call->one_try, now) == RDL__ENTRY_TAKE) {
             cache->once = call->one_try;
@@ -272,18 +295,36 @@ static bool may_engage(const struct rdl__cache *cache)
            atomic_load_explicit(&cache->name->client->cached_names, memory_order_relaxed) < RDL__CACHED_NAMES_MOST;
 }
 
+/* Does the owner take a hold of its own, as if nothing were kept? A long lease where there is nothing. Of a lock that
+ * is shared also whoever has the other end, and newcomers once the end of the present hold is in sight: they would put
+ * it off; and waiting here they would be held up by one slow reader.  @locks the name's */
+static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, int64_t now)
+{
+    const struct rdl__record *other;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms))
+        return true;
+    if (!rdl__cache_is_shared(cache))
+        return false;
+    if (cache->wrote && (other = rdl__record_find(cache->name, rec->owner, cache->ops->kept)) != NULL &&
+        other->count > 0)
+        return true;
+    if (cache->inside == 0)
+        return false;
+    return !rdl__keep_is_open(&cache->keep, now) || cache->risk_told || !rdl__cache_fits(cache, lease_ms, now);
+}
+
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
                                       int64_t now)
 {
-    bool free = cache->inside == NULL && rdl__list_empty(&cache->queue);
+    bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || rdl__cache_is_shared(cache));
     enum rdl__keep_entry entry;
 
     rdl__assert_locked(&cache->name->mu);
     cache->used_at = now;
-    entry = cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms)
-                ? RDL__ENTRY_ASK
-                : rdl__keep_enter(&cache->keep, free, once, now);
+    entry = goes_by_itself(cache, rec, lease_ms, now) ? RDL__ENTRY_ASK : rdl__keep_enter(&cache->keep, free, once, now);
     if (entry == RDL__ENTRY_TAKE)
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
@@ -334,10 +375,18 @@ void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t n
     rdl__assert_locked(&cache->name->mu);
     if (!rec->renewed)
         rdl__watchdog_forget(rdl__cache_watchdog(cache), &rec->hold);
-    if (cache->inside != rec)
-        return;
-    cache->inside = NULL;
-    rdl__cache_next(cache, now);
+    rdl__cache_without(cache, rec, now);
+}
+
+/* @locks the name's */
+void rdl__cache_without(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
+{
+    bool had = rdl__cache_has(cache, rec);
+
+    rdl__assert_locked(&cache->name->mu);
+    rec->inside = false;
+    if (had && --cache->inside == 0)
+        rdl__cache_next(cache, now);
 }
 
 /* Take one count of a local hold back. *ret_unnoticed: it is lost, and nobody knew.  @locks the name's */
@@ -346,7 +395,7 @@ int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t 
     bool lost = rdl__cache_is_lost(cache, rec, now);
 
     rdl__assert_locked(&cache->name->mu);
-    *ret_unnoticed = lost && cache->inside == rec;
+    *ret_unnoticed = lost && rec->inside;
     if (*ret_unnoticed)
         rec->hold.state = RDL_LOST;
     if (--rec->count == 0)
@@ -368,6 +417,43 @@ void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id
         return;
     rdl__name_metric(rec->name, RDL_M_LOST, 1);
     rdl__record_tell(rec, id, RDL_LOST, RDL_LOSS_LEASE);
+}
+
+/* ---- the other end ---------------------------------------------------------------------------------------------- */
+
+enum rdl__keep_entry rdl__cache_enter_other(struct rdl__cache *cache, struct rdl__record *rec, bool once, int64_t now)
+{
+    const struct rdl__record *here;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (rec->count > 0 || (cache->keep.state != RDL__KEEP_HELD && cache->keep.state != RDL__KEEP_GIVING))
+        return RDL__ENTRY_ASK;
+    here = rdl__record_find(cache->name, rec->owner, cache->ops);
+    if (here != NULL && here->count > 0)
+        return RDL__ENTRY_ASK; /* which is an error */
+    if (cache->keep.state == RDL__KEEP_HELD)
+        rdl__keep_want(&cache->keep, now);
+    if (cache->inside > 0)
+        return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+    if (cache->keep.state == RDL__KEEP_HELD)
+        rdl__cache_next(cache, now);
+    return RDL__ENTRY_QUEUE;
+}
+
+/* One of its reads may wait here, for a take of the client's that waits for this very owner.  @locks the name's */
+void rdl__cache_has_other(struct rdl__cache *cache, const rdl_owner_t *owner)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&cache->name->mu);
+    cache->wrote = true;
+    for (struct rdl__link *l = cache->queue.next; l != &cache->queue; l = next) {
+        struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
+
+        next = l->next;
+        if (call->op.owner == owner)
+            wake(cache, call, RDL__LOCAL_ASKS);
+    }
 }
 
 struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,

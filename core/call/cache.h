@@ -13,6 +13,10 @@
  * undo are the engine's, and its number is negative (wire.md, Identity). The hold of an owner that was let in (a local
  * hold) is its record as of any lock, with a negative number of its own, which the server never sees. It is in the
  * watchdog only if its lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
+ *
+ * Of a read-write lock the read end is kept, and its owners share one kept hold: all who wait are let in with the
+ * grant, and others join until somebody wants it; from then on newcomers take holds of their own. Owners who want to
+ * write have ordinary holds, for which what is kept is given back first.
  */
 #ifndef REDLATCH_CALL_CACHE_H
 #define REDLATCH_CALL_CACHE_H
@@ -40,22 +44,27 @@ struct rdl__cache {
     /* immutable */
     struct rdl__name *name; /* whose this is; no reference */
     rdl_owner_t *keeper;
+    const struct rdl__lock_ops *ops; /* of the end that is kept; one with another end is shared */
     int64_t cache_ms;
     int64_t lease_ms; /* of the kept hold */
 
     /* any thread, under the name's mu */
     struct rdl__keep keep;
-    struct rdl__record *inside; /* of the owner that was let in; NULL: nobody was. Its loss is told by it */
-    struct rdl__record *hold;   /* HELD: the keeper's */
-    struct rdl__link queue;     /* calls that wait here, by their waiter.link */
-    int64_t known_until;        /* HELD: the hold is valid so long at least, unless it is lost */
-    int64_t local_n;            /* the number of the last local hold */
-    int64_t token, last_token;  /* the last that was given, and the last of the hold's; equal: there are no more */
-    int64_t used_at;            /* the last time that somebody wanted the lock */
-    bool once;                  /* TAKING: for a call that does not wait */
-    bool risk_told;             /* HELD: of the hold, to an owner before, or to nobody */
-    bool posted;                /* the task is, with a reference to the name */
-    bool engaged;               /* the loop listens for recalls, with a reference to the name */
+    unsigned inside;           /* HELD: how many owners are: those of rdl__cache_has */
+    struct rdl__record *hold;  /* HELD: the keeper's */
+    struct rdl__link queue;    /* calls that wait here, by their waiter.link */
+    struct rdl__link writers;  /* and those of the other end, until nothing is kept */
+    int64_t known_until;       /* HELD: the hold is valid so long at least, unless it is lost */
+    int64_t local_n;           /* the number of the last local hold; they fall */
+    int64_t since;             /* local holds from this number up were of an earlier kept hold */
+    int64_t token, last_token; /* the last that was given, and the last of the hold's; equal: there are no more */
+    int64_t used_at;           /* the last time that somebody wanted the lock */
+    bool once;                 /* TAKING: for a call that does not wait */
+    bool risk_told;            /* HELD: of the hold, to an owner before, or to nobody */
+    bool mourns;               /* HELD: of those who share it one has ended inside: it is left to its lease */
+    bool wrote;                /* an owner here may hold the other end */
+    bool posted;               /* the task is, with a reference to the name */
+    bool engaged;              /* the loop listens for recalls, with a reference to the name */
 
     /* loop thread only */
     struct rdl__task task;
@@ -71,6 +80,12 @@ struct rdl__cache {
 static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache *cache)
 {
     return cache->name->client->watchdog;
+}
+
+/* Is it the read end of a read-write lock? */
+static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
+{
+    return cache->ops->kept != NULL;
 }
 
 /* ---- kept.c ----------------------------------------------------------------------------------------------------- */
@@ -107,17 +122,31 @@ static inline bool rdl__cache_is_local(const struct rdl__record *rec)
 
 /* The state is HELD and nobody is inside: let the next one in, keep the hold, or give it back.  @locks the name's */
 void rdl__cache_next(struct rdl__cache *cache, int64_t now);
-/* The client's take was granted: let in whom it was sent for, before anything else.  @locks the name's */
+/* The client's take was granted: let in whom it was sent for, before anything else. Who asks for more than it has asks
+ * the server.  @locks the name's */
 void rdl__cache_first(struct rdl__cache *cache, int64_t now);
-/* The state is NONE: those who wait here try anew.  @locks the name's */
+/* Nothing is kept any more: those who want the other end ask for it, and if the state is NONE those who wait here try
+ * anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
 /* The client's take has failed, and nothing more is to be known by asking again: so do calls that do not wait.
  * @locks the name's */
 void rdl__cache_fail(struct rdl__cache *cache, int rc);
 
-/* A call waits here, or no more.  @locks the name's */
+/* Is that owner inside the present kept hold? Its own lease may be over.  @locks the name's */
+static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct rdl__record *rec)
+{
+    return rec->inside && rec->hold.id.n < cache->since;
+}
+
+/* A call waits here, for this end or the other, or no more.  @locks the name's */
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call);
 void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
+
+/* An owner wants the other end: ASK, or wait until what is kept is given back (QUEUE), which it is as if recalled.
+ * @locks the name's */
+enum rdl__keep_entry rdl__cache_enter_other(struct rdl__cache *cache, struct rdl__record *rec, bool once, int64_t now);
+/* It has that end: it reads as if nothing were kept.  @locks the name's */
+void rdl__cache_has_other(struct rdl__cache *cache, const rdl_owner_t *owner);
 
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
@@ -139,6 +168,8 @@ void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id
                           int rc, int64_t since, int64_t now);
 /* A local hold ends whose record is not held any more, or is lost.  @locks the name's */
 void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t now);
+/* The owner is not inside any more.  @locks the name's */
+void rdl__cache_without(struct rdl__cache *cache, struct rdl__record *rec, int64_t now);
 
 /* As rdl__record_view. */
 struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
@@ -146,7 +177,7 @@ struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, con
 
 /* ---- cache_verbs.c ---------------------------------------------------------------------------------------------- */
 
-/* What a verb is of such a lock. */
-const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb);
+/* What a verb is of such a lock, by the handle of either end. */
+const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb, const rdl_lock_t *lock);
 
 #endif

@@ -56,6 +56,25 @@ static void local_begins(struct rdl__call *call)
     rdl__take_init(&call->take, call->one_try, &retry);
 }
 
+/* What an owner that does not have it does next.  @locks none */
+static rdl__step_t entered(struct rdl__call *call, enum rdl__keep_entry entry, bool taking, int64_t now)
+{
+    switch (entry) {
+    case RDL__ENTRY_IN:
+        rdl__name_metric(rdl__call_name(call), RDL_M_LOCAL, 1);
+        return rdl__finish_with(RDL_OK);
+    case RDL__ENTRY_TAKEN:
+        call->take.contended = true;
+        return rdl__finish_with(RDL_ETIMEDOUT);
+    case RDL__ENTRY_QUEUE:
+    case RDL__ENTRY_TAKE:
+        return (rdl__step_t){.what = RDL__DO_STAY, .hint_ms = taking};
+    case RDL__ENTRY_ASK:
+        break;
+    }
+    return rdl__take_begin(call, now);
+}
+
 static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__cache *cache = of_call(call);
@@ -84,20 +103,23 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         call->n = rec->hold.id.n;
     taking = cache->keep.state == RDL__KEEP_TAKING;
     rdl__mutex_unlock(&cache->name->mu);
-    switch (entry) {
-    case RDL__ENTRY_IN:
-        rdl__name_metric(cache->name, RDL_M_LOCAL, 1);
-        return rdl__finish_with(RDL_OK);
-    case RDL__ENTRY_TAKEN:
-        call->take.contended = true;
-        return rdl__finish_with(RDL_ETIMEDOUT);
-    case RDL__ENTRY_QUEUE:
-    case RDL__ENTRY_TAKE:
-        return (rdl__step_t){.what = RDL__DO_STAY, .hint_ms = taking};
-    case RDL__ENTRY_ASK:
-        break;
-    }
-    return rdl__take_begin(call, now);
+    return entered(call, entry, taking, now);
+}
+
+/* Of the other end. What is given back for it takes a round trip, for which one that does not wait waits as for its
+ * answer. */
+static rdl__step_t other_begin(struct rdl__call *call, int64_t now)
+{
+    struct rdl__cache *cache = of_call(call);
+    enum rdl__keep_entry entry;
+
+    local_begins(call);
+    rdl__mutex_lock(&cache->name->mu);
+    entry = rdl__cache_enter_other(cache, call->rec, call->one_try, now);
+    if (entry == RDL__ENTRY_QUEUE)
+        rdl__cache_queue(cache, call);
+    rdl__mutex_unlock(&cache->name->mu);
+    return entered(call, entry, call->one_try, now);
 }
 
 /* ---- more time of the kept hold, for an extend or a nested take ------------------------------------------------- */
@@ -126,7 +148,7 @@ static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
     int64_t lease_ms = call->op.lease_ms;
 
     rdl__assert_locked(&cache->name->mu);
-    if (cache->inside != call->rec || cache->keep.n != call->n ||
+    if (!rdl__cache_has(cache, call->rec) || cache->keep.n != call->n ||
         !rdl__watchdog_raise(wd, &cache->hold->hold, call->req.sent_at, lease_ms, true))
         return false;
     return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
@@ -146,7 +168,7 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     rdl__mutex_lock(&cache->name->mu);
-    if (call->answer == RDL__NO_HOLD && cache->inside == call->rec && (hold = cache->hold) != NULL)
+    if (call->answer == RDL__NO_HOLD && rdl__cache_has(cache, call->rec) && (hold = cache->hold) != NULL)
         atomic_fetch_add(&hold->refs, 1);
     rc = call->answer != RDL__NO_HOLD && extended(cache, call) ? RDL_OK : RDL_ELOST;
     if (rc == RDL_OK && nests)
@@ -175,7 +197,7 @@ static void extend_ended(struct rdl__call *call, int rc)
         if (ends_by > cache->hold->ends_by)
             cache->hold->ends_by = ends_by;
         cache->keep.stretched = cache->keep.stretched || call->op.lease_ms > cache->lease_ms;
-        if (cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL)
+        if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
             rdl__cache_next(cache, now);
     }
     rdl__mutex_unlock(&cache->name->mu);
@@ -264,6 +286,18 @@ static void take_ended(struct rdl__call *call, int rc)
     rdl__mutex_unlock(&cache->name->mu);
 }
 
+static void other_ended(struct rdl__call *call, int rc)
+{
+    struct rdl__cache *cache = of_call(call);
+
+    take_ended(call, rc);
+    if (rc != RDL_OK)
+        return;
+    rdl__mutex_lock(&cache->name->mu);
+    rdl__cache_has_other(cache, call->op.owner);
+    rdl__mutex_unlock(&cache->name->mu);
+}
+
 static bool take_lost(const struct rdl__call *call, int64_t now)
 {
     struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
@@ -273,16 +307,16 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */
 
-/* Is the lock kept here, with nobody inside? Then it is free, whatever the server says. *ret_inside: an owner of this
- * process is. */
+/* Is the lock kept here, with nobody inside? Then it is free, whatever the server says; unless others elsewhere share
+ * it. *ret_inside: an owner of this process is. */
 static bool is_idle(struct rdl__name *name, bool *ret_inside)
 {
     struct rdl__cache *cache = name->cache;
     bool idle;
 
     rdl__mutex_lock(&name->mu);
-    *ret_inside = cache->inside != NULL;
-    idle = cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL;
+    *ret_inside = cache->inside > 0;
+    idle = cache->keep.state == RDL__KEEP_HELD && cache->inside == 0 && !rdl__cache_is_shared(cache);
     rdl__mutex_unlock(&name->mu);
     return idle;
 }
@@ -329,6 +363,20 @@ static const struct rdl__verb cached_take = {
     .takes_back = &cached_release,
 };
 
+/* All other verbs of that end are as ever. */
+static const struct rdl__verb other_take = {
+    RDL__TAKES,
+    .begin = other_begin,
+    .encode = rdl__take_encode,
+    .decode = rdl__take_decode,
+    .answered = rdl__take_answered,
+    .woken = take_woken,
+    .stay = take_stays,
+    .ended = other_ended,
+    .lost = take_lost,
+    .takes_back = &rdl__verb_release,
+};
+
 static const struct rdl__verb cached_extend = {
     .on_record = true,
     .acked = true,
@@ -354,8 +402,10 @@ static const struct rdl__verb cached_remaining = {
     .answered = rdl__remaining_answered,
 };
 
-const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb)
+const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb, const rdl_lock_t *lock)
 {
+    if (lock->ops != lock->name->cache->ops)
+        return verb == &rdl__verb_take ? &other_take : verb;
     return verb == &rdl__verb_take        ? &cached_take
            : verb == &rdl__verb_release   ? &cached_release
            : verb == &rdl__verb_extend    ? &cached_extend

@@ -34,12 +34,11 @@ static bool take_here(const struct rdl__order *order, rdl_owner_t *owner, int64_
     struct rdl__name *name = order->lock->name;
     struct rdl__cache *cache = of_name(name);
     struct rdl__record *rec = NULL;
-    bool done = false;
+    bool open = cache->inside == 0 || rdl__cache_is_shared(cache), done = false;
 
     rdl__assert_locked(&name->mu);
-    if (cache->keep.state == RDL__KEEP_HELD &&
-        (cache->inside != NULL ? rdl__cache_is_local(rec = quiet_record(name, owner, order->lock->ops, false))
-                               : (rec = quiet_record(name, owner, order->lock->ops, true)) != NULL)) {
+    if (cache->keep.state == RDL__KEEP_HELD && (rec = quiet_record(name, owner, order->lock->ops, open)) != NULL &&
+        (open || rdl__cache_is_local(rec))) {
         if (rdl__cache_is_local(rec))
             done = (*ret_rc = rdl__cache_take_again(cache, rec, order->lease_ms, now)) <= 0 && *ret_rc != RDL_EINVAL;
         else if (rec->count == 0 && rdl__list_empty(&cache->queue))
@@ -113,7 +112,7 @@ static __attribute__((noinline)) int64_t call_engine(const struct rdl__order *or
 {
     struct rdl__order as = *order;
 
-    as.verb = rdl__cached_verb(order->verb);
+    as.verb = rdl__cached_verb(order->verb, order->lock);
     return rdl__call(&as, err);
 }
 
@@ -125,7 +124,7 @@ static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
     rdl_owner_t *owner = order->owner;
     int rc;
 
-    if (!takes && order->verb != &rdl__verb_release)
+    if ((!takes && order->verb != &rdl__verb_release) || order->lock->ops != of_name(name)->ops)
         return call_engine(order, err);
     if ((rc = rdl__client_call_begins(client)) < 0)
         return rdl__err_set(err, rc, NULL);
@@ -144,7 +143,7 @@ static int cached_call_async(const struct rdl__order *order, rdl_op_t **ret_op, 
 {
     struct rdl__order as = *order;
 
-    as.verb = rdl__cached_verb(order->verb);
+    as.verb = rdl__cached_verb(order->verb, order->lock);
     return rdl__call_async(&as, ret_op, err);
 }
 
@@ -163,7 +162,7 @@ static struct rdl__record *last_drop(struct rdl__cache *cache, bool closing)
     cache->keep.closed = true;
     if (!closing)
         rdl__cache_post(cache); /* to disengage */
-    if ((state == RDL__KEEP_HELD && (closing || cache->inside != NULL)) ||
+    if ((state == RDL__KEEP_HELD && (closing || cache->inside > 0)) ||
         (state == RDL__KEEP_GIVING && closing && !cache->keep.begun))
         return rdl__cache_forsake(cache);
     if (state == RDL__KEEP_HELD)

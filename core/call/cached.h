@@ -10,7 +10,8 @@ extern const struct rdl__handle_ops rdl__cached_handle;
 void rdl__cache_unused(struct rdl__name *name);
 #define RDL__CACHED .handle = &rdl__cached_handle, .unused = rdl__cache_unused
 
-/* Give the name of a new handle what it needs for that, unless it has it. RDL_OK or an error. */
+/* Give the name of a new handle what it needs for that, unless it has it. RDL_OK or an error: RDL_EINVAL, it has
+ * another cache_ms. Of a lock with two ends it is the shared one that is kept. */
 int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms);
 
 /* Is that number one of a hold that is kept, or of an owner's inside one? */

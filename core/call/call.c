@@ -110,7 +110,7 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     }
     rdl__op_init(&call->op, order, rdl__owner_ref(owner), 1);
     (void)rdl__handle_ref(order->lock);
-    call->ops = order->lock->ops;
+    call->ops = order->ops != NULL ? order->ops : order->lock->ops;
     call->shard = &order->lock->name->client->home;
     call->lane = owner->lane;
     call->count = (int32_t)order->count;

@@ -35,7 +35,8 @@ extern const struct rdl__verb rdl__verb_listen; /* where rdl__news_for_all; its 
 struct rdl__order {
     const struct rdl__verb *verb;
     rdl_lock_t *lock;
-    rdl_owner_t *owner; /* NULL: the calling thread's */
+    rdl_owner_t *owner;              /* NULL: the calling thread's */
+    const struct rdl__lock_ops *ops; /* which end of the lock; NULL: the handle's */
     int64_t wait_ms;
     int64_t lease_ms;
     int64_t count;         /* of permits; its absolute value below 2^31 */

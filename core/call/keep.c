@@ -44,7 +44,7 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool onc
     return RDL__ENTRY_TAKE;
 }
 
-static void want(struct rdl__keep *keep, int64_t now)
+void rdl__keep_want(struct rdl__keep *keep, int64_t now)
 {
     if (!keep->wanted)
         keep->wanted_since = now;
@@ -61,7 +61,7 @@ void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t c
     keep->takes = 0;
     keep->sound = keep->sound && keep->doubted != n;
     if (keep->recalled == n)
-        want(keep, now);
+        rdl__keep_want(keep, now);
 }
 
 void rdl__keep_failed(struct rdl__keep *keep)
@@ -115,8 +115,13 @@ bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now)
 
     keep->recalled = n;
     if (first)
-        want(keep, now);
+        rdl__keep_want(keep, now);
     return first;
+}
+
+bool rdl__keep_is_open(const struct rdl__keep *keep, int64_t now)
+{
+    return keep->sound && !keep->wanted && !keep->closed && !keep->stretched && now < keep->until;
 }
 
 void rdl__keep_heard(struct rdl__keep *keep)

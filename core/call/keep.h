@@ -73,7 +73,8 @@ enum rdl__keep_entry {
     RDL__ENTRY_TAKEN, /* one that does not wait: another owner of this process has it */
 };
 
-/* `free`: nobody is inside, and nobody waits here. once: it does not wait, so that it never waits for another's take.
+/* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. once: it does not wait, so
+ * that it never waits for another's take.
  */
 enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now);
 
@@ -96,6 +97,10 @@ void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end);
 
 /* Hold n is wanted by somebody else. True: it is the present hold's first recall. */
 bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now);
+/* The present hold is wanted by somebody of this process whom the server would refuse because of it. */
+void rdl__keep_want(struct rdl__keep *keep, int64_t now);
+/* HELD: may one more join those who share it, so that the hold has no end in sight? */
+bool rdl__keep_is_open(const struct rdl__keep *keep, int64_t now);
 void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed */
 void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 /* Hold n may have been evicted: nobody else is let in. True: it is the present one, and the server is to be asked. */

@@ -116,6 +116,21 @@ static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
     rdl__name_metric(cache->name, metrics[end], 1);
 }
 
+/* Does any owner hold the other end?  @locks the name's */
+static bool writes_here(const struct rdl__cache *cache)
+{
+    struct rdl__name *name = cache->name;
+
+    rdl__assert_locked(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
+        const struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->ops != cache->ops && rec->count > 0)
+            return true;
+    }
+    return false;
+}
+
 /* The take has ended, on the loop. */
 static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
 {
@@ -127,12 +142,14 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__mutex_lock(&name->mu);
     cache->keep.sound = cache->keep.sound && rdl__cache_at_home(cache);
     if (result == RDL_OK) {
-        cache->hold = rdl__record_find(name, cache->keeper, lock->ops);
+        cache->hold = rdl__record_find(name, cache->keeper, cache->ops);
         cache->hold->renewed = true;
         rdl__record_ends(cache->hold); /* nobody holds it yet */
         rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
         cache->token = cache->hold->hold.id.token - 1;
         cache->last_token = cache->token + RDL__TOKENS_KEPT;
+        cache->mourns = false;
+        cache->wrote = cache->wrote && writes_here(cache);
         rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
         rdl__name_metric(name, RDL_M_KEPT, 1);
         doubted = cache->keep.doubted == cache->keep.n ? cache->keep.n : 0;
@@ -166,8 +183,7 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
     if (cache->keep.wanted)
         rdl__name_metric(name, RDL_M_RECALL_US, now - cache->keep.wanted_since);
     rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
-    if (cache->keep.state == RDL__KEEP_NONE)
-        rdl__cache_anew(cache, now);
+    rdl__cache_anew(cache, now);
     if (cache->keep.closed)
         rdl__cache_post(cache); /* to disengage */
     rdl__mutex_unlock(&name->mu);
@@ -194,8 +210,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     hold->count = 0;
     count_end(cache, RDL__END_LOST);
     rdl__keep_given(&cache->keep, now, 0);
-    if (cache->keep.state == RDL__KEEP_NONE)
-        rdl__cache_anew(cache, now);
+    rdl__cache_anew(cache, now);
     rdl__record_retire(hold);
 }
 
@@ -204,18 +219,20 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
     struct rdl__order order = {.verb = &kept_release,
                                .lock = lock,
                                .owner = cache->keeper,
+                               .ops = cache->ops,
                                .fn = (rdl__callback_fn *)on_released,
                                .arg = cache,
                                .direct = true,
                                .owed = true};
-    bool due;
+    bool due, mourns;
 
     rdl__mutex_lock(&cache->name->mu);
+    mourns = cache->mourns; /* its lease is the one that the owner had who ended inside */
     due = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
     cache->keep.begun = cache->keep.begun || due;
     order.n = cache->keep.n;
     rdl__mutex_unlock(&cache->name->mu);
-    if (due && rdl__call_async(&order, NULL, NULL) < 0)
+    if (due && (mourns || rdl__call_async(&order, NULL, NULL) < 0))
         rdl__cache_cannot(cache);
 }
 
@@ -225,6 +242,7 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     struct rdl__order order = {.verb = &kept_take,
                                .lock = lock,
                                .owner = cache->keeper,
+                               .ops = cache->ops,
                                .lease_ms = cache->lease_ms,
                                .fn = (rdl__callback_fn *)on_taken,
                                .arg = cache,
@@ -241,28 +259,65 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
 
 /* ---- its loss --------------------------------------------------------------------------------------------------- */
 
-/* The kept hold is lost: so is the hold of the owner inside, and those who wait here ask for themselves. Returns that
- * owner's record, with a reference; NULL: there is none.  @locks the name's */
-static struct rdl__record *lose(struct rdl__cache *cache, struct rdl__record *hold, rdl_loss_reason_t reason,
-                                int64_t now)
+/* Nobody is inside any more, and the kept hold has ended.  @locks the name's */
+static void empty(struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    cache->hold->count = 0;
+    cache->hold = NULL;
+    cache->inside = 0;
+    cache->since = cache->local_n;
+}
+
+/* The kept hold is lost: so are the holds of the owners inside, and those who wait here ask for themselves.  @locks the
+ * name's */
+static void lose(struct rdl__cache *cache, rdl_loss_reason_t reason, int64_t now)
 {
     enum rdl__keep_end end = reason == RDL_LOSS_GONE ? RDL__END_EVICTED : RDL__END_LOST;
-    struct rdl__record *who = cache->inside;
 
     rdl__assert_locked(&cache->name->mu);
-    cache->inside = cache->hold = NULL;
-    hold->count = 0;
-    if (who != NULL) {
-        atomic_fetch_add(&who->refs, 1);
-        rdl__watchdog_forget(rdl__cache_watchdog(cache), &who->hold);
-        who->hold.state = RDL_LOST;
-    }
+    empty(cache);
     count_end(cache, end);
     rdl__keep_lost(&cache->keep, end);
     rdl__cache_anew(cache, now);
     if (cache->engaged)
         rdl__cache_post(cache); /* when it looks again has changed, and past `until` its timer is off */
-    return who;
+}
+
+/* An owner that is to be told the kept hold's new state, noted as told, with a reference, and which hold it has; NULL:
+ * all are.  @locks none */
+static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state_t state, struct rdl__hold_id *ret_id)
+{
+    struct rdl__name *name = cache->name;
+    struct rdl__record *found = NULL;
+
+    rdl__mutex_lock(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
+
+        if (rec->inside && rdl__cache_has(cache, rec) == (state != RDL_LOST) && !(state != RDL_LOST && rec->risk_told))
+            found = rec;
+    }
+    if (found != NULL) {
+        atomic_fetch_add(&found->refs, 1);
+        *ret_id = found->hold.id;
+        found->risk_told = true;
+    }
+    if (found != NULL && state == RDL_LOST) {
+        rdl__watchdog_forget(rdl__cache_watchdog(cache), &found->hold);
+        found->hold.state = RDL_LOST;
+        found->inside = false;
+    }
+    rdl__mutex_unlock(&name->mu);
+    return found;
+}
+
+/* Tell an owner what has become of its hold.  @locks none */
+static void tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
+                 rdl_loss_reason_t reason)
+{
+    rdl__name_metric(rec->name, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
+    rdl__record_tell(rec, id, state, reason);
 }
 
 static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
@@ -270,30 +325,27 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
 {
     struct rdl__cache *cache = of_record(rec);
     struct rdl__name *name = rec->name;
-    struct rdl__record *who = NULL;
+    struct rdl__record *who;
     struct rdl__hold_id local;
+    bool present;
 
     if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
-    if (cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n) {
+    present = cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
+    if (present) {
         cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
-            who = lose(cache, rec, reason, now);
-        else if ((who = cache->inside) != NULL)
-            atomic_fetch_add(&who->refs, 1);
+            lose(cache, reason, now);
     }
-    if (who != NULL)
-        local = who->hold.id;
     if (state == RDL_LOST)
         rdl__record_retire(rec);
     else
         rdl__mutex_unlock(&name->mu);
-    if (who == NULL)
-        return;
-    rdl__name_metric(name, state == RDL_LOST ? RDL_M_LOST : RDL_M_AT_RISK, 1);
-    rdl__record_tell(who, &local, state, reason);
-    rdl__record_unref(who);
+    while (present && (who = next_to_tell(cache, state, &local)) != NULL) {
+        tell(who, &local, state, reason);
+        rdl__record_unref(who);
+    }
 }
 
 /* The lease of the owner inside has ended: the next one may come in. */
@@ -304,16 +356,12 @@ static void local_changed(struct rdl__record *rec, const struct rdl__hold_id *id
 
     rdl__mutex_lock(&rec->name->mu);
     /* it may be told so late that it was given back, and its owner let in again */
-    was_inside = cache->inside == rec && rec->hold.id.n == id->n;
-    if (was_inside) {
-        cache->inside = NULL;
-        rdl__cache_next(cache, now);
-    }
+    was_inside = rdl__cache_has(cache, rec) && rec->hold.id.n == id->n;
+    if (was_inside)
+        rdl__cache_without(cache, rec, now);
     rdl__mutex_unlock(&rec->name->mu);
-    if (!was_inside)
-        return; /* it was lost with the kept hold, and that is told */
-    rdl__name_metric(rec->name, RDL_M_LOST, 1);
-    rdl__record_tell(rec, id, RDL_LOST, reason);
+    if (was_inside) /* else it was lost with the kept hold, and that is told */
+        tell(rec, id, RDL_LOST, reason);
 }
 
 void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
@@ -328,11 +376,13 @@ void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, 
 struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
 {
     struct rdl__record *hold = cache->hold;
+    struct rdl__name *name = cache->name;
 
-    rdl__assert_locked(&cache->name->mu);
+    rdl__assert_locked(&name->mu);
     atomic_fetch_add(&hold->refs, 1);
-    hold->count = 0;
-    cache->inside = cache->hold = NULL;
+    empty(cache);
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
+        rdl__container(l, struct rdl__record, link)->inside = false; /* nobody is told */
     count_end(cache, RDL__END_CLOSED);
     rdl__keep_lost(&cache->keep, RDL__END_CLOSED);
     rdl__cache_anew(cache, rdl__now());
@@ -346,7 +396,7 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
     struct rdl__record *hold = NULL;
 
     rdl__mutex_lock(&rec->name->mu);
-    if (cache->inside == rec)
+    if (rdl__cache_has(cache, rec))
         hold = rdl__cache_forsake(cache);
     rdl__mutex_unlock(&rec->name->mu);
     rdl__client_forget_hold(client, &rec->hold);
@@ -354,6 +404,27 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
         return;
     rdl__client_forget_hold(client, &hold->hold);
     rdl__record_unref(hold);
+}
+
+/* Of those who share the kept hold one has ended inside: nobody else comes in, and the hold is left to its lease when
+ * the last of them has left, and renewed until then. */
+static void mourn(struct rdl__record *rec, struct rdl__cache *cache)
+{
+    struct rdl__hold_id id;
+    bool was_inside;
+
+    rdl__mutex_lock(&rec->name->mu);
+    id = rec->hold.id;
+    was_inside = rec->inside;
+    if (rdl__cache_has(cache, rec)) {
+        cache->mourns = true;
+        cache->keep.sound = false;
+        rdl__cache_end(cache, rec, rdl__now());
+    }
+    rec->inside = false;
+    rdl__mutex_unlock(&rec->name->mu);
+    if (was_inside)
+        tell(rec, &id, RDL_LOST, RDL_LOSS_THREAD_EXIT);
 }
 
 void rdl__cache_abandon(struct rdl__record *rec, bool closing)
@@ -365,8 +436,12 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
         abandon_closing(rec, cache);
         return;
     }
+    if (rdl__cache_is_shared(cache)) {
+        mourn(rec, cache);
+        return;
+    }
     rdl__mutex_lock(&rec->name->mu);
-    if (cache->inside == rec && (hold = cache->hold) != NULL)
+    if (rdl__cache_has(cache, rec) && (hold = cache->hold) != NULL)
         atomic_fetch_add(&hold->refs, 1);
     rdl__mutex_unlock(&rec->name->mu);
     if (hold == NULL)

@@ -76,7 +76,7 @@ static void on_cut(struct rdl__topic *topic, int64_t now)
 
     rdl__mutex_lock(&cache->name->mu);
     rdl__keep_unheard(&cache->keep);
-    if (cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL)
+    if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);
     rdl__mutex_unlock(&cache->name->mu);
 }
@@ -97,7 +97,7 @@ static void on_recall(struct rdl__topic *topic, const char *payload, size_t len,
     rdl__mutex_lock(&cache->name->mu);
     if (rdl__keep_recalled(&cache->keep, n, now)) {
         rdl__name_metric(cache->name, RDL_M_RECALLS, 1);
-        if (cache->inside == NULL)
+        if (cache->inside == 0)
             rdl__cache_next(cache, now);
     }
     if (gone != NULL)
@@ -171,7 +171,7 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     rdl__mutex_lock(&cache->name->mu);
     if (rdl__keep_paused(&cache->keep, now))
         rdl__cache_anew(cache, now);
-    else if (cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL)
+    else if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);
     if (cache->keep.state == RDL__KEEP_HELD && cache->keep.until <= now) { /* its owner gives it back when it leaves */
         rdl__mutex_unlock(&cache->name->mu);
@@ -247,7 +247,7 @@ static void on_close(struct rdl__debt *debt)
     rdl__mutex_lock(&name->mu);
     cache->keep.closed = true;
     rdl__keep_unheard(&cache->keep);
-    if (cache->keep.state == RDL__KEEP_HELD && cache->inside == NULL)
+    if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);
     cache->engaged = false;
     rdl__mutex_unlock(&name->mu);
@@ -273,9 +273,11 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
         return RDL_ENOMEM;
     cache->size = sizeof *cache + channel_len;
     cache->name = name;
+    cache->ops = lock->ops->kept != NULL && rdl__news_in_line(lock->ops->news) ? lock->ops->kept : lock->ops;
     cache->cache_ms = cache_ms;
-    cache->lease_ms = rdl__keep_lease_ms(cache_ms, name->client->watchdog_lease_ms);
+    cache->lease_ms = rdl__keep_lease_ms(cache_ms, cache->ops->trusted_ms(name, name->client->watchdog_lease_ms));
     rdl__list_init(&cache->queue);
+    rdl__list_init(&cache->writers);
     rdl__list_init(&cache->debt.link);
     cache->debt.pay = on_close;
     rdl__task_init(&cache->task, on_task);
@@ -297,8 +299,8 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
     } else {
         name->cache->keep.closed = false; /* another handle was the last when it was freed, and this one came */
     }
+    rc = name->cache->cache_ms == cache_ms ? RDL_OK : RDL_EINVAL;
     rdl__mutex_unlock(&name->mu);
-    rc = RDL_OK;
 out:
     rdl__buf_done(&channel);
     if (cache != NULL) {

@@ -104,7 +104,7 @@ static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *op
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);
         return RDL_EINVAL;
     }
-    if (!same_settings(&name->settings, settings)) {
+    if (name->ops->handle->cached != ops->handle->cached || !same_settings(&name->settings, settings)) {
         (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other %s options",
                            rdl__thing(name->ops));
         rdl__err_where(err, NULL, name->bytes, name->node.key_len);

@@ -188,6 +188,9 @@ struct rdl__record {
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked : 1; /* on the owner's list */
     bool orphaned : 1; /* the owner is gone */
+    /* Of owners inside a kept lock (cache.h): */
+    bool inside : 1;    /* let in, and neither left since nor told a loss */
+    bool risk_told : 1; /* and told that the kept hold is at risk */
     /* Of releases that are not waited for (left.c): */
     bool overtaken : 1; /* one was sent again, perhaps behind its owner's next take */
     bool reserved : 1;  /* the owner has memory set aside for the next one */

@@ -346,7 +346,6 @@ Test(cached, options_that_do_not_go_with_it_are_refused)
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60001), &lock, &err));
     expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
     expect(RDL_EINVAL, rdl_simple_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
-    expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
     expect(RDL_EINVAL,
            rdl_fenced_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000, .fencing = RDL_FENCING_TIME), &lock, &err));
     lock = cached(reentrant, st.client);

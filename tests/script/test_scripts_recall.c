@@ -116,6 +116,83 @@ Test(scripts_recall, forced_unlock_of_a_kept_hold_says_that_it_is_gone)
     expect_recall(CHANNEL("N"), NULL, "no kept one");
 }
 
+/* ---- the read end ----------------------------------------------------------------------------------------------- */
+
+static int64_t take_end(const char *script, const char *field)
+{
+    char *words = must_format("N , %s 1 60000", field);
+    int64_t answer = run_integer(&f, script, words);
+
+    free(words);
+    return answer;
+}
+
+static int64_t reads_as(const char *field)
+{
+    return take_end("read_take", field);
+}
+
+static int64_t writes_as(const char *field)
+{
+    return take_end("write_take", field);
+}
+
+Test(scripts_recall, writer_that_readers_keep_out_recalls_those_that_are_kept)
+{
+    cr_expect_eq(reads_as(V ":8"), -10);
+    cr_expect(is_near(writes_as(V ":9:write"), LEASE));
+    expect_recall(CHANNEL("N"), NULL, "an ordinary reader");
+    cr_expect_eq(reads_as(KEPT), -10);
+    for (int twice = 0; twice < 2; twice++) {
+        cr_expect(is_near(writes_as(V ":9:write"), LEASE));
+        expect_recall(CHANNEL("N"), "-7", "write_take");
+    }
+    cr_expect(is_near(run_integer(&f, "write_take", "N marks ch , " V ":9:write 1 60000 0 240"), 80));
+    expect_recall(CHANNEL("N"), "-7", "with a mark");
+    cr_expect_eq(run_integer(&f, "write_take", "N , " V ":9:write 2 60000"), -12);
+    expect_recall(CHANNEL("N"), NULL, "gone");
+    cr_expect_eq(reads_as(V ":10"), -10);
+    expect_recall(CHANNEL("N"), NULL, "who reads as well");
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default -hkeys"), "OK");
+    cr_expect(is_near(writes_as(V ":9:write"), LEASE));
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default +@all"), "OK");
+    expect_recall(CHANNEL("N"), NULL, "without the right to list the fields");
+}
+
+/* A writer that they keep out asks again. Not the first, nor one that confirms, nor one that keeps nothing. */
+Test(scripts_recall, kept_reader_that_joins_others_wakes_writers)
+{
+    struct probe *waits = probe_open(f.server);
+
+    (void)probe_ask(waits, "SUBSCRIBE redisson_rwlock:{N} end");
+    (void)probe_next(waits, 5000);
+    cr_expect_eq(reads_as(KEPT), -10);
+    cr_expect_eq(reads_as(V ":8"), -10);
+    cr_expect_eq(reads_as(KEPT), -11);
+    (void)probe_int(f.probe, "PUBLISH end end");
+    cr_assert_str_eq(probe_next(waits, 5000)->items[2].text, "end");
+    cr_expect_eq(reads_as(V ":-9"), -10);
+    cr_assert_str_eq(probe_next(waits, 5000)->items[2].text, "0");
+    probe_close(waits);
+}
+
+Test(scripts_recall, forced_unlock_of_readers_says_which_kept_holds_are_gone)
+{
+    cr_expect_eq(reads_as(V ":8"), -10);
+    cr_expect_eq(reads_as(KEPT), -10);
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , " V ":8"), 1);
+    expect_recall(CHANNEL("N"), NULL, "another reader");
+    cr_expect_eq(reads_as(V ":8"), -10);
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , " KEPT), 1);
+    expect_recall(CHANNEL("N"), "-7:gone", "read_force");
+    cr_expect_eq(reads_as(U ":-11"), -10);
+    cr_expect_eq(run_integer(&f, "readwrite_force", "N ch , " V ":8"), 1);
+    expect_recall(CHANNEL("N"), "-11:gone", "readwrite_force");
+    cr_expect_eq(reads_as(KEPT), -10);
+    cr_expect_eq(run_integer(&f, "read_force", "N ch , " KEPT), 1);
+    expect_recall(CHANNEL("N"), "-7:gone", "the last reader");
+}
+
 /* What keeps no lock, gives back, renews or looks says nothing. */
 Test(scripts_recall, other_scripts_say_nothing)
 {

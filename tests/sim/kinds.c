@@ -170,6 +170,23 @@ const struct kind kept_kinds[] = {
      .counted = true,
      .cache_ms = 20,
      .holders = fields},
+    {.name = "kept read-write",
+     .make = rdl_write_lock,
+     .make_shared = rdl_read_lock,
+     .reentrant = true,
+     .cache_ms = 120,
+     .holders = ends,
+     .admits = is_read_or_free,
+     .holds = has_end},
+    {.name = "kept read-write, writers preferred",
+     .make = rdl_write_lock,
+     .make_shared = rdl_read_lock,
+     .reentrant = true,
+     .mark_ms = 240,
+     .cache_ms = 60,
+     .holders = ends,
+     .admits = is_not_wanted_alone,
+     .holds = has_end},
 };
 const size_t kept_kind_count = sizeof kept_kinds / sizeof kept_kinds[0];
 

@@ -10,7 +10,7 @@ int64_t rec_valid_until(const struct rdl__record *rec)
     const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
     int64_t until = rec->hold.deadline;
 
-    if (cache == NULL || cache->inside != rec || (!rec->renewed && until < cache->hold->hold.deadline))
+    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->hold->hold.deadline))
         return until;
     return cache->hold->hold.deadline;
 }

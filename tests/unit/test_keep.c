@@ -251,3 +251,41 @@ Test(keep, lease_is_long_enough_not_to_be_renewed_while_it_is_idle)
     cr_assert_eq(rdl__keep_lease_ms(60000, 30000), 30000);
     cr_assert_eq(rdl__keep_lease_ms(1, 300), 300);
 }
+
+/* ---- shared ----------------------------------------------------------------------------------------------------- */
+
+Test(keep, others_join_until_its_end_is_in_sight)
+{
+    (void)until_kept();
+    cr_assert(rdl__keep_is_open(&keep, now));
+    cr_assert_not(rdl__keep_is_open(&keep, now + CACHE_MS * RDL__MS));
+    (void)rdl__keep_recalled(&keep, number, now);
+    cr_assert_not(rdl__keep_is_open(&keep, now));
+    (void)rdl__keep_left(&keep, false, now);
+    assert_given(RDL__END_RECALLED);
+}
+
+Test(keep, nobody_joins_what_a_cut_a_stretch_or_the_end_of_the_handles_ends)
+{
+    (void)until_kept();
+    keep.stretched = true;
+    cr_assert_not(rdl__keep_is_open(&keep, now));
+    keep.stretched = false;
+    keep.closed = true;
+    cr_assert_not(rdl__keep_is_open(&keep, now));
+    keep.closed = false;
+    cr_assert(rdl__keep_is_open(&keep, now));
+    rdl__keep_unheard(&keep);
+    cr_assert_not(rdl__keep_is_open(&keep, now));
+}
+
+Test(keep, what_is_wanted_here_is_given_back_as_if_recalled)
+{
+    (void)until_kept();
+    rdl__keep_want(&keep, now);
+    cr_assert_not(rdl__keep_is_open(&keep, now));
+    cr_assert_eq(rdl__keep_left(&keep, false, now), RDL__LEFT_GIVE);
+    assert_given(RDL__END_RECALLED);
+    rdl__keep_given(&keep, now, RDL__MS);
+    cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: MIT */
+/* test_cached_read.c - the read end of a read-write lock that stays with its client (option cache_ms). */
+#include "tests/live/live.h"
+
+#define NAME "catalogue"
+#define CACHE_MS 60000
+#define LEASE_MS 10000
+
+LIVE_SUITE(cached_read, 60);
+
+static rdl_lock_t *reads, *writes; /* of the client that keeps it */
+static rdl_client_t *other;        /* a client that does not */
+static rdl_lock_t *reads_there, *writes_there;
+
+static void make_kept(rdl_client_t *client)
+{
+    reads = read_end(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
+    writes = write_end(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
+}
+
+static void make_ends(void)
+{
+    make_kept(st.client);
+    other = client_open(stage_uri(&st), NULL);
+    reads_there = read_end(other, NAME, NULL);
+    writes_there = write_end(other, NAME, NULL);
+}
+
+static void free_ends(void)
+{
+    rdl_lock_free(reads_there);
+    rdl_lock_free(writes_there);
+    rdl_client_close(other);
+    rdl_lock_free(writes);
+    lock_over(st.probe, reads);
+}
+
+static void take(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, &err));
+}
+
+static void give(rdl_lock_t *lock)
+{
+    expect(RDL_OK, rdl_unlock(lock, &err));
+}
+
+/* How many fields the server has, the mode's not counted: of holds that are kept, `U:-n`, or of the others. */
+static int fields(bool kept)
+{
+    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+    int count = 0;
+
+    for (size_t i = 0; i < keys->count; i++)
+        count += strlen(keys->items[i].text) > 37 && (keys->items[i].text[37] == '-') == kept;
+    return count;
+}
+
+/* Read until the lock stays, and nobody reads. */
+static void make_idle(void)
+{
+    for (int i = 0; i < 1000 && fields(true) == 0; i++) {
+        take(reads);
+        give(reads);
+    }
+    cr_assert_eq(fields(true), 1, "the lock is never kept");
+}
+
+static struct actor *reader_inside(void)
+{
+    struct actor *actor = actor_new();
+
+    actor_lock(actor, reads, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, actor, SOON_MS);
+    return actor;
+}
+
+static void leaves(struct actor *actor, rdl_lock_t *lock, int result)
+{
+    actor_unlock(actor, lock);
+    expect_result(result, actor, SOON_MS);
+}
+
+/* Has one who waits for the write end elsewhere closed the gate here? */
+static bool newcomer_asks(void)
+{
+    struct actor *actor = reader_inside();
+    bool asked = fields(false) == 1;
+
+    leaves(actor, reads, RDL_OK);
+    actor_free(actor);
+    return asked;
+}
+
+Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
+{
+    enum { READERS = 8 };
+    struct actor *actors[READERS];
+    struct monitor *monitor;
+    size_t mark;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    for (int i = 0; i < READERS; i++)
+        actors[i] = reader_inside();
+    for (int i = 0; i < 100; i++) {
+        take(reads);
+        expect(1, rdl_is_held(reads, &err));
+        expect(RDL_HELD, rdl_hold_state(reads, &err));
+        take(reads);
+        expect(2, rdl_hold_count(reads, &err));
+        give(reads);
+        give(reads);
+        expect(0, rdl_is_held(reads, &err));
+    }
+    expect(1, rdl_is_locked(reads, &err));
+    for (int i = 0; i < READERS; i++) {
+        leaves(actors[i], reads, RDL_OK);
+        actor_free(actors[i]);
+    }
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
+    monitor_stop(monitor);
+    cr_assert_str_eq(probe_ask(st.probe, "HVALS " NAME)->items[1].text, "1");
+    free_ends();
+}
+
+Test(cached_read, one_who_writes_elsewhere_has_an_idle_lock_at_once_and_one_who_reads_joins)
+{
+    stage_open(&st);
+    make_ends();
+    for (int i = 0; i < 3; i++) {
+        make_idle();
+        take(reads_there);
+        cr_assert_eq(fields(true), 1);
+        expect(1, rdl_is_locked(reads, &err));
+        give(reads_there);
+        expect(0, rdl_is_locked(reads, &err));
+        expect(RDL_OK, rdl_try_lock(writes_there, WOKEN_MS, LEASE_MS, &err));
+        cr_assert_eq(fields(true), 0);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
+        give(writes_there);
+    }
+    free_ends();
+}
+
+/* Who is inside enters again, newcomers ask the server, and the last one out gives back. */
+Test(cached_read, recall_closes_the_gate)
+{
+    struct actor *writer = actor_new(), *one, *two;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    one = reader_inside();
+    two = reader_inside();
+    actor_lock(writer, writes_there, LEASE_MS);
+    cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
+    actor_lock(one, reads, RDL_LEASE_AUTO); /* again */
+    expect_result(RDL_OK, one, SOON_MS);
+    cr_assert_eq(fields(false), 0);
+    leaves(one, reads, RDL_OK);
+    leaves(one, reads, RDL_OK);
+    cr_assert_eq(fields(true), 1);
+    cr_assert(!actor_idle(writer));
+    leaves(two, reads, RDL_OK);
+    expect_result(RDL_OK, writer, WOKEN_MS);
+    leaves(writer, writes_there, RDL_OK);
+    actor_free(writer);
+    actor_free(one);
+    actor_free(two);
+    free_ends();
+}
+
+/* A writer was refused by another reader, and has recalled nobody; then the one that is kept joins. */
+Test(cached_read, kept_hold_that_joins_others_is_recalled_by_who_sleeps_already)
+{
+    struct actor *writer = actor_new(), *here;
+    int64_t tries;
+
+    stage_open(&st);
+    make_ends();
+    take(reads_there);
+    tries = probe_calls(st.probe, "evalsha");
+    actor_lock(writer, writes_there, LEASE_MS);
+    expect_asleep(tries, 2, 1);
+    here = reader_inside();
+    for (int i = 0; i < 1000 && fields(true) == 0; i++) {
+        leaves(here, reads, RDL_OK);
+        actor_lock(here, reads, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, here, SOON_MS);
+    }
+    cr_assert_eq(fields(true), 1);
+    give(reads_there);
+    leaves(here, reads, RDL_OK);
+    expect_result(RDL_OK, writer, WOKEN_MS);
+    leaves(writer, writes_there, RDL_OK);
+    actor_free(writer);
+    actor_free(here);
+    free_ends();
+}
+
+Test(cached_read, one_who_writes_here_has_it_when_the_last_reader_is_out)
+{
+    struct actor *writer = actor_new(), *one;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    expect(RDL_OK, rdl_try_lock(writes, 0, LEASE_MS, &err)); /* nobody is in its way */
+    give(writes);
+    make_idle();
+    one = reader_inside();
+    take(reads);
+    expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
+    expect(RDL_EDEADLK, rdl_lock(writes, RDL_LEASE_AUTO, &err));
+    cr_assert(!newcomer_asks());
+    actor_try_lock(writer, writes, 100, LEASE_MS);
+    expect_result(RDL_ETIMEDOUT, writer, SOON_MS);
+    cr_assert(newcomer_asks());
+    actor_try_lock(writer, writes, 0, LEASE_MS);
+    expect_result(RDL_ETIMEDOUT, writer, SOON_MS);
+    actor_lock(writer, writes, LEASE_MS);
+    give(reads);
+    cr_assert(!actor_idle(writer));
+    leaves(one, reads, RDL_OK);
+    expect_result(RDL_OK, writer, WOKEN_MS);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
+    leaves(writer, writes, RDL_OK);
+    take(reads);
+    give(reads);
+    actor_free(writer);
+    actor_free(one);
+    free_ends();
+}
+
+/* Recalls are not heard: what is idle is given back, and who writes here waits for no message. */
+Test(cached_read, one_who_writes_here_needs_no_recall)
+{
+    struct actor *writer = actor_new(), *one;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    one = reader_inside();
+    expect(1, (int64_t)probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
+    actor_lock(writer, writes, LEASE_MS);
+    cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
+    leaves(one, reads, RDL_OK);
+    expect_result(RDL_OK, writer, WOKEN_MS);
+    leaves(writer, writes, RDL_OK);
+    actor_free(writer);
+    actor_free(one);
+    free_ends();
+}
+
+Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
+{
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    take(writes);
+    for (int i = 0; i < 5; i++) {
+        take(reads);
+        cr_assert_eq(fields(true), 0);
+        give(reads);
+    }
+    take(reads);
+    give(writes);
+    expect(1, rdl_is_held(reads, &err));
+    expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err)); /* others come in */
+    give(reads_there);
+    give(reads);
+    make_idle();
+    free_ends();
+}
+
+/* ---- loss ------------------------------------------------------------------------------------------------------- */
+
+static _Atomic int lost, reasons[8];
+
+static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    if (loss->state == RDL_LOST) {
+        reasons[loss->reason]++;
+        lost++;
+    }
+}
+
+Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
+{
+    enum { READERS = 5 };
+    struct actor *actors[READERS];
+
+    stage_open(&st);
+    make_ends();
+    expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
+    for (int here = 0; here < 2; here++) {
+        make_idle();
+        lost = reasons[RDL_LOSS_GONE] = 0;
+        for (int i = 0; i < READERS; i++)
+            actors[i] = reader_inside();
+        expect(RDL_OK, rdl_try_lock(reads, 0, 4000, &err)); /* by the watchdog */
+        expect(1, rdl_force_unlock(here ? reads : reads_there, &err));
+        cr_assert(WAIT_UNTIL(lost == READERS + 1, SOON_MS));
+        expect(RDL_LOST, rdl_hold_state(reads, &err));
+        expect(RDL_OK, rdl_try_lock(writes_there, 0, LEASE_MS, &err));
+        give(writes_there);
+        expect(RDL_ELOST, rdl_unlock(reads, &err));
+        for (int i = 0; i < READERS; i++) {
+            leaves(actors[i], reads, RDL_ELOST);
+            actor_free(actors[i]);
+        }
+        cr_assert_eq(lost, READERS + 1);
+        cr_assert_eq(reasons[RDL_LOSS_GONE], READERS + 1);
+    }
+    free_ends();
+}
+
+Test(cached_read, explicit_lease_that_has_passed_is_lost_and_the_others_read_on)
+{
+    struct actor *one;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
+    one = reader_inside();
+    expect(RDL_OK, rdl_try_lock(reads, 0, 500, &err));
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
+    expect(RDL_ELOST, rdl_try_lock(reads, 0, 500, &err));
+    expect(RDL_ELOST, rdl_unlock(reads, &err));
+    expect(RDL_ENOTOWNER, rdl_unlock(reads, &err));
+    cr_assert_eq(fields(true), 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(writes_there, 200, LEASE_MS, &err)); /* of whom nobody is left at the end */
+    leaves(one, reads, RDL_OK);
+    cr_assert(WAIT_UNTIL(fields(true) == 0, SOON_MS));
+    cr_assert_eq(lost, 1);
+    actor_free(one);
+    free_ends();
+}
+
+Test(cached_read, lease_is_extended_for_one_of_those_inside)
+{
+    struct actor *one;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    one = reader_inside();
+    expect(RDL_OK, rdl_try_lock(reads, 0, 1000, &err));
+    expect(RDL_OK, rdl_extend(reads, 25000, &err));
+    expect_between(20000, rdl_remaining_ms(reads, &err), 25000);
+    cr_assert_geq(probe_int(st.probe, "PTTL " NAME), 20000);
+    give(reads);
+    leaves(one, reads, RDL_OK);
+    actor_free(one);
+    free_ends();
+}
+
+/* It may still be at work: the hold is left to its lease when the others have left, and nobody else comes in. */
+Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobody_else)
+{
+    struct actor *one, *dying;
+
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
+    make_ends();
+    make_idle();
+    expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
+    one = reader_inside();
+    dying = reader_inside();
+    actor_free(dying);
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
+    cr_assert(newcomer_asks());
+    leaves(one, reads, RDL_OK);
+    cr_assert_eq(fields(true), 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(writes_there, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(writes_there, 8000, LEASE_MS, &err));
+    give(writes_there);
+    cr_assert_eq(lost, 1);
+    actor_free(one);
+    free_ends();
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------------------- */
+
+Test(cached_read, handles_of_a_name_agree_about_it)
+{
+    rdl_lock_t *lock = NULL, *multi = NULL;
+
+    stage_open(&st);
+    make_kept(st.client);
+    expect(RDL_EINVAL, rdl_write_lock(st.client, NAME, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_read_lock(st.client, NAME, NULL, &lock, &err));
+    expect(RDL_EINVAL, rdl_write_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1), &lock, &err));
+    expect(RDL_EINVAL,
+           rdl_read_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .peer_watchdog_ms = 5), &lock, &err));
+    expect(RDL_EINVAL,
+           rdl_read_lock(st.client, "x", LOCK_OPTIONS(.cache_ms = 1000, .fencing = RDL_FENCING_TIME), &lock, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(&reads, 1, NULL, &multi, &err));
+    expect(RDL_EINVAL, rdl_multi_lock(&writes, 1, NULL, &multi, &err));
+    rdl_lock_free(writes);
+    make_idle();
+    rdl_lock_free(reads);
+    cr_assert(stage_is_clean(&st, SOON_MS));
+}
+
+Test(cached_read, last_handle_and_close_give_an_idle_lock_back_and_age_does)
+{
+    rdl_client_t *client;
+
+    stage_open(&st);
+    make_kept(st.client);
+    make_idle();
+    rdl_lock_free(reads);
+    cr_assert_eq(fields(true), 1);
+    take(writes); /* by the handle that is left */
+    give(writes);
+    rdl_lock_free(writes);
+    cr_assert(stage_is_clean(&st, SOON_MS));
+    client = client_open(stage_uri(&st), NULL);
+    make_kept(client);
+    make_idle();
+    rdl_client_close(client);
+    cr_assert_eq(probe_keys(st.probe), 0);
+    rdl_lock_free(writes);
+    rdl_lock_free(reads);
+    reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = 300));
+    make_idle();
+    cr_assert(stage_is_clean(&st, SOON_MS));
+    rdl_lock_free(reads);
+}
+
+/* ---- asynchronous verbs ----------------------------------------------------------------------------------------- */
+
+static _Atomic int called, last_result;
+static _Thread_local bool calling;
+static _Atomic bool inside_call;
+
+static void on_done(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    (void)lock;
+    (void)why;
+    (void)arg;
+    inside_call = inside_call || calling;
+    last_result = (int)result;
+    called++;
+}
+
+static void expect_done(int result)
+{
+    static int so_far;
+
+    so_far++;
+    cr_assert(WAIT_UNTIL(called == so_far, SOON_MS));
+    cr_assert_eq(last_result, result);
+    cr_assert(!inside_call);
+}
+
+Test(cached_read, asynchronous_verbs_share_it)
+{
+    rdl_owner_t *one = NULL, *two = NULL, *three = NULL;
+    rdl_op_t *op = NULL;
+
+    stage_open(&st);
+    make_ends();
+    make_idle();
+    expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
+    expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
+    expect(RDL_OK, rdl_owner_new(st.client, &three, &err));
+    calling = true;
+    expect(RDL_OK, rdl_try_lock_async(reads, one, 0, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    calling = false;
+    expect_done(RDL_OK);
+    expect(RDL_OK, rdl_try_lock_async(reads, two, 0, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    expect_done(RDL_OK);
+    expect(RDL_OK, rdl_try_lock_async(writes, two, 0, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    expect_done(RDL_EDEADLK);
+    expect(RDL_OK, rdl_try_lock_async(writes, three, 8000, RDL_LEASE_AUTO, on_done, NULL, &op, &err));
+    rdl_op_cancel(op);
+    expect_done(RDL_ECANCELED);
+    rdl_op_free(op);
+    expect(RDL_OK, rdl_lock_async(writes, three, LEASE_MS, on_done, NULL, NULL, &err));
+    expect(RDL_OK, rdl_unlock_async(reads, one, NULL, NULL, NULL, &err));
+    cr_assert_eq(rdl_owner_hold_state(three, writes, &err), RDL_NOT_HELD);
+    expect(RDL_OK, rdl_unlock_async(reads, two, NULL, NULL, NULL, &err));
+    expect_done(RDL_OK);
+    expect(RDL_HELD, rdl_owner_hold_state(three, writes, &err));
+    expect(RDL_OK, rdl_unlock_async(writes, three, on_done, NULL, NULL, &err));
+    expect_done(RDL_OK);
+    rdl_owner_free(one);
+    rdl_owner_free(two);
+    rdl_owner_free(three);
+    free_ends();
+}
