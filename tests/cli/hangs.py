@@ -63,6 +63,17 @@ class Silent(support.EveryKind):
         self.assert_all(waiters, 128 + signal.SIGTERM)
 
 
+class Look(support.Case):
+    def test_N14_a_short_wait_for_a_silent_server_ends_before_a_long_one(self):
+        with self.server.paused():
+            long = self.start("wait", "x")
+            short = [self.start("wait", "-w", time, "x") for time in ("0", "200ms", "2s")]
+            for process in short:
+                self.assertEqual(self.result(process).code, 69)
+            self.assertIsNone(long.poll())
+            self.assertEqual(self.result(long).code, 69)
+
+
 class Unread(support.Case):
     """N4: stderr is a pipe that is full, and nobody reads it."""
 

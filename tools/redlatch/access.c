@@ -135,6 +135,7 @@ int access_open(const struct access *a, rdl_client_t **ret_client)
         return status;
     access_options(a, &options);
     options.connections = 1;
+    options.connect_timeout_ms = a->connect_ms;
     status = rdl_client_open(uri, &options, ret_client, &err) < 0 ? access_not_opened(a, &err) : EXITCODE_OK;
     free(uri);
     return status;

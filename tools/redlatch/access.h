@@ -20,6 +20,7 @@ struct access {
     char *server; /* in argv; NULL: not given */
     bool tls;     /* any of the next was given */
     rdl_tls_options_t files;
+    int64_t connect_ms; /* bound on reaching the server; 0: the library's */
 };
 
 #define ACCESS_INIT                                                                                                    \

@@ -6,6 +6,7 @@
  */
 #include "tools/redlatch/access.h"
 #include "tools/redlatch/exitcode.h"
+#include "tools/redlatch/hold.h"
 #include "tools/redlatch/holder.h"
 #include "tools/redlatch/progress.h"
 #include "tools/redlatch/shown.h"
@@ -178,6 +179,7 @@ static int wait_main(int argc, char **argv)
         return subcommand_misused(subcommand_wait.name, &why);
     if (o.access.asked != ASKED_NOTHING)
         return subcommand_asked(o.access.asked, wait_help);
+    o.access.connect_ms = hold_connect_ms(o.wait_ms);
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
         status = wait_and_show(client, &o);
     rdl_client_close(client);
