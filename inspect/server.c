@@ -53,7 +53,7 @@ void rdl__look_at_kind(struct rdl__visit *v)
 
     if (!rdl__visit_info(v, "valkey_version", version, sizeof version))
         (void)rdl__visit_info(v, "redis_version", version, sizeof version);
-    if (single && rdl__visit_sentinel(v)) {
+    if ((single || scheme == RDL__SCHEME_CLUSTER) && rdl__visit_sentinel(v)) {
         tell_sentinel(v);
     } else if (single && rdl__visit_cluster(v)) {
         if (scheme == RDL__SCHEME_TCP)

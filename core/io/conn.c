@@ -192,26 +192,29 @@ static bool is_replica(const struct rdl__reply *role)
     return word != NULL && word->type == RDL__REPLY_STRING && strcmp(word->str, "master") != 0;
 }
 
-/* Where the URI names a single server: is it one? It may not tell. A server that becomes a replica later refuses by
- * itself, and one that a finder names is asked for its ROLE; a server that is no sentinel, or no node of a cluster,
- * does not know the commands that these are asked. Returns false when the connection has failed. */
+/* Where the URI names a single server or a cluster: is it one? It may not tell. A server that becomes a replica later
+ * refuses by itself, and one that a finder names is asked for its ROLE; a server that is no sentinel, or of its own and
+ * no node of a cluster, does not know the commands that these are asked. Returns false when the connection has failed.
+ */
 static bool is_as_told(struct rdl__conn *conn, const char *mode, size_t len, bool replica, int64_t now)
 {
     static const struct {
         const char *mode, *means;
+        enum rdl__kind kind;
     } others[] = {
-        {"sentinel", "this is a sentinel: the URI is sentinel://hosts/master"},
-        {"cluster", "this is a node of a cluster: the URI is cluster://hosts"},
+        {"sentinel", "this is a sentinel: the URI is sentinel://hosts/master", RDL__KIND_SENTINEL},
+        {"cluster", "this is a node of a cluster: the URI is cluster://hosts", RDL__KIND_CLUSTER},
     };
     const struct rdl__node *node = conn->node;
     const char *but = NULL;
 
-    if (node->config.kind != RDL__KIND_SERVER)
+    if (node->config.kind != RDL__KIND_SERVER && node->config.kind != RDL__KIND_CLUSTER)
         return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (len == strlen(others[i].mode) && memcmp(mode, others[i].mode, len) == 0)
+        if (node->config.kind != others[i].kind && len == strlen(others[i].mode) &&
+            memcmp(mode, others[i].mode, len) == 0)
             but = others[i].means;
-    if (replica && node->finder == NULL && !node->has_been_up)
+    if (replica && node->config.kind == RDL__KIND_SERVER && node->finder == NULL && !node->has_been_up)
         but = "this is a replica: locks are taken at its master, which redlatch doctor names";
     if (but != NULL)
         fail(conn, RDL_ESERVER, now, but);

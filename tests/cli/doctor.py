@@ -169,9 +169,10 @@ class OtherKinds(Doctor):
         master = self.on_port(*WHOLE)
         sentinel = support.Sentinel(master.port, None)
         self.addCleanup(sentinel.stop)
-        finding = self.assert_found(self.examine("redis://127.0.0.1:%d" % sentinel.port, status=2), "kind", "critical",
-                                    "this is a sentinel")
-        self.assertEqual(finding["change"], sentinel.uri)
+        for scheme in "redis", "cluster":
+            finding = self.assert_found(self.examine("%s://127.0.0.1:%d" % (scheme, sentinel.port), status=2), "kind",
+                                        "critical", "this is a sentinel")
+            self.assertEqual(finding["change"], sentinel.uri)
         found = self.examine(finding["change"])
         self.assert_found(found, "kind", "ok", "a master")
         self.assertEqual(found["kind"]["server"], "127.0.0.1:%d" % master.port)

@@ -262,6 +262,7 @@ Test(connection, N12_server_of_another_kind_is_called_what_it_is)
     expect_kind(&node, "redis", "/3", RDL_ESERVER, "this is a node of a cluster: the URI is cluster://");
     expect_kind(&single, "sentinel", "/main", RDL_ECONN, "it is no sentinel, but a server of its own");
     expect_kind(&single, "cluster", "", RDL_ESERVER, "it is no node of a cluster");
+    expect_kind(&sentinel, "cluster", "", RDL_ESERVER, "this is a sentinel: the URI is sentinel://");
 }
 
 /* Who comes back as something else says so with the next call. */
