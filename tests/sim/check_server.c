@@ -330,6 +330,9 @@ static bool being_extended(const struct app *app, const struct name *name)
     return false;
 }
 
+/* The times of sending count. A renewal that was sent before its release may arrive long after it, and finds nothing:
+ * they go by different connections, of which one may be late, or its socket full for a while. A thread that has encoded
+ * it may stand still before it sends. */
 static void renewals(const struct ran *ran)
 {
     if (ran->script == NULL)
@@ -338,18 +341,16 @@ static void renewals(const struct ran *ran)
         struct name *name = ran_name(ran, ran->first_key);
 
         ran_copy_word(name->released, ran, ran->first_arg);
-        name->released_at = world_now();
+        name->released_at = ran->sent_at;
     }
-    if (!ends_in(ran->script, "_renew") ||
-        ran->late) /* sent before: where CLIENT KILL is refused it may run whenever it likes */
+    if (!ends_in(ran->script, "_renew"))
         return;
     for (size_t word = ran->first_key, keys = (ran->argc - ran->first_key) / 3, i = 0; i < keys; i++) {
         const struct name *name = ran_name(ran, word + i);
         const struct app *app = app_of(ran->argv[word + keys + 2 * i], ran->len[word + keys + 2 * i]);
 
         if (ran_word_is(ran, word + keys + 2 * i, name->released) && app != NULL && app_calm(app, name->released_at) &&
-            world_now() - name->released_at > net_round_trip() + threads_ns(name->released_at) &&
-            !being_extended(app, name))
+            ran->sent_at - name->released_at > world_lag(name->released_at) && !being_extended(app, name))
             violated("no hold is renewed after its release was sent", "%s of %s", name->released, name->text);
     }
 }

@@ -34,6 +34,12 @@ struct piece {
     size_t len; /* 0: the end of the stream */
 };
 
+/* What a client has given to its socket at one moment, up to the byte `end` of all that it ever sent. */
+struct given {
+    int64_t at;
+    size_t end;
+};
+
 struct pipe {
     struct conn *conn;
     struct event arrival; /* of the first piece */
@@ -68,6 +74,9 @@ struct conn {
     struct fibre *reader;
     void (*watch)(void *arg);
     void *watch_arg;
+    struct given given[MOST_PIECES]; /* and not read by the server */
+    size_t given_first, given_count;
+    size_t taken, read; /* bytes: by the socket, by the server */
 };
 
 static struct {
@@ -226,6 +235,18 @@ static bool put(struct pipe *p, const char *bytes, size_t len)
     return !cut;
 }
 
+/* The client wants to send `len` bytes behind those that the socket has taken: some of them, perhaps, once more. */
+static void note_given(struct conn *c, size_t len)
+{
+    size_t last = (c->given_first + c->given_count + MOST_PIECES - 1) % MOST_PIECES, end = c->taken + len;
+
+    if (end <= (c->given_count > 0 ? c->given[last].end : c->taken))
+        return;
+    if (c->given_count == MOST_PIECES)
+        die("sim: more than %d sendings are under way", MOST_PIECES);
+    c->given[(c->given_first + c->given_count++) % MOST_PIECES] = (struct given){world_now(), end};
+}
+
 static struct piece take_piece(struct pipe *p)
 {
     struct piece piece = p->pieces[p->first];
@@ -363,6 +384,7 @@ static struct conn *conn_new(struct process *process, unsigned server)
     c->late_turns = 0;
     c->inbox.len = 0;
     c->at_end = c->reset = c->shut = c->closed = false;
+    c->given_first = c->given_count = c->taken = c->read = 0;
     c->reader = NULL;
     c->watch = NULL;
     event_init(&c->connecting, on_connecting, NULL);
@@ -453,12 +475,14 @@ ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
     c = conn_of(s->fd);
     if (c->shut || c->reset)
         return -EPIPE;
+    note_given(c, len);
     room = under_way(&c->pipe[UP]) < net.config.room ? net.config.room - under_way(&c->pipe[UP]) : 0;
     if (len > room)
         len = room;
     net.touched = c;
     if (len > 0)
         (void)put(&c->pipe[UP], bytes, len);
+    c->taken += len;
     be_away();
     return (ssize_t)len;
 }
@@ -572,6 +596,16 @@ void rdl__sock_close(struct rdl__sock *s)
 void net_answer(struct conn *c, const char *bytes, size_t len)
 {
     (void)put(&c->pipe[DOWN], bytes, len);
+}
+
+int64_t net_given_at(struct conn *c, size_t len)
+{
+    c->read += len;
+    while (c->given[c->given_first].end < c->read) {
+        c->given_first = (c->given_first + 1) % MOST_PIECES;
+        c->given_count--;
+    }
+    return c->given[c->given_first].at;
 }
 
 void net_hang_up(struct conn *c)

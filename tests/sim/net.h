@@ -44,7 +44,10 @@ void net_watch(int fd, void (*fn)(void *arg), void *arg); /* tell when net_ready
 /* ---- for the server --------------------------------------------------------------------------------------------- */
 
 void net_answer(struct conn *conn, const char *bytes, size_t len);
-void net_hang_up(struct conn *conn);    /* what the client has sent and will send goes nowhere */
+void net_hang_up(struct conn *conn); /* what the client has sent and will send goes nowhere */
+/* It reads the next `len` bytes, one request: when did its client give that to the socket, which may have had no room?
+ */
+int64_t net_given_at(struct conn *conn, size_t len);
 void net_turn(const struct conn *conn); /* a command on keys has been run, perhaps not the last of those received */
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */

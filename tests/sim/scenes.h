@@ -21,6 +21,7 @@
 #define ONE_WAY RDL__MS
 #define LOCAL_AFTER_MS 60
 #define N 0 /* the one name */
+#define M 1 /* and in some scenes another */
 
 /* Connections of a process in the order in which they are made: the loop's own, then the subscriber's. */
 enum { LOOP_LANE, SUBSCRIBER };
@@ -29,9 +30,11 @@ struct scene {
     const char *kind;
     void (*play)(void);
     struct server_traits traits;
-    bool unfenced;             /* else with tokens */
+    bool unfenced; /* else with tokens */
+    bool two_names;
     int64_t offset;            /* for scenes that are played again and again, each time somewhat later */
     int64_t watchdog_lease_ms; /* 0: the usual */
+    size_t room;               /* bytes that a socket takes before it is full; 0: it never is */
     rdl_outage_t outage;       /* of the lock; RDL_OUTAGE_DEFAULT: none is played */
     unsigned second_host;      /* q's */
 };
@@ -47,13 +50,18 @@ static inline void pass_ms(int64_t ms)
     fibre_sleep(ms * RDL__MS);
 }
 
-static inline struct deed *begin(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+static inline struct deed *begin_at(struct actor *actor, size_t name, enum verb verb, int64_t wait_ms, int64_t lease_ms)
 {
     struct process *before = process_enter(&actor->app->process);
-    struct deed *d = begin_deed(actor, N, verb, wait_ms, lease_ms);
+    struct deed *d = begin_deed(actor, name, verb, wait_ms, lease_ms);
 
     (void)process_enter(before);
     return d;
+}
+
+static inline struct deed *begin(struct actor *actor, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    return begin_at(actor, N, verb, wait_ms, lease_ms);
 }
 
 static inline int64_t end(struct deed *d)
@@ -139,8 +147,11 @@ static inline const struct check *const *all_checks(void)
 
 static inline void set_up(void)
 {
-    const struct net_config net = {
-        .delay_ns = ONE_WAY, .late_of_16 = 16, .late_ns = 300 * RDL__MS, .room = 1 << 20, .on_cut = on_cut};
+    const struct net_config net = {.delay_ns = ONE_WAY,
+                                   .late_of_16 = 16,
+                                   .late_ns = 300 * RDL__MS,
+                                   .room = scene->room == 0 ? 1 << 20 : scene->room,
+                                   .on_cut = on_cut};
 
     server_begin(&scene->traits, 0);
     net_begin(&net);
@@ -150,6 +161,8 @@ static inline void set_up(void)
     cast.outages = scene->outage != RDL_OUTAGE_DEFAULT;
     cast.options.local_after_ms = LOCAL_AFTER_MS;
     cast_name("N", kind_named(scene->kind), !scene->unfenced)->outage = scene->outage;
+    if (scene->two_names)
+        (void)cast_name("M", kind_named(scene->kind), !scene->unfenced);
     p = cast_app(0);
     q = cast_app(0);
     q->host = scene->second_host;

@@ -50,6 +50,7 @@ struct session {
 
 struct request {
     struct session *session;
+    int64_t sent_at;
     size_t argc;
     const char *argv[MOST_WORDS];
     size_t len[MOST_WORDS];
@@ -438,6 +439,7 @@ static void tell(const struct request *r, int script, const struct reply *reply)
 {
     struct ran ran = {
         .client = r->session == NULL ? NULL : net_owner(r->session->conn),
+        .sent_at = r->sent_at,
         .late = r->session != NULL && net_abandoned(r->session->conn),
         .script = script < 0 ? NULL : rdl__scripts[script].name,
         .argc = r->argc,
@@ -556,6 +558,7 @@ void server_receive(struct session *s, const char *bytes, size_t len)
     r.session = s;
     bytes_add(&s->in, bytes, len);
     while (s->live && (used = read_request(s->in.at + done, s->in.len - done, &r)) > 0) {
+        r.sent_at = net_given_at(s->conn, used);
         on_keys = run(&r);
         send_out(s);
         done += used;
@@ -691,6 +694,7 @@ struct reply *server_do_(const char *first, ...)
     va_list words;
 
     r.session = NULL;
+    r.sent_at = world_now();
     r.argc = 0;
     va_start(words, first);
     for (const char *word = first; word != NULL; word = va_arg(words, const char *)) {

@@ -25,6 +25,7 @@ struct server_traits {
 /* One command that the server has run. */
 struct ran {
     const struct process *client; /* NULL: it came from nowhere (server_do) */
+    int64_t sent_at;              /* when its client sent it, on its way out of the process from then on */
     bool late;                    /* its client had given up the connection that it came on */
     const char *script;           /* name of the script that it called, or NULL */
     size_t argc;

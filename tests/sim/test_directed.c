@@ -500,6 +500,64 @@ Test(directed, N15_a_grant_that_is_lost_waits_for_nobody_and_takes_back_no_later
     check_each_kind(lost_beside_a_call_under_way, usual);
 }
 
+/* ---- renewals beside a release ----------------------------------------------------------------------------------- */
+
+static void take_blocking(void *arg)
+{
+    (void)arg;
+    must_answer(act(a, N, TAKE, 2000, RDL_LEASE_AUTO), RDL_OK, "the take");
+}
+
+static void release_blocking(void *arg)
+{
+    (void)arg;
+    must_answer(act(a, N, RELEASE, 0, 0), RDL_OK, "the release");
+}
+
+/* Undos carry their script, which the socket of the loop's lane takes piece by piece. The renewal is sent behind some
+ * of them; before it has left the process the release is sent by another lane, and is there first. */
+static void renewal_in_a_full_socket(void)
+{
+    struct actor *hasty = actor_join(p, false);
+
+    a->blocking = true;
+    fibre_join(fibre_start(&p->process, take_blocking, NULL));
+    pass_ms(34);
+    for (int i = 0; i < 8; i++) {
+        struct deed *take = begin_at(hasty, M, TAKE, 1000, 1000);
+
+        pass_ms(1);
+        cancel_deed(take);
+        must_answer(end(take), RDL_ECANCELED, "a take that is given up");
+    }
+    pass_ms(10); /* the renewal is sent by now */
+    fibre_join(fibre_start(&p->process, release_blocking, NULL));
+    must(is_free(), "the release is there");
+    pass_ms(100); /* and the renewal */
+    (void)process_enter(&p->process);
+    actor_leave(hasty);
+    (void)process_enter(NULL);
+}
+
+Test(directed, W9_a_renewal_that_is_sent_before_its_release_may_arrive_after_it)
+{
+    check_scene(&(struct scene){.kind = "reentrant", .play = renewal_in_a_full_socket, .two_names = true, .room = 300});
+}
+
+static void release_that_is_answered_late(void)
+{
+    a->blocking = true;
+    fibre_join(fibre_start(&p->process, take_blocking, NULL));
+    net_hold(net_last(&p->process), DOWN, world_now() + 60 * RDL__MS);
+    fibre_join(fibre_start(&p->process, release_blocking, NULL));
+}
+
+/* The checkers see it. */
+Test(directed, W9_nothing_is_renewed_while_its_release_waits_for_an_answer)
+{
+    check_each_kind(release_that_is_answered_late, usual);
+}
+
 /* ---- a server that is not there --------------------------------------------------------------------------------- */
 
 static void in_time(int64_t wait_ms, int64_t bound_ms, int64_t expected, const char *what)
