@@ -148,6 +148,7 @@ struct deed {
     bool alone;       /* RELEASE: of a hold of the host's alone */
     bool canceled;
     int64_t canceled_at;         /* for certain; -1: not yet */
+    int64_t here;                /* it was last seen then to wait for readers of its own process */
     struct fibre *waiter;        /* for its answer */
     const struct fibre *starter; /* who has not returned from the call; NULL: it has */
     unsigned answers;

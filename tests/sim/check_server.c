@@ -285,6 +285,19 @@ static const struct app *idle_keeper(size_t n)
     return was_left(name_at(n), field, len) || concerns(app, n, field, len) ? NULL : app;
 }
 
+/* Does one who wants to write wait for those who share what its own process keeps? It asks the server when they are
+ * out. */
+static bool waits_here(const struct deed *d)
+{
+    size_t end = other_end(d->end);
+
+    for (struct actor *a = cast.actors; a < cast.actors + cast.actor_count; a++)
+        if (a->app == d->actor->app && a->locks[end] != NULL && believes(a, end) &&
+            is_kept(a->holds[end].field, strlen(a->holds[end].field)))
+            return true;
+    return false;
+}
+
 /* Whoever waits is refused, which recalls it: the message, the release, its message, and another try. */
 static void idles(void)
 {
@@ -297,15 +310,20 @@ static void idles(void)
         else if (name->idle_since < 0)
             name->idle_since = world_now();
         for (struct rdl__link *l = cast.deeds.next; app != NULL && l != &cast.deeds; l = l->next) {
-            const struct deed *d = rdl__container(l, struct deed, link);
-            int64_t since = latest(latest(name->idle_since, d->called, d->actor->app->calm_from), app->calm_from, 0);
-            int64_t bound = (name->kind->polls ? (name->kind->pause_ms + 10) * RDL__MS : 0) + 6 * net_round_trip() +
-                            2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
+            struct deed *d = rdl__container(l, struct deed, link);
+            int64_t since, bound;
 
+            if (d->verb != TAKE || d->end != n)
+                continue;
+            if (waits_here(d))
+                d->here = world_now();
+            since = latest(latest(name->idle_since, d->called, d->actor->app->calm_from), app->calm_from, d->here);
+            bound = (name->kind->polls ? (name->kind->pause_ms + 10) * RDL__MS : 0) + 6 * net_round_trip() +
+                    2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
             if (name->void_at >= 0 && world_now() - name->void_at < LOOKS_ANYWAY_NS)
                 continue; /* the hold that it, or who waits before it, has recalled is gone without a word */
-            if (d->verb == TAKE && d->end == n && !d->queued && !d->canceled && world_now() - since > bound &&
-                app_calm(d->actor->app, since) && app_calm(app, since) && server_up())
+            if (!d->queued && !d->canceled && world_now() - since > bound && app_calm(d->actor->app, since) &&
+                app_calm(app, since) && server_up())
                 violated("nobody sleeps beside a kept lock that nobody uses", "%s waits for %s, idle for %lld us",
                          d->actor->name, name->text, (long long)((world_now() - name->idle_since) / RDL__US));
         }
