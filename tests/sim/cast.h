@@ -127,6 +127,7 @@ struct actor {
     struct { /* what was told last of an outage, and its end, perhaps before it knew of the grant */
         char id[FIELD_SIZE];
         rdl_hold_state_t state;
+        int64_t at;
     } outage_told[MOST_ENDS];
 };
 

@@ -137,6 +137,8 @@ static void is_told(const struct actor *actor, size_t n, const struct hold *h)
         return;
     if (actor->app->process.went_on > since)
         since = actor->app->process.went_on;
+    if (actor->outage_told[n].at > since) /* it was otherwise in between, for a moment that no check fell into */
+        since = actor->outage_told[n].at;
     if (world_now() - since > NEWS_NS + world_lag(since))
         violated("an outage and its end are told", "%s is not told that %s is %s", actor->name, name_at(n)->text,
                  now == RDL_HELD ? "held" : "the host's alone");
@@ -176,6 +178,7 @@ static void told(struct actor *actor, size_t n, const rdl_loss_t *loss)
 
     if (loss->state == RDL_DEGRADED || loss->state == RDL_HELD) {
         actor->outage_told[n].state = loss->state;
+        actor->outage_told[n].at = world_now();
         (void)snprintf(actor->outage_told[n].id, FIELD_SIZE, "%s", loss->owner);
     }
     if (h->count == 0 || !is_local(n) || !lives(actor->app))
