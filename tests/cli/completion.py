@@ -150,6 +150,8 @@ class InEachShell:
         self.offers("redlatch run -w 5", "5ms", "5s", "5m", "5h", "5d")
         self.offers("redlatch run --server clusters", "clusters://")
         self.offers("redlatch run --server cluster:", "cluster://")
+        self.offers("redlatch run --on-outage=l", "--on-outage=local")
+        self.offers("redlatch ls --server=clusters", "--server=clusters://")
         self.offers("redlatch run --redlock unix:/a.sock,clusters", "unix:/a.sock,clusters://")
 
     def test_files_and_folders(self):
