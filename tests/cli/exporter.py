@@ -401,12 +401,12 @@ class Scans(Case):
 
     def test_nobody_waits_for_a_scan_that_takes_long_and_its_age_is_told(self):
         self.foreign("job:1")
-        self.server.redis("EVAL", "for i = 1, 50000 do redis.call('set', 'key:' .. i, 1) end", 0)
-        exporter = self.export("--timeout", "100ms")
+        self.server.redis("EVAL", "for i = 1, 250000 do redis.call('set', 'key:' .. i, 1) end", 0)
+        exporter = self.export("--timeout", "300ms")  # an answer has half of that
 
         def is_told_beside_the_next_scan():
             found = exporter.scrape()
-            return found.get("redlatch_scan_age_seconds", {}).get((), 0) > 0.1 and found["redlatch_lock_holders"]
+            return found.get("redlatch_scan_age_seconds", {}).get((), 0) > 0.3 and found["redlatch_lock_holders"]
 
         self.assertEqual(len(until(is_told_beside_the_next_scan, "what is served is of the scan before")), 1)
 
