@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_cached_read.c - the read end of a read-write lock that stays with its client (option cache_ms). */
-#include "tests/live/live.h"
+#include "tests/live/kept.h"
 
-#define NAME "catalogue"
 #define CACHE_MS 60000
 #define LEASE_MS 10000
 
@@ -35,16 +34,6 @@ static void free_ends(void)
     lock_over(st.probe, reads);
 }
 
-static void take(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, &err));
-}
-
-static void give(rdl_lock_t *lock)
-{
-    expect(RDL_OK, rdl_unlock(lock, &err));
-}
-
 /* How many fields the server has, the mode's not counted: of holds that are kept, `U:-n`, or of the others. */
 static int fields(bool kept)
 {
@@ -57,7 +46,7 @@ static int fields(bool kept)
 }
 
 /* Read until the lock stays, and nobody reads. */
-static void make_idle(void)
+static void make_reads_idle(void)
 {
     for (int i = 0; i < 1000 && fields(true) == 0; i++) {
         take(reads);
@@ -101,7 +90,7 @@ Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
     for (int i = 0; i < READERS; i++)
@@ -133,7 +122,7 @@ Test(cached_read, one_who_writes_elsewhere_has_an_idle_lock_at_once_and_one_who_
     stage_open(&st);
     make_ends();
     for (int i = 0; i < 3; i++) {
-        make_idle();
+        make_reads_idle();
         take(reads_there);
         cr_assert_eq(fields(true), 1);
         expect(1, rdl_is_locked(reads, &err));
@@ -154,7 +143,7 @@ Test(cached_read, recall_closes_the_gate)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     one = reader_inside();
     two = reader_inside();
     actor_lock(writer, writes_there, LEASE_MS);
@@ -209,10 +198,10 @@ Test(cached_read, one_who_writes_here_has_it_when_the_last_reader_is_out)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     expect(RDL_OK, rdl_try_lock(writes, 0, LEASE_MS, &err)); /* nobody is in its way */
     give(writes);
-    make_idle();
+    make_reads_idle();
     one = reader_inside();
     take(reads);
     expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
@@ -244,7 +233,7 @@ Test(cached_read, one_who_writes_here_needs_no_recall)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     one = reader_inside();
     expect(1, (int64_t)probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
     actor_lock(writer, writes, LEASE_MS);
@@ -261,7 +250,7 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
 {
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     take(writes);
     for (int i = 0; i < 5; i++) {
         take(reads);
@@ -274,7 +263,7 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
     expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err)); /* others come in */
     give(reads_there);
     give(reads);
-    make_idle();
+    make_reads_idle();
     free_ends();
 }
 
@@ -301,7 +290,7 @@ Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
     make_ends();
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
     for (int here = 0; here < 2; here++) {
-        make_idle();
+        make_reads_idle();
         lost = reasons[RDL_LOSS_GONE] = 0;
         for (int i = 0; i < READERS; i++)
             actors[i] = reader_inside();
@@ -328,7 +317,7 @@ Test(cached_read, explicit_lease_that_has_passed_is_lost_and_the_others_read_on)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
     one = reader_inside();
     expect(RDL_OK, rdl_try_lock(reads, 0, 500, &err));
@@ -352,7 +341,7 @@ Test(cached_read, lease_is_extended_for_one_of_those_inside)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     one = reader_inside();
     expect(RDL_OK, rdl_try_lock(reads, 0, 1000, &err));
     expect(RDL_OK, rdl_extend(reads, 25000, &err));
@@ -371,7 +360,7 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
     make_ends();
-    make_idle();
+    make_reads_idle();
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
     one = reader_inside();
     dying = reader_inside();
@@ -407,7 +396,7 @@ Test(cached_read, handles_of_a_name_agree_about_it)
     expect(RDL_EINVAL, rdl_multi_lock(&reads, 1, NULL, &multi, &err));
     expect(RDL_EINVAL, rdl_multi_lock(&writes, 1, NULL, &multi, &err));
     rdl_lock_free(writes);
-    make_idle();
+    make_reads_idle();
     rdl_lock_free(reads);
     cr_assert(stage_is_clean(&st, SOON_MS));
 }
@@ -418,7 +407,7 @@ Test(cached_read, last_handle_and_close_give_an_idle_lock_back_and_age_does)
 
     stage_open(&st);
     make_kept(st.client);
-    make_idle();
+    make_reads_idle();
     rdl_lock_free(reads);
     cr_assert_eq(fields(true), 1);
     take(writes); /* by the handle that is left */
@@ -427,13 +416,13 @@ Test(cached_read, last_handle_and_close_give_an_idle_lock_back_and_age_does)
     cr_assert(stage_is_clean(&st, SOON_MS));
     client = client_open(stage_uri(&st), NULL);
     make_kept(client);
-    make_idle();
+    make_reads_idle();
     rdl_client_close(client);
     cr_assert_eq(probe_keys(st.probe), 0);
     rdl_lock_free(writes);
     rdl_lock_free(reads);
     reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = 300));
-    make_idle();
+    make_reads_idle();
     cr_assert(stage_is_clean(&st, SOON_MS));
     rdl_lock_free(reads);
 }
@@ -471,7 +460,7 @@ Test(cached_read, asynchronous_verbs_share_it)
 
     stage_open(&st);
     make_ends();
-    make_idle();
+    make_reads_idle();
     expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
     expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
     expect(RDL_OK, rdl_owner_new(st.client, &three, &err));
