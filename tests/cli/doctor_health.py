@@ -123,36 +123,6 @@ class Answers(Doctor):
         self.server.redis("CONFIG", "SET", "lua-time-limit", 0)
         self.assert_found(self.examine(self.server.uri), "scripts", "note", "for ever")
 
-    def relayed(self, relay):
-        """A URI for the server by a relay: `relay(chunk)` is what becomes of what the server says."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-
-        def pump(source, target, change):
-            with source, target:
-                while chunk := source.recv(65536):
-                    target.sendall(change(chunk))
-
-        def accept():
-            while True:
-                try:
-                    client, _ = listener.accept()
-                except OSError:
-                    return
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self.server.path)
-                for ends in (client, server, lambda chunk: chunk), (server, client, relay):
-                    threading.Thread(target=quietly, args=(pump, *ends), daemon=True).start()
-
-        def quietly(work, *arguments):
-            try:
-                work(*arguments)
-            except OSError:
-                pass  # either end has gone
-
-        threading.Thread(target=accept, daemon=True).start()
-        return "redis://127.0.0.1:%d" % listener.getsockname()[1]
-
     def test_messages_that_a_proxy_swallows(self):
         uri = self.relayed(lambda chunk: b"" if b"$7\r\nmessage\r\n" in chunk else chunk)
         self.assert_found(self.examine(uri, status=2), "messages", "critical", "did not arrive")
