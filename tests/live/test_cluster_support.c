@@ -50,6 +50,24 @@ Test(cluster_support, slots_are_computed_as_the_servers_do)
     probe_close(p);
 }
 
+static unsigned epoch_of(int node)
+{
+    struct probe *p = probe_open(c->node[node]);
+    const char *own = strstr(probe_text(p, "CLUSTER INFO"), "cluster_my_epoch:");
+    unsigned epoch = own == NULL ? 0 : (unsigned)strtoul(own + strlen("cluster_my_epoch:"), NULL, 10);
+
+    probe_close(p);
+    return epoch;
+}
+
+/* Of two that have one epoch a voter refuses the replica of either, until they have agreed on others. */
+Test(cluster_support, masters_have_taken_over_with_an_epoch_each)
+{
+    c = cluster_start(&(struct cluster_options){.patient = true});
+    for (int i = 0; i < CLUSTER_MASTERS; i++)
+        cr_expect_eq(epoch_of(i), 10 * (unsigned)(i + 1) + 1, "node %d: %u", i, epoch_of(i));
+}
+
 Test(cluster_support, write_reaches_the_replica_that_is_promoted_when_its_master_dies)
 {
     const unsigned slot = cluster_first_slot(1);

@@ -4,7 +4,7 @@
  * Nodes that meet and are given slots take 2 s before they serve any: a master that has just started waits that long,
  * in case others have replaced it. A replica does not wait, nor does one that is promoted. So every node is started
  * with the whole cluster written in its nodes.conf, but the masters-to-be are written there as replicas of their
- * replicas, which do not run yet: they find nothing wrong, take over, and then the replicas start.
+ * replicas, which do not run yet: each finds nothing wrong and takes over, and then the replicas start.
  *
  * Ports have to be known before that, and are reserved until all listen on them. Replication goes by way of a file
  * because without one a replica may have to wait a second for the first commands.
@@ -102,7 +102,9 @@ static void add_line(struct bytes *to, const struct cluster *c, const struct por
     free(slots);
 }
 
-/* The epoch to which a node adds one when it takes over is different for each. */
+/* The epoch to which a node adds one when it takes over is different for each, and greater than that of any node which
+ * runs by then: two masters of one epoch would have to agree on others first, and until then nobody elects their
+ * replicas. */
 static char *view_at_first(const struct cluster *c, const struct ports *ports, int self)
 {
     int masters = self < CLUSTER_MASTERS ? CLUSTER_MASTERS : 0;
@@ -251,10 +253,10 @@ struct cluster *cluster_start(const struct cluster_options *options)
     make_fronts(c, &ports, options->proxied);
     for (int i = 0; i < CLUSTER_NODES; i++)
         c->id[i] = new_id(i);
-    for (int i = 0; i < CLUSTER_MASTERS; i++)
+    for (int i = 0; i < CLUSTER_MASTERS; i++) {
         c->node[i] = start_node(c, options, &ports, i);
-    for (int i = 0; i < CLUSTER_MASTERS; i++)
         take_over(c, i);
+    }
     for (int i = CLUSTER_MASTERS; i < CLUSTER_NODES; i++)
         c->node[i] = start_node(c, options, &ports, i);
     c->uri = cluster_uri(c, options->tls != NULL ? "clusters" : "cluster", "127.0.0.1");
@@ -590,9 +592,11 @@ static void print_view(const struct cluster *c, int node)
 
 static bool said(const struct cluster *c, bool met)
 {
-    for (int i = 0; !met && i < CLUSTER_NODES; i++)
+    for (int i = 0; !met && i < CLUSTER_NODES; i++) {
         if (answers(c, i))
             print_view(c, i);
+        server_print_log(c->node[i]);
+    }
     return met;
 }
 
