@@ -190,6 +190,15 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
     rdl__cache_arm(cache);
 }
 
+/* The kept hold has ended elsewhere than on the loop, or otherwise than the loop waits for: is its name still in use?
+ * @locks the name's */
+static void look_again(struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->engaged)
+        rdl__cache_post(cache);
+}
+
 /* What the state asks for could not even begin: there is no memory, or no handle.  @locks none */
 void rdl__cache_cannot(struct rdl__cache *cache)
 {
@@ -209,8 +218,9 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     cache->hold = NULL;
     hold->count = 0;
     count_end(cache, RDL__END_LOST);
-    rdl__keep_given(&cache->keep, now, 0);
+    rdl__keep_lost(&cache->keep, RDL__END_LOST);
     rdl__cache_anew(cache, now);
+    look_again(cache); /* it may have looked already, as the last handle was dropped */
     rdl__record_retire(hold);
 }
 
@@ -280,8 +290,7 @@ static void lose(struct rdl__cache *cache, rdl_loss_reason_t reason, int64_t now
     count_end(cache, end);
     rdl__keep_lost(&cache->keep, end);
     rdl__cache_anew(cache, now);
-    if (cache->engaged)
-        rdl__cache_post(cache); /* when it looks again has changed, and past `until` its timer is off */
+    look_again(cache); /* past `until` its timer is off */
 }
 
 /* An owner that is to be told the kept hold's new state, noted as told, with a reference, and which hold it has; NULL:

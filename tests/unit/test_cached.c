@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* test_cached.c - a lock that its client keeps, from inside: what its loop is told of, and what many owners cost.
+ *
+ * The client is a real one, and lazy: nobody is there, and nothing is sent. The tests do what a server's answers do.
+ */
+#include "core/call/cache.h"
+#include "core/call/cached.h"
+#include "tests/support/counting_alloc.h"
+#include "tests/support/wait.h"
+
+#include <criterion/criterion.h>
+
+#define CACHE_MS 60000
+#define LEASE_MS 240000
+#define SOON_MS 10000
+
+static struct counting_alloc counting;
+static rdl_client_t *client;
+static rdl_lock_t *reads;
+static struct rdl__name *name;
+static struct rdl__cache *cache;
+
+static void set_up(void)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    rdl_client_options_t options = {.version = RDL_CLIENT_OPTIONS_VERSION, .lazy = true, .allocator = &hooks};
+    rdl_lock_options_t kept = RDL_LOCK_OPTIONS_INIT;
+
+    kept.cache_ms = CACHE_MS;
+    cr_assert_eq(rdl_client_open("redis://127.0.0.1:1", &options, &client, NULL), RDL_OK);
+    cr_assert_eq(rdl_read_lock(client, "orders", &kept, &reads, NULL), RDL_OK);
+    name = reads->name;
+    cache = name->cache;
+}
+
+static void tear_down(void)
+{
+    reads = rdl_lock_free(reads);
+    client = rdl_client_close(client);
+    cr_assert_eq(counting_alloc_blocks(&counting), 0, "%d blocks are left", (int)counting_alloc_blocks(&counting));
+    counting_alloc_done(&counting);
+}
+
+TestSuite(cached, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static bool is_engaged(void)
+{
+    bool engaged;
+
+    rdl__mutex_lock(&name->mu);
+    engaged = cache->engaged;
+    rdl__mutex_unlock(&name->mu);
+    return engaged;
+}
+
+static void engage(void)
+{
+    rdl__mutex_lock(&name->mu);
+    cache->used_at = rdl__now();
+    rdl__cache_post(cache);
+    rdl__mutex_unlock(&name->mu);
+    cr_assert(WAIT_UNTIL(is_engaged(), SOON_MS));
+}
+
+/* As a grant has it. Returns the keeper's record. */
+static struct rdl__record *keep(void)
+{
+    struct rdl__record *rec;
+
+    rdl__mutex_lock(&name->mu);
+    cr_assert_eq(rdl__record_make(name, cache->keeper, cache->ops, &rec), RDL_OK);
+    rec->hold.id.n = -rdl__client_number(client);
+    rec->count = 1;
+    rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
+    cache->hold = rec;
+    cache->keep.sound = true;
+    rdl__keep_granted(&cache->keep, rec->hold.id.n, rdl__now(), CACHE_MS);
+    rdl__mutex_unlock(&name->mu);
+    return rec;
+}
+
+/* ---- what the loop is told of ----------------------------------------------------------------------------------- */
+
+/* Whoever frees the last handle leaves it to its lease, after the loop has looked, and found no handle. */
+Test(cached, name_whose_hold_is_left_to_its_lease_is_looked_at_again)
+{
+    engage();
+    (void)keep();
+    rdl__mutex_lock(&name->mu);
+    cache->mourns = cache->keep.closed = true;
+    rdl__keep_give(&cache->keep, RDL__END_RECALLED);
+    rdl__mutex_unlock(&name->mu);
+    rdl__cache_release(cache, reads);
+    cr_assert(WAIT_UNTIL(!is_engaged(), SOON_MS));
+    cr_assert_eq(cache->keep.state, RDL__KEEP_NONE);
+}
