@@ -49,23 +49,16 @@ static bool is_writers(const char *field, size_t len)
     return len > tail && memcmp(field + len - tail, WRITE, tail) == 0;
 }
 
-/* Does the client of the name mean to keep it? */
-static bool is_kept_here(const struct rdl__name *name, const char *field, size_t len)
-{
-    const struct rdl__uuid *uuid = &name->client->uuid;
-
-    return len > RDL__UUID_LEN + 1 && memcmp(field, uuid->text, RDL__UUID_LEN) == 0 && field[RDL__UUID_LEN + 1] == '-';
-}
-
-/* Find a writer's hold, or a reader's; but: none that this client keeps. NULL: any. */
-static bool find_holder(const struct rdl__reply *reply, bool writer, const struct rdl__name *but,
+/* Find a writer's hold, or a reader's; but not this one. */
+static bool find_holder(const struct rdl__reply *reply, bool writer, const char *but, size_t but_len,
                         const char **ret_field, size_t *ret_len)
 {
     const struct rdl__reply *field;
 
     for (size_t i = 0; (field = rdl__reply_at(reply, i)) != NULL; i++) {
         if (field->type != RDL__REPLY_STRING || strcmp(field->str, "mode") == 0 ||
-            is_writers(field->str, field->len) != writer || (but != NULL && is_kept_here(but, field->str, field->len)))
+            is_writers(field->str, field->len) != writer ||
+            (field->len == but_len && memcmp(field->str, but, but_len) == 0))
             continue;
         *ret_field = field->str;
         *ret_len = field->len;
@@ -76,30 +69,22 @@ static bool find_holder(const struct rdl__reply *reply, bool writer, const struc
 
 static bool decode_reader(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len)
 {
-    return find_holder(reply, false, NULL, ret_field, ret_len);
+    return find_holder(reply, false, "", 0, ret_field, ret_len);
 }
 
 static bool decode_writer(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len)
 {
-    return find_holder(reply, true, NULL, ret_field, ret_len);
+    return find_holder(reply, true, "", 0, ret_field, ret_len);
 }
 
-/* By the holders, not by `mode`: one owner may hold both ends. */
+/* By the holders, not by `mode`: one owner may hold both ends. What is kept here and idle (call->n) holds nothing. */
 static void decode_reader_query(struct rdl__call *call, const struct rdl__reply *reply)
 {
+    char idle[RDL__FIELD_MAX];
+    size_t idle_len = call->n == 0 ? 0 : rdl__plain_field(idle, rdl__call_name(call), call->n), len;
     const char *field;
-    size_t len;
 
-    call->answer = decode_reader(reply, &field, &len);
-}
-
-/* Nobody is inside what is kept here, or the server would not be asked. */
-static void decode_kept_query(struct rdl__call *call, const struct rdl__reply *reply)
-{
-    const char *field;
-    size_t len;
-
-    call->answer = find_holder(reply, false, rdl__call_name(call), &field, &len);
+    call->answer = find_holder(reply, false, idle, idle_len, &field, &len);
 }
 
 static void decode_writer_query(struct rdl__call *call, const struct rdl__reply *reply)
@@ -329,21 +314,19 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
     .may_take = read_may_take, .put_take = put_read_take, .decode_take = rdl__decode_take,                             \
     .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer, .put_release = put_read_release,          \
     .put_query = rdl__hash_put_holder, .put_holder = rdl__hash_put_holder, .decode_holder = decode_reader,             \
-    .put_force = put_force, .evicts_also = evicts_also
+    .decode_query = decode_reader_query, .put_force = put_force, .evicts_also = evicts_also
 
 static const struct rdl__lock_ops kept_write;
 static const struct rdl__lock_ops kept_read = {
     RDL__CACHED,
     READS,
     .kept = &kept_write,
-    .decode_query = decode_kept_query,
 };
 
 const struct rdl__lock_ops rdl__read_ops = {
     .handle = &rdl__single_handle,
     READS,
     .kept = &kept_read,
-    .decode_query = decode_reader_query,
 };
 
 RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)

@@ -307,25 +307,28 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */
 
-/* Is the lock kept here, with nobody inside? Then it is free, whatever the server says; unless others elsewhere share
- * it. *ret_inside: an owner of this process is. */
-static bool is_idle(struct rdl__name *name, bool *ret_inside)
+/* The number of the hold that is kept here with nobody inside; 0: there is none. *ret_inside: an owner of this process
+ * is inside. */
+static int64_t idle_hold(struct rdl__name *name, bool *ret_inside)
 {
     struct rdl__cache *cache = name->cache;
-    bool idle;
+    int64_t n;
 
     rdl__mutex_lock(&name->mu);
     *ret_inside = cache->inside > 0;
-    idle = cache->keep.state == RDL__KEEP_HELD && cache->inside == 0 && !rdl__cache_is_shared(cache);
+    n = cache->keep.state == RDL__KEEP_HELD && cache->inside == 0 ? cache->keep.n : 0;
     rdl__mutex_unlock(&name->mu);
-    return idle;
+    return n;
 }
 
+/* A lock that is kept here and idle is free, whatever the server says; one that others elsewhere may share is asked
+ * about, but for that hold. */
 static rdl__step_t is_locked_begin(struct rdl__call *call, int64_t now)
 {
-    bool inside, idle = is_idle(rdl__call_name(call), &inside);
+    bool inside;
 
-    if (!idle && !inside)
+    call->n = idle_hold(rdl__call_name(call), &inside);
+    if (!inside && (call->n == 0 || rdl__cache_is_shared(of_call(call))))
         return rdl__begin_by_asking(call, now);
     call->answer = inside;
     return rdl__finish_with(RDL_OK);
@@ -337,7 +340,8 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
     bool inside;
 
     call->answer = rdl__ms_until(view.left, 0);
-    if (view.state == RDL_NOT_HELD && !is_idle(rdl__call_name(call), &inside))
+    if (view.state == RDL_NOT_HELD &&
+        (idle_hold(rdl__call_name(call), &inside) == 0 || rdl__cache_is_shared(of_call(call))))
         return rdl__remaining_begin(call, now);
     return rdl__finish_with(view.state == RDL_LOST ? RDL_ELOST : RDL_OK);
 }

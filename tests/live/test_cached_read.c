@@ -370,8 +370,11 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
     cr_assert(newcomer_asks());
     leaves(one, reads, RDL_OK);
     cr_assert_eq(fields(true), 1);
+    expect(1, rdl_is_locked(reads, &err)); /* here as elsewhere, as it is kept no more */
+    expect(1, rdl_is_locked(reads_there, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(writes_there, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(writes_there, 8000, LEASE_MS, &err));
+    expect(0, rdl_is_locked(reads, &err));
     give(writes_there);
     cr_assert_eq(lost, 1);
     actor_free(one);
