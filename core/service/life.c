@@ -105,8 +105,10 @@ static bool shut(rdl_client_t *client, bool late)
     return shuts;
 }
 
+/* What is still held is left to its lease: all debts are paid. */
 static void close_lanes(rdl_client_t *client, int64_t now)
 {
+    rdl__describer_close(&client->describer, rdl__watchdog_holds(client->watchdog), now);
     rdl__watchdog_close(client->watchdog);
     rdl__mutex_lock(&client->names_mu);
     client->acks_closed = true;
@@ -170,7 +172,6 @@ static void on_close(struct rdl__task *task, int64_t now)
 
     if (!client->close_told) { /* else the end of a call has done it already */
         rdl__loop_timer(rdl__client_loop(client), &client->close_timer, rdl__after_ms(now, client->close_timeout_ms));
-        rdl__describer_close(&client->describer, rdl__watchdog_holds(client->watchdog), now);
         pay_debts(client);
         for (unsigned i = 0; rdl__routing_shard(client, i) != NULL; i++)
             rdl__shard_tend(rdl__routing_shard(client, i), now);

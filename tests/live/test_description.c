@@ -159,6 +159,25 @@ Test(description, stays_for_a_while_when_locks_are_left)
     left_behind = true;
 }
 
+/* It is given back, and nothing is left. */
+Test(description, goes_with_a_lock_that_is_kept)
+{
+    bool kept = false;
+
+    begin(DESCRIBED(.describe_interval_ms = SELDOM_MS));
+    lock = rdl_lock_free(lock);
+    lock = reentrant(client, NAME, LOCK_OPTIONS(.cache_ms = LEASE_MS));
+    for (int i = 0; i < 1000 && !kept; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        kept = probe_int(st.probe, "EXISTS " NAME) == 1;
+    }
+    cr_assert(kept, "the lock is never kept");
+    cr_assert(WAIT_UNTIL(described(), SOON_MS));
+    end();
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
+}
+
 Test(description, is_not_made_by_who_is_anonymous)
 {
     begin(DESCRIBED(.anonymous = true, .label = "nobody", .describe_interval_ms = OFTEN_MS,
