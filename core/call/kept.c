@@ -293,15 +293,19 @@ static void lose(struct rdl__cache *cache, rdl_loss_reason_t reason, int64_t now
     look_again(cache); /* past `until` its timer is off */
 }
 
-/* An owner that is to be told the kept hold's new state, noted as told, with a reference, and which hold it has; NULL:
- * all are.  @locks none */
-static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state_t state, struct rdl__hold_id *ret_id)
+/* The next owner behind `after` (NULL: the first) that is to be told the kept hold's new state, noted as told, with a
+ * reference, and which hold it has; NULL: all are. Gives the reference to `after` back. If that has left the list, all
+ * are looked through. Who comes in meanwhile, maybe before it on the list, is told by itself.  @locks none */
+static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state_t state, struct rdl__record *after,
+                                        struct rdl__hold_id *ret_id)
 {
     struct rdl__name *name = cache->name;
     struct rdl__record *found = NULL;
+    struct rdl__link *l;
 
     rdl__mutex_lock(&name->mu);
-    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+    l = after != NULL && rdl__link_on(&after->link) ? after->link.next : name->records.next;
+    for (; l != &name->records && found == NULL; l = l->next) {
         struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
         if (rec->inside && rdl__cache_has(cache, rec) == (state != RDL_LOST) && !(state != RDL_LOST && rec->risk_told))
@@ -318,6 +322,8 @@ static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state
         found->inside = false;
     }
     rdl__mutex_unlock(&name->mu);
+    if (after != NULL)
+        rdl__record_unref(after);
     return found;
 }
 
@@ -334,7 +340,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
 {
     struct rdl__cache *cache = of_record(rec);
     struct rdl__name *name = rec->name;
-    struct rdl__record *who;
+    struct rdl__record *who = NULL;
     struct rdl__hold_id local;
     bool present;
 
@@ -351,10 +357,8 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
         rdl__record_retire(rec);
     else
         rdl__mutex_unlock(&name->mu);
-    while (present && (who = next_to_tell(cache, state, &local)) != NULL) {
+    while (present && (who = next_to_tell(cache, state, who, &local)) != NULL)
         tell(who, &local, state, reason);
-        rdl__record_unref(who);
-    }
 }
 
 /* The lease of the owner inside has ended: the next one may come in. */

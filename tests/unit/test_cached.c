@@ -94,3 +94,78 @@ Test(cached, name_whose_hold_is_left_to_its_lease_is_looked_at_again)
     cr_assert(WAIT_UNTIL(!is_engaged(), SOON_MS));
     cr_assert_eq(cache->keep.state, RDL__KEEP_NONE);
 }
+
+/* ---- what many owners cost -------------------------------------------------------------------------------------- */
+
+enum { FEW = 2000, MANY = 16000 };
+
+static rdl_owner_t *owners[MANY];
+
+static int64_t cpu_us(void)
+{
+    struct timespec ts;
+
+    cr_assert_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void let_in(int first, int behind)
+{
+    for (int i = first; i < behind; i++) {
+        struct rdl__record *rec;
+
+        cr_assert_eq(rdl_owner_new(client, &owners[i], NULL), RDL_OK);
+        rdl__mutex_lock(&name->mu);
+        cr_assert_eq(rdl__record_make(name, owners[i], cache->ops, &rec), RDL_OK);
+        rec->hold.id.n = RDL__LOCAL_NUMBERS - 1 - i;
+        rec->count = 1;
+        rec->renewed = rec->inside = true;
+        cache->inside++;
+        rdl__mutex_unlock(&name->mu);
+    }
+}
+
+static int told(void)
+{
+    int count = 0;
+
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
+        count += rdl__container(l, struct rdl__record, link)->risk_told;
+    return count;
+}
+
+/* What it takes to tell all of them that the kept hold is at risk, at the best of several times. */
+static int64_t cost_of_telling(struct rdl__record *hold, int readers)
+{
+    int64_t best = INT64_MAX;
+
+    for (int time = 0; time < 3; time++) {
+        int64_t began;
+
+        rdl__mutex_lock(&name->mu);
+        for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
+            rdl__container(l, struct rdl__record, link)->risk_told = false;
+        rdl__mutex_unlock(&name->mu);
+        began = cpu_us();
+        rdl__cache_changed(hold, &hold->hold.id, RDL_AT_RISK, RDL_LOSS_RENEWAL, rdl__now());
+        began = cpu_us() - began;
+        best = began < best ? began : best;
+        cr_assert_eq(told(), readers);
+    }
+    return best;
+}
+
+/* Eight times as many: in proportion it costs eight times as much, and 64 times if each is looked for among all. */
+Test(cached, telling_many_readers_costs_in_proportion)
+{
+    struct rdl__record *hold = keep();
+    int64_t few, many;
+
+    let_in(0, FEW);
+    few = cost_of_telling(hold, FEW);
+    let_in(FEW, MANY);
+    many = cost_of_telling(hold, MANY);
+    cr_assert_lt(many, 24 * few, "%d are told in %d us, %d in %d", FEW, (int)few, MANY, (int)many);
+    for (int i = 0; i < MANY; i++)
+        (void)rdl_owner_free(owners[i]);
+}
