@@ -342,7 +342,7 @@ RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
     .decode_holder = decode_writer, .put_force = put_force, .evicts_also = evicts_also
 
 static const struct rdl__lock_ops kept_write = {
-    RDL__CACHED,
+    RDL__CACHED_OTHER,
     WRITES,
     .kept = &kept_read,
 };

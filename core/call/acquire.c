@@ -2,6 +2,7 @@
 /* acquire.c - the verb that takes a lock: the machine in take.c decides, this sends, reads answers and sets the record.
  */
 #include "core/call/alone.h"
+#include "core/call/cached.h"
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -169,4 +170,6 @@ const struct rdl__verb rdl__verb_take = {
     .woken = rdl__take_woken,
     .lost = take_lost,
     .takes_back = &rdl__verb_release,
+    .kept = &rdl__cached_take,
+    .kept_other = &rdl__cached_other_take,
 };

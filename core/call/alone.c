@@ -167,18 +167,19 @@ rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now)
     return step;
 }
 
-/* A renewal that is under way may run as late as the hold's lease ends at the server, and prolong that. */
+/* A renewal that is under way may run as late as the hold's lease ends at the server, and prolong that; and
+ * an extension may have asked for more. */
 bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
 {
     rdl_client_t *client = rec->name->client;
     int64_t by = rdl__watchdog_expiry(client->watchdog, now, 2 * client->watchdog_lease_ms);
     bool parts = rec->name->settings.on_outage == RDL_OUTAGE_LOCAL;
 
+    rdl__assert_on_loop(rdl__client_loop(client));
     rdl__mutex_lock(&rec->name->mu);
     if (parts && (parts = rdl__watchdog_part(client->watchdog, &rec->hold, id->n, now))) {
         rec->refused_until = 0;
-        if (by > rdl__record_ends_by(rec)) /* else an extension has asked for more */
-            rdl__record_set_ends_by(rec, by);
+        rdl__record_lasts(rec, by);
         if (rec->active != NULL && rec->active->verb->acquires) /* a nested take: it need not wait for the server */
             rec->active->op.underway.cancel(&rec->active->op.underway, RDL_ECONN);
     }

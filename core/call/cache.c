@@ -72,7 +72,7 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     rec->hold.state = RDL_HELD;
     rec->hold.deadline = cache->known_until;
     rec->held_since = now;
-    rec->ends_by = 0;
+    rdl__record_set_ends_by(rec, 0);
     rec->may_come = false;
     rec->renewed = renewed;
     rec->count = 1;
@@ -156,6 +156,7 @@ void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
  * memory go, as soon as it knows.  @locks the name's */
 static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
 {
+    rdl__assert_locked(&cache->name->mu);
     rdl__cache_unqueue(cache, call);
     call->hold.local = (unsigned char)how;
     if (rdl__call_phase(call) == RDL__BY_CALLER) {
@@ -291,6 +292,7 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc)
 /* Is it time to listen for recalls?  @locks the name's */
 static bool may_engage(const struct rdl__cache *cache)
 {
+    rdl__assert_locked(&cache->name->mu);
     return !cache->engaged && !cache->keep.closed &&
            atomic_load_explicit(&cache->name->client->cached_names, memory_order_relaxed) < RDL__CACHED_NAMES_MOST;
 }

@@ -175,9 +175,4 @@ void rdl__cache_without(struct rdl__cache *cache, struct rdl__record *rec, int64
 struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
                                  int64_t now);
 
-/* ---- cache_verbs.c ---------------------------------------------------------------------------------------------- */
-
-/* What a verb is of such a lock, by the handle of either end. */
-const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb, const rdl_lock_t *lock);
-
 #endif

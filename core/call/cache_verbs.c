@@ -194,8 +194,7 @@ static void extend_ended(struct rdl__call *call, int rc)
     ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
     rdl__mutex_lock(&cache->name->mu);
     if (cache->hold != NULL && cache->keep.n == call->n) {
-        if (ends_by > cache->hold->ends_by)
-            cache->hold->ends_by = ends_by;
+        rdl__record_lasts(cache->hold, ends_by);
         cache->keep.stretched = cache->keep.stretched || call->op.lease_ms > cache->lease_ms;
         if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
             rdl__cache_next(cache, now);
@@ -348,13 +347,13 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 
 /* ---- the verbs -------------------------------------------------------------------------------------------------- */
 
-static const struct rdl__verb cached_release = {
+const struct rdl__verb rdl__cached_release = {
     RDL__RELEASES,
     .begin = release_begin,
     .answered = rdl__release_answered,
 };
 
-static const struct rdl__verb cached_take = {
+const struct rdl__verb rdl__cached_take = {
     RDL__TAKES,
     .begin = take_begin,
     .encode = take_encode,
@@ -364,11 +363,10 @@ static const struct rdl__verb cached_take = {
     .stay = take_stays,
     .ended = take_ended,
     .lost = take_lost,
-    .takes_back = &cached_release,
+    .takes_back = &rdl__cached_release,
 };
 
-/* All other verbs of that end are as ever. */
-static const struct rdl__verb other_take = {
+const struct rdl__verb rdl__cached_other_take = {
     RDL__TAKES,
     .begin = other_begin,
     .encode = rdl__take_encode,
@@ -381,7 +379,7 @@ static const struct rdl__verb other_take = {
     .takes_back = &rdl__verb_release,
 };
 
-static const struct rdl__verb cached_extend = {
+const struct rdl__verb rdl__cached_extend = {
     .on_record = true,
     .acked = true,
     .prolongs = true,
@@ -392,28 +390,16 @@ static const struct rdl__verb cached_extend = {
     .ended = extend_ended,
 };
 
-static const struct rdl__verb cached_is_locked = {
+const struct rdl__verb rdl__cached_is_locked = {
     .begin = is_locked_begin,
     .encode = rdl__is_locked_encode,
     .decode = rdl__is_locked_decode,
     .answered = rdl__is_locked_answered,
 };
 
-static const struct rdl__verb cached_remaining = {
+const struct rdl__verb rdl__cached_remaining = {
     .begin = remaining_begin,
     .encode = rdl__remaining_encode,
     .decode = rdl__decode_number,
     .answered = rdl__remaining_answered,
 };
-
-const struct rdl__verb *rdl__cached_verb(const struct rdl__verb *verb, const rdl_lock_t *lock)
-{
-    if (lock->ops != lock->name->cache->ops)
-        return verb == &rdl__verb_take ? &other_take : verb;
-    return verb == &rdl__verb_take        ? &cached_take
-           : verb == &rdl__verb_release   ? &cached_release
-           : verb == &rdl__verb_extend    ? &cached_extend
-           : verb == &rdl__verb_is_locked ? &cached_is_locked
-           : verb == &rdl__verb_remaining ? &cached_remaining
-                                          : verb;
-}

@@ -107,25 +107,35 @@ static int64_t say(const struct rdl__order *order, int rc, rdl_err_t *err)
     return rc;
 }
 
-/* By a call of the engine. */
-static __attribute__((noinline)) int64_t call_engine(const struct rdl__order *order, rdl_err_t *err)
+/* The same order of another verb; NULL: of its own. */
+static struct rdl__order as(const struct rdl__order *order, const struct rdl__verb *verb)
 {
-    struct rdl__order as = *order;
+    struct rdl__order same = *order;
 
-    as.verb = rdl__cached_verb(order->verb, order->lock);
-    return rdl__call(&as, err);
+    if (verb != NULL)
+        same.verb = verb;
+    return same;
+}
+
+/* By a call of the engine. */
+static __attribute__((noinline)) int64_t call_engine(const struct rdl__order *order, const struct rdl__verb *verb,
+                                                     rdl_err_t *err)
+{
+    const struct rdl__order same = as(order, verb);
+
+    return rdl__call(&same, err);
 }
 
 static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
 {
     struct rdl__name *name = order->lock->name;
     rdl_client_t *client = name->client;
-    bool takes = order->verb == &rdl__verb_take, done = false;
+    bool takes = order->verb->acquires, done = false;
     rdl_owner_t *owner = order->owner;
     int rc;
 
-    if ((!takes && order->verb != &rdl__verb_release) || order->lock->ops != of_name(name)->ops)
-        return call_engine(order, err);
+    if (!takes && !order->verb->may_leave) /* a release may */
+        return call_engine(order, order->verb->kept, err);
     if ((rc = rdl__client_call_begins(client)) < 0)
         return rdl__err_set(err, rc, NULL);
     if ((owner != NULL || (rc = rdl__owner_self(client, &owner)) == RDL_OK) &&
@@ -136,15 +146,26 @@ static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
     if (done && takes)
         count_here(name, rc);
     rdl__client_call_ends(client);
-    return done ? say(order, rc, err) : call_engine(order, err);
+    return done ? say(order, rc, err) : call_engine(order, order->verb->kept, err);
 }
 
 static int cached_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order as = *order;
+    const struct rdl__order same = as(order, order->verb->kept);
 
-    as.verb = rdl__cached_verb(order->verb, order->lock);
-    return rdl__call_async(&as, ret_op, err);
+    return rdl__call_async(&same, ret_op, err);
+}
+
+static int64_t other_call(const struct rdl__order *order, rdl_err_t *err)
+{
+    return call_engine(order, order->verb->kept_other, err);
+}
+
+static int other_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
+{
+    const struct rdl__order same = as(order, order->verb->kept_other);
+
+    return rdl__call_async(&same, ret_op, err);
 }
 
 static struct rdl__view view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now)
@@ -198,15 +219,18 @@ static void drop(rdl_lock_t *lock)
         rdl__client_call_ends(client);
 }
 
+#define CACHED                                                                                                         \
+    .cached = true, .client = rdl__single_client, .name = rdl__single_name, .drop = drop,                              \
+    .on_lost = rdl__single_on_lost, .knows = rdl__single_knows, .view = view, .tokenless = rdl__single_tokenless
+
 const struct rdl__handle_ops rdl__cached_handle = {
-    .cached = true,
-    .client = rdl__single_client,
-    .name = rdl__single_name,
-    .drop = drop,
+    CACHED,
     .call = cached_call,
     .call_async = cached_call_async,
-    .on_lost = rdl__single_on_lost,
-    .knows = rdl__single_knows,
-    .view = view,
-    .tokenless = rdl__single_tokenless,
+};
+
+const struct rdl__handle_ops rdl__cached_other_handle = {
+    CACHED,
+    .call = other_call,
+    .call_async = other_call_async,
 };

@@ -5,10 +5,16 @@
 
 #include "core/call/handle.h"
 
-/* The table of its handles. A type's table for such locks names it, and rdl__cache_unused. */
-extern const struct rdl__handle_ops rdl__cached_handle;
+/* The tables of its handles, and of those of its other end. A type's table for such locks names one, and
+ * rdl__cache_unused. */
+extern const struct rdl__handle_ops rdl__cached_handle, rdl__cached_other_handle;
 void rdl__cache_unused(struct rdl__name *name);
 #define RDL__CACHED .handle = &rdl__cached_handle, .unused = rdl__cache_unused
+#define RDL__CACHED_OTHER .handle = &rdl__cached_other_handle, .unused = rdl__cache_unused
+
+/* cache_verbs.c: what verbs are of such a lock (struct rdl__verb, kept and kept_other). */
+extern const struct rdl__verb rdl__cached_take, rdl__cached_other_take, rdl__cached_release, rdl__cached_extend,
+    rdl__cached_is_locked, rdl__cached_remaining;
 
 /* Give the name of a new handle what it needs for that, unless it has it. RDL_OK or an error: RDL_EINVAL, it has
  * another cache_ms. Of a lock with two ends it is the shared one that is kept. */

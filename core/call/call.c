@@ -176,15 +176,11 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
  * name's */
 static void note_lease(const struct rdl__call *call, struct rdl__record *rec, int64_t now)
 {
-    int64_t ends_by;
-
     rdl__assert_locked(&rec->name->mu);
     if (!call->verb->prolongs || call->sent_to == NULL || call->n != rec->hold.id.n ||
         (call->op.lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
         return;
-    ends_by = rdl__watchdog_expiry(rdl__call_client(call)->watchdog, now, rdl__call_lease_ms(call));
-    if (ends_by > rdl__record_ends_by(rec))
-        rdl__record_set_ends_by(rec, ends_by);
+    rdl__record_lasts(rec, rdl__watchdog_expiry(rdl__call_client(call)->watchdog, now, rdl__call_lease_ms(call)));
 }
 
 /* Let the next verb have the record. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* extend.c - the verb that makes a hold last at least lease_ms from now: the renewal's script for one lock. */
+#include "core/call/cached.h"
 #include "core/call/verb.h"
 
 #include "core/service/scripts.h"
@@ -65,4 +66,5 @@ const struct rdl__verb rdl__verb_extend = {
     .encode = rdl__extend_encode,
     .decode = rdl__extend_decode,
     .answered = rdl__extend_answered,
+    .kept = &rdl__cached_extend,
 };

@@ -73,7 +73,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
     step.rc = call->refused_words ? RDL_ESERVER : RDL_OK;
     if (call->refused_words)
         return step;
-    step.undo = call->rec != NULL && call->rec->may_come && call->rec->ends_by > now;
+    step.undo = call->rec != NULL && call->rec->may_come && rdl__record_ends_by(call->rec) > now;
     if (call->answer != RDL__NO_HOLD) {
         rdl__call_freed(call);
         rdl__note_release(call, now);

@@ -219,7 +219,7 @@ struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t
     struct rdl__record *rec;
     struct rdl__call *call = NULL;
 
-    if (order->verb != &rdl__verb_release)
+    if (!order->verb->may_leave)
         return NULL;
     rdl__mutex_lock(&name->mu);
     rec = rdl__record_find(name, owner, order->lock->ops);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* query.c - the verbs that ask: is it locked, and for how long. */
+#include "core/call/cached.h"
 #include "core/call/verb.h"
 
 void rdl__is_locked_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -40,6 +41,7 @@ const struct rdl__verb rdl__verb_is_locked = {
     .encode = rdl__is_locked_encode,
     .decode = rdl__is_locked_decode,
     .answered = rdl__is_locked_answered,
+    .kept = &rdl__cached_is_locked,
 };
 
 /* The owner's own hold is judged locally; otherwise the server is asked. */
@@ -65,4 +67,5 @@ const struct rdl__verb rdl__verb_remaining = {
     .encode = rdl__remaining_encode,
     .decode = rdl__decode_number,
     .answered = rdl__remaining_answered,
+    .kept = &rdl__cached_remaining,
 };

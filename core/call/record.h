@@ -213,6 +213,13 @@ static inline void rdl__record_set_ends_by(struct rdl__record *rec, int64_t by)
     atomic_store_explicit(&rec->ends_by, by, memory_order_relaxed);
 }
 
+/* A lease that was asked for it may last until then. */
+static inline void rdl__record_lasts(struct rdl__record *rec, int64_t by)
+{
+    if (by > rdl__record_ends_by(rec))
+        rdl__record_set_ends_by(rec, by);
+}
+
 extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
 
 /* Find or make the name and a handle of it. Errors: RDL_EINVAL (another type or other options), RDL_ENOMEM. */

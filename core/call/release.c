@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* release.c - the verb that gives back one acquire. */
 #include "core/call/alone.h"
+#include "core/call/cached.h"
 #include "core/call/verb.h"
 
 /* The outermost release takes the hold out of the watchdog first, so that no renewal starts after it. */
@@ -68,4 +69,5 @@ const struct rdl__verb rdl__verb_release = {
     .may_leave = true,
     .begin = rdl__release_begin,
     .answered = rdl__release_answered,
+    .kept = &rdl__cached_release,
 };

@@ -46,4 +46,42 @@ static inline void make_idle(rdl_lock_t *lock)
     cr_assert(kept, "the lock is never kept");
 }
 
+/* ---- what callbacks say ------------------------------------------------------------------------------------------ */
+
+static _Atomic int lost, reasons[8];
+
+static inline void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    if (loss->state == RDL_LOST) {
+        reasons[loss->reason]++;
+        lost++;
+    }
+}
+
+static _Atomic int called, last_result;
+static _Thread_local bool calling;
+static _Atomic bool inside_call;
+
+static inline void on_done(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    (void)lock;
+    (void)why;
+    (void)arg;
+    inside_call = inside_call || calling;
+    last_result = (int)result;
+    called++;
+}
+
+static inline void expect_done(int result)
+{
+    static int so_far;
+
+    so_far++;
+    cr_assert(WAIT_UNTIL(called == so_far, SOON_MS));
+    cr_assert_eq(last_result, result);
+    cr_assert(!inside_call);
+}
+
 #endif

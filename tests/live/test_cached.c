@@ -199,18 +199,6 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     cr_assert_null(rdl_metrics_free(metrics));
 }
 
-static _Atomic int lost, reasons[8];
-
-static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
-{
-    (void)lock;
-    (void)arg;
-    if (loss->state == RDL_LOST) {
-        reasons[loss->reason]++;
-        lost++;
-    }
-}
-
 Test(cached, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
 {
     struct actor *next = actor_new();
@@ -355,30 +343,6 @@ Test(cached, options_that_do_not_go_with_it_are_refused)
 }
 
 /* ---- asynchronous verbs ----------------------------------------------------------------------------------------- */
-
-static _Atomic int called, last_result;
-static _Thread_local bool calling;
-static _Atomic bool inside_call;
-
-static void on_done(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
-{
-    (void)lock;
-    (void)why;
-    (void)arg;
-    inside_call = inside_call || calling;
-    last_result = (int)result;
-    called++;
-}
-
-static void expect_done(int result)
-{
-    static int so_far;
-
-    so_far++;
-    cr_assert(WAIT_UNTIL(called == so_far, SOON_MS));
-    cr_assert_eq(last_result, result);
-    cr_assert(!inside_call);
-}
 
 Test(cached, asynchronous_verbs_call_back_and_never_inside_the_call)
 {

@@ -269,18 +269,6 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
 
 /* ---- loss ------------------------------------------------------------------------------------------------------- */
 
-static _Atomic int lost, reasons[8];
-
-static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
-{
-    (void)lock;
-    (void)arg;
-    if (loss->state == RDL_LOST) {
-        reasons[loss->reason]++;
-        lost++;
-    }
-}
-
 Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
 {
     enum { READERS = 5 };
@@ -431,30 +419,6 @@ Test(cached_read, last_handle_and_close_give_an_idle_lock_back_and_age_does)
 }
 
 /* ---- asynchronous verbs ----------------------------------------------------------------------------------------- */
-
-static _Atomic int called, last_result;
-static _Thread_local bool calling;
-static _Atomic bool inside_call;
-
-static void on_done(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
-{
-    (void)lock;
-    (void)why;
-    (void)arg;
-    inside_call = inside_call || calling;
-    last_result = (int)result;
-    called++;
-}
-
-static void expect_done(int result)
-{
-    static int so_far;
-
-    so_far++;
-    cr_assert(WAIT_UNTIL(called == so_far, SOON_MS));
-    cr_assert_eq(last_result, result);
-    cr_assert(!inside_call);
-}
 
 Test(cached_read, asynchronous_verbs_share_it)
 {
