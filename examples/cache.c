@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.c - a value that many read and one refreshes: readers share the read lock, the writer has the write lock alone.
+/* cache.c - a value that the threads of several processes read all the time, and one refreshes now and then.
  *
  *     cache redis://127.0.0.1:6379
  *
- * The value stands in a file, as it might on a disk that hosts share, and is written in two steps. A reader between the
- * two would see half a value; the lock sees to it that there is none. Readers that overlap without end keep a writer
- * out without end, so its wait is bounded, and the readers' holds are short. */
-#define _POSIX_C_SOURCE 200809L /* pread, pwrite, fileno */
+ * Readers share the read lock, which stays with their process (cache_ms), so that hardly any read asks the server; the
+ * writer has the write lock alone, and before readers that come later than it (prefer_writers). The value stands in a
+ * file, as it might on a disk that hosts share, and is written in two steps: a reader between the two would see half.
+ */
+#define _POSIX_C_SOURCE 200809L /* fork, pread, pwrite, fileno, nanosleep */
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <redlatch/redlatch.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { READERS = 4, READS = 50, REFRESHES = 10 };
+enum { PROCESSES = 3, READERS = 4, READS = 2000, REFRESHES = 20 };
 
 struct cache {
     rdl_lock_t *readers;
@@ -66,6 +71,11 @@ static bool succeeded(int rc, bool done, const rdl_err_t *err)
     return rc == RDL_OK && done;
 }
 
+static void rest_us(long us)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
 /* NULL: every value was whole. */
 static void *read_often(void *arg)
 {
@@ -77,11 +87,12 @@ static void *read_often(void *arg)
         int rc = serve(arg, &whole, &err);
 
         ok = succeeded(rc, whole, &err);
+        rest_us(200); /* it does something with the value */
     }
     return ok ? NULL : arg;
 }
 
-static bool use(struct cache *cache)
+static bool use(struct cache *cache, int refreshes)
 {
     pthread_t reader[READERS];
     int started = 0;
@@ -90,12 +101,13 @@ static bool use(struct cache *cache)
     while (started < READERS && pthread_create(&reader[started], NULL, read_often, cache) == 0)
         started++;
     ok = started == READERS;
-    for (int i = 1; i <= REFRESHES && ok; i++) {
+    for (int i = 1; i <= refreshes && ok; i++) {
         rdl_err_t err;
         bool stored = false;
         int rc = refresh(cache, i, &stored, &err);
 
         ok = succeeded(rc, stored, &err);
+        rest_us(20000);
     }
     while (started > 0) {
         void *failed;
@@ -106,28 +118,62 @@ static bool use(struct cache *cache)
     return ok;
 }
 
+/* One process. What it counts is of both ends of the lock. */
+static bool work(const char *uri, int file, int refreshes)
+{
+    rdl_client_options_t client_options = RDL_CLIENT_OPTIONS_INIT;
+    rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
+    struct cache cache = {.file = file};
+    rdl_metric_value_t taken, here;
+    rdl_metrics_t *metrics = NULL;
+    rdl_client_t *client = NULL;
+    bool ok = false;
+    rdl_err_t err;
+
+    options.cache_ms = 1000;
+    options.prefer_writers = true;
+    if (rdl_metrics_new(NULL, &metrics, &err) < 0)
+        goto out;
+    client_options.metrics = metrics;
+    if (rdl_client_open(uri, &client_options, &client, &err) < 0 ||
+        rdl_read_lock(client, "prices", &options, &cache.readers, &err) < 0 ||
+        rdl_write_lock(client, "prices", &options, &cache.writer, &err) < 0)
+        goto out;
+    ok = use(&cache, refreshes);
+    rdl_metrics_get(metrics, RDL_M_ACQUIRED, &taken);
+    rdl_metrics_get(metrics, RDL_M_LOCAL, &here);
+    printf("%" PRIu64 " reads, %d writes: %" PRIu64 " asked the server\n", taken.sum - (unsigned)refreshes, refreshes,
+           taken.sum - here.sum);
+out:
+    if (cache.writer == NULL)
+        fprintf(stderr, "cache: %s\n", err.message);
+    rdl_lock_free(cache.readers);
+    rdl_lock_free(cache.writer);
+    rdl_client_close(client);
+    rdl_metrics_free(metrics);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
-    struct cache cache = {.readers = NULL};
-    rdl_client_t *client = NULL;
     FILE *file = tmpfile();
-    rdl_err_t err;
-    bool ok = false;
+    int started = 0, succeeding = 0, status;
 
     if (file == NULL) {
         perror("cache");
         return 1;
     }
-    cache.file = fileno(file);
-    if (rdl_client_open(argc > 1 ? argv[1] : "redis://127.0.0.1:6379", NULL, &client, &err) < 0 ||
-        rdl_read_lock(client, "prices", NULL, &cache.readers, &err) < 0 ||
-        rdl_write_lock(client, "prices", NULL, &cache.writer, &err) < 0)
-        fprintf(stderr, "cache: %s\n", err.message);
-    else
-        ok = use(&cache);
-    rdl_lock_free(cache.readers);
-    rdl_lock_free(cache.writer);
-    rdl_client_close(client);
+    while (started < PROCESSES) { /* before there is a client, which no child could use */
+        pid_t child = fork();
+
+        if (child == 0)
+            exit(!work(argc > 1 ? argv[1] : "redis://127.0.0.1:6379", fileno(file), started == 0 ? REFRESHES : 0));
+        if (child < 0)
+            break;
+        started++;
+    }
+    while (wait(&status) > 0)
+        succeeding += status == 0;
     fclose(file);
-    return !ok;
+    return succeeding < PROCESSES;
 }
