@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* race_cached.c - many threads on few locks (crowd.h) that stay with their client (cache_ms), of two clients, and of
- * one client that keeps nothing. Nobody of either side goes without. */
+ * one client that keeps nothing. One is a read-write lock, of which readers share what is kept. Nobody of either side
+ * goes without. */
 #include "tests/support/crowd.h"
 
-static struct crowd crowd = {.threads = 9, .locks = 3, .clients = 3};
+static struct crowd crowd = {.threads = 9, .locks = 4, .clients = 3};
 
 static void make_locks(int client, rdl_client_t *of, int64_t cache_ms)
 {
@@ -12,6 +13,8 @@ static void make_locks(int client, rdl_client_t *of, int64_t cache_ms)
     crowd.lock[client][0] = fenced(of, "shared0", options);
     crowd.lock[client][1] = reentrant(of, "shared1", options);
     crowd.lock[client][2] = nonreentrant(of, "shared2", options);
+    crowd.lock[client][3] = write_end(of, "shared3", options);
+    crowd.read[client][3] = read_end(of, "shared3", options);
 }
 
 int main(int argc, char **argv)

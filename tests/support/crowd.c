@@ -25,10 +25,12 @@ static bool nests(const rdl_lock_t *lock)
 static void use(struct crowd *crowd, struct race_thread *t, int client, int which)
 {
     static const int64_t waits[] = {0, 1, 20, 2000, RDL_WAIT_FOREVER};
-    rdl_lock_t *lock = crowd->lock[client][which];
+    bool reads = crowd->read[client][which] != NULL && race_below(&t->random, 4) != 0;
+    rdl_lock_t *lock = reads ? crowd->read[client][which] : crowd->lock[client][which];
+    struct guarded *guarded = &crowd->guarded[which];
     bool nest = nests(lock) && race_below(&t->random, 4) == 0;
     rdl_err_t err = {0};
-    int64_t token;
+    int64_t token, seen = 0;
     int rc =
         rdl_try_lock(lock, waits[race_below(&t->random, 5)], race_below(&t->random, 2) ? RDL_LEASE_AUTO : 20000, &err);
 
@@ -37,12 +39,20 @@ static void use(struct crowd *crowd, struct race_thread *t, int client, int whic
         return;
     atomic_fetch_add(&crowd->acquired[client], 1);
     token = rdl_token(lock, NULL);
-    guarded_enter(&crowd->guarded[which], token > 0 ? token : 0);
+    if (reads)
+        seen = guarded_read(guarded);
+    else
+        guarded_enter(guarded, token > 0 ? token : 0);
     if (nest && (rc = rdl_try_lock(lock, 2000, RDL_LEASE_AUTO, &err)) == RDL_OK)
         note(crowd, rdl_unlock(lock, &err), "nested unlock", &err);
     if (rdl_is_held(lock, &err) != 1)
         race_violation("held, and told otherwise");
-    guarded_leave(&crowd->guarded[which]);
+    if (reads && guarded->uses != seen)
+        race_violation("what is read has changed");
+    if (reads)
+        guarded_has_read(guarded);
+    else
+        guarded_leave(guarded);
     note(crowd, rdl_unlock(lock, &err), "unlock", &err);
 }
 
@@ -90,9 +100,11 @@ void crowd_play(struct crowd *crowd, struct stage *st)
     for (int i = 0; i < crowd->clients; i++)
         printf("%llu acquired, ", crowd->acquired[i]);
     printf("%llu refused, %llu unknown\n", crowd->refused, crowd->unknown);
-    race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
+    race_claim(race_violations() == 0, "whoever is inside is alone or one of readers, with a token above the last");
     for (int i = 0; i < crowd->clients; i++)
         race_claim(crowd->acquired[i] > 100, "each client has had the locks");
-    for (int i = 0; i < crowd->clients * crowd->locks; i++)
+    for (int i = 0; i < crowd->clients * crowd->locks; i++) {
         rdl_lock_free(crowd->lock[i % crowd->clients][i / crowd->clients]);
+        rdl_lock_free(crowd->read[i % crowd->clients][i / crowd->clients]);
+    }
 }

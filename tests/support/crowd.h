@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* crowd.h - many threads of several clients on few locks, for the race programs: nested, with and without patience,
- * first on a sound line and then on one that is cut again and again. Whoever is inside is alone, and tokens only grow.
+ * first on a sound line and then on one that is cut again and again. Whoever is inside is alone, or all are who
+ * read, and tokens only grow.
  *
  * What a lock guards is plain memory: ThreadSanitizer sees it when the library lets two threads in without an order. */
 #ifndef TESTS_SUPPORT_CROWD_H
@@ -14,6 +15,7 @@
 struct crowd {
     int threads, clients, locks;
     rdl_lock_t *lock[CROWD_CLIENTS_MAX][CROWD_LOCKS_MAX]; /* each client's handles, of the same names */
+    rdl_lock_t *read[CROWD_CLIENTS_MAX][CROWD_LOCKS_MAX]; /* the read ends of those that have one, or NULL */
     struct guarded guarded[CROWD_LOCKS_MAX];
     atomic_ullong acquired[CROWD_CLIENTS_MAX], refused, unknown;
     atomic_bool phase_over;

@@ -104,6 +104,8 @@ void guarded_enter(struct guarded *g, int64_t token)
 {
     if (atomic_fetch_add(&g->inside, 1) != 0)
         race_violation("two are inside");
+    if (atomic_load(&g->readers) != 0)
+        race_violation("somebody reads what is written");
     if (token != 0 && token <= g->last_token)
         race_violation("token %lld after %lld", (long long)token, (long long)g->last_token);
     if (token != 0)
@@ -114,4 +116,17 @@ void guarded_enter(struct guarded *g, int64_t token)
 void guarded_leave(struct guarded *g)
 {
     atomic_fetch_sub(&g->inside, 1);
+}
+
+int64_t guarded_read(struct guarded *g)
+{
+    atomic_fetch_add(&g->readers, 1);
+    if (atomic_load(&g->inside) != 0)
+        race_violation("somebody writes what is read");
+    return g->uses;
+}
+
+void guarded_has_read(struct guarded *g)
+{
+    atomic_fetch_sub(&g->readers, 1);
 }

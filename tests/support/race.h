@@ -45,13 +45,15 @@ void race_lives(struct race_thread *thread, void *(*fn)(void *thread), const ato
 
 int race_below(unsigned *random, int n); /* 0..n-1 */
 
-/* A resource that one at a time may use: what a lock guards. */
+/* A resource that one at a time may use, or many may read: what a lock guards. */
 struct guarded {
-    atomic_int inside;
+    atomic_int inside, readers;
     int64_t uses;       /* under the lock */
     int64_t last_token; /* under the lock; 0 tokens are not compared */
 };
 void guarded_enter(struct guarded *g, int64_t token);
 void guarded_leave(struct guarded *g);
+int64_t guarded_read(struct guarded *g); /* how often it was used */
+void guarded_has_read(struct guarded *g);
 
 #endif
