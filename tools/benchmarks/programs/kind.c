@@ -18,6 +18,7 @@ const struct kind *kind_of(const struct run *run)
         {.name = "redlatch-spin", .ops = &ours_ops},
         {.name = "redlatch-fenced", .ops = &ours_ops},
         {.name = "redlatch-read", .ops = &ours_ops},
+        {.name = "redlatch-read-kept", .ops = &ours_ops},
         {.name = "redlatch-write", .ops = &ours_ops},
         {.name = "redlatch-multi", .ops = &ours_ops},
         {.name = "redlatch-semaphore", .ops = &semaphore_ops},
