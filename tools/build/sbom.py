@@ -40,12 +40,13 @@ def document(version, created, suite, source, debs, libraries, hiredis):
     loaded = [element(name, at, LICENCES[name], purl="pkg:deb/debian/%s@%s?distro=%s" % (name, at, suite))
               for name, at in libraries]
     for name, sha256 in debs:
-        deb = element(name, name.split("_")[1], "MIT AND BSD-3-Clause" if own else "MIT", sha256,
+        built = not name.endswith("_all.deb")
+        deb = element(name, name.split("_")[1], "MIT AND BSD-3-Clause" if own and built else "MIT", sha256,
                       copyright_text=COPYRIGHT)
         elements.append(deb)
         relations.append((deb, "GENERATED_FROM", elements[0]))
-        relations += [(deb, "STATIC_LINK", elements[1])] if own else []
-        relations += [(deb, "DEPENDS_ON", library) for library in loaded]
+        relations += [(deb, "STATIC_LINK", elements[1])] if own and built else []
+        relations += [(deb, "DEPENDS_ON", library) for library in loaded if built]
     about = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES",
               "relatedSpdxElement": entry["SPDXID"]} for entry in elements if entry is not elements[1]]
     return {
