@@ -13,18 +13,20 @@ _redlatch()
     begun=${given[cword]}
     # bash replaces what stands behind the last of these that part words, outside quotes.
     [[ $cur == [\'\"]* ]] && quote=${cur:0:1}
-    before=${begun%"${begun##*["${COMP_WORDBREAKS//[^:=]/}"]}"}
-    [[ $COMP_WORDBREAKS == *[:=]* && -z $quote ]] || before=
+    before=${cur%%[\'\"]*} before=${before//\\/}
+    before=${before%"${before##*["${COMP_WORDBREAKS//[^:=]/}"]}"}
+    [[ $COMP_WORDBREAKS == *[:=]* ]] || before=
     while IFS= read -r line; do
         case $line in
-        $'\tfile' | $'\tdir')
-            compopt -o filenames
-            [[ $line == *dir ]] && word=-d || word=-f
-            while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen $word -- "$begun")
-            ;;
-        $'\t@file')
-            compopt -o nospace
-            while IFS= read -r word; do COMPREPLY+=("@$word"); done < <(compgen -f -- "${begun#@}")
+        $'\tfile '* | $'\tdir '* | $'\t@file '*)
+            [[ $line == $'\t@'* ]] && compopt -o nospace || compopt -o filenames
+            [[ $line == $'\td'* ]] && word=-d || word=-f
+            [[ $line == $'\t@'* ]] && line+=@
+            line=${line#* }
+            while IFS= read -r word; do
+                word=$line$word
+                COMPREPLY+=("${word#"$before"}")
+            done < <(compgen $word -- "${begun#"$line"}")
             ;;
         $'\tcommand '*)
             if ((${line##* } == cword)); then

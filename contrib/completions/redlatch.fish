@@ -6,13 +6,13 @@ function __redlatch_complete
     set -l current (commandline -ct | string unescape)
     for line in (string replace -a \n ' ' -- $words "$current" | @LIBEXECDIR@/redlatch-complete)
         switch $line
-            case \tfile
-                __fish_complete_path "$current"
-            case \tdir
-                __fish_complete_directories "$current"
-            case \t@file
-                for path in (__fish_complete_path (string sub -s 2 -- "$current"))
-                    echo "@$path"
+            case \t'file *' \t'dir *' \t'@file *'
+                set -l what __fish_complete_path
+                set -l before (string split -m 1 ' ' -- $line)[2]
+                string match -q \t'd*' -- $line; and set what __fish_complete_directories
+                string match -q \t'@*' -- $line; and set before $before@
+                for path in ($what (string sub -s (math (string length -- "$before") + 1) -- "$current"))
+                    echo "$before$path"
                 end
             case \t'command *'
                 set -l first (math (string split -r -m 1 ' ' -- $line)[2] + 1)

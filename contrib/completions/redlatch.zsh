@@ -8,9 +8,9 @@ local -a given found bare
 given=("${(@Q)words[1,CURRENT-1]}" "${(Q)PREFIX}")
 for line in "${(@f)$(print -rl -- "${(@)given//$'\n'/ }" | @LIBEXECDIR@/redlatch-complete)}"; do
     case $line in
-    ($'\tfile') _files ;;
-    ($'\tdir') _files -/ ;;
-    ($'\t@file') compset -P '@' && _files ;;
+    ($'\tfile '*) compset -P "${(b)line#* }"; _files ;;
+    ($'\tdir '*) compset -P "${(b)line#* }"; _files -/ ;;
+    ($'\t@file '*) compset -P "${(b)line#* }@"; _files ;;
     ($'\tcommand '*)
         shift ${line##* } words
         (( CURRENT -= ${line##* } ))

@@ -100,7 +100,10 @@ void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
         return;
     (void)rdl__printable(lock, sizeof lock, name->bytes, name->node.key_len);
     put_server(call, server);
-    if (call->op.result == RDL_ETIMEDOUT && (call->op.wait_ms > 0 || name->ops->busy != NULL))
+    if (call->op.result == RDL_ETIMEDOUT && call->op.wait_ms <= 0 && name->ops->busy != NULL)
+        (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired in time: %s", thing, lock, server,
+                           name->ops->busy);
+    else if (call->op.result == RDL_ETIMEDOUT && call->op.wait_ms > 0)
         (void)rdl__err_set(err, RDL_ETIMEDOUT, "%s %s at %s: not acquired within %lld ms: %s", thing, lock, server,
                            (long long)call->op.wait_ms,
                            name->ops->busy != NULL ? name->ops->busy : "somebody else holds it");

@@ -108,10 +108,17 @@ class CommandLine(support.Case):
         self.assert_misused(["frobnicate"], "there is no subcommand 'frobnicate'", "")
         self.assert_misused(["--frobnicate"], "there is no subcommand '--frobnicate'", "")
         self.assert_misused(["help", "frobnicate"], "help: there is no subcommand or topic 'frobnicate'", " help")
+        for arguments, subcommand in ((["version", "extra"], "version"), (["--version", "extra"], "version"),
+                                      (["-V", "extra"], "version"), (["version", "--help", "extra"], "version"),
+                                      (["help", "run", "extra"], "help"), (["--help", "types", "extra"], "help")):
+            self.assert_misused(arguments, subcommand + ": 'extra' is one argument too many", " " + subcommand)
         self.assert_misused(["run"], "run: NAME is missing", " run")
         self.assert_misused(["run", "x"], "run: COMMAND is missing", " run")
         self.assert_misused(["run", "", "true"], "run: NAME is empty", " run")
         self.assert_misused(["run", "-n", "-w", "1", "x", "true"], "run: -n and -w cannot be combined", " run")
+        self.assert_misused(["run", "--on-outage", "local", "--type", "fair", "x", "true"],
+                            "run: --on-outage local and --type fair cannot be combined: a host alone has no queue",
+                            " run")
         self.assert_misused(["run", "--nonsense", "x", "true"], "run: unknown option '--nonsense'", " run")
         self.assert_misused(["run", "-w", "soon", "x", "true"],
                             "run: --wait: 'soon' is not a time (such as 10, 2.5, 500ms, 5m, 1h, 2d)", " run")
@@ -379,6 +386,16 @@ class TheLock(support.Case):
                          "Z locking 'x' at %s, not waiting" % self.server.uri,
                          "cannot lock 'x' at %s: not acquired" % self.server.uri)
 
+    def test_a_conflict_says_for_how_long_it_was_to_wait(self):
+        self.hold("x")
+        self.hold("p", "--permits", "1")
+        for arguments in ["x"], ["--on-outage", "wait", "x"], ["free", "x"], ["--permits", "1", "p"]:
+            for wait, shown in ("1200ms", "1.2 s"), ("0.25", "250 ms"), ("1.005", "1.005 s"):
+                self.assert_says(self.run_lock("--verbose", "-w", wait, *arguments, "--", "true"), 1,
+                                 "waiting at most %s\n" % shown, "not acquired within %s: " % shown)
+        self.assert_says(self.run_lock("--verbose", "-n", "--permits", "1", "p", "true"), 1,
+                         "not acquired in time: too few permits are free")
+
     def test_a_conflict_names_the_holder(self):
         holder = self.hold("x", "--label", "nightly\x1b[2J")
         support.until(lambda: self.server.described() == 1, "the holder says who it is")
@@ -429,7 +446,7 @@ class TheLock(support.Case):
         self.assertEqual(stamps, sorted(stamps))
         self.assertLess(abs(stamps[0].timestamp() - time.time()), 600)
         texts = [line.split(" ", 2)[2] for line in lines]
-        self.assertEqual(texts[0], "locking 'x' at %s, waiting at most 5.0 s" % self.server.uri)
+        self.assertEqual(texts[0], "locking 'x' at %s, waiting at most 5 s" % self.server.uri)
         self.assertRegex(texts[1], r"^locked 'x' after \d+ ms, token %s$" % result.out.strip())
         self.assertRegex(texts[2], r"^released 'x' after \d+ ms$")
         self.assertEqual(len(lines), 3)

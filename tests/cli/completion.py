@@ -163,6 +163,12 @@ class InEachShell:
         self.offers("redlatch ls --cacert %s/" % made, made + "/one.pem", made + "/two.pem")
         self.offers("redlatch ls --server @%s/o" % made, "@%s/one.pem" % made)
         self.offers("redlatch run --local-dir %s/mad" % self.folder, made + "/" * (self.name != "bash"))
+        self.offers("redlatch ls --cacert=%s/o" % made, "--cacert=%s/one.pem" % made)
+        self.offers("redlatch run --local-dir=%s/mad" % self.folder,
+                    "--local-dir=%s%s" % (made, "/" * (self.name != "bash")))
+        self.offers("redlatch ls --server=@%s/o" % made, "--server=@%s/one.pem" % made)
+        self.offers("redlatch run --redlock unix:/a,@%s/o" % made, "unix:/a,@%s/one.pem" % made)
+        self.offers("redlatch run --redlock=unix:/a,@%s/o" % made, "--redlock=unix:/a,@%s/one.pem" % made)
 
     def test_names_that_the_server_has(self):
         self.lock("nightly", "nightly-2", "a b", "gr$oß", 'quo"ted', "*")

@@ -76,7 +76,7 @@ class Local(support.Case):
             with self.subTest(options=options, names=names):
                 self.assert_says(self.run_lock("--on-outage", "local", *options, *names, "--", "true"), 64,
                                  "--on-outage local", "cannot be combined")
-        self.assert_says(self.run_lock(*self.local, "--type", "fair", "x", "true"), 64, "fair lock")
+        self.assert_says(self.run_lock(*self.local, "--type", "fair", "x", "true"), 64, "--type fair")
         self.assert_says(self.run_lock("--on-outage", "maybe", "x", "true"), 64, "fail, wait or local")
 
     def test_a_directory_that_others_could_meddle_with_is_refused(self):

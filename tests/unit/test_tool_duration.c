@@ -106,3 +106,19 @@ Test(tool_duration, is_shown_in_units_that_fit)
     assert_shown(3600000, "1 h 0 min");
     assert_shown(DURATION_MAX_MS, "12725 d 19 h");
 }
+
+Test(tool_duration, what_was_asked_for_is_shown_as_it_was)
+{
+    static const struct {
+        int64_t ms;
+        const char *shown;
+    } exact[] = {{850, "850 ms"},   {1000, "1 s"},       {1500, "1.5 s"},      {1250, "1.25 s"},
+                 {1005, "1.005 s"}, {59999, "59.999 s"}, {302000, "5 min 2 s"}};
+
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        char shown[32];
+
+        duration_print_exact(exact[i].ms, shown, sizeof shown);
+        cr_assert_str_eq(shown, exact[i].shown);
+    }
+}

@@ -90,3 +90,13 @@ void duration_print(int64_t ms, char *to, size_t cap)
     else
         snprintf(to, cap, "%" PRId64 " d %" PRId64 " h", s / 86400, s % 86400 / 3600);
 }
+
+void duration_print_exact(int64_t ms, char *to, size_t cap)
+{
+    int digits = ms % 1000 == 0 ? 0 : ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3;
+
+    if (ms < 1000 || ms >= 60 * 1000)
+        duration_print(ms, to, cap);
+    else
+        snprintf(to, cap, "%.*f s", digits, (double)ms / 1000);
+}

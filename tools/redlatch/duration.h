@@ -19,4 +19,7 @@ enum duration_result duration_parse(const char *text, int64_t *ret_ms);
 /* "850 ms", "12.3 s", "5 min 2 s", "3 h 20 min"; cut to cap. */
 void duration_print(int64_t ms, char *to, size_t cap);
 
+/* The same of what was asked for: nothing is rounded below a minute ("1.5 s", "10 s", "1.005 s"). */
+void duration_print_exact(int64_t ms, char *to, size_t cap);
+
 #endif

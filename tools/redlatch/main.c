@@ -64,6 +64,15 @@ static int unknown(const char *caller, const char *what, const char *word)
     return subcommand_misused(caller, &why);
 }
 
+static int too_many(const char *caller, const char *word)
+{
+    char shown[TEXT_SAFE_CAP];
+    struct usage_error why;
+
+    usage_fail(&why, "'%s' is one argument too many", text_safe(word, strlen(word), shown));
+    return subcommand_misused(caller, &why);
+}
+
 static void print_help(FILE *out)
 {
     fputs("Distributed locks on Redis and Valkey.\n"
@@ -109,6 +118,8 @@ static int help_main(int argc, char **argv)
     const struct subcommand *about;
     const struct topic *topic;
 
+    if (argc > 2)
+        return too_many("help", argv[2]);
     if (wants_help(argc, argv) || wants_version(argc, argv))
         return subcommand_asked(wants_help(argc, argv) ? ASKED_HELP : ASKED_VERSION, print_help_help);
     if (argc < 2)
@@ -136,6 +147,10 @@ static void print_version_help(FILE *out)
 
 static int version_main(int argc, char **argv)
 {
+    bool asked = wants_help(argc, argv) || wants_version(argc, argv);
+
+    if (argc > 1 + asked)
+        return too_many("version", argv[1 + asked]);
     return subcommand_asked(wants_help(argc, argv) ? ASKED_HELP : ASKED_VERSION, print_version_help);
 }
 
@@ -160,7 +175,7 @@ static int dispatch(int argc, char **argv)
     if (wants_help(argc, argv))
         return help_main(argc - 1, argv + 1);
     if (wants_version(argc, argv))
-        return subcommand_asked(ASKED_VERSION, print_help);
+        return version_main(argc - 1, argv + 1);
     if ((subcommand = find(argv[1])) == NULL)
         return unknown(NULL, "subcommand", argv[1]);
     return subcommand->main != NULL ? subcommand->main(argc - 1, argv + 1) : apart_execute(subcommand->name, argv + 1);

@@ -129,8 +129,9 @@ static int apply_type(void *to, const char *text, struct usage_error *why)
     char shown[TEXT_SAFE_CAP];
     const char *near;
 
-    o->given |= GIVEN_TYPE;
     o->type = lock_type_find(text);
+    o->given &= ~(unsigned)GIVEN_FAIR;
+    o->given |= GIVEN_TYPE | (o->type != NULL && o->type->make == rdl_fair_lock ? GIVEN_FAIR : 0U);
     if (o->type != NULL)
         return 0;
     near = lock_type_nearest(text);
@@ -395,6 +396,7 @@ static const struct {
     {GIVEN_NAMES, "several NAMEs"}, {GIVEN_CACERT, "--cacert"},
     {GIVEN_CERT, "--cert"},         {GIVEN_KEY, "--key"},
     {GIVEN_INSECURE, "--insecure"}, {GIVEN_LOCAL, "--on-outage local"},
+    {GIVEN_FAIR, "--type fair"},
 };
 
 static const struct {
@@ -414,6 +416,7 @@ static const struct {
     {GIVEN_REDLOCK, GIVEN_EXCLUSIVE, ": a red lock is always exclusive"},
     {GIVEN_REDLOCK, GIVEN_SERVER, ": it names the servers itself"},
     {GIVEN_REDLOCK, GIVEN_NAMES, ": it takes one lock on several servers"},
+    {GIVEN_LOCAL, GIVEN_FAIR, ": a host alone has no queue"},
     {GIVEN_LOCAL, GIVEN_SHARED, ": a host alone has no readers"},
     {GIVEN_LOCAL, GIVEN_EXCLUSIVE, ": a host alone has no readers to keep out"},
     {GIVEN_LOCAL, GIVEN_PERMITS, ": a host alone cannot count permits"},

@@ -48,6 +48,7 @@ enum given {
     GIVEN_INSECURE = 1 << 12,
     GIVEN_LOCAL = 1 << 13, /* --on-outage local */
     GIVEN_LOCAL_DIR = 1 << 14,
+    GIVEN_FAIR = 1 << 15, /* --type fair */
 };
 
 struct run_options {

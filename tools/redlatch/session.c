@@ -156,7 +156,7 @@ static void say_locking(const struct session *s)
 
     if (!s->options->verbose)
         return;
-    duration_print(wait_ms, shown, sizeof shown);
+    duration_print_exact(wait_ms, shown, sizeof shown);
     text_say("locking '%s' at %s, %s%s", s->name, s->server, how_long(wait_ms), is_bounded(wait_ms) ? shown : "");
 }
 
@@ -325,13 +325,28 @@ static void taken(struct session *s)
     release(s);
 }
 
+/* The library's reason, with the whole of -w for what it had left for the last try. */
+static const char *with_whole_wait(const struct session *s, const char *reason, char *to, size_t cap)
+{
+    static const char within[] = "not acquired within ", unit[] = " ms";
+    const char *at = strstr(reason, within), *end = at != NULL ? strstr(at, unit) : NULL;
+    char asked[32];
+
+    if (end == NULL || !is_bounded(s->options->wait_ms))
+        return reason;
+    duration_print_exact(s->options->wait_ms, asked, sizeof asked);
+    (void)snprintf(to, cap, "%.*s%s%s%s", (int)(at - reason), reason, within, asked, end + sizeof unit - 1);
+    return to;
+}
+
 /* With who it is, if anybody says: this is asked when the time to wait is over. */
 static void say_conflict(const struct session *s, const rdl_err_t *err)
 {
-    char holder[HOLDER_CAP];
+    char holder[HOLDER_CAP], reason[sizeof err->message + 32];
     bool held = holder_ask(s->options, s->hold.clients, s->hold.client_count, holder, sizeof holder);
 
-    text_say("cannot lock '%s' at %s: %s%s%s", s->name, s->server, reason_of(err), held ? ": " : "", holder);
+    text_say("cannot lock '%s' at %s: %s%s%s", s->name, s->server,
+             with_whole_wait(s, reason_of(err), reason, sizeof reason), held ? ": " : "", holder);
 }
 
 static void not_taken(struct session *s, int code, const rdl_err_t *err)
