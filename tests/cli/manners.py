@@ -100,9 +100,9 @@ class Waiting(support.Case):
     CLEAR = "\r\x1b[K"
     OWNER = "9f1c8a54-0000-4000-8000-0123456789ab:1"
 
-    def assert_gone(self, terminal):
+    def assert_gone(self, terminal, clear=re.escape(CLEAR)):
         """What is left of the line is nothing: each is cleared before anything else is written."""
-        left = re.sub(r"redlatch: waiting for [^\r\n]*" + re.escape(self.CLEAR), "", terminal.said)
+        left = re.sub(r"redlatch: waiting for [^\r\n]*" + clear, "", terminal.said)
         self.assertNotIn("waiting for", left)
         return left
 
@@ -125,13 +125,34 @@ class Waiting(support.Case):
 
     def test_a_signal_ends_the_line_with_the_wait(self):
         self.server.redis("HSET", "x", self.OWNER, 1)
-        for arguments in ["run", "x", "--", "true"], ["run", "--permits", "1", "p", "--", "true"]:
-            self.hold("p", "--permits", "1") if "p" in arguments else None
+        self.hold("p", "--permits", "1")
+        for arguments in (["run", "x", "--", "true"], ["run", "--permits", "1", "p", "--", "true"], ["wait", "x"]):
             terminal = Terminal(self, *arguments)
             terminal.expect("waiting for '")
             os.write(terminal.fd, b"\x03")
             self.assertEqual(terminal.status(), 130)
             self.assertEqual(self.assert_gone(terminal), "")
+
+    def test_what_its_caller_ignores_does_not_end_a_wait(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        terminal = Terminal(self, "-c", 'trap "" INT; exec "$0" wait x', support.REDLATCH, program="/bin/sh")
+        terminal.expect("waiting for '")
+        os.write(terminal.fd, b"\x03")
+        terminal.expect("waiting for 'x' for 2.")
+        self.server.redis("DEL", "x")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_a_terminal_that_obeys_nothing_is_written_over(self):
+        self.server.redis("HSET", "x", self.OWNER, 1)
+        for term in "dumb", "", None:
+            terminal = Terminal(self, "run", "-w", "3", "x", "--", "true", env={"TERM": term})
+            terminal.expect("waiting for 'x' for ")
+            self.assertEqual(terminal.status(), 1)
+            self.assertNotIn("\x1b", terminal.said)
+            for line, blanks in re.findall(r"(redlatch: waiting for [^\r\n]*)\r( *)\r", terminal.said):
+                self.assertEqual(len(line), len(blanks))
+            left = self.assert_gone(terminal, r"\r *\r")
+            self.assertTrue(left.startswith("redlatch: cannot lock 'x' "), terminal.said)
 
     def test_why_there_is_no_answer_is_shown_and_who_gives_up_waits_for_none(self):
         self.server.redis("HSET", "x", self.OWNER, 1)
@@ -174,7 +195,7 @@ class Waiting(support.Case):
         line = 'set -m; "$0" wait -w 1500ms x & wait $!; echo status $?'
         terminal = Terminal(self, "-c", line, support.REDLATCH, program="/bin/sh")
         self.assertEqual(terminal.status(), 0)
-        self.assertIn("'x' is not free\r\n", terminal.said)
+        self.assertIn("'x' is not free: held by %s, which does not say who it is\r\n" % self.OWNER, terminal.said)
         self.assertIn("status 1\r\n", terminal.said)
         self.assertNotIn("waiting", terminal.said)
 

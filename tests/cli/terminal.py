@@ -24,9 +24,11 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             support.die_with_parent()
+            for signo in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:  # ignored in whatever began in the background
+                signal.signal(signo, signal.SIG_DFL)
             if columns:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execve(program, [program, *arguments], case.environment(**(env or {})))
+            os.execve(program, [program, *arguments], case.environment(**dict({"TERM": "vt100"}, **(env or {}))))
         case.addCleanup(self.close)
 
     def close(self):

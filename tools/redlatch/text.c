@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -74,8 +75,9 @@ static struct queue {
     bool has_writer;
     bool busy; /* something is to be written, or being written */
     bool stamped;
-    bool status_shown, status_due; /* it stands on the terminal; it is to be written anew */
-    char status[LINE_CAP];         /* "": there is none */
+    bool status_due;       /* it is to be written anew */
+    int status_shown;      /* so many columns of it stand on the terminal */
+    char status[LINE_CAP]; /* "": there is none */
     size_t first, count;
     unsigned long dropped; /* behind the last line */
     struct line lines[LINES_MAX];
@@ -206,17 +208,27 @@ static void write_all(const char *bytes, size_t len)
     }
 }
 
+/* A terminal that obeys no sequences of characters, such as an editor's, still goes back to the first column. */
+static bool is_dumb(void)
+{
+    const char *term = getenv("TERM");
+
+    return term == NULL || term[0] == '\0' || strcmp(term, "dumb") == 0;
+}
+
 /* Take the status away, if it is there. It comes again behind what is said.  @locks queue.mu, given up meanwhile */
 static void clear_status(void)
 {
-    static const char clear[] = "\r\033[K";
+    char clear[LINE_CAP + 16] = "\r\033[K";
 
-    if (!queue.status_shown)
+    if (queue.status_shown == 0)
         return;
-    queue.status_shown = false;
+    if (is_dumb())
+        (void)snprintf(clear, sizeof clear, "\r%*s\r", queue.status_shown, "");
+    queue.status_shown = 0;
     queue.status_due = true;
     pthread_mutex_unlock(&queue.mu);
-    write_all(clear, sizeof clear - 1);
+    write_all(clear, strlen(clear));
     pthread_mutex_lock(&queue.mu);
 }
 
@@ -233,7 +245,7 @@ static void write_status(void)
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && size.ws_col < LINE_CAP)
         columns = size.ws_col - 1;
     (void)snprintf(line, sizeof line, "redlatch: %s", queue.status);
-    queue.status_shown = true;
+    queue.status_shown = (int)strnlen(line, (size_t)columns);
     pthread_mutex_unlock(&queue.mu);
     write_all(line, strnlen(line, (size_t)columns));
     pthread_mutex_lock(&queue.mu);

@@ -15,7 +15,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <redlatch/inspect.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -105,6 +107,40 @@ static int look(rdl_client_t *client, const struct wait_options *o, rdl_inspecti
            (o->shared && strcmp(seen->state, "read") == 0);
 }
 
+/* A signal ends this process, as it would any; before that the terminal is as it was. */
+static void *end_by_signal(void *arg)
+{
+    const sigset_t *ending = arg;
+    int signo;
+
+    if (sigwait(ending, &signo) != 0)
+        return NULL;
+    text_status(NULL);
+    (void)signal(signo, SIG_DFL);
+    (void)raise(signo); /* it comes when this thread lets it in */
+    (void)pthread_sigmask(SIG_UNBLOCK, ending, NULL);
+    return NULL;
+}
+
+/* Before there are other threads. What our caller has us ignore we go on ignoring. */
+static void expect_signals(void)
+{
+    static const int signos[] = {SIGINT, SIGTERM, SIGHUP};
+    static sigset_t ending;
+    struct sigaction action;
+    pthread_t thread;
+
+    (void)sigemptyset(&ending);
+    for (size_t i = 0; i < sizeof signos / sizeof *signos; i++)
+        if (sigaction(signos[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            (void)sigaddset(&ending, signos[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
+    if (pthread_create(&thread, NULL, end_by_signal, &ending) == 0)
+        (void)pthread_detach(thread);
+    else
+        (void)pthread_sigmask(SIG_UNBLOCK, &ending, NULL);
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -140,7 +176,10 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspe
         else if ((rc != RDL_ECONN && rc != RDL_EUNKNOWN) || now >= least(until, heard + OUTAGE_MS))
             return access_failed(&err);
         if (now >= until) {
-            text_say("'%s' is not free", name);
+            char holder[HOLDER_CAP];
+
+            (void)holder_print(*ret_seen, holder, sizeof holder);
+            text_say("'%s' is not free%s%s", name, holder[0] != '\0' ? ": " : "", holder);
             return EXITCODE_CONFLICT;
         }
         if (rc == 0)
@@ -179,6 +218,7 @@ static int wait_main(int argc, char **argv)
         return subcommand_misused(subcommand_wait.name, &why);
     if (o.access.asked != ASKED_NOTHING)
         return subcommand_asked(o.access.asked, wait_help);
+    expect_signals();
     o.access.connect_ms = hold_connect_ms(o.wait_ms);
     if ((status = access_open(&o.access, &client)) == EXITCODE_OK)
         status = wait_and_show(client, &o);
