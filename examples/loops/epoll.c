@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* epoll.c - redlatch in a loop over epoll(7). */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>

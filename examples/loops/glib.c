@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* glib.c - redlatch in a main loop of GLib, and so of GTK. */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <glib-unix.h>
 #include <glib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <stdio.h>
 

@@ -2,6 +2,8 @@
 /* job.h - what the examples of event loops do: three jobs at a time on one thread, each of which takes a lock, works
  * for a moment, and releases it. The files beside it show what each loop needs for that, which is to watch one
  * descriptor.
+ *
+ *     gcc epoll.c job.c -o epoll $(pkg-config --cflags --libs redlatch)
  */
 #ifndef EXAMPLES_LOOPS_JOB_H
 #define EXAMPLES_LOOPS_JOB_H

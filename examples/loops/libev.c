@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libev.c - redlatch in a loop of libev. */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <ev.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libevent.c - redlatch in a loop of libevent. */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <event2/event.h>
 

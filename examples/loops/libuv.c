@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libuv.c - redlatch in a loop of libuv. */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <uv.h>
 

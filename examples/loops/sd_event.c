@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sd_event.c - redlatch in a loop of systemd's sd-event(3). */
-#include "examples/loops/job.h"
+#include "job.h"
 
 #include <stddef.h>
 #include <sys/epoll.h>

@@ -2,16 +2,17 @@
 /* redlatch.h - distributed locks on Redis and Valkey, compatible on the wire with Java's Redisson.
  *
  * Include this one. The parts, each readable by itself:
- *   error.h    result codes and rdl_err_t
- *   client.h   connecting, options, callbacks on your own loop
- *   owner.h    who holds a lock: a thread, unless you say otherwise
- *   lock.h     lock types and their verbs, blocking
- *   async.h    the same verbs without waiting
+ *   error.h      result codes and rdl_err_t
+ *   client.h     connecting, options, callbacks on your own loop
+ *   owner.h      who holds a lock: a thread, unless you say otherwise
+ *   lock.h       lock types and their verbs, blocking
+ *   async.h      the same verbs without waiting
  *   semaphore.h  permits, with and without ids and leases
- *   latch.h    a count-down latch
- *   inspect.h  who holds a lock, who waits, which locks there are
- *   observe.h  log and metrics sinks
- *   doctor.h   is this deployment safe for locks
+ *   latch.h      a count-down latch
+ *   inspect.h    who holds a lock, who waits, which locks there are
+ *   observe.h    log and metrics sinks
+ *   doctor.h     is this deployment safe for locks
+ *
  * redlatch.hpp, which C++ programs include in its place, has classes for all of that.
  *
  * Rules that hold everywhere
