@@ -118,6 +118,8 @@ void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
         (void)rdl__err_set(err, RDL_ECONN, "%s %s: %s", thing, lock, why.message);
     else if (call->op.result == RDL_EINVAL && call->words_len > 0)
         (void)rdl__err_set(err, RDL_EINVAL, "%s %s: %s", thing, lock, call->words);
+    else if (call->op.result == RDL_EHOST && call->words_len > 0)
+        (void)rdl__err_set(err, RDL_EHOST, "%s %s: %s: %s", thing, lock, text, call->words);
     else
         (void)rdl__err_set(err, (int)call->op.result, "%s %s at %s: %s", thing, lock, server,
                            call->verb->texts != NULL && call->verb->texts((int)call->op.result) != NULL
