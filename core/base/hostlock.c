@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/hostlock.h"
 
+#include "core/base/entropy.h"
 #include "core/base/err.h"
 #include "core/base/table.h"
 
@@ -97,19 +98,31 @@ static void file_name(const char *name, size_t len, char to[NAME_MAX + 1])
         (void)snprintf(to + n, NAME_MAX + 1 - n, ".lock");
 }
 
-/* What is inside is for people: where there is no room for it, the lock works as well. */
+/* It is the directory's group's, whatever that of its user is, and has its name when it is whole: others who find it
+ * can open it. What is inside is for people: where there is no room for it, the lock works as well. */
 static int make_file(int dir, const char *file, const char *name, size_t len)
 {
-    int fd = openat(dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    char draft[32];
+    uint64_t random;
     struct stat st;
+    int fd, why;
 
-    if (fd < 0)
+    if (rdl__entropy(&random, sizeof random) < 0)
+        return -1;
+    (void)snprintf(draft, sizeof draft, ".%016llx", (unsigned long long)random);
+    if ((fd = openat(dir, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
         return fd;
-    if (fstat(dir, &st) == 0)
+    if (fstat(dir, &st) == 0 && fchown(fd, (uid_t)-1, st.st_gid) == 0)
         (void)fchmod(fd, 0600 | (st.st_mode & S_IRGRP));
     if (write(fd, name, len) < 0 || write(fd, "\n", 1) < 0)
         errno = 0;
-    return fd;
+    why = linkat(dir, draft, dir, file, 0) == 0 ? 0 : errno;
+    (void)unlinkat(dir, draft, 0);
+    if (why == 0)
+        return fd;
+    close(fd);
+    errno = why;
+    return -1;
 }
 
 static int open_file(int dir, const char *file, const char *name, size_t len)

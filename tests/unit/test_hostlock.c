@@ -6,10 +6,14 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,4 +149,77 @@ Test(hostlock, says_the_name_inside)
     cr_assert_str_eq(text, "or/der\n");
     close(fd);
     rdl__hostlock_leave(lock);
+}
+
+/* As a user who is in `group` beside his own: what trying comes to. */
+static int try_as(uid_t user, gid_t group, const char *name)
+{
+    int lock = -1, status = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(setgroups(1, &group) == 0 && setgid(user) == 0 && setuid(user) == 0 ? -try_it(name, &lock) : 1);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status));
+    return -WEXITSTATUS(status);
+}
+
+/* Whoever made the file, and whatever that user's own group is. Changing users takes root. */
+Test(hostlock, is_one_for_all_users_in_the_group_of_its_directory)
+{
+    enum { GROUP = 4710, ONE = 4711, OTHER = 4712 };
+    int lock = -1;
+
+    if (geteuid() != 0)
+        cr_skip_test("only root may be somebody else");
+    cr_assert_eq(chown(path, 0, GROUP), 0);
+    cr_assert_eq(chmod(path, 0770), 0);
+    cr_assert_eq(try_as(ONE, GROUP, "a"), RDL_OK);
+    cr_assert_eq(try_as(OTHER, GROUP, "a"), RDL_OK);
+    cr_assert_eq(try_it("a", &lock), RDL_OK);
+    cr_assert_eq(try_as(ONE, GROUP, "a"), RDL_ETIMEDOUT);
+    rdl__hostlock_leave(lock);
+    cr_assert_eq(try_it("roots", &lock), RDL_OK);
+    rdl__hostlock_leave(lock);
+    cr_assert_eq(try_as(OTHER, GROUP, "roots"), RDL_OK);
+}
+
+/* Take a lock after the other, each when the other process is about to: how many of them could not be used. */
+static int race_as(uid_t user, gid_t group, atomic_int *arrived, int rounds)
+{
+    int failed = 0;
+
+    if (setgroups(1, &group) != 0 || setgid(user) != 0 || setuid(user) != 0)
+        return rounds;
+    for (int i = 0; i < rounds; i++) {
+        char name[16];
+        int lock = -1;
+
+        snprintf(name, sizeof name, "%d", i);
+        atomic_fetch_add(arrived, 1);
+        while (atomic_load(arrived) < 2 * (i + 1))
+            sched_yield();
+        failed += try_it(name, &lock) == RDL_EHOST;
+        rdl__hostlock_leave(lock);
+    }
+    return failed;
+}
+
+/* Neither finds a file that the other has made and not yet opened to the group. */
+Test(hostlock, is_had_or_not_by_users_who_make_it_at_the_same_time)
+{
+    enum { GROUP = 4710, ONE = 4711, ROUNDS = 200 };
+    atomic_int *arrived = mmap(NULL, sizeof *arrived, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+
+    if (geteuid() != 0)
+        cr_skip_test("only root may be somebody else");
+    cr_assert_neq(arrived, MAP_FAILED);
+    cr_assert_eq(chown(path, 0, GROUP), 0);
+    cr_assert_eq(chmod(path, 0770), 0);
+    for (uid_t i = 0; i < 2; i++)
+        if (fork() == 0)
+            _exit(race_as(ONE + i, GROUP, arrived, ROUNDS));
+    while (wait(&status) > 0)
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d failed", WEXITSTATUS(status));
 }
