@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -98,6 +99,14 @@ static void file_name(const char *name, size_t len, char to[NAME_MAX + 1])
         (void)snprintf(to + n, NAME_MAX + 1 - n, ".lock");
 }
 
+/* Where this process may not write so much, the kernel ends it. */
+static bool may_write(size_t len)
+{
+    struct rlimit most;
+
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && len <= most.rlim_cur;
+}
+
 /* It is the directory's group's, whatever that of its user is, and has its name when it is whole: others who find it
  * can open it. What is inside is for people: where there is no room for it, the lock works as well. */
 static int make_file(int dir, const char *file, const char *name, size_t len)
@@ -114,7 +123,7 @@ static int make_file(int dir, const char *file, const char *name, size_t len)
         return fd;
     if (fstat(dir, &st) == 0 && fchown(fd, (uid_t)-1, st.st_gid) == 0)
         (void)fchmod(fd, 0600 | (st.st_mode & S_IRGRP));
-    if (write(fd, name, len) < 0 || write(fd, "\n", 1) < 0)
+    if (may_write(len + 1) && (write(fd, name, len) < 0 || write(fd, "\n", 1) < 0))
         errno = 0;
     why = linkat(dir, draft, dir, file, 0) == 0 ? 0 : errno;
     (void)unlinkat(dir, draft, 0);

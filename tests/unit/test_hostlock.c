@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -222,4 +223,17 @@ Test(hostlock, is_had_or_not_by_users_who_make_it_at_the_same_time)
             _exit(race_as(ONE + i, GROUP, arrived, ROUNDS));
     while (wait(&status) > 0)
         cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d failed", WEXITSTATUS(status));
+}
+
+/* The kernel would end it by SIGXFSZ. */
+Test(hostlock, a_process_that_may_write_no_file_lives_on)
+{
+    const struct rlimit none = {0};
+    int lock = -1, status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(setrlimit(RLIMIT_FSIZE, &none) == 0 ? -try_it("a", &lock) : 1);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == RDL_OK, "%x", (unsigned)status);
 }
