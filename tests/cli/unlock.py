@@ -162,6 +162,21 @@ class Wait(support.Case):
         self.assertGreaterEqual(time.monotonic() - began, 0.3)
         self.assert_says(self.redlatch("wait", "-w", "0", "x"), 1, "'x' is not free")
 
+    def test_server_that_falls_silent_while_it_is_asked_has_not_said_that_it_is_not_free(self):
+        self.hold("x", "--label", "backup")
+        support.until(lambda: self.server.described() == 1, "it has said who it is")
+        silent = []
+
+        def relay(chunk):
+            """The lock's answer is the last; who holds it is asked for after that."""
+            if b"backup" in chunk:
+                silent.append(chunk)
+            return b"" if silent else chunk
+
+        result = self.redlatch("wait", "-w", "1", "x", env={"REDLATCH_SERVER": self.relayed(relay)})
+        self.assert_says(result, 69, "no answer")
+        self.assertTrue(silent)
+
     def test_how_it_was_found_last_is_json_where_it_is_asked_for(self):
         self.server.redis("HSET", "x", FIRST, "1")
         result = self.redlatch("wait", "--json", "-w", "0", "x")

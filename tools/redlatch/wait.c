@@ -156,7 +156,9 @@ static void show_holder(const char *name, int64_t waited_ms, const rdl_inspectio
     progress_show(name, waited_ms, holder);
 }
 
-/* Until it is free, or the time is over, or nobody answers any more. *ret_seen: how it was found last. */
+/* Until it is free, or the time is over, or nobody answers any more. *ret_seen: how it was found last. Only a look that
+ * begins when the time is over says that it is not free: an answer may have been long in coming, and the server gone.
+ */
 static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspection_t **ret_seen)
 {
     int64_t began = now_ms(), until = o->wait_ms == RDL_WAIT_FOREVER ? INT64_MAX : began + o->wait_ms, heard = began,
@@ -166,6 +168,7 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspe
     text_safe(o->access.word, strlen(o->access.word), name);
     for (;;) {
         rdl_err_t err = {0};
+        int64_t asked = now_ms();
         int rc = look(client, o, ret_seen, &err);
         int64_t now = now_ms(), left_ms = rc == 0 ? (*ret_seen)->ttl_ms : -1;
 
@@ -175,7 +178,7 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspe
             heard = now;
         else if ((rc != RDL_ECONN && rc != RDL_EUNKNOWN) || now >= least(until, heard + OUTAGE_MS))
             return access_failed(&err);
-        if (now >= until) {
+        if (asked >= until) {
             char holder[HOLDER_CAP];
 
             (void)holder_print(*ret_seen, holder, sizeof holder);
@@ -184,7 +187,7 @@ static int wait_at(rdl_client_t *client, const struct wait_options *o, rdl_inspe
         }
         if (rc == 0)
             show_holder(name, now - began, *ret_seen);
-        pass(least(least(pause_ms, until - now), left_ms >= 0 ? left_ms + 1 : PAUSE_MAX_MS));
+        pass(least(least(pause_ms, now < until ? until - now : 0), left_ms >= 0 ? left_ms + 1 : PAUSE_MAX_MS));
         pause_ms = least(pause_ms + pause_ms / 2, PAUSE_MAX_MS);
     }
 }
