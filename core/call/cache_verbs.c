@@ -388,6 +388,7 @@ const struct rdl__verb rdl__cached_extend = {
     .decode = rdl__extend_decode,
     .answered = any_extend_answered,
     .ended = extend_ended,
+    .texts = rdl__done_or_not,
 };
 
 const struct rdl__verb rdl__cached_is_locked = {
@@ -395,6 +396,7 @@ const struct rdl__verb rdl__cached_is_locked = {
     .encode = rdl__is_locked_encode,
     .decode = rdl__is_locked_decode,
     .answered = rdl__is_locked_answered,
+    .texts = rdl__nothing_done,
 };
 
 const struct rdl__verb rdl__cached_remaining = {
@@ -402,4 +404,5 @@ const struct rdl__verb rdl__cached_remaining = {
     .encode = rdl__remaining_encode,
     .decode = rdl__decode_number,
     .answered = rdl__remaining_answered,
+    .texts = rdl__nothing_done,
 };

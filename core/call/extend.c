@@ -67,4 +67,5 @@ const struct rdl__verb rdl__verb_extend = {
     .decode = rdl__extend_decode,
     .answered = rdl__extend_answered,
     .kept = &rdl__cached_extend,
+    .texts = rdl__done_or_not,
 };

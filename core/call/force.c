@@ -113,6 +113,7 @@ const struct rdl__verb rdl__verb_evict = {
     .encode = force_encode,
     .decode = force_decode,
     .answered = force_answered,
+    .texts = rdl__done_or_not,
 };
 
 const struct rdl__verb rdl__verb_force = {
@@ -120,4 +121,5 @@ const struct rdl__verb rdl__verb_force = {
     .encode = force_encode,
     .decode = force_decode,
     .answered = force_answered,
+    .texts = rdl__done_or_not,
 };

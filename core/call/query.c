@@ -42,6 +42,7 @@ const struct rdl__verb rdl__verb_is_locked = {
     .decode = rdl__is_locked_decode,
     .answered = rdl__is_locked_answered,
     .kept = &rdl__cached_is_locked,
+    .texts = rdl__nothing_done,
 };
 
 /* The owner's own hold is judged locally; otherwise the server is asked. */
@@ -68,4 +69,5 @@ const struct rdl__verb rdl__verb_remaining = {
     .decode = rdl__decode_number,
     .answered = rdl__remaining_answered,
     .kept = &rdl__cached_remaining,
+    .texts = rdl__nothing_done,
 };

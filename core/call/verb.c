@@ -42,6 +42,28 @@ bool rdl__call_refused_in_doubt(const struct rdl__call *call)
            (call->words_len == 0 || !rdl__reply_wrote_nothing(&refusal));
 }
 
+const char *rdl__goes_on(int code)
+{
+    switch (code) {
+    case RDL_EUNKNOWN:
+        return "the server did not answer in time: it goes on in the background";
+    case RDL_ECONN:
+        return "no connection to the server: it goes on in the background";
+    default:
+        return NULL;
+    }
+}
+
+const char *rdl__done_or_not(int code)
+{
+    return code == RDL_EUNKNOWN ? "the server did not answer in time: it was done or not" : NULL;
+}
+
+const char *rdl__nothing_done(int code)
+{
+    return code == RDL_EUNKNOWN ? "the server did not answer in time" : NULL;
+}
+
 void rdl__call_freed(const struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);

@@ -272,6 +272,12 @@ void rdl__note_release(const struct rdl__call *call, int64_t now);
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval); /* of a lock's take or release */
 
+/* Texts: what RDL_EUNKNOWN means where nothing is undone; and RDL_ECONN, where the request waits for a connection all
+ * the same. */
+const char *rdl__goes_on(int code);
+const char *rdl__done_or_not(int code);
+const char *rdl__nothing_done(int code); /* of questions */
+
 /* The tokens that a kept hold has of a counter (cache.h): its take reserves so many. */
 #define RDL__TOKENS_KEPT 4096
 
@@ -282,7 +288,7 @@ void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
     RDL__UNDONE_BY_RELEASE
 #define RDL__RELEASES                                                                                                  \
     .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,                              \
-    .encode = rdl__release_encode, .decode = rdl__decode_number
+    .encode = rdl__release_encode, .decode = rdl__decode_number, .texts = rdl__goes_on
 
 /* The functions of the usual verbs, for those of kept locks, and of a host's (alone.c). */
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);

@@ -393,28 +393,6 @@ rdl__step_t rdl__once_failed(const struct rdl__call *call, int rc)
         .what = RDL__DO_FINISH, .rc = unknown ? RDL_EUNKNOWN : rc, .undo = unknown && call->verb->has_successor};
 }
 
-const char *rdl__goes_on(int code)
-{
-    switch (code) {
-    case RDL_EUNKNOWN:
-        return "the server did not answer in time: it goes on in the background";
-    case RDL_ECONN:
-        return "no connection to the server: it goes on in the background";
-    default:
-        return NULL;
-    }
-}
-
-const char *rdl__done_or_not(int code)
-{
-    return code == RDL_EUNKNOWN ? "the server did not answer in time: it was done or not" : NULL;
-}
-
-const char *rdl__nothing_done(int code)
-{
-    return code == RDL_EUNKNOWN ? "the server did not answer in time" : NULL;
-}
-
 /* ---- the count -------------------------------------------------------------------------------------------------- */
 
 void rdl__count_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)

@@ -77,13 +77,6 @@ rdl__step_t rdl__once_failed(const struct rdl__call *call, int rc);
 void rdl__once_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__once_put_again(const struct rdl__call *call, struct rdl__buf *to, bool eval);
 
-/* What RDL_EUNKNOWN means where nothing is undone; and RDL_ECONN, where the request waits for a connection all the
- * same. */
-const char *rdl__goes_on(int code);
-const char *rdl__done_or_not(int code);
-
-const char *rdl__nothing_done(int code); /* of questions */
-
 /* The count itself, no less than 0. */
 void rdl__count_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 void rdl__count_decode(struct rdl__call *call, const struct rdl__reply *reply);

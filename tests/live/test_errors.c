@@ -465,6 +465,32 @@ static void expect_of_another_type(rdl_lock_t *lock)
     cr_assert_leq(rdl_force_unlock(lock, &err), 0); /* of one end while only the other could be meant: nobody has it */
 }
 
+/* The reply to the next request is late: `call` does not know, and says what becomes of what it has sent. */
+#define expect_unanswered(call, says)                                                                                  \
+    do {                                                                                                               \
+        int late = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = NAME);                    \
+                                                                                                                       \
+        expect(RDL_EUNKNOWN, call);                                                                                    \
+        cr_expect_not_null(strstr(err.message, says), "%s", err.message);                                              \
+        proxy_let_go(st.proxy, late);                                                                                  \
+    } while (0)
+
+Test(errors, no_answer_says_what_becomes_of_the_request)
+{
+    rdl_lock_t *lock;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.command_timeout_ms = 1000));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect_unanswered(rdl_extend(lock, 2 * LEASE_MS, &err), "it was done or not");
+    expect_unanswered(rdl_is_locked(lock, &err), "did not answer in time");
+    cr_expect_null(strstr(err.message, "undone"), "a question: %s", err.message);
+    expect_unanswered(rdl_unlock(lock, &err), "it goes on in the background");
+    expect_unanswered(rdl_force_unlock(lock, &err), "it was done or not");
+    expect_unanswered(rdl_try_lock(lock, 0, LEASE_MS, &err), "is being undone");
+    lock_over(st.probe, lock);
+}
+
 /* A hash is a lock of some type: a read-write lock's has a mode, and one with another mode is nobody's. */
 Test(errors, N12_name_that_is_held_as_a_lock_of_another_type)
 {
