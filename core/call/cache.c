@@ -23,7 +23,6 @@ static bool is_long(const struct rdl__cache *cache, int64_t lease_ms)
     return lease_ms != RDL_LEASE_AUTO && lease_ms > cache->lease_ms / 2;
 }
 
-/* Is so much left of the kept hold that an owner may come in? @locks the name's */
 bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now)
 {
     int64_t wants = lease_ms == RDL_LEASE_AUTO ? cache->lease_ms * RDL__MS / 2 : rdl__after_ms(0, lease_ms);
@@ -133,7 +132,6 @@ static struct rdl__call *first_of(const struct rdl__link *list)
     return l == NULL ? NULL : rdl__container(l, struct rdl__call, waiter.link);
 }
 
-/* @locks the name's */
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
 {
     rdl__assert_locked(&cache->name->mu);
@@ -144,7 +142,6 @@ void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
     rdl__name_waits(cache->name, 1);
 }
 
-/* @locks the name's */
 void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
 {
     rdl__assert_locked(&cache->name->mu);
@@ -317,7 +314,6 @@ static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *r
     return !rdl__keep_is_open(&cache->keep, now) || cache->risk_told || !rdl__cache_fits(cache, lease_ms, now);
 }
 
-/* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
                                       int64_t now)
 {
@@ -357,7 +353,6 @@ static bool nest(struct rdl__cache *cache, struct rdl__record *rec, int64_t leas
     return true;
 }
 
-/* A nested take, decided from the record. RDL_OK: done; 1: the kept hold has to be extended.  @locks the name's */
 int rdl__cache_take_again(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
@@ -380,7 +375,6 @@ void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t n
     rdl__cache_without(cache, rec, now);
 }
 
-/* @locks the name's */
 void rdl__cache_without(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
 {
     bool had = rdl__cache_has(cache, rec);
@@ -391,7 +385,6 @@ void rdl__cache_without(struct rdl__cache *cache, struct rdl__record *rec, int64
         rdl__cache_next(cache, now);
 }
 
-/* Take one count of a local hold back. *ret_unnoticed: it is lost, and nobody knew.  @locks the name's */
 int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed)
 {
     bool lost = rdl__cache_is_lost(cache, rec, now);
@@ -407,7 +400,6 @@ int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t 
     return lost ? RDL_ELOST : RDL_OK;
 }
 
-/* Count what has ended, and tell its loss. A reference to the record is the caller's.  @locks none */
 void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id, bool outermost, bool unnoticed,
                           int rc, int64_t since, int64_t now)
 {

@@ -154,10 +154,9 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
 /* A nested take, decided from the record. RDL_OK: done; 1: the kept hold has to be extended.  @locks the name's */
 int rdl__cache_take_again(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now);
 
-/* Is an owner's local hold lost? Is so much left of the kept hold that an owner may come in, or stay?  @locks the
- * name's
- */
+/* Is an owner's local hold lost?  @locks the name's */
 bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now);
+/* Is so much left of the kept hold that an owner may come in, or stay?  @locks the name's */
 bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now);
 
 /* Take one count of a local hold back: RDL_OK or RDL_ELOST. *ret_unnoticed: it is lost, and nobody knew.  @locks the

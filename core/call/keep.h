@@ -5,11 +5,10 @@
  * (protocol.md, 11, whose rules are here). The machine reads no clock and knows no call: the caller (cache.c) holds the
  * name's mutex, says what happens, and carries out what is decided.
  *
- *            take        granted           recalled, old, cut, and nobody inside         given          pause over
- *   NONE ---------> TAKING ------> HELD ----------------------------------------> GIVING ------> PAUSING ---------->
- * NONE ^                |             | lost                                          |
- *     +----------------+-------------+              not recalled, nor old: no pause  +-----------> NONE
- *       failed
+ *          take          granted        recalled, old, cut, and nobody inside         given            pause over
+ *   NONE --------> TAKING -------> HELD ------------------------------------> GIVING -------> PAUSING ----------> NONE
+ *    ^               | failed       | lost                                      |
+ *    +---------------+--------------+-------------------------------------------+ given; neither recalled nor old
  */
 #ifndef REDLATCH_CALL_KEEP_H
 #define REDLATCH_CALL_KEEP_H
@@ -74,8 +73,7 @@ enum rdl__keep_entry {
 };
 
 /* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. once: it does not wait, so
- * that it never waits for another's take.
- */
+ * that it never waits for another's take. */
 enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now);
 
 /* The client's take was granted as hold n. Whom it was sent for is let in, recalled or not. */

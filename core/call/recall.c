@@ -47,7 +47,6 @@ void rdl__cache_arm(struct rdl__cache *cache)
         rdl__loop_timer_off(loop, &cache->timer);
 }
 
-/* Is the server that has the lock now the one that confirmed the subscription?  @thread loop */
 bool rdl__cache_at_home(const struct rdl__cache *cache)
 {
     const struct rdl__shard *shard = rdl__name_shard(cache->name);

@@ -12,7 +12,7 @@
 #include "core/call/record.h"
 #include "core/call/take.h"
 
-/* Every verb uses the steps of the acquire machine: send, wait (acquires only), finish. */
+/* Every verb uses the steps of the acquire machine: send and finish; acquires also wait, rest and stay. */
 typedef struct rdl__take_step rdl__step_t;
 
 /* Undos and releases whose effect is uncertain are repeated for the lease that they are about, but no longer than this:

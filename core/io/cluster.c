@@ -354,19 +354,14 @@ static void on_post(struct rdl__task *task, int64_t now)
     check_map(rdl__container(task, struct rdl__cluster, post), now);
 }
 
-void rdl__cluster_doubt(struct rdl__cluster *c)
-{
-    rdl__assert_on_loop(c->loop);
-    rdl__loop_later(c->loop, &c->check);
-}
-
-/* The map is checked after the caller, a node, has returned. */
+/* The map is checked after the caller, a node, has returned.  @thread loop */
 static void missed(struct rdl__finder *finder)
 {
     struct rdl__cluster *c = rdl__container(finder, struct rdl__cluster, finder);
 
+    rdl__assert_on_loop(c->loop);
     c->missed = true;
-    rdl__cluster_doubt(c);
+    rdl__loop_later(c->loop, &c->check);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */

@@ -61,7 +61,4 @@ static inline unsigned rdl__map_shard(const struct rdl__slot_map *map, unsigned 
  * @thread any  @locks any but the cluster's */
 enum rdl__detour rdl__cluster_detour(struct rdl__cluster *cluster, const struct rdl__reply *error, unsigned *ret_shard);
 
-/* The map may be old: ask for it.  @thread loop */
-void rdl__cluster_doubt(struct rdl__cluster *cluster);
-
 #endif

@@ -105,9 +105,16 @@ void rdl__acks_may(struct rdl__acks_lane *acked)
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
+static bool refuses(const struct rdl__acks_lane *acked)
+{
+    int64_t until = atomic_load_explicit(&acked->refused_until, memory_order_relaxed);
+
+    return until != 0 && rdl__now() < until;
+}
+
 enum rdl__asking rdl__acks_asks(const struct rdl__acks *acks, const struct rdl__acks_lane *acked)
 {
-    if (!rdl__acks_refuses(acked))
+    if (!refuses(acked))
         return RDL__ASKS_REPLICAS;
     return acks->if_able ? RDL__ASKS_NOBODY : RDL__ASKS_REFUSED;
 }

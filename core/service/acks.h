@@ -45,13 +45,6 @@ static inline struct rdl__lane *rdl__acks_lane(const struct rdl__acks_lane *acke
 void rdl__acks_refused(struct rdl__acks_lane *acked);
 void rdl__acks_may(struct rdl__acks_lane *acked);
 
-static inline bool rdl__acks_refuses(const struct rdl__acks_lane *acked)
-{
-    int64_t until = atomic_load_explicit(&acked->refused_until, memory_order_relaxed);
-
-    return until != 0 && rdl__now() < until;
-}
-
 /* Is a WAIT to be sent? ASKS_REFUSED: no, the server has refused it lately, so the request fails unsent. `acks` wants
  * replicas. */
 enum rdl__asking { RDL__ASKS_NOBODY, RDL__ASKS_REPLICAS, RDL__ASKS_REFUSED };

@@ -33,7 +33,7 @@ int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at,
     return end + (end - rdl__watchdog_validity(wd, granted_at, lease_ms));
 }
 
-/* @locks mu */
+/* Put the hold there in the heap, and wake the loop if that is first.  @locks mu */
 static void move_to(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t at)
 {
     rdl__assert_locked(&wd->mu);
@@ -44,8 +44,10 @@ static void move_to(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t at
     }
 }
 
-void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold)
+/* @locks mu */
+static void move_to_due(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
+    rdl__assert_locked(&wd->mu);
     move_to(wd, hold, rdl__hold_next_due(hold));
 }
 
@@ -131,7 +133,7 @@ int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool
     if (hold->again)
         hold->renew_at = now;
     hold->again = false;
-    rdl__schedule_move(wd, hold);
+    move_to_due(wd, hold);
     return 0;
 }
 
@@ -144,7 +146,7 @@ void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool 
     hold->by_itself = by_itself;
     hold->again = false;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
-    rdl__schedule_move(wd, hold);
+    move_to_due(wd, hold);
 }
 
 /* ---- watchdog.h: holds ------------------------------------------------------------------------------------------ */
@@ -191,7 +193,7 @@ static void be_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n
     hold->deadline = hold->ends_at = rdl__watchdog_validity(wd, now, lease_ms);
     hold->renewed = hold->brief = hold->again = hold->by_itself = false;
     hold->renew_at = rdl__after_ms(now, RDL__RESTORE_MS);
-    rdl__schedule_move(wd, hold);
+    move_to_due(wd, hold);
 }
 
 void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now, int64_t lease_ms)
@@ -280,7 +282,7 @@ void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold)
         hold->renewed = true;
         hold->brief = hold->lease_ms < wd->config.lease_ms;
         hold->renew_at = next_renewal(wd, hold, rdl__now());
-        rdl__schedule_move(wd, hold);
+        move_to_due(wd, hold);
     }
     rdl__mutex_unlock(&wd->mu);
 }

@@ -82,9 +82,6 @@ static inline bool rdl__hold_wants_listening(const struct rdl__watchdog *wd, con
     return !wd->listens && wd->config.listen != NULL && hold->lease_ms > 3 * RDL__LISTEN_AFTER_MS;
 }
 
-/* Put the hold where it belongs in the heap; wake the loop if that is first.  @locks mu */
-void rdl__schedule_move(struct rdl__watchdog *wd, struct rdl__hold *hold);
-
 /* Mark the hold lost, and return its id. The caller reports that after releasing mu.  @locks mu */
 struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
