@@ -99,7 +99,7 @@ static inline bool rdl__name_has_meter(const struct rdl__name *name)
     return name->client->sinks.counters != NULL;
 }
 
-/* Something has happened that is counted by name (rdl__metric_in).  @locks none */
+/* Something has happened that is counted by name, and for the whole client (rdl__metric).  @locks none */
 static inline void rdl__name_metric(const struct rdl__name *name, rdl_metric_t metric, int64_t value)
 {
     const struct rdl__sinks *sinks = &name->client->sinks;

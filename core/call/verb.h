@@ -309,7 +309,7 @@ void rdl__remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eva
 rdl__step_t rdl__remaining_answered(struct rdl__call *call, int64_t now);
 rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now);
 
-/* The command with which scripts publish, `publish` or `spublish` (scripts/publishes.inc). For scripts where it is
+/* The command with which scripts publish, `publish` or `spublish` (scripts/arguments.inc). For scripts where it is
  * optional it is their last argument, present only if it is `spublish`: rdl__publish_args more arguments. */
 void rdl__put_publish(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name);
