@@ -72,7 +72,7 @@ int64_t rdl__alone_at(struct rdl__call *call, int64_t since)
 {
     int64_t down = rdl__name_shard(rdl__call_name(call))->down_since, at;
 
-    if (!has_host(call) || call->count > 1) /* a nested take's hold decides (rdl__alone_parts) */
+    if (!has_host(call) || call->count > 1) /* a nested take's hold decides (rdl__alone_degrades) */
         return RDL__NEVER;
     at = rdl__after_ms(down != 0 && down < since ? down : since, rdl__call_client(call)->local_after_ms);
     if (at > call->hold.alone_at)
@@ -103,7 +103,7 @@ bool rdl__alone_by_loop(const struct rdl__call *call)
     return may_be_alone(call) && call->verb->acquires && call->count > 1;
 }
 
-static bool has_parted(struct rdl__record *rec, int64_t now)
+static bool is_degraded(struct rdl__record *rec, int64_t now)
 {
     return rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, now, NULL) == RDL_DEGRADED;
 }
@@ -117,7 +117,7 @@ bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
     bool held;
 
     if (call->count > 1)
-        return has_host(call) && has_parted(rec, now) && rdl__alone_again(call, now).rc == RDL_OK;
+        return has_host(call) && is_degraded(rec, now) && rdl__alone_again(call, now).rc == RDL_OK;
     if (!has_host(call) || call->hold.alone_at == 0 || !is_time(call, asked, now))
         return false;
     rdl__mutex_lock(&rec->name->mu);
@@ -169,24 +169,24 @@ rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now)
 
 /* A renewal that is under way may run as late as the hold's lease ends at the server, and prolong that; and
  * an extension may have asked for more. */
-bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
+bool rdl__alone_degrades(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now)
 {
     rdl_client_t *client = rec->name->client;
     int64_t by = rdl__watchdog_expiry(client->watchdog, now, 2 * client->watchdog_lease_ms);
-    bool parts = rec->name->settings.on_outage == RDL_OUTAGE_LOCAL;
+    bool degrades = rec->name->settings.on_outage == RDL_OUTAGE_LOCAL;
 
     rdl__assert_on_loop(rdl__client_loop(client));
     rdl__mutex_lock(&rec->name->mu);
-    if (parts && (parts = rdl__watchdog_part(client->watchdog, &rec->hold, id->n, now))) {
+    if (degrades && (degrades = rdl__watchdog_degrade(client->watchdog, &rec->hold, id->n, now))) {
         rec->refused_until = 0;
         rdl__record_lasts(rec, by);
         if (rec->active != NULL && rec->active->verb->acquires) /* a nested take: it need not wait for the server */
             rec->active->op.underway.cancel(&rec->active->op.underway, RDL_ECONN);
     }
     rdl__mutex_unlock(&rec->name->mu);
-    if (parts)
+    if (degrades)
         tell(rec, id, RDL_DEGRADED);
-    return parts;
+    return degrades;
 }
 
 /* ---- back to the server ----------------------------------------------------------------------------------------- */
@@ -243,8 +243,8 @@ static bool restore_commit(struct rdl__call *call)
     bool held;
 
     rdl__mutex_lock(&rec->name->mu);
-    held = !rec->orphaned && rdl__watchdog_join(rdl__call_client(call)->watchdog, &rec->hold, &id, call->req.sent_at,
-                                                rdl__call_lease_ms(call), rec->renewed);
+    held = !rec->orphaned && rdl__watchdog_restore(rdl__call_client(call)->watchdog, &rec->hold, &id, call->req.sent_at,
+                                                   rdl__call_lease_ms(call), rec->renewed);
     if (held) {
         rdl__record_set_ends_by(rec, 0);
         rec->may_come = rdl__call_may_come(call);

@@ -38,7 +38,7 @@ rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now);
 
 /* The hold's renewal is overdue: if it may be the host's alone, it is from now on, and a nested take that is under way
  * ends, as if canceled with RDL_ECONN.  @thread loop  @locks none */
-bool rdl__alone_parts(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now);
+bool rdl__alone_degrades(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now);
 
 /* Cancel what the record has under way, if that is such a question to the server; false: it is not.  @locks the name's
  */

@@ -49,7 +49,7 @@ static void hold_changed(struct rdl__hold *hold, const struct rdl__hold_id *id, 
         rdl__record_unref(rec);
         return;
     }
-    if (state == RDL_AT_RISK && rdl__alone_parts(rec, id, now)) {
+    if (state == RDL_AT_RISK && rdl__alone_degrades(rec, id, now)) {
         rdl__record_unref(rec);
         return;
     }

@@ -207,38 +207,38 @@ void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, i
     rdl__mutex_unlock(&wd->mu);
 }
 
-bool rdl__watchdog_part(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now)
+bool rdl__watchdog_degrade(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now)
 {
-    bool parts;
+    bool degrades;
 
     rdl__mutex_lock(&wd->mu);
-    parts = rdl__heap_has(&hold->node) && hold->id.n == n && hold->state == RDL_AT_RISK && hold->deadline > now &&
-            hold->ends_at == RDL__NEVER;
-    if (parts) {
+    degrades = rdl__heap_has(&hold->node) && hold->id.n == n && hold->state == RDL_AT_RISK && hold->deadline > now &&
+               hold->ends_at == RDL__NEVER;
+    if (degrades) {
         detach(wd, hold);
         be_alone(wd, hold, now, RDL_LEASE_MAX_MS);
     }
     rdl__mutex_unlock(&wd->mu);
-    return parts;
+    return degrades;
 }
 
-bool rdl__watchdog_join(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
-                        int64_t sent_at, int64_t lease_ms, bool renewed)
+bool rdl__watchdog_restore(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                           int64_t sent_at, int64_t lease_ms, bool renewed)
 {
-    bool joins;
+    bool restored;
     int64_t now;
 
     rdl__mutex_lock(&wd->mu);
     now = rdl__now(); /* here, as in rdl__schedule_confirm */
-    joins = hold->state == RDL_DEGRADED && rdl__heap_has(&hold->node) && hold->deadline > now &&
-            rdl__watchdog_validity(wd, sent_at, rdl__hold_trust_ms(hold, lease_ms)) > now;
-    if (joins) {
+    restored = hold->state == RDL_DEGRADED && rdl__heap_has(&hold->node) && hold->deadline > now &&
+               rdl__watchdog_validity(wd, sent_at, rdl__hold_trust_ms(hold, lease_ms)) > now;
+    if (restored) {
         detach(wd, hold);
         hold->id = *id;
         begin(wd, hold, sent_at, lease_ms, renewed);
     }
     rdl__mutex_unlock(&wd->mu);
-    return joins;
+    return restored;
 }
 
 bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,

@@ -138,14 +138,15 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
 /* RDL_DEGRADED: the server is not asked about such a hold, and ops->restore is called for it now and then.
  *
  * add_alone: a hold that the server does not have, for lease_ms.
- * part: hold n, which is renewed without end, is alone from now on, without end. False: it is lost, or being released.
- * join: the server has granted it as `id`. It was alone, and is a hold like any other from now on. False: it is lost,
- * or what was granted is over.
+ * degrade: hold n, which is renewed without end, is alone from now on, without end. False: it is lost, or is being
+ *          released.
+ * restore: the server has granted it as `id`. It was alone, and is a hold like any other from now on. False: it is
+ *          lost, or what was granted is over.
  * taken: somebody else has it at the server: hold n is lost.  @thread any */
 void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t now, int64_t lease_ms);
-bool rdl__watchdog_part(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now);
-bool rdl__watchdog_join(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
-                        int64_t sent_at, int64_t lease_ms, bool renewed);
+bool rdl__watchdog_degrade(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n, int64_t now);
+bool rdl__watchdog_restore(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
+                           int64_t sent_at, int64_t lease_ms, bool renewed);
 void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n);
 /* A hold that was granted for so long is renewed without end from now on: for the same until its first renewal, which
  * asks for config.lease_ms if that is longer.  @thread any */

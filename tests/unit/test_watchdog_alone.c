@@ -37,7 +37,7 @@ Test(alone, it_is_renewed_as_any_other_when_the_server_has_it)
 
     rdl__watchdog_add_alone(wd, hold(0), loop.now, RDL_LEASE_MAX_MS);
     run_for(LEASE);
-    cr_assert(rdl__watchdog_join(wd, hold(0), &id, loop.now, LEASE_MS, true));
+    cr_assert(rdl__watchdog_restore(wd, hold(0), &id, loop.now, LEASE_MS, true));
     cr_assert_eq(state(0), RDL_HELD);
     run_until_sent(1);
     cr_assert_eq(answer_but(0), 1);
@@ -52,7 +52,7 @@ Test(alone, what_was_granted_and_is_over_is_no_hold_and_it_stays_alone)
 
     rdl__watchdog_add_alone(wd, hold(0), loop.now, RDL_LEASE_MAX_MS);
     run_for(LEASE);
-    cr_assert_not(rdl__watchdog_join(wd, hold(0), &id, sent_at, LEASE_MS, true));
+    cr_assert_not(rdl__watchdog_restore(wd, hold(0), &id, sent_at, LEASE_MS, true));
     cr_assert_eq(state(0), RDL_DEGRADED);
 }
 
@@ -79,7 +79,7 @@ Test(alone, a_lease_with_an_end_ends)
     run_for(1);
     cr_assert_eq(things[0].lost, 1);
     cr_assert_eq(things[0].reason, RDL_LOSS_LEASE);
-    cr_assert_not(rdl__watchdog_join(wd, hold(0), &id, loop.now, LEASE_MS, true));
+    cr_assert_not(rdl__watchdog_restore(wd, hold(0), &id, loop.now, LEASE_MS, true));
     cr_assert_eq(state(0), RDL_LOST);
 }
 
@@ -88,9 +88,9 @@ Test(alone, a_hold_at_risk_parts_and_the_answer_to_its_renewal_does_not_concern_
     struct command renewal;
 
     be_at_risk(0);
-    read_command(&renewal);                                      /* it has been sent */
-    cr_assert_not(rdl__watchdog_part(wd, hold(0), 2, loop.now)); /* another hold */
-    cr_assert(rdl__watchdog_part(wd, hold(0), 1, loop.now));
+    read_command(&renewal);                                         /* it has been sent */
+    cr_assert_not(rdl__watchdog_degrade(wd, hold(0), 2, loop.now)); /* another hold */
+    cr_assert(rdl__watchdog_degrade(wd, hold(0), 1, loop.now));
     cr_assert_eq(state(0), RDL_DEGRADED);
     cr_assert_eq(answer_command(&renewal, 0), 1);
     run_for(LEASE);
@@ -101,13 +101,13 @@ Test(alone, a_hold_at_risk_parts_and_the_answer_to_its_renewal_does_not_concern_
 Test(alone, a_hold_that_is_well_or_lost_or_has_an_end_does_not_part)
 {
     add(0);
-    cr_assert_not(rdl__watchdog_part(wd, hold(0), 1, loop.now));
+    cr_assert_not(rdl__watchdog_degrade(wd, hold(0), 1, loop.now));
     be_at_risk(1);
     run_for(LEASE / 3);
     cr_assert_eq(state(1), RDL_LOST);
-    cr_assert_not(rdl__watchdog_part(wd, hold(1), 2, loop.now));
+    cr_assert_not(rdl__watchdog_degrade(wd, hold(1), 2, loop.now));
     rdl__watchdog_add(wd, hold(2), loop.now, LEASE_MS, false);
-    cr_assert_not(rdl__watchdog_part(wd, hold(2), 3, loop.now));
+    cr_assert_not(rdl__watchdog_degrade(wd, hold(2), 3, loop.now));
     cr_assert_eq(state(2), RDL_HELD);
 }
 
