@@ -30,7 +30,7 @@ bool rdl__cache_fits(struct rdl__cache *cache, int64_t lease_ms, int64_t now)
     rdl__assert_locked(&cache->name->mu);
     if (lease_ms == RDL_LEASE_AUTO && cache->known_until - now >= wants)
         return true;
-    return rdl__cache_left(cache, now) >= wants;
+    return rdl__cache_valid_ns(cache, now) >= wants;
 }
 
 /* The next token; false: there are no more. 0 where holds have none.  @locks the name's */
@@ -198,17 +198,17 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     struct rdl__call *call = first_living(cache);
 
     rdl__assert_locked(&cache->name->mu);
-    switch (rdl__keep_left(&cache->keep, call != NULL, now)) {
-    case RDL__LEFT_PASS:
+    switch (rdl__keep_empty(&cache->keep, call != NULL, now)) {
+    case RDL__EMPTY_PASS:
         if (call != NULL && let_in(cache, call->rec, call->op.lease_ms, now))
             wake_in(cache, call);
         else
             give_back(cache, RDL__END_SHORT);
         break;
-    case RDL__LEFT_GIVE:
+    case RDL__EMPTY_GIVE:
         rdl__cache_post(cache);
         break;
-    case RDL__LEFT_IDLE:
+    case RDL__EMPTY_IDLE:
         break;
     }
 }
@@ -235,7 +235,7 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now)
     struct rdl__call *call = first_living(cache);
 
     rdl__assert_locked(&cache->name->mu);
-    (void)rdl__cache_left(cache, now);
+    (void)rdl__cache_valid_ns(cache, now);
     if (rdl__cache_is_shared(cache))
         let_in_together(cache, now);
     else if (call == NULL)

@@ -91,7 +91,7 @@ static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 /* ---- kept.c ----------------------------------------------------------------------------------------------------- */
 
 /* How long the kept hold is valid, for certain; 0: not any more.  @locks the name's */
-int64_t rdl__cache_left(struct rdl__cache *cache, int64_t now);
+int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now);
 
 /* Begin the client's take: the keep's state has asked for it.  @thread loop  @locks none */
 void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock);

@@ -79,10 +79,10 @@ void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end)
     keep->end = (unsigned char)end;
 }
 
-static enum rdl__keep_left give(struct rdl__keep *keep, enum rdl__keep_end end)
+static enum rdl__keep_empty give(struct rdl__keep *keep, enum rdl__keep_end end)
 {
     rdl__keep_give(keep, end);
-    return RDL__LEFT_GIVE;
+    return RDL__EMPTY_GIVE;
 }
 
 /* After a recall: may one more be let in? */
@@ -91,7 +91,7 @@ static bool may_pass(const struct rdl__keep *keep, int64_t now)
     return keep->passes < RDL__PASSES_MOST && now < rdl__after_ms(keep->wanted_since, RDL__PASSES_MS);
 }
 
-enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t now)
+enum rdl__keep_empty rdl__keep_empty(struct rdl__keep *keep, bool waits, int64_t now)
 {
     if (!keep->sound || keep->closed)
         return give(keep, keep->wanted ? RDL__END_RECALLED : keep->closed ? RDL__END_CLOSED : RDL__END_UNHEARD);
@@ -102,10 +102,10 @@ enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t n
     if (keep->wanted && (!waits || !may_pass(keep, now)))
         return give(keep, RDL__END_RECALLED);
     if (!waits)
-        return RDL__LEFT_IDLE;
+        return RDL__EMPTY_IDLE;
     keep->passes += keep->wanted;
     keep->local++;
-    return RDL__LEFT_PASS;
+    return RDL__EMPTY_PASS;
 }
 
 /* Numbers of holds are negative, and fall. A recall may come before the answer that says which number was granted. */

@@ -81,14 +81,14 @@ void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t c
 /* It was not. */
 void rdl__keep_failed(struct rdl__keep *keep);
 
-/* The owner inside has left, or somebody who waited has, or the hold was granted and nobody waits for it any more; and
- * nobody is inside. `waits`: somebody waits here. */
-enum rdl__keep_left {
-    RDL__LEFT_PASS, /* let the next one in */
-    RDL__LEFT_IDLE, /* keep it */
-    RDL__LEFT_GIVE, /* give it back: the state is GIVING */
+/* Nobody is inside: the last one has left, or somebody who waited has, or the hold was granted and nobody waits for it
+ * any more. What becomes of it? `waits`: somebody waits here. */
+enum rdl__keep_empty {
+    RDL__EMPTY_PASS, /* let the next one in */
+    RDL__EMPTY_IDLE, /* keep it */
+    RDL__EMPTY_GIVE, /* give it back: the state is GIVING */
 };
-enum rdl__keep_left rdl__keep_left(struct rdl__keep *keep, bool waits, int64_t now);
+enum rdl__keep_empty rdl__keep_empty(struct rdl__keep *keep, bool waits, int64_t now);
 
 /* The next owner cannot be let in: what is left of the hold is too short for it, or its tokens are used up. */
 void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end);

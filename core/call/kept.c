@@ -91,7 +91,7 @@ static const struct rdl__verb kept_release = {
 
 /* ---- the hold --------------------------------------------------------------------------------------------------- */
 
-int64_t rdl__cache_left(struct rdl__cache *cache, int64_t now)
+int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
 {
     int64_t left;
 
