@@ -30,7 +30,7 @@ void rdl__look_at_scripts(struct rdl__visit *v)
 {
     const struct rdl__reply *reply = rdl__probe_ask(v->probe, "EVAL", "return redis.call('time')[1]", "0", NULL);
 
-    if (reply->type == RDL__REPLY_ERROR && !rdl__reply_is_error(reply, "NOPERM") && !v->probe->broken)
+    if (reply->type == RDL__REPLY_ERROR && !rdl__reply_is_error(reply, "NOPERM"))
         rdl__tell(v, RDL_SEVERITY_CRITICAL, "scripts", "Every lock is a script.", "", "a script does not run: %s",
                   reply->str);
     else if (reply->type != RDL__REPLY_ERROR)
@@ -99,11 +99,19 @@ static void refused(struct rdl__visit *v, const struct rdl__reply *reply, const 
                   v->user, way->subscribe);
 }
 
+/* Is nothing heard because the server is gone? Then nothing is told (rdl__tell). */
+static void ask_again(struct rdl__visit *v, const struct rdl__probe *sub)
+{
+    if (sub->broken)
+        (void)rdl__probe_ask(v->probe, "PING", NULL);
+}
+
 static void exchange(struct rdl__visit *v, struct rdl__probe *sub, const struct way *way)
 {
     char channel[512];
     const struct rdl__reply *reply = subscribe(v, sub, way, channel, sizeof channel);
 
+    ask_again(v, sub);
     if (reply->type != RDL__REPLY_ARRAY) {
         if (!rdl__reply_is_error(reply, "MOVED"))
             refused(v, reply, way);
@@ -112,7 +120,9 @@ static void exchange(struct rdl__visit *v, struct rdl__probe *sub, const struct 
     reply = rdl__probe_ask(v->probe, way->publish, channel, "redlatch-doctor", NULL);
     if (reply->type == RDL__REPLY_ERROR) /* which rights tell */
         return;
-    if (begins_with(rdl__probe_next(sub), way->message))
+    reply = rdl__probe_next(sub);
+    ask_again(v, sub);
+    if (begins_with(reply, way->message))
         rdl__tell(v, RDL_SEVERITY_OK, "messages", "", "", "they arrive%s", way == &sharded ? ", sharded" : "");
     else
         rdl__tell(v, RDL_SEVERITY_CRITICAL, "messages",

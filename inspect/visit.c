@@ -23,6 +23,8 @@ void rdl__tell(const struct rdl__visit *v, rdl_severity_t severity, const char *
     char what[512];
     va_list args;
 
+    if (v->probe->broken)
+        return;
     va_start(args, fmt);
     (void)rdl__vline(what, sizeof what, fmt, args);
     va_end(args);

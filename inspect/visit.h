@@ -34,7 +34,8 @@ struct rdl__visit {
     } clocks;                             /* as they were when the visit began */
 };
 
-/* Tell a finding; the text after `change` says what it is like. `why` and `change` may be "". */
+/* Tell a finding; the text after `change` says what it is like. `why` and `change` may be "". Nothing once the server
+ * does not answer any more: what it has not answered is no fault of another kind. */
 void rdl__tell(const struct rdl__visit *v, rdl_severity_t severity, const char *id, const char *why, const char *change,
                const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 

@@ -125,6 +125,25 @@ class OtherKinds(Doctor):
         with self.server.paused():
             self.assert_found(self.examine(self.server.uri, status=2), "unreachable", "critical", "in time")
 
+    def test_a_server_that_goes_away_meanwhile_has_no_other_faults(self):
+        server = self.server = self.one(*WHOLE)
+        whole = {name: finding["severity"] for name, finding in self.examine(server.uri).items()}
+        for most, last in (1, None), (25, None), (999, b"$9\r\nsubscribe"), (999, b"$7\r\nmessage"):  # to that answer
+            answers = []
+
+            def relay(chunk):
+                answers.append(chunk)
+                if len(answers) > most or (last is not None and any(last in answer for answer in answers)):
+                    raise ConnectionResetError
+                return chunk
+
+            with self.subTest(answers=most, last=last):
+                found = self.examine(self.relayed(relay), status=2)
+                self.assert_found(found, "unreachable", "critical")
+                del found["unreachable"]
+                for name, finding in found.items():
+                    self.assertEqual(finding["severity"], whole.get(name), finding)
+
     def test_a_wrong_password(self):
         server = self.one(password=support.PASSWORD)
         for uri in (server.uri, server.secret_uri.replace(support.PASSWORD, "w0rse-w0rd")):
