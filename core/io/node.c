@@ -203,6 +203,7 @@ void rdl__node_where(const struct rdl__node *node, char *to, size_t cap)
 
 int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
 {
+    char server[sizeof node->place];
     rdl_err_t why;
 
     rdl__mutex_lock(&node->mu);
@@ -210,7 +211,11 @@ int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
     rdl__mutex_unlock(&node->mu);
     if (why.code == RDL_ESERVER || why.code == RDL_EAUTH)
         code = why.code;
-    (void)rdl__err_set(err, code, "%s", why.message[0] != '\0' ? why.message : "it could not be sent in time");
+    rdl__node_server(node, server, sizeof server);
+    if (why.message[0] != '\0')
+        (void)rdl__err_set(err, code, "%s", why.message);
+    else
+        (void)rdl__err_set(err, code, "%s: it could not be sent in time", server);
     rdl__err_where(err, node->label, NULL, 0);
     return code;
 }

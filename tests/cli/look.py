@@ -192,6 +192,26 @@ class Show(Case):
             self.foreign("job:1")
             self.assertEqual(self.redlatch("show", "job:1", stdout=full).code, 70)
 
+    def test_a_server_that_falls_silent_is_named(self):
+        self.foreign("job:1")
+
+        def silent_after(most):
+            answers = []
+
+            def relay(chunk):
+                answers.append(chunk)
+                return chunk if len(answers) <= most else b""
+
+            return self.relayed(relay)
+
+        uris = [silent_after(most) for most in range(6)]
+        looks = [self.start("show", "job:1", env={"REDLATCH_SERVER": uri}) for uri in uris]
+        for most, (uri, look) in enumerate(zip(uris, looks)):
+            with self.subTest(answers=most):
+                result = self.result(look)
+                if result.code != 0:
+                    self.assert_says(result, 69, "redlatch: %s: " % uri.removeprefix("redis://"))
+
     def test_a_user_who_may_not_is_told_what_is_missing(self):
         self.foreign("job:1")
         for lacking in ["-scan", "-type"], ["-type"]:
