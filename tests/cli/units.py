@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -I
 # SPDX-License-Identifier: MIT
 """units - the units of contrib/systemd: systemd finds nothing wrong with them, and their lines do what they say, with a
-password that stands in a credential. No systemd runs here: the lines are taken apart as systemd.service(5) says, and
-stopped by the signals that their KillMode says."""
+password that stands in a credential. No systemd runs here, as it does in tests/packages/fleet: the lines are taken
+apart as systemd.service(5) says, and stopped by the signals that their KillMode says."""
 
 import os
 import re

@@ -25,7 +25,7 @@ import tempfile
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NEW = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TERM": "dumb"}
 NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
-MS_BIND, MS_REC = 4096, 16384
+MS_BIND, MS_MOVE, MS_REC = 4096, 8192, 16384
 SKIPPED = 77
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -58,10 +58,20 @@ def overlay(root, scratch):
     return scratch + "/root"
 
 
-def play(root, command):
+def enter(root, moved):
+    """Where it is moved to / it is not only this process's, but the namespace's root: who is in a chroot may have no
+    user namespace."""
+    os.chdir(root)
+    if moved:
+        mount(".", "/", None, MS_MOVE)
+    os.chroot(".")
+    os.chdir("/desk")
+
+
+def play(root, command, moved=False):
     """The command's exit status, in `root` for /."""
     child = subprocess.Popen(command, cwd="/", env=NEW, stdin=subprocess.DEVNULL,
-                             preexec_fn=lambda: (os.chroot(root), os.chdir("/desk")))
+                             preexec_fn=lambda: enter(root, moved))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), sys.exit(143)))
     return child.wait()
 
@@ -70,7 +80,7 @@ def mounted(root, desk, scratch, command):
     loopback_up()
     place = overlay(root, scratch)
     mount(desk, place + "/desk", None, MS_BIND)
-    return play(place, command)
+    return play(place, command, moved=True)
 
 
 def copied(root, desk, scratch, command):
