@@ -23,6 +23,7 @@ class Help(support.Case):
     def test_each_topic_is_listed_and_has_its_help(self):
         listed = dict(re.findall(r"^    ([a-z]+) +(.*)$", self.said("help"), re.M))
         self.assertEqual(list(listed), ["command", "environment", "servers", "statuses", "times", "types"])
+        self.assertEqual(dict(re.findall(r"^    ([a-z]+) +(.*)$", self.said("help", "--help"), re.M)), listed)
         for topic in listed:
             text = self.said("help", topic)
             self.assertEqual(self.said("--help", topic), text)

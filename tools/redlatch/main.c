@@ -73,6 +73,12 @@ static int too_many(const char *caller, const char *word)
     return subcommand_misused(caller, &why);
 }
 
+static void print_topics(FILE *out)
+{
+    for (const struct topic *topic = topics; topic->name != NULL; topic++)
+        fprintf(out, "    %-13s%s\n", topic->name, topic->summary);
+}
+
 static void print_help(FILE *out)
 {
     fputs("Distributed locks on Redis and Valkey.\n"
@@ -89,13 +95,17 @@ static void print_help(FILE *out)
           "'redlatch SUBCOMMAND --help' says more, and so does redlatch(1). 'redlatch help TOPIC' is about:\n"
           "\n",
           out);
-    for (const struct topic *topic = topics; topic->name != NULL; topic++)
-        fprintf(out, "    %-13s%s\n", topic->name, topic->summary);
+    print_topics(out);
 }
 
 static void print_help_help(FILE *out)
 {
-    fputs("Usage: redlatch help [SUBCOMMAND | TOPIC]\n", out);
+    fputs("Usage: redlatch help [SUBCOMMAND | TOPIC]\n"
+          "\n"
+          "TOPIC is one of:\n"
+          "\n",
+          out);
+    print_topics(out);
 }
 
 static bool is_first(int argc, char **argv, const char *letter, const char *word)
