@@ -59,9 +59,23 @@ int64_t stage_refusals(struct stage *stage)
     return counts ? rights_refused(stage->server) : 0;
 }
 
+static void print_all(struct stage *stage, const char *command)
+{
+    const struct reply *names = probe_ask(stage->probe, "%s *", command);
+
+    for (size_t i = 0; i < names->count; i++)
+        fprintf(stderr, "left behind: %s: %s\n", command, names->items[i].text);
+}
+
 bool stage_is_clean(struct stage *stage, int64_t bound_ms)
 {
-    return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+    bool clean = WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+
+    if (!clean) {
+        print_all(stage, "KEYS");
+        print_all(stage, "PUBSUB CHANNELS");
+    }
+    return clean;
 }
 
 bool stage_lines_end(struct stage *stage)
