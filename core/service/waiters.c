@@ -65,6 +65,7 @@ struct rdl__channel {
     uint32_t epoch;           /* raised by every message */
     struct rdl__waiter ear;   /* RDL__NEWS_NAMED: on the lock's channel, if it has joined */
     bool for_all;             /* likewise: the ear is there for all in line */
+    int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
     bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
     int64_t known;            /* how many permits are free; UNKNOWN */
@@ -84,6 +85,7 @@ struct rdl__channel {
 static const struct rdl__topic_ops topic_ops;
 
 static void channel_free(struct rdl__channel *c);
+static void close_ear(struct rdl__channel *c);
 
 static void queue_init(struct queue *q)
 {
@@ -209,11 +211,15 @@ static void end_lingering(struct rdl__channel *c)
     rdl__loop_timer_off(c->ws->loop, &c->hint);
 }
 
+/* An ear for all is of no use to a client that does not wait; others would be taken for more than they are. */
 static void linger(struct rdl__channel *c, int64_t now)
 {
     struct rdl__waiters *ws = c->ws;
 
     c->look_at = 0;
+    if (c->for_all)
+        close_ear(c);
+    c->for_all = false;
     rdl__list_push_back(&ws->lingering, &c->lingers);
     rdl__loop_timer(ws->loop, &c->hint,
                     rdl__after_ms(now, c->news == RDL__NEWS_OWN ? RDL__LINGER_MS : RDL__CLIENT_LINGER_MS));
@@ -510,7 +516,7 @@ static void on_ear(struct rdl__waiter *ear, int64_t now)
     rdl__waiter_sent(ear);
     (void)rdl__waiter_refused(ear, -1, now);
     c->epoch++;
-    c->heard_at = c->news_at = now;
+    c->heard_at = c->news_at = c->ear_heard_at = now;
     wake_first(c);
 }
 
@@ -543,12 +549,13 @@ static void close_ear(struct rdl__channel *c)
         drop_channel(shared);
 }
 
-/* As the waiter was told. Without memory the timer stands in. */
+/* As the waiter was told. An ear that has heard nobody for long is closed when the present holder's release reads the
+ * line: a release counts who listens. Without memory the timer stands in. */
 static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t now)
 {
     if (w->own_tail == 0 || !w->entered)
         return;
-    if (w->wide == RDL__WIDE_NOT && c->for_all)
+    if (w->wide == RDL__WIDE_NOT && (c->for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
         close_ear(c);
     c->for_all = w->wide == RDL__WIDE_FOR_ALL && (c->for_all || c->ear.channel == NULL);
     if (w->wide == RDL__WIDE_NOT || c->ear.channel != NULL)

@@ -28,6 +28,7 @@
 
 #define RDL__HINT_MAX_MS 5000      /* the longest sleep without a try */
 #define RDL__LOOK_MS 100           /* who is next in line looks when another was woken so long ago */
+#define RDL__EAR_MS 5000           /* an ear that hears nobody is kept so long */
 #define RDL__LINGER_MS 5000        /* how long a channel of one waiter's own lingers, */
 #define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, */
 #define RDL__LINGER_MAX 64         /* and how many do; the oldest is freed */

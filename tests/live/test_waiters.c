@@ -80,6 +80,46 @@ Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
     free(channel);
 }
 
+/* Clients that hear, and stand before it, and do nothing: as if they had stopped. */
+static void expect_let_in_behind(int dead, int64_t bound_ms)
+{
+    struct actor *waiter = actor_new();
+    struct probe *stopped[2] = {NULL, NULL};
+    char *channel = channel_of(NAME);
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    for (int i = 1; i <= dead; i++) {
+        (void)probe_ask(st.probe, "HSET %s %d dead%d dead%d %d head %d count %d", channel, -i, i, i, -i, -i, i + 1);
+        stopped[i - 1] = probe_open(st.server);
+        (void)probe_ask(stopped[i - 1], "SUBSCRIBE %s:{dead%d}", channel, i);
+    }
+    start = now_ms();
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_lock_and_unlock(waiter, lock, bound_ms);
+    expect_between(50, now_ms() - start, bound_ms);
+    for (int i = 0; i < dead; i++)
+        probe_close(stopped[i]);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
+Test(waiters, client_that_stops_as_it_is_woken_holds_the_next_one_up_for_100_ms)
+{
+    expect_let_in_behind(1, 100 + WOKEN_MS);
+}
+
+Test(waiters, clients_that_stop_hold_the_next_one_up_until_it_looks_anyway)
+{
+    expect_let_in_behind(2, 5000 + WOKEN_MS);
+}
+
 Test(waiters, holder_that_never_unlocks_is_followed_when_its_lease_ends)
 {
     struct actor *waiter = actor_new();

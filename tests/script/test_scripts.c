@@ -331,6 +331,43 @@ Test(scripts, Q7_release_wakes_the_first_in_line_that_hears_it_and_tells_the_sec
     close_fixture(&f);
 }
 
+Test(scripts, Q7_beside_several_others_as_many_of_the_line_are_woken, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *in_line[4], *old[2];
+    static const char *const takes[4] = {
+        "N ch , " FIELD("B") " 1 60000 0 again", "N ch , " FIELD("C") " 1 60000 0 again",
+        "N ch , " FIELD("D") " 1 60000 0 again", "N ch , " FIELD("E") " 1 60000 0 again"};
+
+    for (int i = 0; i < 4; i++) {
+        in_line[i] = probe_open(f.server);
+        (void)probe_ask(in_line[i], "SUBSCRIBE ch:{%c}", 'B' + i);
+    }
+    for (int i = 0; i < 2; i++) {
+        old[i] = probe_open(f.server);
+        (void)probe_ask(old[i], "SUBSCRIBE ch");
+    }
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    for (int i = 0; i < 4; i++)
+        cr_expect_gt(run_integer(&f, "reentrant_take", takes[i]), 0);
+    (void)probe_int(f.probe, "HDEL ch ear");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 1, "it need not give way");
+    cr_expect_str_eq(heard(in_line[0]), "0");
+    cr_expect_str_eq(heard(in_line[1]), "3");
+    cr_expect_str_eq(heard(in_line[1]), "0");
+    cr_expect_eq(probe_int(f.probe, "HGET ch count"), 2);
+    cr_expect_eq(run_integer(&f, "reentrant_take", takes[1]), -10);
+    (void)probe_int(f.probe, "HSET ch ear E");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("C") " 0"), 3, "one of the two is of the line");
+    cr_expect_str_eq(heard(in_line[2]), "0");
+    cr_expect_str_eq(heard(in_line[3]), "3");
+    for (int i = 0; i < 4; i++)
+        probe_close(in_line[i]);
+    for (int i = 0; i < 2; i++)
+        probe_close(old[i]);
+    close_fixture(&f);
+}
+
 Test(scripts, Q7_who_is_woken_and_refused_stands_before_all_others, .timeout = 60)
 {
     struct fixture f = open_fixture();

@@ -125,6 +125,43 @@ Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
     waiter('a')->entered = true;
     cr_assert(refused('a'));
     cr_assert_null(topic(SHARED));
+    says(OWN, "0");
+    waiter('a')->wide = RDL__WIDE_FOR_ALL;
+    cr_assert(refused('a'));
+    cr_assert_not_null(topic(SHARED));
+    go_away('a', true);
+    cr_assert_null(topic(SHARED), "who does not wait listens for nobody");
+    cr_assert_not_null(topic(OWN));
+}
+
+/* Else the releases of clients that know the line would take each other for others, for as long as they wait. */
+Test(waiters, an_ear_that_hears_nobody_is_closed_once_the_holder_reads_the_line)
+{
+    a_sleeps();
+    says(OWN, "0");
+    waiter('a')->entered = true;
+    waiter('a')->wide = RDL__WIDE_ALONE;
+    cr_assert(refused('a'));
+    confirm(SHARED);
+    waiter('a')->wide = RDL__WIDE_NOT;
+    cr_assert(refused('a'));
+    for (int i = 0; i < 2; i++) {
+        cr_assert_not_null(topic(SHARED), "it has heard somebody lately");
+        loop.now += RDL__EAR_MS * RDL__MS - 1;
+        says(SHARED, "2");
+        says(SHARED, "0");
+        says(OWN, "0");
+        cr_assert(refused('a'));
+        cr_assert_not_null(topic(SHARED), "not yet");
+        if (i == 0) {
+            says(SHARED, "0");
+            cr_assert(refused('a'));
+        }
+    }
+    loop.now++;
+    says(OWN, "0");
+    cr_assert(refused('a'));
+    cr_assert_null(topic(SHARED));
 }
 
 Test(waiters, who_is_told_to_look_looks_whatever_the_hint_says)
