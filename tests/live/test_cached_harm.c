@@ -216,6 +216,7 @@ Test(cached_harm, cut_of_the_subscription_gives_back_what_is_idle_at_once_and_th
     struct actor *waiter = actor_new();
     char field[80];
     rdl_lock_t *lock;
+    unsigned accepted;
 
     stage_open(&st, .proxied = true);
     lock = idle(st.client, LONG_MS);
@@ -225,8 +226,10 @@ Test(cached_harm, cut_of_the_subscription_gives_back_what_is_idle_at_once_and_th
     (void)snprintf(field, sizeof field, "%s", kept_field());
     take(lock);
     actor_lock(waiter, lock, RDL_LEASE_AUTO); /* waits here */
+    accepted = proxy_accepted(st.proxy);
     proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) > 0 && proxy_cuts(st.proxy) >= 2, SOON_MS)); /* and listens again */
+    cr_assert(proxy_wait_accepted(st.proxy, accepted + 1, SOON_MS)); /* it has noticed, */
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) > 0, SOON_MS));    /* and listens again */
     cr_assert_str_eq(kept_field(), field);
     give(lock);
     expect_result(RDL_OK, waiter, SOON_MS);
