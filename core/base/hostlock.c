@@ -56,11 +56,19 @@ static const char *fault_of(int dir)
 int rdl__hostlock_dir(const char *path, int *ret_dir, rdl_err_t *err)
 {
     const char *fault = NULL;
+    size_t len = strlen(path);
+    char bare[PATH_MAX];
     int dir;
 
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    while (len > 1 && path[len - 1] == '/') /* behind a link it would have that followed */
+        len--;
+    if (len >= sizeof bare)
+        return rdl__err_set(err, RDL_EINVAL, "local_dir %s cannot be used: %s", path, strerror(ENAMETOOLONG));
+    memcpy(bare, path, len);
+    bare[len] = '\0';
+    if (mkdir(bare, 0700) != 0 && errno != EEXIST)
         return rdl__err_set(err, RDL_EINVAL, "local_dir %s cannot be made: %s", path, strerror(errno));
-    if ((dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+    if ((dir = open(bare, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return rdl__err_set(err, RDL_EINVAL, "local_dir %s cannot be used: %s", path, strerror(errno));
     if ((fault = fault_of(dir)) != NULL) {
         close(dir);

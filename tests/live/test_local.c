@@ -490,16 +490,18 @@ static void expect_open(int expected, const char *path, const char *word)
 
 Test(local, directory_that_others_could_meddle_with_is_refused)
 {
-    char *below, *linked;
+    char *below, *linked, *slashed;
 
     stage_open(&st);
     make_dir(st.server);
     below = must_format("%s/no/such", dir);
     linked = must_format("%s/link", server_dir(st.server));
+    slashed = must_format("%s//", linked);
     expect_open(RDL_EINVAL, NULL, "local_dir");
     expect_open(RDL_EINVAL, below, "cannot be made");
     cr_assert_eq(symlink(server_dir(st.server), linked), 0);
     expect_open(RDL_EINVAL, linked, "cannot be used");
+    expect_open(RDL_EINVAL, slashed, "cannot be used");
     cr_assert_eq(mkdir(dir, 0700), 0);
     cr_assert_eq(chmod(dir, 01777), 0);
     expect_open(RDL_EINVAL, dir, "everybody");
@@ -513,6 +515,7 @@ Test(local, directory_that_others_could_meddle_with_is_refused)
     expect_open(RDL_OK, dir, "");
     free(below);
     free(linked);
+    free(slashed);
 }
 
 Test(local, file_that_cannot_be_used_is_an_error_and_nothing_is_sent)
