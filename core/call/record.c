@@ -1,287 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* record.c - records: found, made, kept for their owner's next verb, and let go. */
 #include "core/call/record.h"
 
-#include "core/base/err.h"
 #include "core/call/alone.h"
 #include "core/call/cached.h"
-#include "core/wire/names.h"
 
 #include <string.h>
 
 enum { FEW = 16 }; /* records of a name that are searched one by one before the owner's list is searched as well */
-
-/* ---- names and handles ------------------------------------------------------------------------------------------ */
-
-void rdl__name_ref(struct rdl__name *name)
-{
-    atomic_fetch_add_explicit(&name->refs, 1, memory_order_relaxed);
-}
-
-_Static_assert(sizeof(struct rdl__meter) % _Alignof(struct rdl__name) == 0, "a name may lie behind a meter");
-
-/* How many bytes of a name's memory are before it: its meter, if it has one. */
-static size_t name_offset(const rdl_client_t *client)
-{
-    return client->sinks.counters == NULL ? 0 : sizeof(struct rdl__meter);
-}
-
-static size_t name_size(size_t len)
-{
-    size_t size = offsetof(struct rdl__name, bytes) + len + 1;
-
-    return size > sizeof(struct rdl__name) ? size : sizeof(struct rdl__name);
-}
-
-static struct rdl__name *name_alloc(const rdl_client_t *client, size_t len)
-{
-    char *block = rdl__zalloc(&client->mem, name_offset(client) + name_size(len));
-
-    return block == NULL ? NULL : (void *)(block + name_offset(client));
-}
-
-static void name_free(const rdl_client_t *client, struct rdl__name *name, size_t len)
-{
-    rdl__free(&client->mem, (char *)name - name_offset(client), name_offset(client) + name_size(len));
-}
-
-void rdl__name_unref(struct rdl__name *name)
-{
-    rdl_client_t *client = name->client;
-
-    if (atomic_fetch_sub_explicit(&name->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    if (name->ops->unused != NULL)
-        name->ops->unused(name);
-    rdl__free(&client->mem, name->spare, sizeof *name->spare);
-    rdl__free(&client->mem, name->settled, sizeof *name->settled);
-    rdl__mutex_done(&name->mu);
-    if (rdl__name_has_meter(name))
-        rdl__meter_leave(client->sinks.counters, rdl__name_meter(name));
-    name_free(client, name, name->node.key_len);
-    rdl__client_unref(client);
-}
-
-static struct rdl__name *name_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
-                                   const struct rdl__settings *settings)
-{
-    struct rdl__name *name = name_alloc(client, len);
-
-    if (name == NULL)
-        return NULL;
-    if (rdl__mutex_init(&name->mu) < 0) {
-        name_free(client, name, len);
-        return NULL;
-    }
-    name->client = rdl__client_ref(client);
-    name->ops = ops;
-    name->settings = *settings;
-    memcpy(name->bytes, bytes, len);
-    name->node.key = name->bytes;
-    name->node.key_len = (uint32_t)len;
-    name->hash_slot = client->map == NULL ? 0 : (uint16_t)rdl__slot(bytes, len);
-    atomic_init(&name->refs, 1);
-    rdl__list_init(&name->records);
-    rdl__list_init(&name->handles);
-    if (rdl__name_has_meter(name))
-        rdl__meter_join(client->sinks.counters, rdl__name_meter(name), bytes, len);
-    return name;
-}
-
-static bool same_settings(const struct rdl__settings *a, const struct rdl__settings *b)
-{
-    return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
-           a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->own == b->own &&
-           a->replicas == b->replicas && a->replicas_timeout_ms == b->replicas_timeout_ms &&
-           a->replicas_if_able == b->replicas_if_able && a->on_outage == b->on_outage && a->leaves == b->leaves;
-}
-
-static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,
-                    rdl_err_t *err)
-{
-    if (strcmp(name->ops->kind, ops->kind) != 0) {
-        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client by a %s%s", name->ops->name,
-                           name->ops->thing == NULL ? " lock" : "");
-        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
-        return RDL_EINVAL;
-    }
-    if (name->ops->handle->cached != ops->handle->cached || !same_settings(&name->settings, settings)) {
-        (void)rdl__err_set(err, RDL_EINVAL, "the name is in use in this client with other %s options",
-                           rdl__thing(name->ops));
-        rdl__err_where(err, NULL, name->bytes, name->node.key_len);
-        return RDL_EINVAL;
-    }
-    return RDL_OK;
-}
-
-/* @locks the client's names_mu */
-static int name_find_or_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *bytes, size_t len,
-                             const struct rdl__settings *settings, struct rdl__name **ret, rdl_err_t *err)
-{
-    struct rdl__table_node *node = rdl__table_find(&client->names, bytes, len);
-    int rc;
-
-    rdl__assert_locked(&client->names_mu);
-    if (node != NULL) {
-        struct rdl__name *name = rdl__container(node, struct rdl__name, node);
-
-        if ((rc = mismatch(name, ops, settings, err)) < 0)
-            return rc;
-        rdl__name_ref(name);
-        *ret = name;
-        return RDL_OK;
-    }
-    if ((*ret = name_make(client, ops, bytes, len, settings)) == NULL)
-        return rdl__err_set(err, RDL_ENOMEM, NULL);
-    rdl__table_add(&client->names, &(*ret)->node);
-    return RDL_OK;
-}
-
-/* Put a handle on its name's list. */
-static void enlist(rdl_lock_t *lock)
-{
-    atomic_init(&lock->refs, 1);
-    rdl__mutex_lock(&lock->name->mu);
-    lock->serial = ++lock->name->next_serial & 0x7fffffff;
-    rdl__list_push_back(&lock->name->handles, &lock->link);
-    rdl__mutex_unlock(&lock->name->mu);
-}
-
-/* A lock's keys, and its channel, must be at one server. */
-static int check_slots(const struct rdl__lock_ops *ops, const char *name, size_t len, rdl_err_t *err)
-{
-    const char *why = NULL;
-
-    if (!rdl__name_one_slot(name, len))
-        why = len == 0 ? "it is empty" : "with these braces its keys would lie in several slots";
-    else if (strchr(ops->channel, '{') != NULL && memchr(name, '{', len) != NULL)
-        why = "the channel of such a name with a hash tag would lie in another slot";
-    if (why == NULL)
-        return RDL_OK;
-    (void)rdl__err_set(err, RDL_EINVAL, "a cluster cannot have a %s of this name: %s", rdl__thing(ops), why);
-    rdl__err_where(err, NULL, name, len);
-    return RDL_EINVAL;
-}
-
-int rdl__handle_make(rdl_client_t *client, const struct rdl__lock_ops *ops, const char *name, size_t len,
-                     const struct rdl__settings *settings, rdl_lock_t **ret_lock, rdl_err_t *err)
-{
-    rdl_lock_t *lock;
-    int rc;
-
-    if (client->map != NULL && (rc = check_slots(ops, name, len, err)) < 0)
-        return rc;
-    if ((lock = rdl__zalloc(&client->mem, sizeof *lock)) == NULL)
-        return rdl__err_set(err, RDL_ENOMEM, NULL);
-    rdl__mutex_lock(&client->names_mu);
-    if ((rc = name_find_or_make(client, ops, name, len, settings, &lock->name, err)) == RDL_OK)
-        lock->name->handle_count++;
-    rdl__mutex_unlock(&client->names_mu);
-    if (rc < 0) {
-        rdl__free(&client->mem, lock, sizeof *lock);
-        return rc;
-    }
-    lock->ops = ops;
-    enlist(lock);
-    *ret_lock = lock;
-    return RDL_OK;
-}
-
-void rdl__handle_copy(const rdl_lock_t *lock, rdl_lock_t *copy)
-{
-    copy->name = lock->name;
-    copy->ops = lock->ops;
-    rdl__name_ref(copy->name);
-    rdl__mutex_lock(&copy->name->client->names_mu);
-    copy->name->handle_count++;
-    rdl__mutex_unlock(&copy->name->client->names_mu);
-    enlist(copy);
-}
-
-rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock)
-{
-    atomic_fetch_add_explicit(&lock->refs, 1, memory_order_relaxed);
-    return lock;
-}
-
-void rdl__handle_unref(rdl_lock_t *lock)
-{
-    struct rdl__name *name = lock->name;
-
-    if (atomic_fetch_sub_explicit(&lock->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    if (lock->embedded)
-        rdl__container(lock, struct rdl__embedded, handle)->let_go(lock);
-    else
-        rdl__free(&name->client->mem, lock, sizeof *lock);
-    rdl__name_unref(name);
-}
-
-/* The next record on which nothing is under way, marked as gone, with a reference; NULL: none left. */
-static struct rdl__record *next_abandoned(struct rdl__name *name)
-{
-    struct rdl__record *found = NULL;
-
-    rdl__mutex_lock(&name->mu);
-    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
-        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
-
-        if (rec->active != NULL && !rec->orphaned && rdl__alone_yields(rec))
-            rec->orphaned = true; /* its end abandons the hold */
-        if (rec->active == NULL && !rec->orphaned) {
-            found = rec;
-            rec->orphaned = true;
-            atomic_fetch_add(&rec->refs, 1);
-        }
-    }
-    rdl__mutex_unlock(&name->mu);
-    return found;
-}
-
-static void forget_hold(struct rdl__record *rec)
-{
-    struct rdl__name *name = rec->name;
-    bool held = rec->count > 0;
-
-    rdl__record_set_count(rec, 0); /* first: see release.c */
-    if (rdl__client_call_begins(name->client) == RDL_OK) {
-        if (held)
-            (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
-        rdl__client_call_ends(name->client);
-    } else if (held) {
-        rdl__client_forget_hold(name->client, &rec->hold);
-    }
-    rdl__mutex_lock(&name->mu);
-    rdl__record_retire(rec);
-}
-
-void rdl__handle_drop(rdl_lock_t *lock)
-{
-    struct rdl__name *name = lock->name;
-    rdl_client_t *client = name->client;
-    struct rdl__record *rec;
-    bool last;
-
-    rdl__mutex_lock(&name->mu);
-    lock->fn = NULL;
-    rdl__list_remove(&lock->link);
-    rdl__mutex_unlock(&name->mu);
-    rdl__mutex_lock(&client->names_mu);
-    last = --name->handle_count == 0;
-    if (last)
-        rdl__table_remove(&client->names, &name->node);
-    rdl__mutex_unlock(&client->names_mu);
-    if (last && rdl__news_lingers(name->ops->news))
-        rdl__client_sweep(client);
-    while (last && (rec = next_abandoned(name)) != NULL) {
-        forget_hold(rec);
-        rdl__record_unref(rec);
-    }
-    rdl__handle_unref(lock);
-}
-
-/* ---- records ---------------------------------------------------------------------------------------------------- */
-
-static void notice_init(struct rdl__notice *notice, struct rdl__record *rec);
 
 static void orphan(struct rdl__owner_link *owner_link);
 
@@ -457,7 +183,7 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
     rec->owner = rdl__owner_ref(owner);
     atomic_init(&rec->refs, 2); /* the list's, the owner link's */
     rdl__list_init(&rec->pending);
-    notice_init(&rec->notice, rec);
+    rdl__notice_init(&rec->notice, rec);
     rec->hold.host = RDL__HOSTLOCK_NONE;
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
@@ -558,167 +284,50 @@ void rdl__record_unused(struct rdl__record *rec)
     rdl__name_unref(name);
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------------------- */
-
-/* The next handle after `serial` that has a callback, with a reference; NULL: none.  @locks none */
-static rdl_lock_t *next_listener(const struct rdl__record *rec, uint32_t serial, rdl_lost_fn *ret_fn, void **ret_arg)
+/* The next record on which nothing is under way, marked as gone, with a reference; NULL: none left. */
+static struct rdl__record *next_abandoned(struct rdl__name *name)
 {
-    struct rdl__name *name = rec->name;
-    rdl_lock_t *found = NULL;
+    struct rdl__record *found = NULL;
 
     rdl__mutex_lock(&name->mu);
-    for (struct rdl__link *l = name->handles.next; l != &name->handles && found == NULL; l = l->next) {
-        rdl_lock_t *lock = rdl__container(l, rdl_lock_t, link);
+    for (struct rdl__link *l = name->records.next; l != &name->records && found == NULL; l = l->next) {
+        struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (lock->serial > serial && lock->fn != NULL && lock->ops == rec->ops) {
-            found = rdl__handle_ref(lock);
-            *ret_fn = lock->fn;
-            *ret_arg = lock->arg;
+        if (rec->active != NULL && !rec->orphaned && rdl__alone_yields(rec))
+            rec->orphaned = true; /* its end abandons the hold */
+        if (rec->active == NULL && !rec->orphaned) {
+            found = rec;
+            rec->orphaned = true;
+            atomic_fetch_add(&rec->refs, 1);
         }
     }
     rdl__mutex_unlock(&name->mu);
     return found;
 }
 
-static void tell_all(struct rdl__record *rec, const rdl_loss_t *loss)
-{
-    uint32_t serial = 0;
-    rdl_lock_t *lock;
-    rdl_lost_fn fn;
-    void *arg;
-
-    while ((lock = next_listener(rec, serial, &fn, &arg)) != NULL) {
-        serial = lock->serial;
-        fn(lock, loss, arg);
-        rdl__handle_unref(lock);
-    }
-}
-
-static void run_event(struct rdl__callback *callback)
-{
-    struct rdl__notice *notice = rdl__container(callback, struct rdl__notice, event), what;
-    struct rdl__record *rec = notice->rec;
-    struct rdl__name *name = rec->name;
-    char field[RDL__FIELD_MAX + 1];
-    rdl_loss_t loss = {.owner = field};
-    int64_t left = 0;
-
-    rdl__mutex_lock(&name->mu);
-    what = *notice;
-    notice->states = 0;
-    if (rec->latest == notice)
-        rec->latest = NULL;
-    if (rec->hold.id.n == what.n && rdl__is_kept(what.n))
-        left = rdl__cache_valid_for(rec, rdl__now());
-    else if (rec->hold.id.n == what.n)
-        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
-    rdl__mutex_unlock(&name->mu);
-    if (notice != &rec->notice)
-        rdl__free(&name->client->mem, notice, sizeof *notice);
-    loss.token = what.token;
-    field[rec->ops->field_of(field, name, what.n)] = '\0';
-    if (what.states & (1u << RDL_AT_RISK)) {
-        loss.state = RDL_AT_RISK;
-        loss.reason = what.risk_reason;
-        loss.remaining_ms = left / RDL__MS;
-        tell_all(rec, &loss);
-    }
-    for (unsigned state = RDL_DEGRADED; (what.states & (1u << RDL_DEGRADED | 1u << RDL_HELD)) != 0; state = RDL_HELD) {
-        if ((what.states & 1u << state) == 0)
-            continue;
-        what.states &= (uint8_t) ~(1u << state);
-        loss.state = (rdl_hold_state_t)state;
-        loss.reason = state == RDL_DEGRADED ? RDL_LOSS_OUTAGE : RDL_LOSS_NONE;
-        loss.remaining_ms = 0;
-        tell_all(rec, &loss);
-    }
-    if (what.states & (1u << RDL_LOST)) {
-        loss.state = RDL_LOST;
-        loss.reason = what.loss_reason;
-        loss.remaining_ms = 0;
-        tell_all(rec, &loss);
-    }
-    rdl__record_unref(rec);
-}
-
-static void notice_init(struct rdl__notice *notice, struct rdl__record *rec)
-{
-    notice->event.run = run_event;
-    rdl__list_init(&notice->event.link);
-    notice->rec = rec;
-    notice->states = 0;
-}
-
-/* The notice for hold n. One that is due for an earlier hold stays, unless there is no memory for another: then it is
- * overwritten, and only the log has both.  @locks the name's */
-static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
-{
-    struct rdl__notice *notice = rec->latest;
-
-    rdl__assert_locked(&rec->name->mu);
-    if (notice != NULL && notice->n == n)
-        return notice;
-    if (rec->notice.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)
-        return &rec->notice;
-    notice_init(notice, rec);
-    return notice;
-}
-
-static void log_news(const struct rdl__record *rec, rdl_hold_state_t state, rdl_loss_reason_t reason)
-{
-    static const char *const why[] = {
-        [RDL_LOSS_LEASE] = "its lease ran out",
-        [RDL_LOSS_GONE] = "the server no longer has it",
-        [RDL_LOSS_THREAD_EXIT] = "its owner ended without unlocking",
-        [RDL_LOSS_RENEWAL] = "its renewal is overdue",
-        [RDL_LOSS_OUTAGE] = "there is no server",
-        [RDL_LOSS_TAKEN] = "the server is back, and somebody else has it there",
-        [RDL_LOSS_NONE] = "the server is back",
-    };
-    static const char *const now[] = {
-        [RDL_HELD] = "held at the server again",
-        [RDL_AT_RISK] = "at risk",
-        [RDL_LOST] = "lost",
-        [RDL_DEGRADED] = "degraded, held on this host alone",
-    };
-    const struct rdl__sinks *sinks = &rec->name->client->sinks;
-    char name[128];
-
-    if (sinks->log == NULL)
-        return;
-    (void)rdl__printable(name, sizeof name, rec->name->bytes, rec->name->node.key_len);
-    rdl__log(sinks,
-             state == RDL_LOST   ? RDL_LOG_ERROR
-             : state == RDL_HELD ? RDL_LOG_INFO
-                                 : RDL_LOG_WARN,
-             "lock %s at %s: hold %s: %s", name, rdl__client_label(rec->name->client), now[state], why[reason]);
-}
-
-void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
-                      rdl_loss_reason_t reason)
+static void forget_hold(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
-    struct rdl__notice *notice;
-    bool fresh;
+    bool held = rec->count > 0;
 
-    log_news(rec, state, reason);
+    rdl__record_set_count(rec, 0); /* first: see release.c */
+    if (rdl__client_call_begins(name->client) == RDL_OK) {
+        if (held)
+            (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
+        rdl__client_call_ends(name->client);
+    } else if (held) {
+        rdl__client_forget_hold(name->client, &rec->hold);
+    }
     rdl__mutex_lock(&name->mu);
-    rec->latest = notice = notice_of(rec, id->n);
-    fresh = notice->states == 0;
-    if (notice->n != id->n)
-        notice->states = 0;
-    if (state == RDL_DEGRADED || state == RDL_HELD)
-        notice->states &= (uint8_t) ~(1u << RDL_DEGRADED | 1u << RDL_HELD);
-    notice->states |= (uint8_t)(1u << state);
-    notice->n = id->n;
-    notice->token = id->token;
-    if (state == RDL_LOST)
-        notice->loss_reason = (uint8_t)reason;
-    else if (state == RDL_AT_RISK)
-        notice->risk_reason = (uint8_t)reason;
-    rdl__mutex_unlock(&name->mu);
-    if (fresh) {
-        atomic_fetch_add(&rec->refs, 1);
-        rdl__dispatch_push(&name->client->dispatch, &notice->event);
+    rdl__record_retire(rec);
+}
+
+void rdl__record_forget_all(struct rdl__name *name)
+{
+    struct rdl__record *rec;
+
+    while ((rec = next_abandoned(name)) != NULL) {
+        forget_hold(rec);
+        rdl__record_unref(rec);
     }
 }

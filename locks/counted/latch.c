@@ -12,7 +12,7 @@
 #include <redlatch/latch.h>
 
 struct rdl_latch_handle {
-    rdl_lock_t handle; /* and nothing else: record.c makes it */
+    rdl_lock_t handle; /* and nothing else: name.c makes it */
 };
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */

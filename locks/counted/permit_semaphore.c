@@ -26,7 +26,7 @@
 #define EARLIER 4U
 
 struct rdl_permit_semaphore_handle {
-    rdl_lock_t handle; /* and nothing else: record.c makes it */
+    rdl_lock_t handle; /* and nothing else: name.c makes it */
 };
 
 /* ---- ids -------------------------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "scripts/scripts.h"
 
 struct rdl_semaphore_handle {
-    rdl_lock_t handle; /* and nothing else: record.c makes it */
+    rdl_lock_t handle; /* and nothing else: name.c makes it */
 };
 
 /* ---- verbs ------------------------------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@ A room may include what ROOMS says and nothing else: files of other rooms by the
 headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
 before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
 lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
-setting (core/call/record.h) that one type's file alone sets, but for `own`, which the engine does not read. A value of
+setting (core/call/name.h) that one type's file alone sets, but for `own`, which the engine does not read. A value of
 an enum in that table which the tables of one file alone set is known to the module of the enum and to nobody else, and
 no value is set by nobody (decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
 
@@ -230,7 +230,7 @@ def value_faults(texts):
 
 def setting_faults(texts):
     """Settings that one type's file alone sets, or nobody; and uses of `own` in the engine, other than comparing it."""
-    header = "core/call/record.h"
+    header = "core/call/name.h"
     members = re.findall(r"(\w+) : \d+", body(texts.get(header, ""), "struct rdl__settings {"))
     faults = []
     for name in members:
@@ -294,9 +294,9 @@ PLANTED = [
     ("core/call/type.h", "struct rdl__lock_ops {\n    bool (*polls)(void);\n};"),
     ("core/call/a.c", "bool polls = ways == WAKE_MANY;", WAYS),
     ("locks/b.c", "const struct rdl__lock_ops b = {\n    .ways = WAKE_NONE,\n};", WAYS),
-    ("core/call/record.h", "struct rdl__settings {\n    uint32_t marks : 1; /* of writers */\n};\n"
+    ("core/call/name.h", "struct rdl__settings {\n    uint32_t marks : 1; /* of writers */\n};\n"
                            "static const struct rdl__settings settings = {.marks = 1};"),
-    ("core/call/record.h", "struct rdl__settings {\n    uint32_t polls : 1;\n};"),
+    ("core/call/name.h", "struct rdl__settings {\n    uint32_t polls : 1;\n};"),
     ("core/call/a.c", "return name->settings.own > 0;"),
     ("locks/a.c", "#include <pthread.h>"),
     ("locks/a.c", "#include <sys/socket.h>"),
