@@ -132,7 +132,7 @@ static int check_local(const rdl_client_t *client, const struct rdl__lock_ops *o
                             ops->name);
     if (settings->replicas > 0)
         why = "a hold of one host alone has no replicas that confirm it";
-    else if (settings->leaves)
+    else if (settings->detaches)
         why = "the host's lock is given back behind the server's, so that is waited for: not RDL_RELEASE_UNCONFIRMED";
     else if (client->local_dir == RDL__HOSTLOCK_NONE)
         why = "the client option local_dir is missing";
@@ -215,7 +215,7 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
     settings.replicas_timeout_ms = (uint32_t)acks.timeout_ms & SECOND_BITS;
     settings.replicas_if_able = acks.if_able;
     settings.on_outage = (uint32_t)(o.on_outage != RDL_OUTAGE_DEFAULT ? o.on_outage : client->on_outage) & 3;
-    settings.leaves = o.release == RDL_RELEASE_UNCONFIRMED;
+    settings.detaches = o.release == RDL_RELEASE_UNCONFIRMED;
     if ((rc = check_local(client, ops, &settings, err)) < 0)
         return rc;
     return make_handle(ops, client, name, &o, &settings, ret_lock, err);

@@ -45,7 +45,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
         ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
-        if (!rdl__left_reserve(rec))
+        if (!rdl__detached_reserve(rec))
             return rdl__finish_with(RDL_ENOMEM);
         call->n = rdl__client_number(name->client);
     }
@@ -128,7 +128,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.kind = RDL__EV_REFUSED;
         ev.queued = call->ops->leaves_trace(call);
         ev.ttl_ms = call->answer;
-        if ((ev.early = rdl__left_in_the_way(call, &gone)) && !gone)
+        if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
         rdl__alone_refused(call, now);
     }

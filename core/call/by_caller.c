@@ -25,8 +25,8 @@ again:
             step = rdl__call_stopped_between(call, code);
             break;
         }
-        if (rdl__call_leaves(call)) {
-            rdl__left_send(call);
+        if (rdl__call_detaches(call)) {
+            rdl__detached_send(call);
             step = rdl__finish_with(RDL_OK);
             break;
         }

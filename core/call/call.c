@@ -8,7 +8,7 @@
  *   the loop              takes over when the call has to wait for the lock or for an earlier verb of its owner; drives
  *                         asynchronous calls from the start, on a lane of its own (by_loop.c)
  *   the loop again        sends the undo, after the call has ended (undo.c)
- *   whoever reads         has the answer to a release that is not waited for (left.c)
+ *   whoever reads         has the answer to a release that is not waited for (detached.c)
  *
  * A composite's thread sends its members' first requests itself (fan.c). A caller undoes what replicas did not confirm
  * itself (rdl__undo_at_once).
@@ -89,7 +89,7 @@ static struct rdl__call *take_memory(const struct rdl__order *order, rdl_owner_t
     if (call == NULL && order->reserve != NULL)
         call = rdl__reserve_take(order->reserve);
     if (call == NULL)
-        call = rdl__left_reserved(order, owner);
+        call = rdl__detached_reserved(order, owner);
     return call;
 }
 
@@ -126,7 +126,7 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 /* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
  * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
  * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone; a release that was not waited
- * for has failed (left.c). */
+ * for has failed (detached.c). */
 static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -145,7 +145,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
     if (rec == NULL && call->verb->acquires && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) < 0)
         (void)rdl__err_set(err, rc, NULL);
     else if (rec != NULL && call->verb->acquires)
-        rc = rdl__left_verdict(rec, err);
+        rc = rdl__detached_verdict(rec, err);
     if (rc == RDL_OK) {
         rc = 1;
         if (ret_op != NULL)
@@ -195,8 +195,8 @@ static void leave(struct rdl__call *call, int64_t now)
         return;
     rdl__mutex_lock(&name->mu);
     note_lease(call, rec, now);
-    if (call->undo.left)
-        rec->left++;
+    if (call->undo.detached)
+        rec->detached++;
     else
         call->rec = NULL;
     l = rdl__list_pop(&rec->pending);

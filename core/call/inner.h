@@ -9,7 +9,7 @@
  *   request.c     its request: encoding, answers, redirections, deadlines, giving up
  *   acked.c       replicas that must confirm it
  *   undo.c        its undo at the server, which outlives it
- *   left.c        a release that is not waited for
+ *   detached.c    a release that is not waited for
  *   tell.c        how its end is told: callback, words, log, metrics
  */
 #ifndef REDLATCH_CALL_INNER_H
@@ -173,24 +173,24 @@ enum rdl__way rdl__way_behind_undos(struct rdl__call *call, enum rdl__way usual)
 /* It was answered, or ends without an answer: takes need not go behind it any more.  @thread that of the answer */
 void rdl__undo_heard(struct rdl__call *call);
 
-/* ---- left.c ----------------------------------------------------------------------------------------------------- */
+/* ---- detached.c ------------------------------------------------------------------------------------------------- */
 
-/* Is its request a release that is not waited for? Send it then: the call has an undo from here on, and ends with
+/* Is its request a release to be detached? Send it then: the call has an undo from here on, and ends with
  * RDL_OK.  @thread the caller's */
-bool rdl__call_leaves(const struct rdl__call *call);
-void rdl__left_send(struct rdl__call *call);
+bool rdl__call_detaches(const struct rdl__call *call);
+void rdl__detached_send(struct rdl__call *call);
 
 /* Later, as the undo: read its answer.  @locks the lane's. It has ended, or has been answered: told once.  @locks none
  */
-void rdl__left_read(struct rdl__call *call, const struct rdl__reply *reply);
-void rdl__left_ends(struct rdl__call *call);
+void rdl__detached_read(struct rdl__call *call, const struct rdl__reply *reply);
+void rdl__detached_ends(struct rdl__call *call);
 
 /* RDL_OK; or a release of the record's owner has failed, which is told here, once.  @locks the name's */
-int rdl__left_verdict(struct rdl__record *rec, rdl_err_t *err);
+int rdl__detached_verdict(struct rdl__record *rec, rdl_err_t *err);
 
 /* Memory for a call where there is no other: what the take has reserved for the order, a release; or NULL.  @locks
  * takes the name's */
-struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t *owner);
+struct rdl__call *rdl__detached_reserved(const struct rdl__order *order, rdl_owner_t *owner);
 
 /* ---- tell.c ----------------------------------------------------------------------------------------------------- */
 

@@ -88,7 +88,7 @@ static bool same_settings(const struct rdl__settings *a, const struct rdl__setti
     return a->retry == b->retry && a->retry_min_ms == b->retry_min_ms && a->retry_max_ms == b->retry_max_ms &&
            a->fencing == b->fencing && a->nests == b->nests && a->life_ms == b->life_ms && a->own == b->own &&
            a->replicas == b->replicas && a->replicas_timeout_ms == b->replicas_timeout_ms &&
-           a->replicas_if_able == b->replicas_if_able && a->on_outage == b->on_outage && a->leaves == b->leaves;
+           a->replicas_if_able == b->replicas_if_able && a->on_outage == b->on_outage && a->detaches == b->detaches;
 }
 
 static int mismatch(const struct rdl__name *name, const struct rdl__lock_ops *ops, const struct rdl__settings *settings,

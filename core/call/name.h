@@ -32,7 +32,7 @@ struct rdl__settings {
     uint32_t nests : 1;
     uint32_t replicas_if_able : 1; /* go on unconfirmed where the server refuses WAIT */
     uint32_t on_outage : 2;        /* rdl_outage_t, never RDL_OUTAGE_DEFAULT */
-    uint32_t leaves : 1;           /* an unlock does not wait for its answer (left.c) */
+    uint32_t detaches : 1;         /* an unlock does not wait for its answer (detached.c) */
     uint32_t retry_max_ms : 22, replicas : 8;
     /* How long a waiter's place or mark lasts after each sign of life; 0: it has none. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;

@@ -239,7 +239,7 @@ void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
     bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
-    bool owes = rec->left != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
+    bool owes = rec->detached != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
     struct rdl__record *leaving = NULL;
     bool unlinked = false;
 
@@ -272,7 +272,7 @@ void rdl__record_unused(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     rdl_owner_t *owner = rec->owner;
 
-    rdl__left_done(rec);
+    rdl__detached_done(rec);
     rdl__mutex_lock(&name->mu);
     if (name->spare == NULL) {
         name->spare = rec;

@@ -50,11 +50,11 @@ struct rdl__record {
     /* Of owners inside a kept lock (cache.h): */
     bool inside : 1;    /* let in, and neither left since nor told a loss */
     bool risk_told : 1; /* and told that the kept hold is at risk */
-    /* Of releases that are not waited for (left.c): */
+    /* Of detached releases (detached.c): */
     bool overtaken : 1; /* one was sent again, perhaps behind its owner's next take */
     bool reserved : 1;  /* the owner has memory set aside for the next one */
     int16_t verdict;    /* how one has failed, for the next take to tell; RDL_OK: none has */
-    uint16_t left;      /* how many are unanswered; below 0 while one is settled before it is counted */
+    uint16_t detached;  /* how many are unanswered; below 0 while one is settled before it is counted */
     struct rdl__notice notice;
     struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */
 
@@ -129,7 +129,7 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
  * released */
 void rdl__record_retire(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
-void rdl__left_done(struct rdl__record *rec);     /* left.c: free what is reserved */
+void rdl__detached_done(struct rdl__record *rec); /* detached.c: free what is reserved */
 static inline void rdl__record_unref(struct rdl__record *rec)
 {
     if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)

@@ -66,7 +66,7 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_release = {
     RDL__RELEASES,
-    .may_leave = true,
+    .may_detach = true,
     .begin = rdl__release_begin,
     .answered = rdl__release_answered,
     .kept = &rdl__cached_release,

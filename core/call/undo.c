@@ -36,8 +36,8 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
 
     (void)now;
     call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
-    if (call->undo.left && !call->undo.told)
-        rdl__left_read(call, reply);
+    if (call->undo.detached && !call->undo.told)
+        rdl__detached_read(call, reply);
     call->undo.failed |=
         reply->type == RDL__REPLY_ERROR || (call->verb->undo_short != NULL && call->verb->undo_short(reply));
 }
@@ -236,15 +236,15 @@ static void done_undo(struct rdl__req *req, int64_t now)
     }
     if (call->undo.detour == RDL__DETOUR_NONE) {
         rdl__undo_heard(call);
-        if (call->undo.left && req->rc == RDL_OK)
-            rdl__left_ends(call);
+        if (call->undo.detached && req->rc == RDL_OK)
+            rdl__detached_ends(call);
     }
     if (!again || now >= undo_until(call, now) ||
         (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)
             rdl__note_release(call, now);
-        if (call->undo.left)
-            rdl__left_ends(call);
+        if (call->undo.detached)
+            rdl__detached_ends(call);
         else if (!again && req->rc == RDL_OK)
             rdl__name_metric(rdl__call_name(call), RDL_M_UNDONE, 1);
         if (!again && req->rc == RDL_OK && call->verb->undone != NULL)

@@ -20,14 +20,14 @@ typedef struct rdl__take_step rdl__step_t;
 #define RDL__REPEATS_MOST_MS INT64_C(3600000)
 
 struct rdl__verb {
-    bool acquires;  /* may wait, and be canceled by the user */
-    bool on_record; /* concerns the owner's own hold */
-    bool acked;     /* counts only when as many replicas have confirmed it as the lock wants */
-    bool prolongs;  /* where it ran, the hold lasts for its lease */
-    bool restores;  /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
-    bool listens;   /* joins the waiters as a listener (waiters.h) */
-    bool may_leave; /* its caller need not wait for the answer (left.c) */
-    bool uncounted; /* the client's own: no owner's, for the metrics */
+    bool acquires;   /* may wait, and be canceled by the user */
+    bool on_record;  /* concerns the owner's own hold */
+    bool acked;      /* counts only when as many replicas have confirmed it as the lock wants */
+    bool prolongs;   /* where it ran, the hold lasts for its lease */
+    bool restores;   /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
+    bool listens;    /* joins the waiters as a listener (waiters.h) */
+    bool may_detach; /* its caller need not wait for the answer (detached.c) */
+    bool uncounted;  /* the client's own: no owner's, for the metrics */
     enum rdl__successor_mode successor_mode;
     bool has_successor;
     rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
@@ -98,7 +98,7 @@ struct rdl__force_fields {
 struct rdl__undo {
     bool begun;           /* it is under way, or about to be; set by the thread that drives the call, like the next */
     bool all_answered;    /* when it began, every sending of the call had been answered */
-    bool left;            /* it began as a release that is not waited for (left.c); immutable once it has begun */
+    bool detached;        /* it began as a release that is not waited for (detached.c); immutable once it has begun */
     bool told;            /* and what came of that has been told */
     unsigned char detour; /* enum rdl__detour: of its last request */
     bool failed;          /* it was answered with an error, or fell short */
@@ -191,10 +191,11 @@ static inline rdl__step_t rdl__send_it(void)
 
 /* ---- verb.c: what verbs have in common -------------------------------------------------------------------------- */
 
-/* left.c. A take begins that wants another hold: is there memory for its release? In the way: may it have been refused
- * because a release of its owner's came behind it, and is gone by now, or is still to come?  @locks takes the name's */
-bool rdl__left_reserve(struct rdl__record *rec);
-bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone);
+/* detached.c. A take begins that wants another hold: is there memory for its release? In the way: may it have been
+ * refused because a release of its owner's came behind it, and is gone by now, or is still to come?  @locks takes the
+ * name's */
+bool rdl__detached_reserve(struct rdl__record *rec);
+bool rdl__detached_in_the_way(struct rdl__call *call, bool *ret_gone);
 
 /* The next request is sent after a pause (request.c). */
 void rdl__call_pauses(struct rdl__call *call, int64_t now);

@@ -33,9 +33,9 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
             rdl__loop_post(lane->node->loop, &lane->attend);
         return;
     }
-    if (rdl__req_left(req)) {
-        lane->left--;
-        lane->tended = lane->tended && lane->left > 0;
+    if (rdl__req_detached(req)) {
+        lane->detached--;
+        lane->tended = lane->tended && lane->detached > 0;
     }
     rdl__list_push_back(wake, &req->link);
 }
@@ -48,8 +48,8 @@ void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self)
     while ((l = rdl__list_pop(wake)) != NULL) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
-        if (rdl__req_left(req))
-            req->ops->left(req);
+        if (rdl__req_detached(req))
+            req->ops->detached(req);
         else if (req == self)
             rdl__parker_mark(&req->park, RDL__POST_SETTLED);
         else

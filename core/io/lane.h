@@ -40,12 +40,13 @@ struct rdl__req_ops {
      * @thread any  @locks under the lane's */
     void (*decode)(struct rdl__req *req, const struct rdl__reply *reply, int64_t now);
 
-    /* The request is settled, with req->rc. NULL: a thread blocks for it, or it was left.  @thread loop  @locks none */
+    /* The request is settled, with req->rc. NULL: a thread blocks for it, or it is detached.  @thread loop  @locks none
+     */
     void (*done)(struct rdl__req *req, int64_t now);
 
-    /* The same for a request that was left (rdl__lane_leave), on the thread that has read its answer, or found that
+    /* The same for a detached request (rdl__lane_detach), on the thread that has read its answer, or found that
      * none will come.  @thread any  @locks none */
-    void (*left)(struct rdl__req *req);
+    void (*detached)(struct rdl__req *req);
 
     /* Does another node have the request's keys by now? Asked while the lane is not connected. NULL: never.  @locks
      * under the lane's */
@@ -141,11 +142,12 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
 /* Send a request; ops->done will run. On a lane of callers, too.  @thread loop */
 void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
 
-/* Send a request that nobody waits for, on a lane of callers: at once, if the lane is connected. Its answer is read by
- * the next caller of the lane; if none comes, by the loop, RDL__LANE_TEND_MS later or twice that. ops->left runs then.
+/* Send a detached request: one that nobody waits for, on a lane of callers; at once, if the lane is connected. Its
+ * answer is read by the next caller of the lane; if none comes, by the loop, RDL__LANE_TEND_MS later or twice that.
+ * ops->detached runs then.
  * Tend: let the loop read now.  @thread any but the loop; tend: loop */
 #define RDL__LANE_TEND_MS 10
-void rdl__lane_leave(struct rdl__lane *lane, struct rdl__req *req);
+void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req);
 void rdl__lane_tend(struct rdl__lane *lane, int64_t now);
 
 /* Give up a submitted request. Unless RDL__ANSWERED, its done will not run, but its successor's may.  @thread loop */

@@ -7,7 +7,7 @@
  *   NONE -> CALLER   a caller with a request finds no reader
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
  *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
- *   CALLER -> NONE   nothing is awaited; requests that nobody waits for may be unanswered (rdl__lane_leave)
+ *   CALLER -> NONE   nothing is awaited; detached requests may be unanswered (rdl__lane_detach)
  *   NONE -> LOOP     those were not answered while other callers read (`tended`)
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
  *
@@ -34,7 +34,7 @@ static void give_to_loop(struct rdl__lane *lane)
 static struct rdl__req *first_caller(const struct rdl__link *list)
 {
     for (struct rdl__link *l = list->next; l != list; l = l->next)
-        if (!rdl__req_left(rdl__container(l, struct rdl__req, link)))
+        if (!rdl__req_detached(rdl__container(l, struct rdl__req, link)))
             return rdl__container(l, struct rdl__req, link);
     return NULL;
 }
@@ -249,7 +249,7 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
 /* ---- requests that nobody waits for ----------------------------------------------------------------------------- */
 
 /* A leader that is not reading is about to write. */
-void rdl__lane_leave(struct rdl__lane *lane, struct rdl__req *req)
+void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
 {
     bool watch;
 
@@ -258,7 +258,7 @@ void rdl__lane_leave(struct rdl__lane *lane, struct rdl__req *req)
         rdl__mutex_unlock(&lane->mu);
         req->state = RDL__REQ_SETTLED;
         req->rc = RDL_ECLOSED;
-        req->ops->left(req);
+        req->ops->detached(req);
         return;
     }
     rdl__lane_enqueue(lane, req);

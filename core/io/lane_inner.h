@@ -58,9 +58,9 @@ struct rdl__lane {
     struct rdl__link sent;
     uint32_t tail_skip;  /* how many replies to skip after the last of `sent` */
     unsigned loop_owed;  /* how many requests on the lists are the loop's */
-    unsigned left;       /* and how many nobody waits for */
+    unsigned detached;   /* and how many are detached */
     bool watched;        /* the loop will look whether somebody reads their answers */
-    bool tended;         /* nobody did: the loop reads until none is left */
+    bool tended;         /* nobody did: the loop reads until all are answered */
     struct rdl__buf out; /* encoded requests; the first out_sent bytes are sent. The writer's alone while `writing` */
     size_t out_sent;
     int64_t heard_at;         /* when bytes came last */
@@ -75,7 +75,7 @@ struct rdl__lane {
     struct rdl__timer stall; /* the server has not answered for too long */
     struct rdl__timer memory_retry;
     struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
-    struct rdl__task watch;    /* begin to look after requests that were left */
+    struct rdl__task watch;    /* look after detached requests from now on */
     struct rdl__timer tend;
     struct rdl__req ping;
     bool connected_once;
@@ -93,16 +93,16 @@ static inline bool rdl__req_loops(const struct rdl__req *req)
     return req->ops->done != NULL;
 }
 
-static inline bool rdl__req_left(const struct rdl__req *req)
+static inline bool rdl__req_detached(const struct rdl__req *req)
 {
-    return req->ops->left != NULL;
+    return req->ops->detached != NULL;
 }
 
 /* Must the loop read, because its own requests are under way, or because nobody else has read?  @locks mu */
 static inline bool rdl__lane_loop_reads(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    return lane->loop_owed > 0 || (lane->tended && lane->left > 0);
+    return lane->loop_owed > 0 || (lane->tended && lane->detached > 0);
 }
 
 /* @locks mu */
@@ -113,8 +113,8 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
     rdl__list_push_back(&lane->queued, &req->link);
     if (rdl__req_loops(req))
         lane->loop_owed++;
-    else if (rdl__req_left(req))
-        lane->left++;
+    else if (rdl__req_detached(req))
+        lane->detached++;
 }
 
 static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
@@ -126,8 +126,8 @@ static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
  * @locks mu */
 void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, struct rdl__link *wake);
 
-/* Post RDL__POST_SETTLED to each of `wake`, or run its ops->left. `self`: the calling thread's own request, which needs
- * no waking; or NULL.  @thread any  @locks none */
+/* Post RDL__POST_SETTLED to each of `wake`, or run its ops->detached. `self`: the calling thread's own request, which
+ * needs no waking; or NULL.  @thread any  @locks none */
 void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self);
 
 /* Encode and send all queued requests, unless another thread is writing. `now`: no later than the present; 0: the clock

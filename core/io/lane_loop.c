@@ -278,10 +278,10 @@ static void on_stall(struct rdl__timer *timer, int64_t now)
     attend(lane, now);
 }
 
-/* ---- requests that nobody waits for ----------------------------------------------------------------------------- */
+/* ---- detached requests ------------------------------------------------------------------------------------------ */
 
 /* As long as callers come they read the answers. If one has not been read for a while, the loop reads. It is woken for
- * the first request that is left, and looks every RDL__LANE_TEND_MS until it finds none: not for each one. */
+ * the first detached request, and looks every RDL__LANE_TEND_MS until it finds none: not for each one. */
 static void on_tend(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, tend);
@@ -289,11 +289,11 @@ static void on_tend(struct rdl__timer *timer, int64_t now)
     bool old;
 
     rdl__mutex_lock(&lane->mu);
-    for (l = lane->sent.next; l != &lane->sent && !rdl__req_left(rdl__container(l, struct rdl__req, link));)
+    for (l = lane->sent.next; l != &lane->sent && !rdl__req_detached(rdl__container(l, struct rdl__req, link));)
         l = l->next;
     old =
         l != &lane->sent && now >= rdl__after_ms(rdl__container(l, struct rdl__req, link)->sent_at, RDL__LANE_TEND_MS);
-    lane->watched = lane->left > 0 && !lane->closed;
+    lane->watched = lane->detached > 0 && !lane->closed;
     if (lane->watched)
         rdl__loop_timer(lane->node->loop, &lane->tend, rdl__after_ms(now, RDL__LANE_TEND_MS));
     rdl__mutex_unlock(&lane->mu);
@@ -315,7 +315,7 @@ void rdl__lane_tend(struct rdl__lane *lane, int64_t now)
 {
     rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
-    lane->tended = lane->left > 0;
+    lane->tended = lane->detached > 0;
     rdl__mutex_unlock(&lane->mu);
     attend(lane, now);
 }

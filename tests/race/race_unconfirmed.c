@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* race_unconfirmed.c - many threads whose unlocks are not waited for (core/call/left.c), on few connections that break
- * and at a server that forgets its scripts.
+/* race_unconfirmed.c - many threads whose unlocks are not waited for (core/call/detached.c), on few connections that
+ * break and at a server that forgets its scripts.
  *
  * Most of the time each thread is on a lock of its own, which nobody else wants: so each try succeeds at once, though
  * the release before it may be on its way, in doubt, or to be sent again. Else all are on one lock. At no time is a

@@ -186,12 +186,12 @@ static void done(struct rdl__req *req, int64_t now)
 
 static const struct rdl__req_ops callers = {.encode = encode, .decode = decode};
 static const struct rdl__req_ops loops = {.encode = encode, .decode = decode, .done = done};
-static void left(struct rdl__req *req)
+static void answered(struct rdl__req *req)
 {
     rdl__container(req, struct ask, req)->done++;
 }
 
-static const struct rdl__req_ops nobodys = {.encode = encode, .decode = decode, .left = left};
+static const struct rdl__req_ops nobody_waits = {.encode = encode, .decode = decode, .detached = answered};
 static const struct rdl__req_ops undo = {.encode = encode_undo, .decode = decode, .done = done};
 
 static struct ask make(const char *name, const struct rdl__req_ops *ops)
@@ -430,20 +430,20 @@ Test(lane, leader_goes_on_with_what_did_not_fit_into_the_socket)
 /* At once, and not when somebody looks whether it was answered. */
 Test(lane, what_nobody_waits_for_and_did_not_fit_into_the_socket_is_the_loops)
 {
-    struct ask left_alone = make("LEFT", &nobodys);
+    struct ask detached = make("DETACHED", &nobody_waits);
     struct rdl__conn *conn = &lane->line->conn;
 
     room = 5;
-    rdl__lane_leave(lane, &left_alone.req);
+    rdl__lane_detach(lane, &detached.req);
     cr_assert_eq(lane->role, RDL__ROLE_LOOP);
     fake_loop_tasks(&loop);
     cr_assert_eq(conn->watch.events & RDL__WRITABLE, RDL__WRITABLE);
     room = sizeof sent;
     conn->ops->ready(conn, RDL__WRITABLE, loop.now);
     fake_loop_tasks(&loop);
-    cr_assert_str_eq(sent_since(), "LEFT;");
+    cr_assert_str_eq(sent_since(), "DETACHED;");
     cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
-    cr_assert_eq(left_alone.done, 1);
+    cr_assert_eq(detached.done, 1);
 }
 
 /* ---- giving up -------------------------------------------------------------------------------------------------- */

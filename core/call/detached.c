@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* left.c - releases that nobody waits for (RDL_RELEASE_UNCONFIRMED).
+/* detached.c - detached releases: nobody waits for them (RDL_RELEASE_UNCONFIRMED).
  *
- * The caller's thread hands the request to its owner's lane (core/io/lane.h, rdl__lane_leave), and the call ends. What
+ * The caller's thread hands the request to its owner's lane (core/io/lane.h, rdl__lane_detach), and the call ends. What
  * goes on is the call's undo (undo.c), which has begun as that request. So the owner's next verb on the record begins
  * at once, and its takes go behind the release, on the same connection; what breaks, is redirected or refused, is
  * repeated as any undo is; and the client's closing waits for it.
  *
  * The answer is read by whoever reads the lane next: `answered` notes a release that was done, and leaves everything
  * else to the loop. A release that has failed is told once: a hold that was gone by rdl_on_lost; and each failure by
- * the log, and by the next take of its owner on that lock, which the record keeps it for (rdl__left_verdict). A take
- * that is refused while a release of its owner is unanswered, or because it has overtaken one that had to be sent
- * twice, is sent again (rdl__left_in_the_way).
+ * the log, and by the next take of its owner on that lock, which the record keeps it for (rdl__detached_verdict). A
+ * take that is refused while a release of its owner is unanswered, or because it has overtaken one that had to be sent
+ * twice, is sent again (rdl__detached_in_the_way).
  *
  * The take reserves the memory that its release needs, so that giving back cannot fail.
  */
@@ -20,12 +20,12 @@
 
 /* ---- its request ------------------------------------------------------------------------------------------------ */
 
-static void encode_left(struct rdl__req *req, struct rdl__buf *to, bool eval)
+static void encode_detached(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     rdl__release_encode(rdl__container(req, struct rdl__call, req), to, eval);
 }
 
-void rdl__left_read(struct rdl__call *call, const struct rdl__reply *reply)
+void rdl__detached_read(struct rdl__call *call, const struct rdl__reply *reply)
 {
     call->refused_words = false;
     if (reply->type == RDL__REPLY_ERROR)
@@ -35,13 +35,13 @@ void rdl__left_read(struct rdl__call *call, const struct rdl__reply *reply)
     call->undo.failed = call->refused_words;
 }
 
-static void decode_left(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
+static void decode_detached(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
 
     (void)now;
     call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
-    rdl__left_read(call, reply);
+    rdl__detached_read(call, reply);
 }
 
 /* Its answer has come, or none will come. */
@@ -53,7 +53,7 @@ static void answered(struct rdl__req *req)
     if (req->rc == RDL_OK && !call->undo.failed && call->answer != RDL__NO_HOLD && call->undo.all_answered) {
         if (call->hold.undo_count == 0)
             rdl__note_release(call, now);
-        rdl__left_ends(call);
+        rdl__detached_ends(call);
         rdl__undo_heard(call);
         rdl__undo_gate(call);
         return;
@@ -62,25 +62,25 @@ static void answered(struct rdl__req *req)
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
 }
 
-static const struct rdl__req_ops left_ops = {
-    .encode = encode_left, .decode = decode_left, .left = answered, .misrouted = rdl__call_misrouted};
+static const struct rdl__req_ops detached_ops = {
+    .encode = encode_detached, .decode = decode_detached, .detached = answered, .misrouted = rdl__call_misrouted};
 
-bool rdl__call_leaves(const struct rdl__call *call)
+bool rdl__call_detaches(const struct rdl__call *call)
 {
-    return call->verb->may_leave && rdl__call_name(call)->settings.leaves && call->detours == 0;
+    return call->verb->may_detach && rdl__call_name(call)->settings.detaches && call->detours == 0;
 }
 
-void rdl__left_send(struct rdl__call *call)
+void rdl__detached_send(struct rdl__call *call)
 {
-    rdl__call_ready(call, &left_ops, RDL__WAY_CALLERS);
-    call->undo.left = true;
+    rdl__call_ready(call, &detached_ops, RDL__WAY_CALLERS);
+    call->undo.detached = true;
     call->undo.all_answered = !call->rec->may_come; /* else a sending of its take may still arrive */
     if (call->count == 0)                           /* the watchdog no longer has it */
         call->hold.valid_until = call->rec->hold.deadline;
     call->hold.token = call->rec->hold.id.token;
     atomic_fetch_add_explicit(&call->rec->refs, 1, memory_order_relaxed);
     rdl__undo_begins(call, RDL__WAY_CALLERS);
-    rdl__lane_leave(rdl__call_lane(call), &call->req);
+    rdl__lane_detach(rdl__call_lane(call), &call->req);
 }
 
 /* ---- what comes of it ------------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static int judge(const struct rdl__call *call)
     return RDL_OK;
 }
 
-void rdl__left_ends(struct rdl__call *call)
+void rdl__detached_ends(struct rdl__call *call)
 {
     struct rdl__record *rec = call->rec;
     int code;
@@ -143,7 +143,7 @@ void rdl__left_ends(struct rdl__call *call)
     if (code != RDL_OK)
         log_failure(call, code);
     rdl__mutex_lock(&rec->name->mu);
-    rec->left--;
+    rec->detached--;
     rec->overtaken |= call->req.eval || call->next == RDL__NEXT_UNDONE;
     if (code != RDL_OK)
         rec->verdict = (int16_t)code;
@@ -151,7 +151,7 @@ void rdl__left_ends(struct rdl__call *call)
     rdl__record_unref(rec);
 }
 
-int rdl__left_verdict(struct rdl__record *rec, rdl_err_t *err)
+int rdl__detached_verdict(struct rdl__record *rec, rdl_err_t *err)
 {
     int code = rec->verdict;
 
@@ -165,15 +165,15 @@ int rdl__left_verdict(struct rdl__record *rec, rdl_err_t *err)
     return code;
 }
 
-bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone)
+bool rdl__detached_in_the_way(struct rdl__call *call, bool *ret_gone)
 {
     struct rdl__record *rec = call->rec;
     bool in_the_way;
 
-    if (!rdl__call_name(call)->settings.leaves || call->waiter.channel != NULL)
+    if (!rdl__call_name(call)->settings.detaches || call->waiter.channel != NULL)
         return false; /* who waits already is woken */
     rdl__mutex_lock(&rec->name->mu);
-    *ret_gone = rec->left == 0;
+    *ret_gone = rec->detached == 0;
     in_the_way = !*ret_gone || rec->overtaken;
     rec->overtaken = false;
     rdl__mutex_unlock(&rec->name->mu);
@@ -182,12 +182,12 @@ bool rdl__left_in_the_way(struct rdl__call *call, bool *ret_gone)
 
 /* ---- its memory ------------------------------------------------------------------------------------------------- */
 
-bool rdl__left_reserve(struct rdl__record *rec)
+bool rdl__detached_reserve(struct rdl__record *rec)
 {
     struct rdl__reserve *reserve = &rec->owner->reserve;
     bool reserved;
 
-    if (!rec->name->settings.leaves)
+    if (!rec->name->settings.detaches)
         return true;
     rdl__mutex_lock(&rec->name->mu);
     rdl__mutex_lock(&rec->owner->mu);
@@ -213,13 +213,13 @@ static struct rdl__call *take_reserved(struct rdl__record *rec)
     return call;
 }
 
-struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t *owner)
+struct rdl__call *rdl__detached_reserved(const struct rdl__order *order, rdl_owner_t *owner)
 {
     struct rdl__name *name = order->lock->name;
     struct rdl__record *rec;
     struct rdl__call *call = NULL;
 
-    if (!order->verb->may_leave)
+    if (!order->verb->may_detach)
         return NULL;
     rdl__mutex_lock(&name->mu);
     rec = rdl__record_find(name, owner, order->lock->ops);
@@ -229,7 +229,7 @@ struct rdl__call *rdl__left_reserved(const struct rdl__order *order, rdl_owner_t
     return call;
 }
 
-void rdl__left_done(struct rdl__record *rec)
+void rdl__detached_done(struct rdl__record *rec)
 {
     rdl__free(&rec->name->client->mem, take_reserved(rec), sizeof(struct rdl__call));
 }
