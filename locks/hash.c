@@ -24,9 +24,9 @@ void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
     rdl__put_take(call, to, eval, RDL__SCRIPT_REENTRANT_TAKE, NULL);
 }
 
-void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)
 {
-    rdl__put_release(to, hold, eval, left, RDL__SCRIPT_REENTRANT_RELEASE);
+    rdl__put_release(to, hold, eval, count, RDL__SCRIPT_REENTRANT_RELEASE);
 }
 
 void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)

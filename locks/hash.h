@@ -13,7 +13,7 @@ void rdl__hash_put_holder(struct rdl__buf *to, const char *name, size_t len);
 bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_field, size_t *ret_len);
 
 void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval);
-void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left);
+void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count);
 void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval);
 
 /* Members of the table of a type whose hold is the hash; it may have further keys. */

@@ -237,29 +237,29 @@ static void put_keys(struct rdl__buf *to, const struct rdl__name *name)
     put_marks(to, name);
 }
 
-static void put_release_of(struct rdl__buf *to, const struct rdl__name *name, bool eval, int64_t left, int script,
+static void put_release_of(struct rdl__buf *to, const struct rdl__name *name, bool eval, int64_t count, int script,
                            const char *field, size_t len)
 {
     rdl__script_begin(to, script, eval, key_count(name), 2 + rdl__publish_args(name));
     put_keys(to, name);
     rdl__cmd_arg(to, field, len);
-    rdl__cmd_int(to, left);
+    rdl__cmd_int(to, count);
     rdl__put_publish_last(to, name);
 }
 
-static void put_read_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+static void put_read_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)
 {
     char field[RDL__FIELD_MAX];
 
-    put_release_of(to, hold->name, eval, left, RDL__SCRIPT_READ_RELEASE, field,
+    put_release_of(to, hold->name, eval, count, RDL__SCRIPT_READ_RELEASE, field,
                    rdl__plain_field(field, hold->name, hold->n));
 }
 
-static void put_write_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+static void put_write_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)
 {
     char field[RDL__FIELD_MAX];
 
-    put_release_of(to, hold->name, eval, left, RDL__SCRIPT_WRITE_RELEASE, field,
+    put_release_of(to, hold->name, eval, count, RDL__SCRIPT_WRITE_RELEASE, field,
                    write_field(field, hold->name, hold->n));
 }
 

@@ -44,9 +44,9 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
         rdl__decode_take(call, reply);
 }
 
-static void put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left)
+static void put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)
 {
-    rdl__put_release(to, hold, eval, left, RDL__SCRIPT_SIMPLE_RELEASE);
+    rdl__put_release(to, hold, eval, count, RDL__SCRIPT_SIMPLE_RELEASE);
 }
 
 static void put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval)

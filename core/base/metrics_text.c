@@ -65,7 +65,7 @@ static void put_counter(FILE *to, const rdl_metrics_t *metrics, size_t sets, rdl
 static void put_buckets(FILE *to, const char *family, const char *label, const struct rdl__histogram *histogram)
 {
     const char *open = label == NULL ? "" : "lock=\"", *close = label == NULL ? "" : "\"";
-    const char *left = label == NULL ? "" : "{", *right = label == NULL ? "" : "}";
+    const char *begin = label == NULL ? "" : "{", *end = label == NULL ? "" : "}";
     rdl_metric_value_t value = {0};
     uint64_t below = 0;
     size_t b = 0;
@@ -81,9 +81,9 @@ static void put_buckets(FILE *to, const char *family, const char *label, const s
     }
     fprintf(to, "redlatch_%s_bucket{%s%s%s%sle=\"+Inf\"} %" PRIu64 "\n", family, open, label, close,
             *open == '\0' ? "" : ",", value.count);
-    fprintf(to, "redlatch_%s_sum%s%s%s%s%s " SECONDS "\n", family, left, open, label, close, right,
+    fprintf(to, "redlatch_%s_sum%s%s%s%s%s " SECONDS "\n", family, begin, open, label, close, end,
             SECONDS_OF(value.sum));
-    fprintf(to, "redlatch_%s_count%s%s%s%s%s %" PRIu64 "\n", family, left, open, label, close, right, value.count);
+    fprintf(to, "redlatch_%s_count%s%s%s%s%s %" PRIu64 "\n", family, begin, open, label, close, end, value.count);
 }
 
 static void put_histogram(FILE *to, const rdl_metrics_t *metrics, size_t sets, rdl_metric_t metric)

@@ -224,14 +224,15 @@ static rdl__step_t restore_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__record *rec = call->rec;
     rdl_client_t *client = rdl__call_client(call);
-    int64_t left;
+    int64_t valid_ns;
 
-    if (rec == NULL || rec->count == 0 || rdl__watchdog_state(client->watchdog, &rec->hold, now, &left) != RDL_DEGRADED)
+    if (rec == NULL || rec->count == 0 ||
+        rdl__watchdog_state(client->watchdog, &rec->hold, now, &valid_ns) != RDL_DEGRADED)
         return rdl__finish_with(RDL_ENOTOWNER);
     call->n = rdl__record_ends_by(rec) > now ? rec->hold.id.n : rdl__client_number(client);
     call->count = 1;      /* whatever the owner counts: a release only lowers it */
     call->take.tries = 1; /* by the script, which may be repeated */
-    call->op.lease_ms = rec->renewed ? RDL_LEASE_AUTO : rdl__ms_until(left, 0);
+    call->op.lease_ms = rec->renewed ? RDL_LEASE_AUTO : rdl__ms_until(valid_ns, 0);
     return rdl__send_it();
 }
 

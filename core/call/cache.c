@@ -85,42 +85,42 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
 }
 
 /* The state of an owner's local hold, and how long it is valid.  @locks the name's */
-static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, int64_t *ret_left)
+static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, int64_t *ret_valid_ns)
 {
     rdl_hold_state_t state = RDL_LOST;
     int64_t own;
 
     rdl__assert_locked(&cache->name->mu);
-    *ret_left = 0;
+    *ret_valid_ns = 0;
     if (!rdl__cache_has(cache, rec))
         return RDL_LOST;
-    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, ret_left);
+    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, ret_valid_ns);
     if (rec->renewed || state == RDL_LOST)
         return state;
     if (rdl__watchdog_state(rdl__cache_watchdog(cache), &rec->hold, now, &own) == RDL_LOST)
         state = RDL_LOST;
-    if (own < *ret_left)
-        *ret_left = own;
+    if (own < *ret_valid_ns)
+        *ret_valid_ns = own;
     return state;
 }
 
 int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now)
 {
-    int64_t left;
+    int64_t valid_ns;
 
-    (void)state_of(of_name(rec->name), rec, now, &left);
-    return left;
+    (void)state_of(of_name(rec->name), rec, now, &valid_ns);
+    return valid_ns;
 }
 
 /* Is it lost? The watchdog is not asked where that is known.  @locks the name's */
 bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
 {
-    int64_t left;
+    int64_t valid_ns;
 
     rdl__assert_locked(&cache->name->mu);
     if (rdl__cache_has(cache, rec) && rec->renewed && now < cache->known_until)
         return false;
-    return state_of(cache, rec, now, &left) == RDL_LOST;
+    return state_of(cache, rec, now, &valid_ns) == RDL_LOST;
 }
 
 /* ---- who waits here --------------------------------------------------------------------------------------------- */
@@ -461,7 +461,7 @@ struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, con
         view.count = rec->count;
         view.token = rec->hold.id.token;
         view.n = rec->hold.id.n;
-        view.state = state_of(of_name(name), rec, now, &view.left);
+        view.state = state_of(of_name(name), rec, now, &view.valid_ns);
     }
     rdl__mutex_unlock(&name->mu);
     return view.count > 0 ? view : rdl__record_view(name, owner, ops, now);

@@ -338,7 +338,7 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
     struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
     bool inside;
 
-    call->answer = rdl__ms_until(view.left, 0);
+    call->answer = rdl__ms_until(view.valid_ns, 0);
     if (view.state == RDL_NOT_HELD &&
         (idle_hold(rdl__call_name(call), &inside) == 0 || rdl__cache_is_shared(of_call(call))))
         return rdl__remaining_begin(call, now);

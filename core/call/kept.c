@@ -93,13 +93,13 @@ static const struct rdl__verb kept_release = {
 
 int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
 {
-    int64_t left;
+    int64_t valid_ns;
 
     rdl__assert_locked(&cache->name->mu);
-    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, &left) == RDL_LOST)
-        left = 0;
-    cache->known_until = now + left;
-    return left;
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, &valid_ns) == RDL_LOST)
+        valid_ns = 0;
+    cache->known_until = now + valid_ns;
+    return valid_ns;
 }
 
 /* The kept hold has ended.  @locks the name's */

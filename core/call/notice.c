@@ -46,7 +46,7 @@ static void run_event(struct rdl__callback *callback)
     struct rdl__name *name = rec->name;
     char field[RDL__FIELD_MAX + 1];
     rdl_loss_t loss = {.owner = field};
-    int64_t left = 0;
+    int64_t valid_ns = 0;
 
     rdl__mutex_lock(&name->mu);
     what = *notice;
@@ -54,9 +54,9 @@ static void run_event(struct rdl__callback *callback)
     if (rec->latest == notice)
         rec->latest = NULL;
     if (rec->hold.id.n == what.n && rdl__is_kept(what.n))
-        left = rdl__cache_valid_for(rec, rdl__now());
+        valid_ns = rdl__cache_valid_for(rec, rdl__now());
     else if (rec->hold.id.n == what.n)
-        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &left);
+        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &valid_ns);
     rdl__mutex_unlock(&name->mu);
     if (notice != &rec->notice)
         rdl__free(&name->client->mem, notice, sizeof *notice);
@@ -65,7 +65,7 @@ static void run_event(struct rdl__callback *callback)
     if (what.states & (1u << RDL_AT_RISK)) {
         loss.state = RDL_AT_RISK;
         loss.reason = what.risk_reason;
-        loss.remaining_ms = left / RDL__MS;
+        loss.remaining_ms = valid_ns / RDL__MS;
         tell_all(rec, &loss);
     }
     for (unsigned state = RDL_DEGRADED; (what.states & (1u << RDL_DEGRADED | 1u << RDL_HELD)) != 0; state = RDL_HELD) {

@@ -51,13 +51,13 @@ rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now)
     struct rdl__name *name = rdl__call_name(call);
     rdl_hold_state_t state = RDL_NOT_HELD;
     const struct rdl__record *rec;
-    int64_t left = 0;
+    int64_t valid_ns = 0;
 
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, call->op.owner, call->ops)) != NULL && rec->count > 0)
-        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &left);
+        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &valid_ns);
     rdl__mutex_unlock(&name->mu);
-    call->answer = rdl__ms_until(left, 0);
+    call->answer = rdl__ms_until(valid_ns, 0);
     if (state == RDL_NOT_HELD)
         return rdl__send_it();
     return rdl__finish_with(state == RDL_LOST ? RDL_ELOST : RDL_OK);

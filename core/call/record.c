@@ -86,7 +86,7 @@ struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, co
         view.count = rec->count;
         view.token = rec->hold.id.token;
         view.n = rec->hold.id.n;
-        view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.left);
+        view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.valid_ns);
     }
     rdl__mutex_unlock(&name->mu);
     return view;
@@ -111,14 +111,14 @@ static int64_t oldest_hold(const struct rdl__name *name)
 void rdl__record_ends(const struct rdl__record *rec)
 {
     struct rdl__meter *meter = rdl__name_meter(rec->name);
-    uint32_t left;
+    uint32_t held;
 
     rdl__assert_locked(&rec->name->mu);
     if (!rdl__name_has_meter(rec->name))
         return;
-    left = rdl__meter_held(meter) - 1;
-    rdl__meter_set(meter, left,
-                   left == 0                                    ? 0
+    held = rdl__meter_held(meter) - 1;
+    rdl__meter_set(meter, held,
+                   held == 0                                    ? 0
                    : rdl__meter_since(meter) == rec->held_since ? oldest_hold(rec->name)
                                                                 : rdl__meter_since(meter));
 }

@@ -87,7 +87,7 @@ struct rdl__view {
     int64_t count;
     int64_t token;
     int64_t n;
-    int64_t left; /* how long it is still valid, ns */
+    int64_t valid_ns; /* how long it is still valid */
 };
 
 /* The client is not closed yet (rdl__client_call_begins).  @locks none */

@@ -10,17 +10,17 @@ rdl__step_t rdl__release_begin(struct rdl__call *call, int64_t now)
     struct rdl__record *rec = call->rec;
     struct rdl__watchdog *wd = rdl__call_client(call)->watchdog;
     rdl_hold_state_t state;
-    int32_t left;
+    int32_t count;
 
     if (rec == NULL || rec->count == 0 || (call->n != 0 && call->n != rec->hold.id.n))
         return rdl__finish_with(RDL_ENOTOWNER);
-    left = rec->count - 1;
+    count = rec->count - 1;
     call->n = rec->hold.id.n;
-    call->count = call->hold.undo_count = left;
+    call->count = call->hold.undo_count = count;
     call->op.lease_ms = rdl__record_most_ms(rec, now);
-    rdl__record_set_count(rec, left); /* so that force.c does not report its loss as well */
-    state = left == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
-    if (left == 0)
+    rdl__record_set_count(rec, count); /* so that force.c does not report its loss as well */
+    state = count == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
+    if (count == 0)
         rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->held_since);
     if (state < RDL_LOST)
         return rdl__send_it();

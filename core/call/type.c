@@ -92,7 +92,7 @@ void rdl__put_take(const struct rdl__call *call, struct rdl__buf *to, bool eval,
 
 /* ---- release, force, query -------------------------------------------------------------------------------------- */
 
-void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left, int script)
+void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script)
 {
     const struct rdl__name *name = hold->name;
     char field[RDL__FIELD_MAX];
@@ -101,7 +101,7 @@ void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     rdl__put_channel(to, name);
     rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
-    rdl__cmd_int(to, left);
+    rdl__cmd_int(to, count);
     rdl__put_publish_last(to, name);
 }
 

@@ -85,8 +85,8 @@ struct rdl__lock_ops {
     bool (*leaves_trace)(const struct rdl__call *call);
     bool (*granted)(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
-    /* A release that leaves a count of `left`. With 0 it also undoes whatever a take has got, or left in a queue. */
-    void (*put_release)(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left);
+    /* A release that lowers the count to `count`. With 0 it also undoes whatever a take has got, or left in a queue. */
+    void (*put_release)(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count);
 
     /* Is it held? */
     void (*put_query)(struct rdl__buf *to, const char *name, size_t len);
@@ -131,7 +131,7 @@ void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
  * wanted. */
 void rdl__put_take(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside);
 /* KEYS the lock, its channel; ARGV field, count. */
-void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t left, int script);
+void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script);
 /* KEYS the lock, its channel; ARGV the holder's field. */
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script);
 

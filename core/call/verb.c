@@ -176,11 +176,11 @@ void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call)
 }
 
 /* Of the hold that the call is about. */
-static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool eval, int64_t left)
+static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool eval, int64_t count)
 {
     const struct rdl__hold_of hold = {.name = rdl__call_name(call), .n = call->n, .k = call->op.owner->index};
 
-    call->ops->put_release(to, &hold, eval, left);
+    call->ops->put_release(to, &hold, eval, count);
 }
 
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)

@@ -355,16 +355,16 @@ void rdl__watchdog_orphan(struct rdl__watchdog *wd, struct rdl__hold *hold)
 }
 
 rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
-                                     int64_t *ret_left_ns)
+                                     int64_t *ret_valid_ns)
 {
     rdl_hold_state_t state;
-    int64_t left;
+    int64_t valid_ns;
 
     rdl__mutex_lock(&wd->mu);
-    left = hold->deadline - now;
-    state = left <= 0 ? RDL_LOST : (rdl_hold_state_t)hold->state;
+    valid_ns = hold->deadline - now;
+    state = valid_ns <= 0 ? RDL_LOST : (rdl_hold_state_t)hold->state;
     rdl__mutex_unlock(&wd->mu);
-    if (ret_left_ns != NULL)
-        *ret_left_ns = state == RDL_LOST ? 0 : left;
+    if (ret_valid_ns != NULL)
+        *ret_valid_ns = state == RDL_LOST ? 0 : valid_ns;
     return state;
 }

@@ -180,8 +180,9 @@ void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n);
 /* Some slots have moved: move the renewals that are due to their servers.  @thread loop */
 void rdl__watchdog_reroute(struct rdl__watchdog *wd);
 
-/* State and time left at `now`. A hold whose deadline has passed is LOST, reported or not.  @thread any */
+/* State at `now`, and how long it is still valid. A hold whose deadline has passed is LOST, reported or not.  @thread
+ * any */
 rdl_hold_state_t rdl__watchdog_state(struct rdl__watchdog *wd, const struct rdl__hold *hold, int64_t now,
-                                     int64_t *ret_left_ns);
+                                     int64_t *ret_valid_ns);
 
 #endif

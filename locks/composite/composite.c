@@ -35,9 +35,9 @@ static void member_gone(rdl_lock_t *member)
 }
 
 /* The order in which all multi-locks take what they have in common: by name, then by server. */
-static int by_order(const void *left, const void *right)
+static int by_order(const void *one, const void *other)
 {
-    const struct rdl__name *a = (*(rdl_lock_t *const *)left)->name, *b = (*(rdl_lock_t *const *)right)->name;
+    const struct rdl__name *a = (*(rdl_lock_t *const *)one)->name, *b = (*(rdl_lock_t *const *)other)->name;
     size_t shorter = a->node.key_len < b->node.key_len ? a->node.key_len : b->node.key_len;
     int order = memcmp(a->bytes, b->bytes, shorter);
 

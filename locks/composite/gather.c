@@ -111,19 +111,19 @@ static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
 static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
-    int64_t left[RDL__COMPOSITE_MAX];
+    int64_t remaining[RDL__COMPOSITE_MAX];
     unsigned n = 0;
 
     if (call->answered < call->asked)
         return false;
     for (unsigned i = 0; i < j->n; i++)
         if (call->call_at[i].result >= 0)
-            left[n++] = call->call_at[i].result;
+            remaining[n++] = call->call_at[i].result;
     if (n < j->quorum) {
         *ret = too_few(call);
         return true;
     }
-    *ret = rdl__composite_kth_longest(left, n, n - j->quorum + 1);
+    *ret = rdl__composite_kth_longest(remaining, n, n - j->quorum + 1);
     return true;
 }
 
@@ -251,7 +251,7 @@ static void begin_remaining(struct rdl__composite_op *call, int64_t now)
     else if (view.state == RDL_LOST)
         rdl__composite_end(call, RDL_ELOST);
     else
-        rdl__composite_end(call, rdl__ms_until(view.left, 0));
+        rdl__composite_end(call, rdl__ms_until(view.valid_ns, 0));
 }
 
 static void begin_by_asking(struct rdl__composite_op *call, int64_t now)

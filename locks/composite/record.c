@@ -306,24 +306,24 @@ struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, 
     return view;
 }
 
-static int longest_first(const void *left, const void *right)
+static int longest_first(const void *one, const void *other)
 {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
 
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-int64_t rdl__composite_kth_longest(int64_t *left, unsigned n, unsigned k)
+int64_t rdl__composite_kth_longest(int64_t *at, unsigned n, unsigned k)
 {
-    qsort(left, n, sizeof left[0], longest_first);
-    return left[k - 1];
+    qsort(at, n, sizeof at[0], longest_first);
+    return at[k - 1];
 }
 
 struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, int64_t now)
 {
     struct rdl__composite *j = rec->composite;
     struct rdl__view view = {.state = RDL_NOT_HELD, .count = rec->count, .token = rec->token};
-    int64_t left[RDL__COMPOSITE_MAX];
+    int64_t valid_ns[RDL__COMPOSITE_MAX];
     unsigned held = 0, well = 0;
 
     if (rec->count == 0)
@@ -333,7 +333,7 @@ struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, i
 
         if (hold.state == RDL_NOT_HELD || rec->hold[i].uncounted)
             continue;
-        left[held++] = hold.left;
+        valid_ns[held++] = hold.valid_ns;
         well += hold.state == RDL_HELD;
     }
     rec->lost = rec->lost || held < j->quorum;
@@ -341,7 +341,7 @@ struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, i
         view.state = RDL_LOST;
         return view;
     }
-    view.left = rdl__composite_kth_longest(left, held, j->quorum);
+    view.valid_ns = rdl__composite_kth_longest(valid_ns, held, j->quorum);
     view.state = well < j->quorum ? RDL_AT_RISK : RDL_HELD;
     return view;
 }
@@ -416,7 +416,7 @@ void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void
 
         news.member = member;
         news.state = view.state == RDL_LOST ? RDL_LOST : RDL_AT_RISK;
-        news.remaining_ms = view.left / RDL__MS;
+        news.remaining_ms = view.valid_ns / RDL__MS;
         if (loss->state == RDL_LOST || news.state != RDL_LOST) /* else this was a risk, and is told as a loss next */
             fn = j->handle.fn;
         arg = j->handle.arg;

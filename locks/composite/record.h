@@ -73,6 +73,6 @@ void rdl__composite_settle(struct rdl__composite_record *rec);
 void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void *arg);
 
 /* The k-th longest of n numbers, 1 <= k <= n; sorts them.  @locks any */
-int64_t rdl__composite_kth_longest(int64_t *left, unsigned n, unsigned k);
+int64_t rdl__composite_kth_longest(int64_t *at, unsigned n, unsigned k);
 
 #endif

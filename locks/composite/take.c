@@ -57,7 +57,7 @@ static void note_taken(struct rdl__composite_op *call, unsigned i, struct rdl__p
     view = rdl__record_view(rdl__member_lock(rdl__composite_of_call(call), i)->name, hold->owner,
                             rdl__member_lock(rdl__composite_of_call(call), i)->ops, ev->now);
     hold->n = view.n;
-    ev->until = ev->now + view.left;
+    ev->until = ev->now + view.valid_ns;
 }
 
 static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t result, const rdl_err_t *err)
@@ -67,7 +67,7 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
     if (result == RDL_OK && call->call_at[i].takes)
         note_taken(call, i, &ev);
     else if (result == RDL_OK)
-        ev.until = ev.now + rdl__member_hold_view(call->rec, i, ev.now).left;
+        ev.until = ev.now + rdl__member_hold_view(call->rec, i, ev.now).valid_ns;
     else if (!call->ended && err != NULL && (call->why.code == 0 || result != RDL_ECANCELED))
         call->why = *err;
     if (!call->ended)

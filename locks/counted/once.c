@@ -200,7 +200,8 @@ void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__
     struct rdl__name *name = rdl__call_name(call);
 
     rdl__cmd_arg(to, name->client->uuid.text, RDL__UUID_LEN);
-    if (what == RDL__TURN_LEFT) { /* before it is read: so either this undo leaves the place, or the last waiter does */
+    if (what ==
+        RDL__TURN_GIVEN_UP) { /* before it is read: so either this undo gives the place up, or the last waiter does */
         (void)atomic_fetch_or(&name->waiting, RDL__PLACED);
         rdl__cmd_int(to, !rdl__name_waited_for(name));
         return;
@@ -364,7 +365,7 @@ void rdl__once_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool 
 {
     rdl__once_put(
         call, to, eval,
-        &(struct rdl__once_form){.script = RDL__SCRIPT_SEMAPHORE_UNDO, .queue = true, .place = RDL__TURN_LEFT});
+        &(struct rdl__once_form){.script = RDL__SCRIPT_SEMAPHORE_UNDO, .queue = true, .place = RDL__TURN_GIVEN_UP});
 }
 
 rdl__step_t rdl__once_answered(struct rdl__call *call, int64_t now)

@@ -43,9 +43,9 @@ void rdl__guards_sweep(struct rdl__name *name);
 /* How long a guard is kept, in ms. */
 int64_t rdl__guard_ms(const rdl_client_t *client);
 
-/* The process' place in the queue of a fair semaphore. KEPT: a take that waits renews it if it is refused. LEFT: an
- * undo leaves it, if no other call of this process waits. LET_BE: it is not changed. */
-enum rdl__turn { RDL__TURN_KEPT, RDL__TURN_LEFT, RDL__TURN_LET_BE };
+/* The process' place in the queue of a fair semaphore. KEPT: a take that waits renews it if it is refused. GIVEN_UP:
+ * an undo does that, if no other call of this process waits. LET_BE: it is not changed. */
+enum rdl__turn { RDL__TURN_KEPT, RDL__TURN_GIVEN_UP, RDL__TURN_LET_BE };
 void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__turn what);
 
 struct rdl__once_form {

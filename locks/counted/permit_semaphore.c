@@ -216,7 +216,7 @@ static unsigned undo_count(const struct rdl__call *call)
 
 static void take_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_undos(call, to, eval, RDL__TURN_LEFT, undo_end(call), undo_count(call));
+    put_undos(call, to, eval, RDL__TURN_GIVEN_UP, undo_end(call), undo_count(call));
 }
 
 static unsigned take_undo_more(const struct rdl__call *call)

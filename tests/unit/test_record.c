@@ -132,7 +132,7 @@ Test(record, view_tells_the_owners_own_hold_and_nobody_elses)
     cr_assert_eq(seen.count, 2);
     cr_assert_eq(seen.n, 7);
     cr_assert_eq(seen.token, 70);
-    cr_assert(seen.left > 0 && seen.left < LEASE_MS * RDL__MS);
+    cr_assert(seen.valid_ns > 0 && seen.valid_ns < LEASE_MS * RDL__MS);
     cr_assert_eq(view(other).n, 8);
     give_back(rec);
     cr_assert_eq(view(owner).state, RDL_NOT_HELD);
