@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#define LOOKS 5
+#define READINGS 5
 #define PAUSE_MS 300
 #define APART (1 * RDL__SEC) /* of clocks that nobody sets by each other */
 #define STEP (100 * RDL__MS) /* less is the work of what keeps them set */
@@ -19,11 +19,11 @@ static int64_t distance(int64_t a, int64_t b)
     return a > b ? a - b : b - a;
 }
 
-static struct rdl__clocks look(struct rdl__visit *v)
+static struct rdl__clocks read_clocks(struct rdl__visit *v)
 {
     struct rdl__clocks best = {.error = RDL__NEVER};
 
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < READINGS; i++) {
         int64_t before = rdl__now(), wall = rdl__wall(), s, us, error;
         const struct rdl__reply *time = rdl__probe_ask(v->probe, "TIME", NULL);
         int64_t after = rdl__now();
@@ -40,7 +40,7 @@ static struct rdl__clocks look(struct rdl__visit *v)
 
 void rdl__clocks_begin(struct rdl__visit *v)
 {
-    v->clocks = look(v);
+    v->clocks = read_clocks(v);
 }
 
 /* How far a clock has gone more than the monotonic one, in ms; 0: no more than the looks may be wrong. */
@@ -72,7 +72,7 @@ static void check_steps(const struct rdl__visit *v, const struct rdl__clocks *th
                   (long long)(passed / RDL__MS));
 }
 
-void rdl__look_at_clocks(struct rdl__visit *v)
+void rdl__doctor_check_clocks(struct rdl__visit *v)
 {
     struct rdl__parker nobody;
     struct rdl__clocks now;
@@ -85,7 +85,7 @@ void rdl__look_at_clocks(struct rdl__visit *v)
     }
     rdl__parker_init(&nobody);
     (void)rdl__park(&nobody, rdl__after_ms(v->clocks.now, PAUSE_MS));
-    now = look(v);
+    now = read_clocks(v);
     if (now.server == 0)
         return;
     check_steps(v, &v->clocks, &now);

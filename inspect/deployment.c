@@ -172,7 +172,7 @@ static void check_state(struct rdl__visit *v)
                   "%lld master%s: three are the least that may lose one", masters, masters == 1 ? "" : "s");
 }
 
-void rdl__look_at_failover(struct rdl__visit *v)
+void rdl__doctor_check_failover(struct rdl__visit *v)
 {
     char timeout[24];
 

@@ -13,17 +13,17 @@
 /* ---- a visit ---------------------------------------------------------------------------------------------------- */
 
 static void (*const checks[])(struct rdl__visit *v) = {
-    rdl__look_at_memory,
-    rdl__look_at_persistence,
-    rdl__look_at_replicas,
-    rdl__look_at_failover,
-    rdl__look_at_scripts,
-    rdl__look_at_messages,
-    rdl__look_at_round_trip,
-    rdl__look_at_rights,
-    rdl__look_at_remains,
+    rdl__doctor_check_memory,
+    rdl__doctor_check_persistence,
+    rdl__doctor_check_replicas,
+    rdl__doctor_check_failover,
+    rdl__doctor_check_scripts,
+    rdl__doctor_check_messages,
+    rdl__doctor_check_round_trip,
+    rdl__doctor_check_rights,
+    rdl__doctor_check_remains,
     /* The last: time has passed since the first look at them. */
-    rdl__look_at_clocks,
+    rdl__doctor_check_clocks,
 };
 
 /* What the reasons of an error say behind the server. */
@@ -69,12 +69,12 @@ static void read_user(struct rdl__visit *v)
 }
 
 /* All checks, of a server that answers. */
-static void look(struct rdl__visit *v)
+static void check(struct rdl__visit *v)
 {
     rdl__clocks_begin(v);
     read_user(v);
     v->config = rdl__reply_at(rdl__probe_ask(v->probe, "CONFIG", "GET", "maxmemory", NULL), 1) != NULL;
-    rdl__look_at_kind(v);
+    rdl__doctor_check_kind(v);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !rdl__visit_sentinel(v) && !v->probe->broken; i++)
         checks[i](v);
     if (!v->config && !rdl__visit_sentinel(v)) {
@@ -103,7 +103,7 @@ void rdl__doctor_visit(struct rdl__doctor *d, const char *host, int port)
                   "The server answers nobody else until it ends; leases end meanwhile.", "SCRIPT KILL",
                   "a script has been running for too long");
     else if (v.info.str != NULL)
-        look(&v);
+        check(&v);
     if (v.probe->broken)
         rdl__doctor_unreachable(d, &v.probe->why, RDL_SEVERITY_CRITICAL);
     if (v.info.str != NULL)

@@ -26,7 +26,7 @@ static void check_limit(struct rdl__visit *v)
                   ms <= 0 ? "ever" : "longer than a lease");
 }
 
-void rdl__look_at_scripts(struct rdl__visit *v)
+void rdl__doctor_check_scripts(struct rdl__visit *v)
 {
     const struct rdl__reply *reply = rdl__probe_ask(v->probe, "EVAL", "return redis.call('time')[1]", "0", NULL);
 
@@ -130,7 +130,7 @@ static void exchange(struct rdl__visit *v, struct rdl__probe *sub, const struct 
                   "a message did not arrive: what stands between may be a proxy");
 }
 
-void rdl__look_at_messages(struct rdl__visit *v)
+void rdl__doctor_check_messages(struct rdl__visit *v)
 {
     const struct way *way = &plain;
     struct rdl__probe *sub = NULL;
@@ -160,7 +160,7 @@ static int by_length(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void rdl__look_at_round_trip(struct rdl__visit *v)
+void rdl__doctor_check_round_trip(struct rdl__visit *v)
 {
     int64_t took[PINGS], began = rdl__now(), now = began, lease = v->doctor->reach.options.watchdog_lease_ms * RDL__MS;
     int64_t median, most;

@@ -216,7 +216,7 @@ static void tell_remains(const struct remains *r)
         rdl__tell(r->v, RDL_SEVERITY_OK, "remains", "", "", "all keys beside locks have a time to live");
 }
 
-void rdl__look_at_remains(struct rdl__visit *v)
+void rdl__doctor_check_remains(struct rdl__visit *v)
 {
     struct remains r = {.v = v, .now_ms = v->clocks.server / RDL__MS};
     char cursor[24] = "0";

@@ -335,7 +335,7 @@ static void check_all(const struct rights *r)
                   r->bounded && r->v->doctor->name == NULL ? ", for some keys: --name tries those of a lock" : "");
 }
 
-void rdl__look_at_rights(struct rdl__visit *v)
+void rdl__doctor_check_rights(struct rdl__visit *v)
 {
     struct rights r = {.v = v};
     uint64_t random = 0;

@@ -45,7 +45,7 @@ static void tell_replica(struct rdl__visit *v)
               "this is a replica of %s:%lld, and the URI asks for a master", host, (long long)port);
 }
 
-void rdl__look_at_kind(struct rdl__visit *v)
+void rdl__doctor_check_kind(struct rdl__visit *v)
 {
     enum rdl__scheme scheme = v->doctor->reach.uri.scheme;
     char version[48], change[512] = "";
@@ -98,7 +98,7 @@ static void check_left(struct rdl__visit *v, int64_t most)
         rdl__tell(v, RDL_SEVERITY_OK, "memory", "", "", "%d %% of maxmemory is in use", percent);
 }
 
-void rdl__look_at_memory(struct rdl__visit *v)
+void rdl__doctor_check_memory(struct rdl__visit *v)
 {
     static const char evicts[] =
         "A lock is a key with a time to live. A server that is full deletes such keys, whoever holds them, and the "
@@ -144,7 +144,7 @@ static void check_writes(struct rdl__visit *v)
                   "the last snapshot failed");
 }
 
-void rdl__look_at_persistence(struct rdl__visit *v)
+void rdl__doctor_check_persistence(struct rdl__visit *v)
 {
     static const char on[] = "CONFIG SET appendonly yes\nCONFIG SET appendfsync always\nCONFIG REWRITE";
     char sync[16], save[256];
@@ -242,7 +242,7 @@ static void check_least(struct rdl__visit *v, int64_t replicas)
         rdl__tell(v, RDL_SEVERITY_OK, "min-replicas", "", "", "min-replicas-to-write is %lld", n);
 }
 
-void rdl__look_at_replicas(struct rdl__visit *v)
+void rdl__doctor_check_replicas(struct rdl__visit *v)
 {
     int64_t replicas = rdl__visit_number(v, "connected_slaves", -1);
     bool good = true;

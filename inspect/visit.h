@@ -81,17 +81,17 @@ void rdl__doctor_untagged(const struct rdl__doctor *d, const char *server, long 
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
 
-void rdl__look_at_kind(struct rdl__visit *v);        /* server.c: what it is, against what the URI says */
-void rdl__look_at_memory(struct rdl__visit *v);      /* eviction-policy, memory */
-void rdl__look_at_persistence(struct rdl__visit *v); /* persistence, writes */
-void rdl__look_at_replicas(struct rdl__visit *v);    /* replicas, min-replicas */
-void rdl__look_at_failover(struct rdl__visit *v);    /* deployment.c: failover, of a cluster */
-void rdl__look_at_rights(struct rdl__visit *v);      /* rights.c: rights, commands */
-void rdl__look_at_scripts(struct rdl__visit *v);     /* health.c: scripts */
-void rdl__look_at_messages(struct rdl__visit *v);    /* messages */
-void rdl__look_at_round_trip(struct rdl__visit *v);  /* round-trip */
-void rdl__look_at_remains(struct rdl__visit *v);     /* remains.c: queues, remains */
-void rdl__clocks_begin(struct rdl__visit *v);        /* clocks.c: the first look at them */
-void rdl__look_at_clocks(struct rdl__visit *v);      /* clock, clock-step */
+void rdl__doctor_check_kind(struct rdl__visit *v);        /* server.c: what it is, against what the URI says */
+void rdl__doctor_check_memory(struct rdl__visit *v);      /* eviction-policy, memory */
+void rdl__doctor_check_persistence(struct rdl__visit *v); /* persistence, writes */
+void rdl__doctor_check_replicas(struct rdl__visit *v);    /* replicas, min-replicas */
+void rdl__doctor_check_failover(struct rdl__visit *v);    /* deployment.c: failover, of a cluster */
+void rdl__doctor_check_rights(struct rdl__visit *v);      /* rights.c: rights, commands */
+void rdl__doctor_check_scripts(struct rdl__visit *v);     /* health.c: scripts */
+void rdl__doctor_check_messages(struct rdl__visit *v);    /* messages */
+void rdl__doctor_check_round_trip(struct rdl__visit *v);  /* round-trip */
+void rdl__doctor_check_remains(struct rdl__visit *v);     /* remains.c: queues, remains */
+void rdl__clocks_begin(struct rdl__visit *v);             /* clocks.c: the first look at them */
+void rdl__doctor_check_clocks(struct rdl__visit *v);      /* clock, clock-step */
 
 #endif

@@ -107,7 +107,7 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock);
 
 /* Have the loop do what the keep's state asks for, or listen for recalls.  @locks the name's */
 void rdl__cache_post(struct rdl__cache *cache);
-/* The state has changed: when does the loop look again?  @thread loop  @locks none */
+/* The state has changed: when does the loop have to act by itself?  @thread loop  @locks none */
 void rdl__cache_arm(struct rdl__cache *cache);
 /* Is the server that has the lock now the one that confirmed the subscription?  @thread loop */
 bool rdl__cache_at_home(const struct rdl__cache *cache);

@@ -192,7 +192,7 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
 
 /* The kept hold has ended elsewhere than on the loop, or otherwise than the loop waits for: is its name still in use?
  * @locks the name's */
-static void look_again(struct rdl__cache *cache)
+static void post_if_engaged(struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->engaged)
@@ -220,7 +220,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     count_end(cache, RDL__END_LOST);
     rdl__keep_lost(&cache->keep, RDL__END_LOST);
     rdl__cache_anew(cache, now);
-    look_again(cache); /* it may have looked already, as the last handle was dropped */
+    post_if_engaged(cache); /* it may have found it in use, as the last handle was dropped */
     rdl__record_retire(hold);
 }
 
@@ -290,7 +290,7 @@ static void lose(struct rdl__cache *cache, rdl_loss_reason_t reason, int64_t now
     count_end(cache, end);
     rdl__keep_lost(&cache->keep, end);
     rdl__cache_anew(cache, now);
-    look_again(cache); /* past `until` its timer is off */
+    post_if_engaged(cache); /* past `until` its timer is off */
 }
 
 /* The next owner behind `after` (NULL: the first) that is to be told the kept hold's new state, noted as told, with a

@@ -13,8 +13,8 @@
 
 /* ---- timer ------------------------------------------------------------------------------------------------------ */
 
-/* When the loop looks again; RDL__NEVER: something else comes first.  @locks the name's */
-static int64_t look_at(const struct rdl__cache *cache)
+/* When the loop has to act by itself; RDL__NEVER: something else comes first.  @locks the name's */
+static int64_t due_at(const struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
     switch ((enum rdl__keep_state)cache->keep.state) {
@@ -39,7 +39,7 @@ void rdl__cache_arm(struct rdl__cache *cache)
     rdl__assert_on_loop(loop);
     rdl__mutex_lock(&cache->name->mu);
     if (cache->engaged)
-        at = look_at(cache);
+        at = due_at(cache);
     rdl__mutex_unlock(&cache->name->mu);
     if (at != RDL__NEVER)
         rdl__loop_timer(loop, &cache->timer, at);
@@ -142,7 +142,7 @@ static bool is_unused(const struct rdl__cache *cache, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     return cache->engaged && cache->keep.state == RDL__KEEP_NONE && rdl__list_empty(&cache->queue) &&
-           (cache->keep.closed || now >= look_at(cache));
+           (cache->keep.closed || now >= due_at(cache));
 }
 
 /* @thread loop  @locks none */

@@ -51,13 +51,13 @@ static void move_to_due(struct rdl__watchdog *wd, struct rdl__hold *hold)
     move_to(wd, hold, rdl__hold_next_due(hold));
 }
 
-/* The same, and the loop looks at it at `look_at` if nothing is due before: is it still held, so that it is time to
- * listen?  @locks mu */
-static void move_and_look(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t look_at)
+/* The same, or at `check_at` if nothing is due before: is it still held by then, so that it is time to listen?  @locks
+ * mu */
+static void move_to_check(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t check_at)
 {
     int64_t at = rdl__hold_next_due(hold);
 
-    move_to(wd, hold, rdl__hold_wants_listening(wd, hold) && look_at < at ? look_at : at);
+    move_to(wd, hold, rdl__hold_wants_listening(wd, hold) && check_at < at ? check_at : at);
 }
 
 /* The next renewal of a hold confirmed at `now`: after a third of the lease, up to a quarter of that earlier.  @locks
@@ -171,7 +171,7 @@ static void begin(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent
     hold->again = false;
     hold->brief = renewed && lease_ms < wd->config.lease_ms;
     hold->renew_at = hold->renewed ? next_renewal(wd, hold, sent_at) : RDL__NEVER;
-    move_and_look(wd, hold, rdl__after_ms(sent_at, RDL__LISTEN_AFTER_MS));
+    move_to_check(wd, hold, rdl__after_ms(sent_at, RDL__LISTEN_AFTER_MS));
 }
 
 void rdl__watchdog_add(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent_at, int64_t lease_ms,
@@ -268,7 +268,7 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
             hold->renew_at = next_renewal(wd, hold, sent_at);
         if (hold->state == RDL_AT_RISK && rdl__hold_risk_at(hold) > now)
             hold->state = RDL_HELD;
-        move_and_look(wd, hold, hold->node.at);
+        move_to_check(wd, hold, hold->node.at);
     }
     rdl__mutex_unlock(&wd->mu);
     return alive;
