@@ -203,7 +203,7 @@ int rdl__lock_make(const struct rdl__lock_ops *ops, rdl__options_fn *check, rdl_
         (rc = acks.replicas > 0 ? rdl__client_wants_acks(client, err) : RDL_OK) < 0 ||
         (rc = rdl__check_name("lock", name, &o.name_len, err)) < 0)
         return rc;
-    if (o.cache_ms != 0 && ops->kept == NULL) /* with one end: another cache_ms is another setting */
+    if (o.cache_ms != 0 && ops->other_end == NULL) /* with one end: another cache_ms is another setting */
         settings.own = (uint32_t)o.cache_ms & MINUTE_BITS;
     settings.retry = (uint32_t)o.retry.kind & 7;
     settings.retry_min_ms = (uint32_t)o.retry.min_ms & HOUR_BITS;

@@ -118,13 +118,6 @@ static int64_t read_trusted_ms(const struct rdl__name *name, int64_t lease_ms)
 
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
-static const struct rdl__lock_ops *other_end(const struct rdl__lock_ops *ops)
-{
-    if (ops->handle->cached)
-        return ops->kept;
-    return ops == &rdl__read_ops ? &rdl__write_ops : &rdl__read_ops;
-}
-
 /* Put the number of the owner's hold of the other end into call->hold.own, 0 if it has none, and return its state. */
 static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
 {
@@ -134,7 +127,7 @@ static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
 
     call->hold.own = 0;
     rdl__mutex_lock(&name->mu);
-    if ((rec = rdl__record_find(name, call->op.owner, other_end(call->ops))) != NULL && rec->count > 0) {
+    if ((rec = rdl__record_find(name, call->op.owner, call->ops->other_end)) != NULL && rec->count > 0) {
         if (!rdl__is_kept(rec->hold.id.n))
             state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
         else
@@ -320,13 +313,14 @@ static const struct rdl__lock_ops kept_write;
 static const struct rdl__lock_ops kept_read = {
     RDL__CACHED,
     READS,
-    .kept = &kept_write,
+    .other_end = &kept_write,
 };
 
 const struct rdl__lock_ops rdl__read_ops = {
     .handle = &rdl__single_handle,
     READS,
     .kept = &kept_read,
+    .other_end = &rdl__write_ops,
 };
 
 RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
@@ -344,13 +338,14 @@ RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
 static const struct rdl__lock_ops kept_write = {
     RDL__CACHED_OTHER,
     WRITES,
-    .kept = &kept_read,
+    .other_end = &kept_read,
 };
 
 const struct rdl__lock_ops rdl__write_ops = {
     .handle = &rdl__single_handle,
     WRITES,
     .kept = &kept_write,
+    .other_end = &rdl__read_ops,
 };
 
 RDL__CONSTRUCTOR(rdl_write_lock, rdl__write_ops, options)

@@ -306,7 +306,7 @@ static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *r
         return true;
     if (!rdl__cache_is_shared(cache))
         return false;
-    if (cache->wrote && (other = rdl__record_find(cache->name, rec->owner, cache->ops->kept)) != NULL &&
+    if (cache->wrote && (other = rdl__record_find(cache->name, rec->owner, cache->ops->other_end)) != NULL &&
         other->count > 0)
         return true;
     if (cache->inside == 0)

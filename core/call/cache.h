@@ -85,7 +85,7 @@ static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache 
 /* Is it the read end of a read-write lock? */
 static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 {
-    return cache->ops->kept != NULL;
+    return cache->ops->other_end != NULL;
 }
 
 /* ---- kept.c ----------------------------------------------------------------------------------------------------- */

@@ -43,10 +43,9 @@ struct rdl__hold_of {
 };
 
 struct rdl__lock_ops {
-    const struct rdl__handle_ops *handle; /* handle.h */
-    /* The same type where its client keeps it; NULL: it is never kept. In that one's table, of a lock with two ends:
-     * the other end where its client keeps the lock. */
-    const struct rdl__lock_ops *kept;
+    const struct rdl__handle_ops *handle;  /* handle.h */
+    const struct rdl__lock_ops *kept;      /* the same where its client keeps it (cached.h); NULL: it never does */
+    const struct rdl__lock_ops *other_end; /* of a lock with two ends; NULL: it has one */
 
     /* names */
     const char *name;

@@ -6,9 +6,10 @@ A room may include what ROOMS says and nothing else: files of other rooms by the
 headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
 before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
 lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
-setting (core/call/name.h) that one type's file alone sets, but for `own`, which the engine does not read. A value of
-an enum in that table which the tables of one file alone set is known to the module of the enum and to nobody else, and
-no value is set by nobody (decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
+setting (core/call/name.h) that one type's file alone sets; but not the setting `own`, which the engine does not read,
+nor the member `other_end`, as the engine knows that a lock may have two ends. A value of an enum in that table which
+the tables of one file alone set is known to the module of the enum and to nobody else, and no value is set by nobody
+(decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
 own, and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
@@ -207,7 +208,7 @@ def member_faults(texts):
     for path, member, _ in settings_of_tables(texts):
         setters[member].add(path)
     return ["core/call/type.h: %s is set by %s alone" % (name, "".join(setters[name]) or "nobody")
-            for name in map("".join, members) if len(setters[name]) < 2]
+            for name in map("".join, members) if len(setters[name]) < 2 and name != "other_end"]
 
 
 def value_faults(texts):
