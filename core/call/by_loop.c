@@ -57,8 +57,8 @@ static int64_t next_try_ms(struct rdl__call *call)
 }
 
 /* Was it the last waiter of this process, and may the process have a place in the server's queue that nobody uses now?
- * A grant has left the place itself. */
-static bool leaves_place(const struct rdl__call *call, int rc)
+ * A grant has given the place up itself. */
+static bool has_place(const struct rdl__call *call, int rc)
 {
     struct rdl__name *name = rdl__call_name(call);
 
@@ -66,14 +66,14 @@ static bool leaves_place(const struct rdl__call *call, int rc)
            !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
-/* The place is left by an undo. A call that ended before it began has drawn no number for that. */
-static bool leave_place(struct rdl__call *call, int rc)
+/* The place is given up by an undo. A call that ended before it began has drawn no number for that. */
+static bool gives_place_up(struct rdl__call *call, int rc)
 {
-    bool leaves = leaves_place(call, rc);
+    bool gives_up = has_place(call, rc);
 
-    if (leaves && call->n == 0)
+    if (gives_up && call->n == 0)
         call->n = rdl__client_numbers(rdl__call_client(call), call->count);
-    return leaves;
+    return gives_up;
 }
 
 static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int64_t now)
@@ -83,7 +83,7 @@ static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int6
         step->rc == RDL_OK) /* the others were not refused because of this hold, and its release may not be published */
         rdl__waiter_hint(&call->waiter, next_try_ms(call), now);
     stop_waiting(call, step->rc == RDL_OK, now);
-    rdl__call_conclude(call, step->rc, step->undo || leave_place(call, step->rc), true, now);
+    rdl__call_conclude(call, step->rc, step->undo || gives_place_up(call, step->rc), true, now);
 }
 
 /* When a waiting call gives up for want of a connection: outage_timeout_ms after the connection was lost, or after the

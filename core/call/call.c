@@ -125,8 +125,8 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 
 /* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
  * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
- * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone; a release that was not waited
- * for has failed (detached.c). */
+ * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone; a detached release has
+ * failed (detached.c). */
 static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__name *name = rdl__call_name(call);

@@ -6,7 +6,7 @@
  *
  *   NONE -> CALLER   a caller with a request finds no reader
  *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
- *   CALLER -> LOOP   requests of the loop's are left, or the connection broke
+ *   CALLER -> LOOP   requests of the loop's are unanswered, or the connection broke
  *   CALLER -> NONE   nothing is awaited; detached requests may be unanswered (rdl__lane_detach)
  *   NONE -> LOOP     those were not answered while other callers read (`tended`)
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
@@ -246,7 +246,7 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
     return outcome;
 }
 
-/* ---- requests that nobody waits for ----------------------------------------------------------------------------- */
+/* ---- detached requests ------------------------------------------------------------------------------------------ */
 
 /* A leader that is not reading is about to write. */
 void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
