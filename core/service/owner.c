@@ -323,8 +323,8 @@ static rdl_owner_t *next_attached(rdl_client_t *client)
     for (struct rdl__link *l = client->owners.next; l != &client->owners && found == NULL; l = l->next) {
         rdl_owner_t *owner = rdl__container(l, rdl_owner_t, link);
 
-        if (owner->slot != NULL && !owner->detached && ref_if_any(owner)) {
-            owner->detached = true;
+        if (owner->slot != NULL && !owner->withdrawn && ref_if_any(owner)) {
+            owner->withdrawn = true;
             found = owner;
         }
     }

@@ -33,16 +33,16 @@ struct rdl_owner {
     struct rdl__thread_slot *slot; /* of a thread's own owner; NULL: made by rdl_owner_new */
 
     _Atomic unsigned refs;
-    _Atomic(void *) spares[2]; /* calls' memory, kept for the next ones: a release that is not waited for has one */
+    _Atomic(void *) spares[2]; /* calls' memory, kept for the next ones: a detached release has one */
     _Atomic size_t spare_size;
-    struct rdl__link link; /* on the client's list; with `detached` under the client's owners_mu */
-    bool detached;         /* taken from its thread by the closing client */
+    struct rdl__link link; /* on the client's list; with `withdrawn` under the client's owners_mu */
+    bool withdrawn;        /* taken from its thread by the closing client */
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__link links;
     struct rdl__link calls;
-    struct rdl__reserve reserve; /* calls' memory, one for each hold whose release is not waited for */
+    struct rdl__reserve reserve; /* calls' memory, one for each hold whose release is detached */
     bool gone;
 };
 
