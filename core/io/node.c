@@ -211,11 +211,12 @@ int rdl__node_error(struct rdl__node *node, int code, rdl_err_t *err)
     rdl__mutex_unlock(&node->mu);
     if (why.code == RDL_ESERVER || why.code == RDL_EAUTH)
         code = why.code;
-    rdl__node_server(node, server, sizeof server);
-    if (why.message[0] != '\0')
+    if (why.message[0] != '\0') {
         (void)rdl__err_set(err, code, "%s", why.message);
-    else
+    } else {
+        rdl__node_server(node, server, sizeof server);
         (void)rdl__err_set(err, code, "%s: it could not be sent in time", server);
+    }
     rdl__err_where(err, node->label, NULL, 0);
     return code;
 }
