@@ -36,7 +36,7 @@ static bool on_some_loop(const struct rdl__composite *j)
 {
     bool here = false;
 
-    for (unsigned i = 0; i < j->n && !here; i++) {
+    for (unsigned i = 0; i < j->member_count && !here; i++) {
         if (rdl__client_call_begins(rdl__member_client(j, i)) < 0)
             continue;
         here = rdl__loop_here(rdl__client_loop(rdl__member_client(j, i)));

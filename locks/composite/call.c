@@ -76,8 +76,8 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     rec->refs++;
     call->named.cancel = on_cancel_named;
     rdl__list_init(&call->named.link);
-    call->member = (struct rdl__member *)(void *)&call->call_at[j->n];
-    for (unsigned i = 0; i < j->n; i++) {
+    call->member = (struct rdl__member *)(void *)&call->call_at[j->member_count];
+    for (unsigned i = 0; i < j->member_count; i++) {
         call->call_at[i].call = call;
         call->call_at[i].index = i;
         call->call_at[i].taken.cancel = on_cancel_taken;
@@ -162,7 +162,7 @@ void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
 
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         rdl__composite_owing_ends(call, i);
 }
 
@@ -205,7 +205,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
 
 void rdl__composite_cancel_takes(struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         if (call->call_at[i].under_way && call->call_at[i].takes)
             rdl_op_cancel(call->call_at[i].op);
 }
@@ -237,7 +237,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
 
     call->plan.behind = !rdl__list_empty(&j->listening);
     rdl__list_push_back(&j->listening, &call->listening);
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++) {
         if (rdl__news_for_all(rdl__member_lock(rdl__composite_of_call(call), i)->ops->news))
             listen_to(call, i);
     }
@@ -266,7 +266,7 @@ static void end_listening(struct rdl__composite_op *call)
     if (call->verb->acquires && call->op.result == RDL_OK)
         j->taken++;
     pass_turn(j);
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         rdl_op_cancel(call->call_at[i].listener);
 }
 
@@ -310,7 +310,7 @@ static void begin_next(struct rdl__composite_record *rec)
 
 static bool asking(const struct rdl__composite_op *call)
 {
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         if (call->call_at[i].under_way)
             return true;
     return false;
@@ -401,7 +401,7 @@ int64_t rdl__composite_patience_ms(const struct rdl__composite *j)
 {
     int64_t most = 0;
 
-    for (unsigned i = 0; i < j->n; i++) {
+    for (unsigned i = 0; i < j->member_count; i++) {
         rdl_client_t *client = rdl__member_client(j, i);
         int64_t ns = rdl__call_patience(client, &client->home);
 

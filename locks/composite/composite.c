@@ -93,7 +93,7 @@ static int same_lock(const rdl_lock_t *a, const rdl_lock_t *b)
 
 int rdl__composite_check_duplicates(struct rdl__composite *j, rdl_err_t *err)
 {
-    for (unsigned i = 1; j->duplicates && i < j->n; i++)
+    for (unsigned i = 1; j->duplicates && i < j->member_count; i++)
         for (unsigned k = i; k-- > 0 && same_text(rdl__member_lock(j, k)->name, rdl__member_lock(j, i)->name);)
             if (same_lock(rdl__member_lock(j, k), rdl__member_lock(j, i)) == RDL_EDEADLK)
                 return rdl__err_set(err, RDL_EDEADLK, "two members are the same lock, at one server by two clients");
@@ -149,7 +149,7 @@ static size_t name_size(rdl_lock_t *const *members, size_t n)
 
 static void join_names(struct rdl__composite *j)
 {
-    for (unsigned i = 0; i < j->n; i++) {
+    for (unsigned i = 0; i < j->member_count; i++) {
         const struct rdl__name *name = rdl__member_lock(j, i)->name;
 
         if (i > 0)
@@ -164,10 +164,10 @@ static void add_members(struct rdl__composite *j, const struct rdl__composite_ki
 {
     rdl_lock_t *order[RDL__COMPOSITE_MAX];
 
-    memcpy(order, members, j->n * sizeof order[0]);
+    memcpy(order, members, j->member_count * sizeof order[0]);
     if (!j->plan->majority)
-        qsort(order, j->n, sizeof order[0], by_order);
-    for (unsigned i = 0; i < j->n; i++) {
+        qsort(order, j->member_count, sizeof order[0], by_order);
+    for (unsigned i = 0; i < j->member_count; i++) {
         struct rdl__member_handle *member = &j->member[i];
 
         member->composite = rdl__composite_ref(j);
@@ -205,10 +205,10 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
     j->plan = kind->plan;
     j->options = *options;
     j->home = rdl__client_ref(home);
-    j->n = (unsigned)n;
-    j->quorum = j->plan->majority ? j->n / 2 + 1 : j->n;
+    j->member_count = (unsigned)n;
+    j->quorum = j->plan->majority ? j->member_count / 2 + 1 : j->member_count;
     j->size = size;
-    j->call_size = kind->call_size(j->n);
+    j->call_size = kind->call_size(j->member_count);
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
     rdl__list_init(&j->listening);
@@ -224,7 +224,7 @@ const char *rdl__composite_tokenless(const rdl_lock_t *lock)
 
     if (!j->plan->majority)
         return "a multi-lock has no token of its own: each of its members may have one";
-    for (unsigned i = 0; i < j->n; i++)
+    for (unsigned i = 0; i < j->member_count; i++)
         if (rdl__member_lock(j, i)->name->settings.fencing != RDL_FENCING_TIME)
             return "a red lock has a token only if all its members were made with RDL_FENCING_TIME: counters of several"
                    " servers do not grow together";

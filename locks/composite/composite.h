@@ -60,7 +60,7 @@ struct rdl__composite {
     struct rdl__composite_options options;
     rdl_client_t *home;
     unsigned home_member; /* index of a member of that client */
-    unsigned n, quorum;
+    unsigned member_count, quorum;
     bool duplicates; /* two members have one name at different clients: one lock if their servers are the same */
     size_t size, call_size;
     char *name; /* the members' with a `+` between them */

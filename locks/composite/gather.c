@@ -19,7 +19,7 @@ static unsigned count_of(const struct rdl__composite_op *call, int64_t result)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         count += call->call_at[i].answered && call->call_at[i].result == result;
     return count;
 }
@@ -28,7 +28,7 @@ static unsigned failures(const struct rdl__composite_op *call)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++)
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         count += call->call_at[i].answered && call->call_at[i].result < 0;
     return count;
 }
@@ -38,7 +38,7 @@ static int too_few(const struct rdl__composite_op *call)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
 
-    return count_of(call, RDL_ELOST) > j->n - j->quorum ? RDL_ELOST : call->why.code;
+    return count_of(call, RDL_ELOST) > j->member_count - j->quorum ? RDL_ELOST : call->why.code;
 }
 
 /* How many members have confirmed the hold, and how many may have it although they failed. A member that did not count
@@ -51,7 +51,7 @@ static struct tally tally(const struct rdl__composite_op *call)
 {
     struct tally t = {.held = call->spared};
 
-    for (unsigned i = 0; i < rdl__composite_of_call(call)->n; i++) {
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++) {
         const struct rdl__member_call *q = &call->call_at[i];
 
         if (!q->answered || call->rec->hold[i].uncounted)
@@ -83,7 +83,7 @@ static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
 
-    if (count_of(call, 1) > j->n - j->quorum)
+    if (count_of(call, 1) > j->member_count - j->quorum)
         *ret = 1;
     else if (count_of(call, 0) >= j->quorum)
         *ret = 0;
@@ -100,7 +100,7 @@ static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
 
     if (call->answered < call->asked)
         return false;
-    if (j->n - failures(call) < j->quorum)
+    if (j->member_count - failures(call) < j->quorum)
         *ret = too_few(call);
     else
         *ret = count_of(call, 1) > 0;
@@ -116,7 +116,7 @@ static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
 
     if (call->answered < call->asked)
         return false;
-    for (unsigned i = 0; i < j->n; i++)
+    for (unsigned i = 0; i < j->member_count; i++)
         if (call->call_at[i].result >= 0)
             remaining[n++] = call->call_at[i].result;
     if (n < j->quorum) {
@@ -195,7 +195,7 @@ static bool spared(const struct rdl__composite_op *call, unsigned i, int64_t now
 
 static void ask_those(struct rdl__composite_op *call, int64_t now)
 {
-    unsigned n = rdl__composite_of_call(call)->n;
+    unsigned n = rdl__composite_of_call(call)->member_count;
     bool ask_it[RDL__COMPOSITE_MAX];
     int64_t result;
 

@@ -27,7 +27,7 @@ static void composite_drop(rdl_lock_t *lock)
     lock->fn = NULL;
     rdl__composite_records_drop(j);
     rdl__mutex_unlock(&j->mu);
-    for (unsigned i = 0; i < j->n; i++)
+    for (unsigned i = 0; i < j->member_count; i++)
         rdl__handle_drop(rdl__member_lock(j, i));
     rdl__composite_unref(j);
 }
@@ -47,7 +47,7 @@ static bool composite_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)
 {
     const struct rdl__composite *j = rdl__composite_of(lock);
 
-    for (unsigned i = 0; i < j->n; i++)
+    for (unsigned i = 0; i < j->member_count; i++)
         if (rdl__member_client(j, i) == owner->client)
             return true;
     return false;

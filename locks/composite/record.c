@@ -29,14 +29,14 @@
 
 static size_t record_size(const struct rdl__composite *j)
 {
-    return sizeof(struct rdl__composite_record) + j->n * sizeof(struct rdl__member_hold);
+    return sizeof(struct rdl__composite_record) + j->member_count * sizeof(struct rdl__member_hold);
 }
 
 static void leave_members(struct rdl__composite_record *rec)
 {
     struct rdl__composite *j = rec->composite;
 
-    for (unsigned i = 0; i < j->n; i++) {
+    for (unsigned i = 0; i < j->member_count; i++) {
         rdl_owner_t *owner = rec->hold[i].owner;
 
         if (owner == NULL)
@@ -81,7 +81,7 @@ static bool survives(const struct rdl__composite_record *rec, unsigned i)
  * would be renewed as long as that one lives: give it back. */
 static void settle_survivors(struct rdl__composite_record *rec)
 {
-    for (unsigned i = 0; i < rec->composite->n; i++)
+    for (unsigned i = 0; i < rec->composite->member_count; i++)
         if (survives(rec, i))
             settle_member(rec, i, 0);
 }
@@ -248,7 +248,7 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
     rdl__list_init(&rec->owner_link.link);
     rdl__list_init(&rec->pending);
     rdl__list_init(&rec->event.link);
-    for (unsigned i = 0; i < j->n && rc == RDL_OK; i++)
+    for (unsigned i = 0; i < j->member_count && rc == RDL_OK; i++)
         rc = take_place(rec, i);
     if (rc < 0)
         rdl__composite_record_unref(rec);
@@ -328,7 +328,7 @@ struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, i
 
     if (rec->count == 0)
         return view;
-    for (unsigned i = 0; i < j->n; i++) {
+    for (unsigned i = 0; i < j->member_count; i++) {
         struct rdl__view hold = rdl__member_hold_view(rec, i, now);
 
         if (hold.state == RDL_NOT_HELD || rec->hold[i].uncounted)
@@ -380,7 +380,7 @@ void rdl__composite_settle(struct rdl__composite_record *rec)
 {
     int64_t want = rec->lost && rec->composite->plan->majority ? 0 : rec->want;
 
-    for (unsigned i = 0; i < rec->composite->n; i++)
+    for (unsigned i = 0; i < rec->composite->member_count; i++)
         settle_member(rec, i, want);
 }
 

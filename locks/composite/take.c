@@ -36,7 +36,7 @@ static bool second_vote(const struct rdl__composite_op *call, unsigned i)
     const struct rdl__composite *j = rdl__composite_of_call(call);
     bool found = false;
 
-    for (unsigned k = 0; k < j->n && j->plan->majority; k++)
+    for (unsigned k = 0; k < j->member_count && j->plan->majority; k++)
         found |= k != i && call->rec->hold[k].mine > 0 && !call->rec->hold[k].uncounted &&
                  rdl__composite_one_server(call->rec->hold[i].site, call->rec->hold[k].site);
     return found;
@@ -133,7 +133,8 @@ static int64_t token_of(const struct rdl__composite_record *rec, int64_t now)
 {
     int64_t token = 0;
 
-    for (unsigned i = 0; i < rec->composite->n && rdl__composite_tokenless(&rec->composite->handle) == NULL; i++) {
+    for (unsigned i = 0; i < rec->composite->member_count && rdl__composite_tokenless(&rec->composite->handle) == NULL;
+         i++) {
         struct rdl__view view = rdl__member_hold_view(rec, i, now);
 
         if (view.state != RDL_NOT_HELD && view.token > token)
@@ -173,7 +174,7 @@ static void forget_news(struct rdl__composite_op *call)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
 
-    for (unsigned i = 0; call->taken != j->taken && i < j->n; i++)
+    for (unsigned i = 0; call->taken != j->taken && i < j->member_count; i++)
         call->member[i].open = false;
     call->taken = j->taken;
 }
@@ -216,7 +217,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
     }
     *p = (struct rdl__plan){
         .member = call->member,
-        .n = j->n,
+        .n = j->member_count,
         .quorum = j->quorum,
         .one_try = call->op.wait_ms == 0,
         .renewed = call->op.lease_ms == RDL_LEASE_AUTO,

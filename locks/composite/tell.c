@@ -34,7 +34,7 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
     unsigned taken = 0, refused = 0, void_votes = 0;
     size_t len = 0;
 
-    for (unsigned i = 0; i < j->n; i++) {
+    for (unsigned i = 0; i < j->member_count; i++) {
         taken += call->member[i].code == RDL_OK && call->member[i].until > 0;
         void_votes += call->member[i].code == RDL_OK && call->member[i].until > 0 && call->member[i].uncounted;
         refused += call->member[i].code == RDL_ETIMEDOUT;
@@ -45,7 +45,8 @@ static void explain_votes(const struct rdl__composite_op *call, rdl_err_t *err)
     (void)rdl__err_set(err, (int)call->op.result,
                        "%s lock of %u: %u granted it (%u of them do not count: up for less than a lease, or counted "
                        "already), %u refused, %u did not answer; %u are needed:%s",
-                       j->handle.ops->name, j->n, taken, void_votes, refused, j->n - taken - refused, j->quorum, votes);
+                       j->handle.ops->name, j->member_count, taken, void_votes, refused,
+                       j->member_count - taken - refused, j->quorum, votes);
 }
 
 void rdl__composite_explain(const rdl_op_t *op, rdl_err_t *err)
@@ -60,10 +61,10 @@ void rdl__composite_explain(const rdl_op_t *op, rdl_err_t *err)
     if (call->verb->acquires && j->plan->majority && (code == RDL_ENOQUORUM || code == RDL_ETIMEDOUT))
         explain_votes(call, err);
     else if (code == RDL_ELOST && call->lost_count > 0)
-        (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->handle.ops->name, j->n, call->lost_count,
-                           call->lost);
+        (void)rdl__err_set(err, code, "%s lock of %u: %u lost: %s", j->handle.ops->name, j->member_count,
+                           call->lost_count, call->lost);
     else
-        (void)rdl__err_set(err, code, "%s lock of %u: %s", j->handle.ops->name, j->n,
+        (void)rdl__err_set(err, code, "%s lock of %u: %s", j->handle.ops->name, j->member_count,
                            why ? call->why.message : rdl_strerror(code));
     rdl__err_where(err, why ? call->why.server : NULL, j->name, j->name_len);
 }
