@@ -75,7 +75,7 @@ struct rdl__hold_fields { /* take and release of a lock */
     unsigned char local; /* enum rdl__local (cache.h), with `answer` under the name's mu while it is QUEUED */
 };
 
-struct rdl__permit_fields { /* permits with ids (permit_semaphore.c) */
+struct rdl__permit_fields { /* permits with ids (permit_verbs.c) */
     rdl_permit_t *list;
     int64_t hint_ms;    /* of a refusal, whose answer has this time as well */
     int64_t told_until; /* when the permits expire: kept here, because `req` may be the undo's by then */
