@@ -281,8 +281,8 @@ int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err)
 
     if (rc < 0)
         return rc;
-    lock->ops->handle->on_lost(lock, fn, arg);
-    return RDL_OK;
+    rc = lock->ops->handle->on_lost(lock, fn, arg);
+    return rc < 0 ? rdl__err_set(err, rc, NULL) : RDL_OK;
 }
 
 /* ---- verbs that ask the server, without waiting ----------------------------------------------------------------- */

@@ -293,6 +293,13 @@ static void stop(struct rdl__call *call, int code, int64_t now)
     finish_on_loop(call, &step, now);
 }
 
+/* @locks the name's */
+static bool is_queued(const struct rdl__call *call)
+{
+    rdl__assert_locked(&rdl__call_name(call)->mu);
+    return rdl__link_on(&call->pending) && call->rec->active != call;
+}
+
 /* End a call that is in its record's queue with `code`. False: it is not there.  @thread loop */
 static bool end_queued(struct rdl__call *call, int code, int64_t now)
 {
@@ -300,10 +307,10 @@ static bool end_queued(struct rdl__call *call, int code, int64_t now)
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__mutex_lock(&rdl__call_name(call)->mu);
-    queued = rdl__link_on(&call->pending);
-    rdl__list_remove(&call->pending);
-    if (queued)
+    if ((queued = is_queued(call))) {
+        rdl__list_remove(&call->pending);
         rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task); /* else the task would set the timer */
+    }
     rdl__mutex_unlock(&rdl__call_name(call)->mu);
     if (!queued)
         return false;
@@ -356,12 +363,12 @@ void rdl__call_on_cancel(struct rdl__task *task, int64_t now)
 
 /* ---- taking it over --------------------------------------------------------------------------------------------- */
 
-static bool is_queued(struct rdl__call *call)
+static bool still_queued(struct rdl__call *call)
 {
     bool queued;
 
     rdl__mutex_lock(&rdl__call_name(call)->mu);
-    queued = rdl__link_on(&call->pending);
+    queued = is_queued(call);
     rdl__mutex_unlock(&rdl__call_name(call)->mu);
     return queued;
 }
@@ -408,7 +415,7 @@ void rdl__call_on_task(struct rdl__task *task, int64_t now)
         return;
     }
     if (rdl__call_phase(call) == RDL__QUEUED) {
-        if (is_queued(call)) {
+        if (still_queued(call)) {
             rdl__call_set_deadline(call, call->op.started_at);
             if (call->verb->acquires && call->deadline != RDL__NEVER)
                 rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer, rdl__call_answer_by(call));

@@ -161,7 +161,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
         } else {
             (void)rdl__alone_yields(rec);
             rdl__call_goes(call, RDL__QUEUED);
-            rdl__list_push_back(&rec->pending, &call->pending);
+            rdl__list_push_back(&rec->active->pending, &call->pending);
             rdl__loop_post(rdl__client_loop(rdl__call_client(call)),
                            &call->task); /* under mu, so before leave or end_queued can */
             rc = 0;
@@ -199,7 +199,8 @@ static void leave(struct rdl__call *call, int64_t now)
         rec->detached++;
     else
         call->rec = NULL;
-    l = rdl__list_pop(&rec->pending);
+    l = rdl__list_first(&call->pending);
+    rdl__list_remove(&call->pending);
     rec->active = l == NULL ? NULL : rdl__container(l, struct rdl__call, pending);
     if (rec->active != NULL)
         rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &rec->active->task);

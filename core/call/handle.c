@@ -13,12 +13,17 @@ const char *rdl__single_name(const rdl_lock_t *lock, size_t *ret_len)
     return lock->name->bytes;
 }
 
-void rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
+int rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
 {
+    int rc;
+
     rdl__mutex_lock(&lock->name->mu);
-    lock->fn = fn;
-    lock->arg = arg;
+    if ((rc = fn == NULL ? RDL_OK : rdl__name_tells(lock->name)) == RDL_OK) {
+        lock->fn = fn;
+        lock->arg = arg;
+    }
     rdl__mutex_unlock(&lock->name->mu);
+    return rc;
 }
 
 bool rdl__single_knows(const rdl_lock_t *lock, const rdl_owner_t *owner)

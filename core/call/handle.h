@@ -17,7 +17,7 @@ struct rdl__handle_ops {
     void (*drop)(rdl_lock_t *lock);                                  /* the user's reference  @locks none */
     int64_t (*call)(const struct rdl__order *order, rdl_err_t *err); /* this and the next: as in call.h */
     int (*call_async)(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err);
-    void (*on_lost)(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);    /* @locks none */
+    int (*on_lost)(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);     /* RDL_OK or RDL_ENOMEM  @locks none */
     bool (*knows)(const rdl_lock_t *lock, const rdl_owner_t *owner); /* is it an owner of one of its clients? */
     /* What the owner holds of it. token: 0 when it has none. The client is not closed yet (rdl__client_call_begins).
      * @locks none */
@@ -28,7 +28,7 @@ struct rdl__handle_ops {
 extern const struct rdl__handle_ops rdl__single_handle; /* handle.c, as what kept locks share with it */
 rdl_client_t *rdl__single_client(const rdl_lock_t *lock);
 const char *rdl__single_name(const rdl_lock_t *lock, size_t *ret_len);
-void rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);
+int rdl__single_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg);
 bool rdl__single_knows(const rdl_lock_t *lock, const rdl_owner_t *owner);
 const char *rdl__single_tokenless(const rdl_lock_t *lock);
 

@@ -48,7 +48,7 @@ void rdl__name_unref(struct rdl__name *name)
         return;
     if (name->ops->unused != NULL)
         name->ops->unused(name);
-    rdl__free(&client->mem, name->spare, sizeof *name->spare);
+    rdl__record_free(client, name->spare);
     rdl__free(&client->mem, name->settled, sizeof *name->settled);
     rdl__mutex_done(&name->mu);
     if (rdl__name_has_meter(name))
@@ -137,7 +137,7 @@ static void enlist(rdl_lock_t *lock)
 {
     atomic_init(&lock->refs, 1);
     rdl__mutex_lock(&lock->name->mu);
-    lock->serial = ++lock->name->next_serial & 0x7fffffff;
+    lock->serial = ++lock->name->next_serial;
     rdl__list_push_back(&lock->name->handles, &lock->link);
     rdl__mutex_unlock(&lock->name->mu);
 }

@@ -55,9 +55,10 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting; /* waiting calls that stand in line (rdl__news_in_line); and RDL__PLACED */
-    uint32_t next_serial;     /* of handles; under mu */
-    _Atomic uint64_t undos;   /* unanswered ones, by way (undo.c); 0: none */
+    _Atomic uint32_t waiting;  /* waiting calls that stand in line (rdl__news_in_line); and RDL__PLACED */
+    uint32_t next_serial : 31; /* of handles; under mu */
+    uint32_t tells : 1;        /* somebody has asked to be told of losses; under mu */
+    _Atomic uint64_t undos;    /* unanswered ones, by way (undo.c); 0: none */
 
     /* any thread, under mu */
     struct rdl__mutex mu;

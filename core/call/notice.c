@@ -51,14 +51,14 @@ static void run_event(struct rdl__callback *callback)
     rdl__mutex_lock(&name->mu);
     what = *notice;
     notice->states = 0;
-    if (rec->latest == notice)
-        rec->latest = NULL;
+    if (rec->notices->latest == notice)
+        rec->notices->latest = NULL;
     if (rec->hold.id.n == what.n && rdl__is_kept(what.n))
         valid_ns = rdl__cache_valid_for(rec, rdl__now());
     else if (rec->hold.id.n == what.n)
         (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &valid_ns);
     rdl__mutex_unlock(&name->mu);
-    if (notice != &rec->notice)
+    if (notice != &rec->notices->first)
         rdl__free(&name->client->mem, notice, sizeof *notice);
     loss.token = what.token;
     field[rec->ops->field_of(field, name, what.n)] = '\0';
@@ -86,7 +86,7 @@ static void run_event(struct rdl__callback *callback)
     rdl__record_unref(rec);
 }
 
-void rdl__notice_init(struct rdl__notice *notice, struct rdl__record *rec)
+static void notice_init(struct rdl__notice *notice, struct rdl__record *rec)
 {
     notice->event.run = run_event;
     rdl__list_init(&notice->event.link);
@@ -94,18 +94,36 @@ void rdl__notice_init(struct rdl__notice *notice, struct rdl__record *rec)
     notice->states = 0;
 }
 
+bool rdl__notices_make(struct rdl__record *rec)
+{
+    rdl__assert_locked(&rec->name->mu);
+    if (rec->notices == NULL && (rec->notices = rdl__zalloc(&rec->name->client->mem, sizeof *rec->notices)) != NULL)
+        notice_init(&rec->notices->first, rec);
+    return rec->notices != NULL;
+}
+
+int rdl__name_tells(struct rdl__name *name)
+{
+    rdl__assert_locked(&name->mu);
+    for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
+        if (!rdl__notices_make(rdl__container(l, struct rdl__record, link)))
+            return RDL_ENOMEM;
+    name->tells = true;
+    return RDL_OK;
+}
+
 /* The notice for hold n. One that is due for an earlier hold stays, unless there is no memory for another: then it is
  * overwritten, and only the log has both.  @locks the name's */
 static struct rdl__notice *notice_of(struct rdl__record *rec, int64_t n)
 {
-    struct rdl__notice *notice = rec->latest;
+    struct rdl__notice *notice = rec->notices->latest;
 
     rdl__assert_locked(&rec->name->mu);
     if (notice != NULL && notice->n == n)
         return notice;
-    if (rec->notice.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)
-        return &rec->notice;
-    rdl__notice_init(notice, rec);
+    if (rec->notices->first.states == 0 || (notice = rdl__alloc(&rec->name->client->mem, sizeof *notice)) == NULL)
+        return &rec->notices->first;
+    notice_init(notice, rec);
     return notice;
 }
 
@@ -148,7 +166,11 @@ void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rd
 
     log_news(rec, state, reason);
     rdl__mutex_lock(&name->mu);
-    rec->latest = notice = notice_of(rec, id->n);
+    if (rec->notices == NULL) {
+        rdl__mutex_unlock(&name->mu);
+        return;
+    }
+    rec->notices->latest = notice = notice_of(rec, id->n);
     fresh = notice->states == 0;
     if (notice->n != id->n)
         notice->states = 0;

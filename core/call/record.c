@@ -161,16 +161,41 @@ static void orphan(struct rdl__owner_link *owner_link)
     rdl__record_unref(rec);
 }
 
-int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
-                     struct rdl__record **ret)
+void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec)
+{
+    if (rec == NULL)
+        return;
+    rdl__free(&client->mem, rec->notices, sizeof *rec->notices);
+    rdl__free(&client->mem, rec, sizeof *rec);
+}
+
+/* Zeroed but for its name, and for its notices. NULL: no memory.  @locks the name's */
+static struct rdl__record *spare_or_new(struct rdl__name *name)
 {
     struct rdl__record *rec = name->spare;
+    struct rdl__notices *notices = rec != NULL ? rec->notices : NULL;
 
     rdl__assert_locked(&name->mu);
     name->spare = NULL;
     if (rec == NULL && (rec = rdl__alloc(&name->client->mem, sizeof *rec)) == NULL)
-        return RDL_ENOMEM;
+        return NULL;
     memset(rec, 0, sizeof *rec);
+    rec->name = name;
+    rec->notices = notices;
+    if (!name->tells || rdl__notices_make(rec))
+        return rec;
+    rdl__record_free(name->client, rec);
+    return NULL;
+}
+
+int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
+                     struct rdl__record **ret)
+{
+    struct rdl__record *rec = spare_or_new(name);
+
+    rdl__assert_locked(&name->mu);
+    if (rec == NULL)
+        return RDL_ENOMEM;
     rdl__list_init(&rec->owner_link.link);
     rec->owner_link.orphan = orphan;
     if (!rdl__owner_link_add(owner, &rec->owner_link)) {
@@ -178,19 +203,15 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
         return RDL_ELOST;
     }
     rec->linked = true;
-    rec->name = name;
     rdl__name_ref(name);
     rec->owner = rdl__owner_ref(owner);
     atomic_init(&rec->refs, 2); /* the list's, the owner link's */
-    rdl__list_init(&rec->pending);
-    rdl__notice_init(&rec->notice, rec);
     rec->hold.host = RDL__HOSTLOCK_NONE;
     rec->ops = ops;
     rec->hold.ops = &rdl__hold_ops;
     rec->hold.script = (uint8_t)ops->renew;
     rec->hold.acks = rdl__name_acks(name);
     rec->hold.hash_slot = name->hash_slot;
-    rdl__list_init(&rec->hold.due);
     rdl__list_push_front(&name->records, &rec->link);
     *ret = rec;
     return RDL_OK;
@@ -238,7 +259,7 @@ static bool unlist(struct rdl__record *rec)
 void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
-    bool busy = rec->active != NULL || !rdl__list_empty(&rec->pending) || rec->count > 0 || !rdl__link_on(&rec->link);
+    bool busy = rec->active != NULL || rec->count > 0 || !rdl__link_on(&rec->link);
     bool owes = rec->detached != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
     struct rdl__record *leaving = NULL;
     bool unlinked = false;
@@ -279,7 +300,7 @@ void rdl__record_unused(struct rdl__record *rec)
         rec = NULL;
     }
     rdl__mutex_unlock(&name->mu);
-    rdl__free(&name->client->mem, rec, sizeof *rec);
+    rdl__record_free(name->client, rec);
     rdl__owner_unref(owner);
     rdl__name_unref(name);
 }

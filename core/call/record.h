@@ -26,6 +26,11 @@ struct rdl__notice {
     uint8_t risk_reason, loss_reason;
 };
 
+struct rdl__notices {
+    struct rdl__notice first;
+    struct rdl__notice *latest; /* that is due; NULL: none. Not `first` while that is due for an earlier hold */
+};
+
 struct rdl__record {
     struct rdl__name *name;          /* immutable; a reference */
     rdl_owner_t *owner;              /* immutable; a reference */
@@ -35,8 +40,7 @@ struct rdl__record {
     /* under the name's mu */
     int32_t count; /* 0: not held */
     struct rdl__link link;
-    struct rdl__call *active; /* the verb in flight */
-    struct rdl__link pending;
+    struct rdl__call *active; /* the verb in flight, behind which later ones queue */
     int64_t held_since;
     /* When every lease asked for this hold has ended at the server as well; renewals not counted. By the verb in flight
      * and by the loop (alone.c): rdl__record_ends_by. */
@@ -51,12 +55,11 @@ struct rdl__record {
     bool inside : 1;    /* let in, and neither left since nor told a loss */
     bool risk_told : 1; /* and told that the kept hold is at risk */
     /* Of detached releases (detached.c): */
-    bool overtaken : 1; /* one was sent again, perhaps behind its owner's next take */
-    bool reserved : 1;  /* the owner has memory set aside for the next one */
-    int16_t verdict;    /* how one has failed, for the next take to tell; RDL_OK: none has */
-    uint16_t detached;  /* how many are unanswered; below 0 while one is settled before it is counted */
-    struct rdl__notice notice;
-    struct rdl__notice *latest; /* notice that is due; NULL: none. Not `notice` while that is due for an earlier hold */
+    bool overtaken : 1;           /* one was sent again, perhaps behind its owner's next take */
+    bool reserved : 1;            /* the owner has memory set aside for the next one */
+    int16_t verdict;              /* how one has failed, for the next take to tell; RDL_OK: none has */
+    uint16_t detached;            /* how many are unanswered; below 0 while one is settled before it is counted */
+    struct rdl__notices *notices; /* NULL: nobody asked to be told (rdl__name_tells) */
 
     struct rdl__owner_link owner_link;
     struct rdl__hold hold; /* in use while count > 0 */
@@ -128,8 +131,9 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 /* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's, which is
  * released */
 void rdl__record_retire(struct rdl__record *rec);
-void rdl__record_unused(struct rdl__record *rec); /* nobody has a reference to it */
-void rdl__detached_done(struct rdl__record *rec); /* detached.c: free what is reserved */
+void rdl__record_unused(struct rdl__record *rec);                           /* nobody has a reference to it */
+void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec); /* its memory; NULL is fine */
+void rdl__detached_done(struct rdl__record *rec);                           /* detached.c: free what is reserved */
 static inline void rdl__record_unref(struct rdl__record *rec)
 {
     if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)
@@ -145,7 +149,11 @@ void rdl__record_forget_all(struct rdl__name *name);
 
 /* ---- notice.c ---------------------------------------------------------------------------------------------------- */
 
-void rdl__notice_init(struct rdl__notice *notice, struct rdl__record *rec);
+/* What telling of its holds takes, for the life of the record's memory. False: there is none.  @locks the name's */
+bool rdl__notices_make(struct rdl__record *rec);
+
+/* A handle asks to be told: losses need no memory from now on. RDL_OK or RDL_ENOMEM.  @locks the name's */
+int rdl__name_tells(struct rdl__name *name);
 
 /* A hold of this record was lost, or is at risk: tell every handle that asked.  @locks none */
 void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,

@@ -159,7 +159,7 @@ struct rdl__call {
 
     /* Set up once for the life of the memory (rdl__owner_take_spare), as they are on no list between two calls. */
     struct rdl__timer timer;  /* loop thread only; of the call, then of its undo */
-    struct rdl__link pending; /* on the record's queue, under the name's mu */
+    struct rdl__link pending; /* of the verb in flight on the record: those that queue behind it; under the name's mu */
     struct rdl__task task;    /* posted by any thread, run by the loop: of the call, then of its undo */
     struct rdl__task cancel_task;
 };

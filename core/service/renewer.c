@@ -46,6 +46,7 @@ static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hol
 void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 {
     hold->renew_at = RDL__NEVER;
+    hold->renewal = RDL__RENEWAL_DUE;
     rdl__list_push_back(due_list(at, hold), &hold->due);
 }
 
@@ -71,6 +72,7 @@ static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
     rdl__assert_locked(&batch->wd->mu);
     batch->acks = batch->count == 0 ? hold->acks : rdl__acks_most(batch->acks, hold->acks);
     rdl__list_remove(&hold->due);
+    hold->renewal = RDL__RENEWAL_SENT;
     hold->place = &batch->hold[batch->count];
     batch->script_of[batch->count] = (unsigned char)batch->scripts;
     batch->hold[batch->count++] = hold;
@@ -213,7 +215,7 @@ void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n)
             continue;
         if (!rdl__hold_under_way(hold))
             rdl__renewer_due(rdl__renewer_of(wd, hold), hold);
-        else if (hold->place != NULL)
+        else if (hold->renewal == RDL__RENEWAL_SENT)
             hold->again = true;
     }
     rdl__mutex_unlock(&wd->mu);

@@ -86,10 +86,11 @@ static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
     if (rdl__heap_has(&hold->node) && hold->acks.replicas > 0)
         wd->acked_holds--;
     rdl__heap_remove(&wd->heap, &hold->node);
-    rdl__list_remove(&hold->due);
-    if (hold->place != NULL)
+    if (hold->renewal == RDL__RENEWAL_DUE)
+        rdl__list_remove(&hold->due);
+    else if (hold->renewal == RDL__RENEWAL_SENT)
         *hold->place = NULL;
-    hold->place = NULL;
+    hold->renewal = RDL__RENEWAL_NONE;
 }
 
 struct rdl__hold_id rdl__schedule_lose(struct rdl__watchdog *wd, struct rdl__hold *hold)
@@ -111,7 +112,7 @@ int rdl__schedule_confirm(struct rdl__watchdog *wd, struct rdl__hold *hold, bool
     int64_t deadline, now = rdl__now();
 
     rdl__assert_locked(&wd->mu);
-    hold->place = NULL;
+    hold->renewal = RDL__RENEWAL_NONE;
     hold->by_itself = false;
     if (hold->deadline <= now || gone) {
         int reason = gone ? RDL_LOSS_GONE : RDL_LOSS_LEASE;
@@ -142,7 +143,7 @@ void rdl__schedule_retry(struct rdl__watchdog *wd, struct rdl__hold *hold, bool 
     int64_t pause = hold->lease_ms * RDL__MS / 20;
 
     rdl__assert_locked(&wd->mu);
-    hold->place = NULL;
+    hold->renewal = RDL__RENEWAL_NONE;
     hold->by_itself = by_itself;
     hold->again = false;
     hold->renew_at = now + (soon && pause > DETOUR_MS * RDL__MS ? DETOUR_MS * RDL__MS : pause);
@@ -159,8 +160,7 @@ static void begin(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent
     rdl__assert_locked(&wd->mu);
     wd->acked_holds += hold->acks.replicas > 0 ? 1 : 0;
     hold->node = (struct rdl__heap_node){0};
-    rdl__list_init(&hold->due);
-    hold->place = NULL;
+    hold->renewal = RDL__RENEWAL_NONE;
     hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);
     hold->ends_at = renewed ? RDL__NEVER : rdl__watchdog_validity(wd, sent_at, lease_ms);
     hold->lease_ms = trusted_ms;
@@ -200,8 +200,7 @@ void rdl__watchdog_add_alone(struct rdl__watchdog *wd, struct rdl__hold *hold, i
 {
     rdl__mutex_lock(&wd->mu);
     hold->node = (struct rdl__heap_node){0};
-    rdl__list_init(&hold->due);
-    hold->place = NULL;
+    hold->renewal = RDL__RENEWAL_NONE;
     hold->told_risk = false;
     be_alone(wd, hold, now, lease_ms);
     rdl__mutex_unlock(&wd->mu);

@@ -66,7 +66,7 @@ static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
 /* Is a renewal of it under way, or due? Its outcome sets renew_at.  @locks mu */
 static inline bool rdl__hold_under_way(const struct rdl__hold *hold)
 {
-    return hold->place != NULL || rdl__link_on(&hold->due);
+    return hold->renewal != RDL__RENEWAL_NONE;
 }
 
 static inline int64_t rdl__hold_trust_ms(const struct rdl__hold *hold, int64_t lease_ms)

@@ -51,6 +51,8 @@ struct rdl__hold_ops {
     void (*restore)(struct rdl__hold *hold, int64_t now);
 };
 
+enum rdl__renewal { RDL__RENEWAL_NONE, RDL__RENEWAL_DUE, RDL__RENEWAL_SENT };
+
 /* Embedded in the user's record of the hold. */
 struct rdl__hold {
     /* set by its user; immutable while the watchdog has the hold */
@@ -70,10 +72,13 @@ struct rdl__hold {
     uint8_t brief : 1;          /* granted for less than the lease that renewals ask for */
     uint8_t by_itself : 1;      /* its next renewal is a batch of its own */
     uint8_t again : 1;          /* what is under way may have been answered too early: ask again after it */
+    uint8_t renewal : 2;        /* enum rdl__renewal */
     struct rdl__heap_node node; /* in the heap, by when something is due */
-    struct rdl__link due;       /* on its renewer's list */
-    struct rdl__hold **place;   /* in the batch that renews it; NULL: none does */
-    int64_t deadline;           /* valid until then */
+    union {
+        struct rdl__link due;     /* RDL__RENEWAL_DUE: on its renewer's list */
+        struct rdl__hold **place; /* RDL__RENEWAL_SENT: in the batch */
+    };
+    int64_t deadline; /* valid until then */
     int64_t ends_at;  /* no renewal lasts longer than this: the end of its lease; RDL__NEVER: renewed without end */
     int64_t renew_at; /* RDL__NEVER: not renewed, or under way */
     int64_t lease_ms; /* of one renewal */

@@ -394,7 +394,7 @@ typedef void (*rdl_lost_fn)(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
  * about until it ends, except after such an eviction, after a reconnect to another server or to one that was restarted,
  * and by the verbs that ask anyway. One function a handle; NULL removes it. After rdl_on_lost or rdl_lock_free has
  * returned on the thread where callbacks run, the former function is not called again; on other threads it may still be
- * running. Errors: RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. */
+ * running. Errors, which leave the former one: RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED. */
 RDL_API int rdl_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg, rdl_err_t *err);
 
 #if defined(__GNUC__)

@@ -160,6 +160,19 @@ static void join_names(struct rdl__composite *j)
     j->name[j->name_len] = '\0';
 }
 
+/* Members' losses are the composite's to tell.  @locks none */
+static int members_tell(rdl_lock_t *const *members, size_t n)
+{
+    int rc = RDL_OK;
+
+    for (size_t i = 0; i < n && rc == RDL_OK; i++) {
+        rdl__mutex_lock(&members[i]->name->mu);
+        rc = rdl__name_tells(members[i]->name);
+        rdl__mutex_unlock(&members[i]->name->mu);
+    }
+    return rc;
+}
+
 static void add_members(struct rdl__composite *j, const struct rdl__composite_kind *kind, rdl_lock_t *const *members)
 {
     rdl_lock_t *order[RDL__COMPOSITE_MAX];
@@ -194,6 +207,8 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
         return rc;
     head = sizeof *j + n * sizeof j->member[0];
     size = head + name_size(members, n);
+    if ((rc = members_tell(members, n)) < 0)
+        return rdl__err_set(err, rc, NULL);
     if ((j = rdl__zalloc(&home->mem, size)) == NULL)
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     if (rdl__mutex_init(&j->mu) < 0) {

@@ -32,7 +32,7 @@ static void composite_drop(rdl_lock_t *lock)
     rdl__composite_unref(j);
 }
 
-static void composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
+static int composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
 {
     struct rdl__composite *j = rdl__composite_of(lock);
 
@@ -40,6 +40,7 @@ static void composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
     lock->fn = fn;
     lock->arg = arg;
     rdl__mutex_unlock(&j->mu);
+    return RDL_OK;
 }
 
 /* Is it an owner of any member's client? */

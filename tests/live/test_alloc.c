@@ -231,6 +231,44 @@ Test(alloc, unlocks_that_are_not_answered_need_no_memory)
     close_server();
 }
 
+/* What telling takes is there from when somebody has asked, before the hold or while there is one. */
+Test(alloc, losses_are_told_without_memory)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    struct losses losses, later;
+    rdl_client_t *client;
+    rdl_lock_t *lock, *again;
+
+    losses_init(&losses);
+    losses_init(&later);
+    open_server();
+    client = open_counting(&hooks);
+    lock = reentrant(client, NAME, NULL);
+    again = reentrant(client, NAME, NULL);
+    for (int round = 1; round <= 2; round++) {
+        expect(RDL_OK, rdl_try_lock(lock, SOON_MS, RDL_LEASE_AUTO, &err));
+        if (round == 1) {
+            counting_alloc_fail_from(&counting, 1);
+            expect(RDL_ENOMEM, rdl_on_lost(again, losses_note, &later, &err));
+            counting_alloc_fail_from(&counting, 0);
+            expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
+        }
+        (void)probe_text(st.probe, "FLUSHALL");
+        counting_alloc_fail_from(&counting, 1);
+        expect(RDL_ELOST, rdl_extend(lock, LEASE_MS, &err));
+        cr_assert(losses_wait(&losses, RDL_LOST, (unsigned)round, SOON_MS));
+        expect(RDL_ELOST, rdl_unlock(lock, &err));
+        counting_alloc_fail_from(&counting, 0);
+    }
+    cr_assert_null(losses_get(&later, RDL_LOST));
+    rdl_lock_free(again);
+    rdl_lock_free(lock);
+    rdl_client_close(client);
+    close_server();
+    cr_assert_eq(counting_alloc_blocks(&counting), 0);
+    counting_alloc_done(&counting);
+}
+
 /* design.md: no allocation in steady state. Of composites that is not said. */
 Test(alloc, uncontended_pairs_allocate_nothing)
 {
