@@ -297,7 +297,7 @@ static void stop(struct rdl__call *call, int code, int64_t now)
 static bool is_queued(const struct rdl__call *call)
 {
     rdl__assert_locked(&rdl__call_name(call)->mu);
-    return rdl__link_on(&call->pending) && call->rec->active != call;
+    return rdl__call_phase(call) == RDL__QUEUED && call->rec->active != call;
 }
 
 /* End a call that is in its record's queue with `code`. False: it is not there.  @thread loop */
@@ -308,7 +308,7 @@ static bool end_queued(struct rdl__call *call, int code, int64_t now)
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__mutex_lock(&rdl__call_name(call)->mu);
     if ((queued = is_queued(call))) {
-        rdl__list_remove(&call->pending);
+        rdl__list_remove(&call->op.pending);
         rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task); /* else the task would set the timer */
     }
     rdl__mutex_unlock(&rdl__call_name(call)->mu);
@@ -326,7 +326,7 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
     struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
 
     if (call->undo.until != 0) {
-        rdl__undo_repeat(&call->undo.debt);
+        rdl__undo_repeat(&call->debt);
         return;
     }
     if (rdl__call_phase(call) == RDL__PAUSING && now < call->detours_until) {

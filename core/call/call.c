@@ -38,7 +38,7 @@ void rdl__call_unused(rdl_op_t *op)
     rdl_owner_t *owner = op->owner;
     rdl_lock_t *lock = op->lock;
 
-    rdl__free(&rdl__call_client(call)->mem, call->words, call->words_size);
+    rdl__free(&rdl__call_client(call)->mem, call->words, (size_t)call->words_len + 1);
     if (call->verb->copies_permits)
         rdl__free(&rdl__call_client(call)->mem, call->permit.list, (size_t)call->count * sizeof *call->permit.list);
     rdl__owner_give_spare(owner, call, sizeof *call);
@@ -75,7 +75,6 @@ static bool copy_permits(struct rdl__call *call, const struct rdl__order *order)
 static void call_memory(struct rdl__call *call)
 {
     rdl__op_memory(&call->op, &rdl__call_op_ops, cancel);
-    rdl__list_init(&call->pending);
     rdl__task_init(&call->task, rdl__call_on_task);
     rdl__task_init(&call->cancel_task, rdl__call_on_cancel);
     rdl__timer_init(&call->timer, rdl__call_on_timer);
@@ -161,7 +160,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
         } else {
             (void)rdl__alone_yields(rec);
             rdl__call_goes(call, RDL__QUEUED);
-            rdl__list_push_back(&rec->active->pending, &call->pending);
+            rdl__list_push_back(&rec->active->op.pending, &call->op.pending);
             rdl__loop_post(rdl__client_loop(rdl__call_client(call)),
                            &call->task); /* under mu, so before leave or end_queued can */
             rc = 0;
@@ -199,9 +198,9 @@ static void leave(struct rdl__call *call, int64_t now)
         rec->detached++;
     else
         call->rec = NULL;
-    l = rdl__list_first(&call->pending);
-    rdl__list_remove(&call->pending);
-    rec->active = l == NULL ? NULL : rdl__container(l, struct rdl__call, pending);
+    if ((l = rdl__list_first(&call->op.pending)) != NULL)
+        rdl__list_remove(&call->op.pending); /* the queue is the next one's */
+    rec->active = l == NULL ? NULL : rdl__container(l, struct rdl__call, op.pending);
     if (rec->active != NULL)
         rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &rec->active->task);
     abandon = rec->active == NULL && rec->orphaned && rec->count > 0;

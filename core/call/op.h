@@ -22,7 +22,12 @@ struct rdl__op_ops {
 struct rdl_op {
     /* set once for the life of the memory, and on no list between two calls (rdl__op_memory) */
     struct rdl__underway underway; /* under the owner's mu */
-    struct rdl__callback callback; /* any thread: pushed to the dispatch when the call has ended */
+    union {
+        /* Of a single lock's call: while it is the verb in flight on its record, those that queue behind it; or among
+         * them. Under the name's mu. */
+        struct rdl__link pending;
+        struct rdl__callback callback; /* from then on; any thread: pushed to the dispatch when the call has ended */
+    };
     const struct rdl__op_ops *ops;
 
     /* immutable once begun */
@@ -37,13 +42,16 @@ struct rdl_op {
     bool owed;        /* as struct rdl__order */
     bool blocking;
 
-    int64_t result; /* set by the thread that drives the call */
-
     /* any thread */
     struct rdl__parker parker; /* a blocked caller, while the loop drives the call */
     _Atomic unsigned refs;
     _Atomic int cancel_code; /* RDL_OK: not canceled */
+
+    int64_t result; /* set by the thread that drives the call */
 };
+
+_Static_assert(offsetof(struct rdl_op, pending) == offsetof(struct rdl_op, callback.link),
+               "on no list in the one way: on none in the other");
 
 void rdl__op_tell(struct rdl__callback *callback); /* call back; takes a reference over */
 void rdl__op_announce(rdl_op_t *op);               /* call back, once: a direct one at once, else by the dispatch */

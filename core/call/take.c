@@ -20,13 +20,15 @@ int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl
     return -1;
 }
 
+#define HOUR_BITS ((UINT32_C(1) << 22) - 1)
+
 void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry)
 {
     *t = (struct rdl__take){
         .one_try = one_try,
-        .retry = (unsigned char)retry->kind,
-        .retry_min_ms = (uint32_t)retry->min_ms,
-        .retry_max_ms = (uint32_t)retry->max_ms,
+        .retry = (uint32_t)retry->kind & 7,
+        .retry_min_ms = (uint32_t)retry->min_ms & HOUR_BITS,
+        .retry_max_ms = (uint32_t)retry->max_ms & HOUR_BITS,
         .state = RDL__TAKE_NEW,
     };
 }
@@ -52,6 +54,7 @@ static struct rdl__take_step wait_for(struct rdl__take *t, int64_t hint_ms)
 }
 
 #define PAUSE_MOST 6 /* of 64 ms: the host's lock tells nobody that it is free */
+_Static_assert(PAUSE_MOST < 8, "bars has room");
 
 static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 {

@@ -26,18 +26,18 @@
 enum rdl__take_state { RDL__TAKE_NEW, RDL__TAKE_TRYING, RDL__TAKE_WAITING, RDL__TAKE_BARRED, RDL__TAKE_DONE };
 
 struct rdl__take {
-    /* set by rdl__take_init */
-    bool one_try;        /* one try, no waiting */
-    unsigned char retry; /* rdl_retry_kind_t, with its times in milliseconds: an hour at most */
-    uint32_t retry_min_ms, retry_max_ms;
+    /* set by rdl__take_init; 22 bits hold an hour */
+    uint32_t retry_min_ms : 22, retry : 3; /* rdl_retry_kind_t */
+    uint32_t one_try : 1;                  /* one try, no waiting */
 
-    unsigned char state; /* enum rdl__take_state */
-    bool contended;      /* it was found taken */
-    bool early;          /* but only by what its owner has given back, as far as is known */
-    bool queued;    /* a refusal left a place in a queue, or a mark, at the server: undo it if the call ends without the
-                       lock */
-    unsigned tries; /* refused */
-    unsigned char bars; /* BARRED: how often in a row */
+    uint32_t contended : 1;     /* it was found taken */
+    uint32_t early : 1;         /* but only by what its owner has given back, as far as is known */
+    uint32_t queued : 1;        /* a refusal left a place in a queue, or a mark, at the server, to be undone unless it
+                                   is granted */
+    uint32_t bars : 3;          /* BARRED: how often in a row */
+    uint32_t retry_max_ms : 24; /* as retry_min_ms */
+    uint32_t state : 8;         /* enum rdl__take_state */
+    unsigned tries;             /* refused */
 };
 
 enum rdl__take_event_kind {

@@ -179,7 +179,7 @@ void rdl__undo_post(struct rdl__call *call)
 
 void rdl__undo_repeat(struct rdl__debt *debt)
 {
-    struct rdl__call *call = rdl__container(debt, struct rdl__call, undo.debt);
+    struct rdl__call *call = rdl__container(debt, struct rdl__call, debt);
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__list_remove(&debt->link);
@@ -257,8 +257,8 @@ static void done_undo(struct rdl__req *req, int64_t now)
     if (call->undo.detour == RDL__DETOUR_NONE)
         call->undo.tries++;
     rdl__loop_timer(rdl__client_loop(client), &call->timer, at);
-    call->undo.debt.pay = rdl__undo_repeat;
-    rdl__list_push_back(&client->debts, &call->undo.debt.link);
+    call->debt.pay = rdl__undo_repeat;
+    rdl__list_push_back(&client->debts, &call->debt.link);
 }
 
 void rdl__undo_on_task(struct rdl__call *call, int64_t now)

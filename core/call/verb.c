@@ -8,22 +8,16 @@
 
 #include <string.h>
 
-void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len, bool error)
+/* Apart, so that its callers, who seldom come to it, save no registers for it. */
+__attribute__((noinline)) void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len, bool error)
 {
-    size_t size = len + 1;
+    const struct rdl__mem *mem = &rdl__call_client(call)->mem;
+    char *words = len < UINT32_MAX ? rdl__memdup(mem, bytes, len) : NULL;
 
     call->refused_words = error;
-    call->words_len = 0;
-    if (call->words_size < size) {
-        rdl__free(&rdl__call_client(call)->mem, call->words, call->words_size);
-        call->words = size > UINT32_MAX ? NULL : rdl__alloc(&rdl__call_client(call)->mem, size);
-        call->words_size = call->words == NULL ? 0 : (uint32_t)size;
-    }
-    if (call->words == NULL)
-        return;
-    memcpy(call->words, bytes, len);
-    call->words[len] = '\0';
-    call->words_len = (uint32_t)len;
+    rdl__free(mem, call->words, (size_t)call->words_len + 1);
+    call->words = words;
+    call->words_len = words == NULL ? 0 : (uint32_t)len;
 }
 
 void rdl__decode_number(struct rdl__call *call, const struct rdl__reply *reply)

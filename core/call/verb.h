@@ -103,9 +103,8 @@ struct rdl__undo {
     unsigned char detour; /* enum rdl__detour: of its last request */
     bool failed;          /* it was answered with an error, or fell short */
     unsigned tries;
-    _Atomic int gate;      /* any thread: how often rdl__undo_gate was called */
-    int64_t until;         /* repeat it no longer than that; 0: not answered yet, and call->timer is the call's */
-    struct rdl__debt debt; /* queued while the call's timer runs until the next repeat */
+    _Atomic int gate; /* any thread: how often rdl__undo_gate was called */
+    int64_t until;    /* repeat it no longer than that; 0: not answered yet, and call->timer is the call's */
 };
 
 /* A single lock's call. Its fields belong to the thread that drives it (phase.h), except where they say otherwise. */
@@ -118,49 +117,49 @@ struct rdl__call {
     bool one_try;                    /* an acquire that does not wait for the lock: a refusal ends it */
 
     /* the verb's */
-    bool refused_words;      /* `words` are the server's error */
-    int32_t acks;            /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
-    struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
+    bool refused_words; /* `words` are the server's error */
     struct rdl__take take;
-    int32_t count; /* a take: the hold count wanted; a release: to be left; else how many permits */
+    int32_t acks;            /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
+    int32_t count;           /* a take: the hold count wanted; a release: to be left; else how many permits */
+    struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
     struct rdl__rand rand;
     int64_t n;      /* the number of the hold or request (protocol.md, 1); of several permits, the first */
     int64_t answer; /* the server's, as a number */
-    char *words;    /* bytes of the server's answer: an error, or a holder's field */
-    uint32_t words_size, words_len;
     union {
         struct rdl__hold_fields hold;
         struct rdl__permit_fields permit;
         struct rdl__guard_fields guard;
         struct rdl__force_fields force;
     };
+    char *words; /* bytes of the server's answer: an error, or a holder's field; NUL-terminated. NULL: none */
+    uint32_t words_len;
 
     /* driving */
+    unsigned detours;     /* redirections in a row (request.c) */
+    unsigned char detour; /* enum rdl__detour */
+    bool sent_before;     /* a sending before the redirection lost its connection: it may have run at that server, */
+    bool may_come;        /* and may still arrive there, because it refuses CLIENT KILL */
+    bool resent_once;     /* an earlier request of the call was sent anew after its connection had broken */
+    unsigned char way;    /* enum rdl__way: of the request, then of the undo */
+    unsigned char lane;   /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
+    unsigned char next;   /* enum rdl__next: set before `task` is posted */
+    _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
     int64_t deadline;            /* of the whole call */
     struct rdl__shard *shard;    /* where its last request was sent, or its undo; `home` before the first */
     struct rdl__shard *sent_to;  /* where its last request was sent, the undo not counted; NULL before the first */
     struct rdl__req req;         /* the verb's; then its undo's */
-    unsigned char next;          /* enum rdl__next: set before `task` is posted */
-    _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
-    /* Redirections (request.c, detours). */
-    unsigned char detour;   /* enum rdl__detour */
-    bool sent_before;       /* a sending before the redirection lost its connection: it may have run at that server, */
-    bool may_come;          /* and may still arrive there, because it refuses CLIENT KILL */
-    bool resent_once;       /* an earlier request of the call was sent anew after its connection had broken */
-    unsigned char way;      /* enum rdl__way: of the request, then of the undo */
-    unsigned char lane;     /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
-    unsigned detours;       /* in a row */
-    int64_t detours_until;  /* when redirections in a row are given up */
-    struct rdl__shard *ask; /* RDL__DETOUR_ASK: send it there, this once */
-
-    struct rdl__waiter waiter; /* loop thread only */
+    int64_t detours_until;       /* when redirections in a row are given up */
+    struct rdl__shard *ask;      /* RDL__DETOUR_ASK: send it there, this once */
 
     struct rdl__undo undo;
+    union {
+        struct rdl__waiter waiter; /* loop thread only */
+        struct rdl__debt debt;     /* of the undo: queued while the call's timer runs until the next repeat */
+    };
 
     /* Set up once for the life of the memory (rdl__owner_take_spare), as they are on no list between two calls. */
-    struct rdl__timer timer;  /* loop thread only; of the call, then of its undo */
-    struct rdl__link pending; /* of the verb in flight on the record: those that queue behind it; under the name's mu */
-    struct rdl__task task;    /* posted by any thread, run by the loop: of the call, then of its undo */
+    struct rdl__timer timer; /* loop thread only; of the call, then of its undo */
+    struct rdl__task task;   /* posted by any thread, run by the loop: of the call, then of its undo */
     struct rdl__task cancel_task;
 };
 

@@ -70,9 +70,9 @@ struct rdl__req {
     uint32_t skip;   /* how many replies to given up requests come before this one's */
     unsigned char state;
     unsigned char owed; /* how many replies are still to come */
-    bool resent;        /* was sent before, on a connection that broke */
-    bool eval;          /* after NOSCRIPT: sent again with the script's text */
-    bool asking;        /* sent behind ASKING, to a server that is about to get the slot */
+    bool resent : 1;    /* was sent before, on a connection that broke */
+    bool eval : 1;      /* after NOSCRIPT: sent again with the script's text */
+    bool asking : 1;    /* sent behind ASKING, to a server that is about to get the slot */
     struct rdl__parker park;
 };
 
