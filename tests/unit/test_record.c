@@ -280,6 +280,20 @@ Test(record, orphan_with_a_verb_in_flight_stays_for_that_verb_alone)
     rdl__owner_unref(owner);
 }
 
+/* As a composite's take meets it that goes on when its thread has ended. */
+Test(record, owner_that_is_gone_gets_no_record)
+{
+    rdl_owner_t *owner = rdl__owner_ref(new_owner());
+    struct rdl__record *rec = NULL;
+
+    (void)rdl_owner_free(owner);
+    rdl__mutex_lock(&name->mu);
+    cr_expect_eq(rdl__record_make(name, owner, lock->ops, &rec), RDL_ELOST);
+    rdl__mutex_unlock(&name->mu);
+    cr_assert_null(rec);
+    rdl__owner_unref(owner);
+}
+
 Test(record, memory_of_one_that_is_gone_is_used_again)
 {
     rdl_owner_t *owner = new_owner(), *next = new_owner();
