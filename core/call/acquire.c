@@ -127,7 +127,8 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
     } else {
         ev.kind = RDL__EV_REFUSED;
         ev.queued = call->ops->leaves_trace(call);
-        ev.ttl_ms = call->answer;
+        ev.ttl_ms =
+            call->look_ms > 0 && (call->answer < 0 || call->look_ms < call->answer) ? call->look_ms : call->answer;
         if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
         rdl__alone_refused(call, now);
@@ -163,6 +164,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_take = {
     RDL__TAKES,
+    .undone = rdl__line_undone,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,

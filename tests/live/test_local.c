@@ -378,6 +378,7 @@ Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over
     expect_result(RDL_OK, waiter, SOON_MS);
     proxy_refuse(st.proxy, false);
     actor_free(waiter);
+    cr_assert(stage_lines_end(&st), "the server is not told that the client waits no more");
     close_two();
 }
 
