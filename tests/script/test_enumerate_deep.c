@@ -15,7 +15,7 @@ Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_reentrant_lock, 
 
 Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_simple_lock, LONG)
 {
-    expect_pairs_ok(&simple_type, (SET(PROGRAMS) - 1) & ~SET(LOCK_NEST), 1, 6);
+    expect_pairs_ok(&simple_type, (SET(PROGRAMS) - 1) & ~SET(LOCK_NEST), 1, 5);
 }
 
 Test(enumerate_deep, pairs_survive_two_faults, LONG)
@@ -37,7 +37,7 @@ Test(enumerate_deep, three_owners_survive_two_faults, LONG)
 
 Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_read_write_lock, LONG)
 {
-    expect_rw_pairs_ok(&readwrite_type, SET(RW_PROGRAMS) - 1, 1, 5);
+    expect_rw_pairs_ok(&readwrite_type, SET(RW_PROGRAMS) - 1, 1, 4);
 }
 
 Test(enumerate_deep, pairs_survive_a_fault_on_a_lock_that_prefers_writers, LONG)
@@ -47,7 +47,7 @@ Test(enumerate_deep, pairs_survive_a_fault_on_a_lock_that_prefers_writers, LONG)
 
 Test(enumerate_deep, three_owners_of_a_fair_lock_keep_their_order, LONG)
 {
-    expect_three_ok(&fair_type, LOCK_UNLOCK, 0, 5);
+    expect_three_ok(&fair_type, LOCK_UNLOCK, 0, 4);
 }
 
 Test(enumerate_deep, pairs_survive_two_faults_on_a_read_write_lock, LONG)
