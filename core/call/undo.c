@@ -18,16 +18,23 @@
  */
 #include "core/call/inner.h"
 
+/* By EVAL: after NOSCRIPT it would be sent again behind requests that it must precede. Without memory for the script's
+ * text by EVALSHA: NOSCRIPT is an error then, after which the undo is repeated. */
 static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
+    size_t before = to->len;
 
     (void)eval;
     call->undo.failed = false;
     if (call->verb->undo_more != NULL)
         req->owed += (unsigned char)call->verb->undo_more(call);
-    call->verb->put_undo(call, to,
-                         true); /* EVAL: after NOSCRIPT it would be sent again behind requests that it must precede */
+    call->verb->put_undo(call, to, true);
+    if (rdl__buf_failed(to)) {
+        rdl__buf_cut(to, before);
+        req->eval = true;
+        call->verb->put_undo(call, to, false);
+    }
 }
 
 static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)

@@ -195,6 +195,38 @@ Test(alloc, holds_of_all_types_are_given_back_without_memory)
     close_server();
 }
 
+/* Nor is what undoes them to need any: a take is given up, whose answer is on its way. */
+Test(alloc, takes_of_all_types_are_undone_without_memory)
+{
+    rdl_allocator_t hooks = counting_alloc_init(&counting);
+    struct actor *actor = actor_new();
+    rdl_client_t *client;
+
+    stage_open(&st, .proxied = true);
+    client = client_open(stage_uri(&st), OPTIONS(.allocator = &hooks));
+    for (const struct kind *kind = kinds; kind < kinds + single_kind_count; kind++) {
+        rdl_lock_t *lock = kind->make(client, NAME, NULL);
+        int reply;
+
+        actor_try_lock(actor, lock, 0, LEASE_MS);
+        expect_result(RDL_OK, actor, SOON_MS);
+        actor_unlock(actor, lock);
+        expect_result(RDL_OK, actor, SOON_MS);
+        reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
+        actor_try_lock(actor, lock, 200, LEASE_MS);
+        cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
+        counting_alloc_fail_from(&counting, 1);
+        expect_result(RDL_EUNKNOWN, actor, SOON_MS);
+        proxy_let_go(st.proxy, reply);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, CLEAN_BOUND_MS), "%s: not undone", kind->type);
+        counting_alloc_fail_from(&counting, 0);
+        lock_over(st.probe, lock);
+    }
+    rdl_client_close(client);
+    counting_alloc_done(&counting);
+    actor_free(actor);
+}
+
 /* Nor where none is answered, so that each call's memory is with its repeats when the next one begins. */
 Test(alloc, unlocks_that_are_not_answered_need_no_memory)
 {
