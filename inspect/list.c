@@ -186,8 +186,8 @@ static bool guarded_name(const char **name, size_t *len)
 /* Does the key stand beside a lock, or tell of a client? */
 static bool is_beside(const char *name, size_t len)
 {
-    static const char *const prefixes[] = {
-        "redisson_lock_token:", "redlatch_lock_waiters:", "redlatch_semaphore_signs:", "redlatch_client:{"};
+    static const char *const prefixes[] = {"redisson_lock__channel:", "redisson_lock_token:", "redlatch_lock_waiters:",
+                                           "redlatch_semaphore_signs:", "redlatch_client:{"};
 
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (begins(name, len, prefixes[i]))

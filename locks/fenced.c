@@ -54,12 +54,13 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 }
 
 #define FENCED                                                                                                         \
-    .name = "fenced", .kind = "fenced", .waits_on = rdl__waits_on_channel, .nests = true,                              \
-    .retry = {.kind = RDL_RETRY_NONE}, .decode_take = decode_take, RDL__IN_HASH
+    .name = "fenced", .kind = "fenced", .nests = true, .retry = {.kind = RDL_RETRY_NONE}, .decode_take = decode_take,  \
+    RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     FENCED,
+    .waits_on = rdl__waits_on_channel,
     .put_take = put_kept_take,
 };
 
@@ -68,6 +69,8 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .kept = &kept,
     FENCED,
     .alone = true,
+    .news = RDL__NEWS_NAMED,
+    .waits_on = rdl__waits_in_line,
     .put_take = put_take,
 };
 

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "locks/hash.h"
 
+#include <string.h>
+
+/* Beside a hold that others stand in line for is this mark (scripts/line.inc): the hold's field, and behind it */
+#define MARK ":wanted"
+#define MARK_LEN (sizeof MARK - 1)
+
+static bool is_mark(const struct rdl__reply *field)
+{
+    return field->len > MARK_LEN && memcmp(field->str + field->len - MARK_LEN, MARK, MARK_LEN) == 0;
+}
+
 void rdl__hash_put_holder(struct rdl__buf *to, const char *name, size_t len)
 {
     rdl__cmd_begin(to, 2);
@@ -15,7 +26,7 @@ bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_fi
     if (field == NULL || field->type != RDL__REPLY_STRING)
         return false;
     *ret_field = field->str;
-    *ret_len = field->len;
+    *ret_len = field->len - (is_mark(field) ? MARK_LEN : 0);
     return true;
 }
 

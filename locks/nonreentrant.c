@@ -7,12 +7,13 @@
 #include "locks/types.h"
 
 #define NONREENTRANT                                                                                                   \
-    .name = "nonreentrant", .kind = "nonreentrant", .waits_on = rdl__waits_on_channel, .nests = false,                 \
-    .retry = {.kind = RDL_RETRY_NONE}, .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+    .name = "nonreentrant", .kind = "nonreentrant", .nests = false, .retry = {.kind = RDL_RETRY_NONE},                 \
+    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     NONREENTRANT,
+    .waits_on = rdl__waits_on_channel,
 };
 
 const struct rdl__lock_ops rdl__nonreentrant_ops = {
@@ -20,6 +21,8 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .kept = &kept,
     NONREENTRANT,
     .alone = true,
+    .news = RDL__NEWS_NAMED,
+    .waits_on = rdl__waits_in_line,
 };
 
 RDL__CONSTRUCTOR(rdl_nonreentrant_lock, rdl__nonreentrant_ops, rdl__options_plain)

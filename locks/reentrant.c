@@ -4,12 +4,13 @@
 #include "locks/types.h"
 
 #define REENTRANT                                                                                                      \
-    .name = "reentrant", .kind = "reentrant", .waits_on = rdl__waits_on_channel, .nests = true,                        \
-    .retry = {.kind = RDL_RETRY_NONE}, .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+    .name = "reentrant", .kind = "reentrant", .nests = true, .retry = {.kind = RDL_RETRY_NONE},                        \
+    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     REENTRANT,
+    .waits_on = rdl__waits_on_channel,
 };
 
 const struct rdl__lock_ops rdl__reentrant_ops = {
@@ -17,6 +18,8 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .kept = &kept,
     REENTRANT,
     .alone = true,
+    .news = RDL__NEWS_NAMED,
+    .waits_on = rdl__waits_in_line,
 };
 
 RDL__CONSTRUCTOR(rdl_reentrant_lock, rdl__reentrant_ops, rdl__options_plain)

@@ -35,7 +35,7 @@ if left ~= '0' then
 end
 
 local head = call('lindex', queue, 0)
-if call('hdel', lock, field) == 1 then
+if call('hdel', lock, field, field .. ':wanted') > 0 then -- a waiter of another type marks it
     return head and freed(publish) or 1
 end
 local waiting = select(6, sign_of(place))

@@ -3,13 +3,15 @@
 --
 -- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count
 -- KEYS[2]  the counter: the token of the last hold, without a time to live
+-- KEYS[3]  with ARGV[5]: the lock's channel, whose name the line has (line.inc)
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
 -- ARGV[3]  lease in ms, 1 to 2^40
 -- ARGV[4]  '1': the token is at least the server's time in microseconds; absent or '0': not
--- ARGV[5]  absent: one token is drawn; so many are, 1 to 2^20, of which the first is answered
+-- ARGV[5]  absent: one token is drawn; so many are, 1 to 2^20, of which the first is answered; with KEYS[3], as in
+--          reentrant_take
 -- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count
 -- above 1 asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has
--- none.
+-- none; or as in reentrant_take to who stands in line.
 --
 -- May be repeated and may come late: count and time to live only grow, only count 1 creates, and the repeat answers the
 -- token of the first, because the counter moves only when the lock changes hands. Everything that can fail comes before
@@ -29,8 +31,9 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
-local more = ARGV[5] and ARGV[5] - 1 or 0
-if ARGV[5] and (not string.find(ARGV[5], '^[1-9]%d*$') or more >= 1048576) then
+local waits, line = KEYS[3] and ARGV[5], KEYS[3]
+local more = ARGV[5] and not waits and ARGV[5] - 1 or 0
+if ARGV[5] and not waits and (not string.find(ARGV[5], '^[1-9]%d*$') or more >= 1048576) then
     return redis.error_reply('ERR redlatch: tokens to be drawn must be a whole number from 1 to 1048576')
 end
 
@@ -56,21 +59,41 @@ local function said(token)
     return -1000 - token
 end
 
+local client
+if waits then
+    -- include line.inc
+    client = client_of(field)
+    waits = {how = waits, let_in = let_in, stand = stand, gives_way = gives_way}
+end
 local ttl = call('pttl', key)
 if ttl == -2 then
     if count ~= '1' then
         return -12
+    end
+    local look = waits and waits.gives_way(line, client, waits.how)
+    if look then
+        return waits.stand(key, line, client, look, {})
     end
     local token = said(next_token())
     if type(token) == 'table' then
         return token
     end
     call('hset', key, field, '1')
-    return last(key, lease) or token
+    local refused = last(key, lease)
+    if waits and not refused then
+        waits.let_in(key, line, client, field)
+    end
+    return refused or token
 end
 local held = call('hget', key, field)
 if not held then
-    return count == '1' and refused(key, ttl) or other_type(call('hget', key, 'mode')) or -12
+    local answer, fields = ttl, nil
+    if count == '1' then
+        answer, fields = refused(key, ttl)
+    else
+        answer = other_type(call('hget', key, 'mode')) or -12
+    end
+    return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
 end
 local last_token = count == '1' and tonumber(call('get', KEYS[2]))
 local token = count == '1' and said(last_token and last_token - more or next_token()) or -11
@@ -82,4 +105,7 @@ if (tonumber(held) or 0) < tonumber(count) then
 end
 -- no shorter than it was, and written in any case: a WAIT may follow
 call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
+if waits then
+    waits.let_in(key, line, client, field)
+end
 return token

@@ -6,6 +6,7 @@
 -- ARGV[2]  'numsub'; 'shardnumsub' where the fleet uses sharded channels        ARGV[3..]  channels
 -- Returns {seconds, microseconds, key 1 .. key k, listeners}: the server's time; of each key {type, time to live in ms,
 -- size, content, ends}; listeners {channel, number, ...}, or nothing where the user may not ask.
+-- Where clients stand in a line of the channel's name (line.inc), the number is theirs if that is greater.
 --
 -- Content is what the type's own commands answer: fields and counts by turns of a hash, entries and scores by turns of
 -- a sorted set, the first ones of a list, the first bytes of a string as the only entry. A small hash may show more
@@ -36,12 +37,26 @@ local function ends(key, fields)
     return found
 end
 
+-- Fields and counts without the marks of who is waited for (line.inc).
+local function held(fields)
+    local kept = {marks = 0}
+    for i = 1, #fields, 2 do
+        if string.find(fields[i], ':wanted$') then
+            kept.marks = kept.marks + 1
+        else
+            kept[#kept + 1] = fields[i]
+            kept[#kept + 1] = fields[i + 1]
+        end
+    end
+    return kept
+end
+
 local function look(key)
     local kind = call('type', key).ok
     local ttl = call('pttl', key)
     if kind == 'hash' then
-        local fields = call('hscan', key, '0', 'count', ARGV[1])[2]
-        return {kind, ttl, call('hlen', key), fields, ends(key, fields)}
+        local fields = held(call('hscan', key, '0', 'count', ARGV[1])[2])
+        return {kind, ttl, call('hlen', key) - fields.marks, fields, ends(key, fields)}
     elseif kind == 'list' then
         return {kind, ttl, call('llen', key), call('lrange', key, 0, most - 1)}
     elseif kind == 'zset' then
@@ -58,5 +73,9 @@ for i = 1, #KEYS do
     found[i + 2] = look(KEYS[i])
 end
 local listeners = #ARGV > 2 and redis.pcall('pubsub', unpack(ARGV, 2)) or {}
+for i = 1, #listeners, 2 do
+    local line = string.find(listeners[i], '^redisson_lock__channel') and redis.pcall('hget', listeners[i], 'count')
+    listeners[i + 1] = math.max(listeners[i + 1], tonumber(type(line) == 'string' and line) or 0)
+end
 found[#found + 1] = listeners.err and {} or listeners
 return found

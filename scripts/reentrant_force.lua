@@ -2,12 +2,13 @@
 -- Free the reentrant lock from the holder that was seen, whoever asks, and tell that holder's client; a holder
 -- that came since is left alone.
 --
--- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
+-- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel, and its line (line.inc)
 -- ARGV[1]  the field that was seen         ARGV[2]  absent or 'publish'; 'spublish' as in release
--- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 that holder is gone.
+-- Returns 1 or 3 freed, and told as by a release; 2 the same, and to tell was refused; 0 that holder is gone.
 
 -- include arguments.inc
 -- include holds.inc
+-- include line.inc
 -- include evicted.inc
 -- include recall.inc
 
@@ -23,4 +24,4 @@ end
 call('del', key)
 tell_evicted(ARGV[1])
 recall(key, {ARGV[1]}, true)
-return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1
+return tell_freed(KEYS[2], publish)

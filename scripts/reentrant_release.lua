@@ -1,29 +1,47 @@
 -- SPDX-License-Identifier: MIT
 -- Give back the caller's hold of the reentrant lock, or lower its count.
 --
--- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel
+-- KEYS[1]  the lock, a hash                KEYS[2]  the lock's channel, and its line (line.inc)
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 0 still held; -14 the caller has no hold
--- here.
+-- ARGV[4]  absent; 'stay': the caller's client still waits for the lock, and enters the line; 'leave': it does not wait
+--          any more. It leaves the line, and if nobody will wake the next one, that one is woken
+-- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 3 freed, and the first in line was woken;
+-- 4 freed, nobody stood in line, and `0` was heard by somebody; 0 still held; -14 the caller has no hold here.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
 -- Freeing takes the field away, and the hash goes with its last one. Any other field is another's hold and stays.
--- An unnested hold costs two commands.
+-- An unnested hold that nobody waits for costs two commands.
 
 -- include arguments.inc
 
-local key, field, left, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'publish'
+local key, line, field, left, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'publish'
 
 local wrong = bad_publish(publish)
 if wrong then
     return wrong
 end
 if left == '0' then
-    if redis.call('hdel', key, field) == 0 then
+    local gone = redis.call('hdel', key, field, field .. ':wanted')
+    if not ARGV[4] and gone == 0 then
         return -14
+    elseif not ARGV[4] and gone == 1 then
+        local heard = redis.pcall(publish, line, '0')
+        return type(heard) == 'table' and 2 or heard > 0 and 4 or 1
     end
-    return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1
+    -- include holds.inc
+    -- include line.inc
+    if ARGV[4] == 'leave' then
+        leave(line, client_of(field))
+    end
+    if gone > 0 then
+        if ARGV[4] == 'stay' then
+            enter(line, client_of(field))
+        end
+        return tell_freed(line, publish)
+    end
+    hand_on(key, line, publish)
+    return -14
 end
 
 if not string.find(left, '^[1-9]%d*$') or tonumber(left) > 2147483647 then

@@ -2,10 +2,17 @@
 -- Take the reentrant lock, or confirm and raise a hold that the caller has.
 --
 -- KEYS[1]  the lock, a hash of one field: the holder's, with its hold count
+-- KEYS[2]  with ARGV[5]: the lock's channel, whose name the line has (line.inc)
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count wanted, 1 to 2^31-1
 -- ARGV[3]  lease in ms, 1 to 2^40          ARGV[4]  '1': a fencing token is wanted; absent or '0': not
+-- ARGV[5]  of who waits: 'again', it stands in the line if it is refused, and leaves it if it is not; 'yield', the
+--          same, and a free lock that another was woken for is refused; 'turn', the same, and any free lock is: 4.
+--          Absent: it does not wait, or has not tried before
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone;
--- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none.
+-- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none; of a free lock after how many ms the
+-- caller is to look. Who stands in line is answered {that, how, look}: how is 1 (and look is not there): the holder's
+-- release will be published on the lock's channel alone; 2: the caller is to listen there for all in line; 0: it need
+-- not. Look: it is to try again after so many ms, whatever the time to live; 0: it need not.
 -- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
 --
 -- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes
@@ -26,24 +33,43 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
+local client, waits, line = nil, ARGV[5], KEYS[2]
+if waits then
+    -- include line.inc
+    client = client_of(field)
+    waits = {how = waits, let_in = let_in, stand = stand, gives_way = gives_way}
+end
 local answer
 local ttl = call('pttl', key)
 if ttl == -2 then
     if count ~= '1' then
         return -12
     end
+    local look = waits and waits.gives_way(line, client, waits.how)
+    if look then
+        return waits.stand(key, line, client, look, {})
+    end
     call('hset', key, field, '1')
     answer = last(key, lease) or -10
 else
     local held = call('hget', key, field)
     if not held then
-        return count == '1' and refused(key, ttl) or other_type(call('hget', key, 'mode')) or -12
+        local fields
+        if count == '1' then
+            answer, fields = refused(key, ttl)
+        else
+            answer = other_type(call('hget', key, 'mode')) or -12
+        end
+        return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
     end
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
     call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
     answer = -11
+end
+if waits and type(answer) == 'number' then
+    waits.let_in(key, line, client, field)
 end
 if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')

@@ -102,6 +102,12 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
     return held;
 }
 
+/* When the refused is to look again: at the end of the holder's lease, or sooner if the answer says so besides. */
+static int64_t looks_after(const struct rdl__call *call)
+{
+    return call->look_ms > 0 && (call->answer < 0 || call->look_ms < call->answer) ? call->look_ms : call->answer;
+}
+
 rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .unsure = call->req.resent};
@@ -127,7 +133,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
     } else {
         ev.kind = RDL__EV_REFUSED;
         ev.queued = call->ops->leaves_trace(call);
-        ev.ttl_ms = call->answer;
+        ev.ttl_ms = looks_after(call);
         if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
         rdl__alone_refused(call, now);
@@ -163,6 +169,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_take = {
     RDL__TAKES,
+    .undone = rdl__line_undone,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,

@@ -62,8 +62,9 @@ static bool has_place(const struct rdl__call *call, int rc)
 {
     struct rdl__name *name = rdl__call_name(call);
 
-    return call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK && !call->undo.begun &&
-           !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+    return call->verb->has_successor && call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK &&
+           !call->undo.begun && !rdl__name_waited_for(name) &&
+           (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
 }
 
 /* The place is given up by an undo. A call that ended before it began has drawn no number for that. */
@@ -72,7 +73,7 @@ static bool gives_place_up(struct rdl__call *call, int rc)
     bool gives_up = has_place(call, rc);
 
     if (gives_up && call->n == 0)
-        call->n = rdl__client_numbers(rdl__call_client(call), call->count);
+        call->n = rdl__client_numbers(rdl__call_client(call), call->count > 0 ? call->count : 1);
     return gives_up;
 }
 
@@ -162,6 +163,12 @@ static void waiter_ready(struct rdl__call *call)
     call->waiter.tried_at = call->take.tries > 0 ? call->req.sent_at : 0;
 }
 
+static void waiter_refused(struct rdl__call *call)
+{
+    call->waiter.wide = call->wide;
+    call->waiter.entered = call->line != RDL__LINE_NOT;
+}
+
 /* Join the waiters. RDL_OK: asleep; 1: to try again; RDL_ENOMEM. */
 static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
 {
@@ -174,6 +181,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
     call->ops->waits_on(&channel, call);
+    waiter_refused(call);
     rc = rdl__buf_failed(&channel)
              ? RDL_ENOMEM
              : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len, hint_ms, now);
@@ -209,6 +217,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
         return false;
     }
+    waiter_refused(call);
     set_alarm(call); /* first: rdl__waiter_refused may wake others, which may end this call */
     if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
         return true;

@@ -51,7 +51,8 @@ static int64_t next_number(struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->local_n % RDL__LOCAL_BLOCK == 0)
-        cache->local_n = RDL__LOCAL_NUMBERS - rdl__client_number(cache->name->client) * RDL__LOCAL_BLOCK;
+        cache->local_n =
+            RDL__LOCAL_NUMBERS - (rdl__client_number(cache->name->client) - RDL__NUMBERS_FROM) * RDL__LOCAL_BLOCK;
     return --cache->local_n;
 }
 

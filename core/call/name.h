@@ -55,7 +55,7 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting;  /* waiting calls that stand in line (rdl__news_in_line); and RDL__PLACED */
+    _Atomic uint32_t waiting;  /* waiting calls that stand in line (rdl__news_in_line); and the bits below */
     uint32_t next_serial : 31; /* of handles; under mu */
     uint32_t tells : 1;        /* somebody has asked to be told of losses; under mu */
     _Atomic uint64_t undos;    /* unanswered ones, by way (undo.c); 0: none */
@@ -72,12 +72,16 @@ struct rdl__name {
         struct rdl__cache *cache; /* where the handles are those of kept locks (cached.h) */
     };
 
-    uint16_t hash_slot; /* immutable: in a cluster; else 0 */
-    char bytes[];       /* NUL-terminated */
+    uint16_t hash_slot;     /* immutable: in a cluster; else 0 */
+    _Atomic uint16_t turns; /* how many releases that others hear do not make it give way (line.h) */
+    char bytes[];           /* NUL-terminated */
 };
 
 #define RDL__PLACED                                                                                                    \
-    (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (locks/counted/once.h) */
+    (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (line.h, locks/counted/once.h) */
+#define RDL__YIELDS (UINT32_C(1) << 30) /* its last release has woken another client, and it has not tried since */
+#define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
+#define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
@@ -119,7 +123,7 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 /* Does any call of this process wait? */
 static inline bool rdl__name_waited_for(const struct rdl__name *name)
 {
-    return (atomic_load(&name->waiting) & ~RDL__PLACED) > 0;
+    return (atomic_load(&name->waiting) & (RDL__OTHERS - 1)) > 0;
 }
 
 static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)

@@ -58,6 +58,7 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
         rdl__call_freed(call);
         rdl__note_release(call, now);
         rdl__name_metric(call->rec->name, RDL_M_RELEASED, 1);
+        late |= rdl__line_released(call);
     }
     again.rc = RDL_OK;
     again.undo = late;
@@ -67,6 +68,7 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 const struct rdl__verb rdl__verb_release = {
     RDL__RELEASES,
     .may_detach = true,
+    .undone = rdl__line_undone,
     .begin = rdl__release_begin,
     .answered = rdl__release_answered,
     .kept = &rdl__cached_release,

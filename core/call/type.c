@@ -62,7 +62,11 @@ bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_le
 
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    rdl__decode_number(call, reply);
+    const struct rdl__reply *wide = rdl__reply_at(reply, 1), *look = rdl__reply_at(reply, 2);
+
+    call->wide = wide != NULL ? (unsigned char)wide->integer : RDL__WIDE_NOT;
+    call->look_ms = look != NULL ? (int32_t)look->integer : 0;
+    rdl__decode_number(call, wide != NULL ? rdl__reply_at(reply, 0) : reply);
     call->hold.token = call->answer > TOKEN_LEAST ? call->answer : 0;
     if (call->hold.token != 0)
         call->answer = RDL__TAKEN;
@@ -79,15 +83,24 @@ void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
         rdl__cmd_arg(to, token ? "1" : "0", 1);
 }
 
-void rdl__put_take(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
+static const char *const line_words[] = {
+    [RDL__LINE_AGAIN] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn"};
+
+void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    rdl__script_begin(to, script, eval, beside == NULL ? 1 : 2, rdl__wants_token(call) ? 4 : 3);
+    bool stands = (call->line = (unsigned char)rdl__line_of_take(call)) != RDL__LINE_NOT;
+
+    rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands, stands ? 5 : rdl__wants_token(call) ? 4 : 3);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     if (beside != NULL)
         rdl__put_prefixed(to, beside, name);
-    rdl__put_wish(call, to, false);
+    if (stands)
+        rdl__put_channel(to, name);
+    rdl__put_wish(call, to, stands);
+    if (stands)
+        rdl__cmd_str(to, line_words[call->line]);
 }
 
 /* ---- release, force, query -------------------------------------------------------------------------------------- */
@@ -97,12 +110,17 @@ void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool
     const struct rdl__name *name = hold->name;
     char field[RDL__FIELD_MAX];
 
-    rdl__script_begin(to, script, eval, 2, 2 + rdl__publish_args(name));
+    rdl__script_begin(to, script, eval, 2, 2 + (hold->line != RDL__LINE_NOT ? 2 : rdl__publish_args(name)));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     rdl__put_channel(to, name);
     rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
     rdl__cmd_int(to, count);
-    rdl__put_publish_last(to, name);
+    if (hold->line == RDL__LINE_NOT) {
+        rdl__put_publish_last(to, name);
+        return;
+    }
+    rdl__put_publish(to, name);
+    rdl__cmd_str(to, hold->line == RDL__LINE_STAYS ? "stay" : "leave");
 }
 
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script)

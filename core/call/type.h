@@ -10,6 +10,7 @@
 #ifndef REDLATCH_CALL_TYPE_H
 #define REDLATCH_CALL_TYPE_H
 
+#include "core/call/line.h"
 #include "core/service/waiters.h"
 #include "core/wire/buf.h"
 #include "core/wire/reply.h"
@@ -23,8 +24,10 @@
 #define RDL__HELD (-11)
 #define RDL__GONE (-12)
 #define RDL__NO_HOLD (-14)
-/* A release or force was done, but the server has refused to publish it. */
+/* A release or force was done, but the server has refused to publish it; or it has woken the first client in line. */
 #define RDL__UNTOLD 2
+#define RDL__WOKE_ANOTHER 3
+#define RDL__TOLD_OTHERS 4 /* nobody stood in line, and somebody has heard it */
 
 /* A callback of the type's own signature: ops->call_back casts it back and calls it. */
 typedef void rdl__callback_fn(void);
@@ -40,6 +43,7 @@ struct rdl__hold_of {
     const struct rdl__name *name;
     int64_t n;
     unsigned k;
+    enum rdl__line line; /* what its release says of the client's place */
 };
 
 struct rdl__lock_ops {
@@ -109,6 +113,7 @@ static inline const char *rdl__thing(const struct rdl__lock_ops *ops)
 
 void rdl__lock_call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* an rdl_done_fn */
 void rdl__waits_on_channel(struct rdl__buf *to, struct rdl__call *call);
+void rdl__waits_in_line(struct rdl__buf *to, struct rdl__call *call); /* line.c: on the client's own channel */
 
 /* For a lock with one end: its field is U:n, a hold is trusted for its lease, and there is one holder at a time. */
 size_t rdl__plain_field(char *to, const struct rdl__name *name, int64_t n);
@@ -123,12 +128,13 @@ bool rdl__evicts_no_other(const struct rdl__record *rec, const struct rdl__call 
 bool rdl__leaves_no_trace(const struct rdl__call *call);
 bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
-/* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease. */
+/* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease; or
+ * {number, enum rdl__wide}, and the waiter listens on the lock's channel, too. */
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* KEYS the lock and, unless `beside` is NULL, prefix(beside, N); ARGV field, count, lease, and `1` if a token is
- * wanted. */
-void rdl__put_take(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside);
+ * wanted. Behind them, if the call stands in line, the channel, and how. */
+void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside);
 /* KEYS the lock, its channel; ARGV field, count. */
 void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script);
 /* KEYS the lock, its channel; ARGV the holder's field. */

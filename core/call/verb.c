@@ -115,6 +115,14 @@ void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name)
     rdl__put_prefixed(to, name->ops->channel, name);
 }
 
+void rdl__own_channel_name(struct rdl__buf *to, const struct rdl__name *name)
+{
+    rdl__channel_name(to, name);
+    rdl__buf_put(to, ":{", 2);
+    rdl__buf_put(to, name->client->uuid.text, RDL__UUID_LEN);
+    rdl__buf_put(to, "}", 1);
+}
+
 void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix)
 {
     size_t braces = memchr(name->bytes, '{', name->node.key_len) == NULL ? 2 : 0;
@@ -170,21 +178,24 @@ void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call)
 }
 
 /* Of the hold that the call is about. */
-static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool eval, int64_t count)
+static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool eval, int64_t count,
+                        enum rdl__line line)
 {
-    const struct rdl__hold_of hold = {.name = rdl__call_name(call), .n = call->n, .k = call->op.owner->index};
+    const struct rdl__hold_of hold = {
+        .name = rdl__call_name(call), .n = call->n, .k = call->op.owner->index, .line = line};
 
     call->ops->put_release(to, &hold, eval, count);
 }
 
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_release(call, to, eval, call->count);
+    call->line = (unsigned char)rdl__line_of_release(call);
+    put_release(call, to, eval, call->count, (enum rdl__line)call->line);
 }
 
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_release(call, to, eval, call->hold.undo_count);
+    put_release(call, to, eval, call->hold.undo_count, rdl__line_of_undo(call));
 }
 
 /* ---- releases that another server may not have seen ------------------------------------------------------------- */

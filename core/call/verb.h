@@ -118,6 +118,9 @@ struct rdl__call {
 
     /* the verb's */
     bool refused_words; /* `words` are the server's error */
+    unsigned char wide; /* enum rdl__wide: of a take's refusal */
+    unsigned char line; /* enum rdl__line: of its request */
+    int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
     int32_t acks;            /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
     int32_t count;           /* a take: the hold count wanted; a release: to be left; else how many permits */
@@ -254,6 +257,9 @@ void rdl__put_tailed(struct rdl__buf *to, const char *prefix, const struct rdl__
 void rdl__put_suffixed(struct rdl__buf *to, const struct rdl__name *name, const char *suffix);
 /* The channel, likewise. */
 void rdl__put_channel(struct rdl__buf *to, const struct rdl__name *name);
+/* The client's own, `channel:{U}`: RDL__OWN_TAIL longer. */
+#define RDL__OWN_TAIL (RDL__UUID_LEN + 3)
+void rdl__own_channel_name(struct rdl__buf *to, const struct rdl__name *name);
 void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call); /* of call->n */
 /* The owner's entry in a queue at the server: `U:k`, the same for all its waits; `to` has room for RDL__FIELD_MAX. */
 size_t rdl__place(char *to, const struct rdl__call *call);

@@ -32,6 +32,11 @@ static void on_open(struct rdl__task *task, int64_t now)
     rdl__lane_open(client->home.loop_lane, now);
 }
 
+static void on_doubt(struct rdl__task *task, int64_t now)
+{
+    rdl__waiters_doubt_all(&rdl__container(task, rdl_client_t, doubt_task)->waiters, now);
+}
+
 static void on_sweep(struct rdl__task *task, int64_t now)
 {
     (void)now;
@@ -66,11 +71,12 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->local_after_ms = o->local_after_ms;
     client->local_dir = RDL__HOSTLOCK_NONE;
     client->dispatch.fd = -1;
-    atomic_init(&client->next_n, 1);
+    atomic_init(&client->next_n, RDL__NUMBERS_FROM);
     rdl__parker_init(&client->parker);
     rdl__list_init(&client->owners);
     rdl__task_init(&client->open_task, on_open);
     rdl__task_init(&client->sweep_task, on_sweep);
+    rdl__task_init(&client->doubt_task, on_doubt);
     rdl__life_init(client);
     if (rdl__mutex_init(&client->close_mu) < 0)
         goto no_close_mu;

@@ -73,6 +73,14 @@ void rdl__client_sweep(rdl_client_t *client)
     rdl__client_call_ends(client);
 }
 
+void rdl__client_doubt(rdl_client_t *client)
+{
+    if (rdl__client_call_begins(client) < 0)
+        return;
+    rdl__loop_post(client->loop, &client->doubt_task);
+    rdl__client_call_ends(client);
+}
+
 void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold)
 {
     rdl__mutex_lock(&client->close_mu);

@@ -62,6 +62,9 @@ void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold);
 /* Free the channels that linger (waiters.h).  @thread any */
 void rdl__client_sweep(rdl_client_t *client);
 
+/* A hold was lost: who waits for a lock in line tries again, since its client may not stand there.  @thread any */
+void rdl__client_doubt(rdl_client_t *client);
+
 /* Set up the fields of this; the mutexes are there already. */
 void rdl__life_init(rdl_client_t *client);
 

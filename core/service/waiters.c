@@ -63,6 +63,12 @@ struct rdl__channel {
     unsigned listening;       /* how many of them are listeners */
     uint32_t next_place;      /* for the next that joins */
     uint32_t epoch;           /* raised by every message */
+    struct rdl__waiter ear;   /* RDL__NEWS_NAMED: on the lock's channel, if it has joined */
+    uint32_t ear_lost;        /* likewise: how often it has heard something since it has joined */
+    bool for_all;             /* likewise: the ear is there for all in line */
+    int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
+    int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
+    bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
     int64_t known;            /* how many permits are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
@@ -80,6 +86,7 @@ struct rdl__channel {
 static const struct rdl__topic_ops topic_ops;
 
 static void channel_free(struct rdl__channel *c);
+static void close_ear(struct rdl__channel *c);
 
 static void queue_init(struct queue *q)
 {
@@ -205,12 +212,18 @@ static void end_lingering(struct rdl__channel *c)
     rdl__loop_timer_off(c->ws->loop, &c->hint);
 }
 
+/* An ear for all is of no use to a client that does not wait; others would be taken for more than they are. */
 static void linger(struct rdl__channel *c, int64_t now)
 {
     struct rdl__waiters *ws = c->ws;
 
+    c->look_at = 0;
+    if (c->for_all)
+        close_ear(c);
+    c->for_all = false;
     rdl__list_push_back(&ws->lingering, &c->lingers);
-    rdl__loop_timer(ws->loop, &c->hint, rdl__after_ms(now, RDL__LINGER_MS));
+    rdl__loop_timer(ws->loop, &c->hint,
+                    rdl__after_ms(now, c->news == RDL__NEWS_OWN ? RDL__LINGER_MS : RDL__CLIENT_LINGER_MS));
     if (++ws->lingering_count > RDL__LINGER_MAX)
         channel_free(rdl__container(ws->lingering.next, struct rdl__channel, lingers));
 }
@@ -288,11 +301,14 @@ static void wake_next(struct rdl__channel *c)
 
 static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
 {
+    int64_t at;
+
     if (hint_ms < 0 || hint_ms > RDL__HINT_MAX_MS)
         hint_ms = RDL__HINT_MAX_MS;
     if (hint_ms < 1)
         hint_ms = 1;
-    rdl__loop_timer(c->ws->loop, &c->hint, rdl__after_ms(now, hint_ms));
+    at = rdl__after_ms(now, hint_ms);
+    rdl__loop_timer(c->ws->loop, &c->hint, c->look_at > 0 && c->look_at < at ? c->look_at : at);
 }
 
 /* An older hint that comes sooner stands: the newer refusal may be about another holder.  */
@@ -314,15 +330,14 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         channel_free(c);
         return;
     }
-    c->news_at = 0;
+    c->news_at = c->look_at = 0;
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     wake_next(c);
 }
 
-static void on_subscribed(struct rdl__topic *topic, int64_t now)
+/* What was heard, or may not have been, makes sleepers try. */
+static void doubt(struct rdl__channel *c, int64_t now)
 {
-    struct rdl__channel *c = rdl__container(topic, struct rdl__channel, topic);
-
     c->epoch++;
     c->heard_at = now;
     c->news_at = 0;
@@ -330,6 +345,32 @@ static void on_subscribed(struct rdl__topic *topic, int64_t now)
         return;
     wake_next(c);
     wake_all(&c->listeners);
+}
+
+static void on_subscribed(struct rdl__topic *topic, int64_t now)
+{
+    doubt(rdl__container(topic, struct rdl__channel, topic), now);
+}
+
+void rdl__waiters_doubt(struct rdl__waiters *ws, const char *name, size_t len, int64_t now)
+{
+    struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
+
+    rdl__assert_on_loop(ws->loop);
+    if (n != NULL)
+        doubt(rdl__container(n, struct rdl__channel, node), now);
+}
+
+void rdl__waiters_doubt_all(struct rdl__waiters *ws, int64_t now)
+{
+    rdl__assert_on_loop(ws->loop);
+    for (struct rdl__table_node *n = rdl__table_next(&ws->channels, NULL); n != NULL;
+         n = rdl__table_next(&ws->channels, n)) {
+        struct rdl__channel *c = rdl__container(n, struct rdl__channel, node);
+
+        if (c->news == RDL__NEWS_NAMED)
+            doubt(c, now);
+    }
 }
 
 /* RDL__NEWS_WAKE. */
@@ -342,6 +383,22 @@ static void on_command(struct rdl__channel *c, const char *payload, size_t len)
         wake_all(&c->sleepers);
     else
         wake_first(c);
+}
+
+/* RDL__NEWS_NAMED. */
+static void on_named(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+{
+    if (len == 1 && payload[0] == '0') {
+        c->epoch++;
+        wake_first(c);
+    } else if (len == 1 && payload[0] == '3') {
+        c->look_at = rdl__after_ms(now, RDL__LOOK_MS);
+        arm_sooner(c, RDL__LOOK_MS, now);
+    } else if (len == 1 && payload[0] == '4') {
+        c->epoch++;
+        c->look_at = rdl__after_ms(now, RDL__TURN_MS);
+        arm_sooner(c, RDL__TURN_MS, now);
+    }
 }
 
 static void on_total(struct rdl__channel *c, const char *payload, size_t len)
@@ -366,10 +423,12 @@ static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
     memcpy(c->said, payload, c->said_len);
 }
 
-static void wake_by(struct rdl__channel *c, const char *payload, size_t len)
+static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     if (c->news == RDL__NEWS_WAKE) {
         on_command(c, payload, len);
+    } else if (c->news == RDL__NEWS_NAMED) {
+        on_named(c, payload, len, now);
     } else if (wakes_all(c)) {
         c->epoch++;
         wake_all(&c->sleepers);
@@ -378,6 +437,22 @@ static void wake_by(struct rdl__channel *c, const char *payload, size_t len)
     } else {
         c->epoch++;
         wake_first(c);
+    }
+}
+
+/* On a lock's channel `2` says that the `0` behind it is no news for ears: the first in line was woken by name. */
+static void wake_listeners(struct rdl__channel *c, const char *payload, size_t len)
+{
+    bool named = c->named;
+    struct rdl__link *l = c->listeners.waiters.next;
+
+    c->named = c->news == RDL__NEWS_WAKE && len == 1 && payload[0] == '2';
+    while (!c->named && l != &c->listeners.waiters) {
+        struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
+
+        l = l->next;
+        if (!w->ear || !named)
+            wake(w);
     }
 }
 
@@ -390,8 +465,8 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
         keep_words(c, payload, len);
     if (c->waiters == 0) /* it lingers */
         return;
-    wake_by(c, payload, len);
-    wake_all(&c->listeners);
+    wake_by(c, payload, len, now);
+    wake_listeners(c, payload, len);
 }
 
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
@@ -438,7 +513,25 @@ static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news 
     return c;
 }
 
-static void channel_free(struct rdl__channel *c)
+/* The lock was freed by somebody who does not know the line, or its channel was subscribed to. */
+static void on_ear(struct rdl__waiter *ear, int64_t now)
+{
+    struct rdl__channel *c = rdl__container(ear, struct rdl__channel, ear);
+
+    rdl__waiter_sent(ear);
+    (void)rdl__waiter_refused(ear, -1, now);
+    c->epoch++;
+    c->ear_lost++;
+    c->heard_at = c->news_at = c->ear_heard_at = now;
+    wake_first(c);
+}
+
+static const struct rdl__waiter_ops ear_ops = {.go = on_ear};
+
+static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                        int64_t now);
+
+static void drop_channel(struct rdl__channel *c)
 {
     if (rdl__link_on(&c->lingers))
         end_lingering(c);
@@ -447,6 +540,47 @@ static void channel_free(struct rdl__channel *c)
         rdl__subscriber_drop(c->sub, &c->topic);
     rdl__table_remove(&c->ws->channels, &c->node);
     rdl__free(c->ws->mem, c, c->size);
+}
+
+static void close_ear(struct rdl__channel *c)
+{
+    struct rdl__channel *shared = c->ear.channel;
+
+    if (shared == NULL)
+        return;
+    off(&c->ear);
+    c->ear.channel = NULL;
+    shared->listening--;
+    if (--shared->waiters == 0)
+        drop_channel(shared);
+}
+
+/* As the waiter was told. An ear that has heard nobody for long is closed when the present holder's release reads the
+ * line: a release counts who listens. Without memory the timer stands in. */
+static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t now)
+{
+    if (w->own_tail == 0 || !w->entered)
+        return;
+    if (w->wide == RDL__WIDE_NOT && (c->for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
+        close_ear(c);
+    c->for_all = w->wide == RDL__WIDE_FOR_ALL && (c->for_all || c->ear.channel == NULL);
+    if (w->wide == RDL__WIDE_ALONE && c->ear_lost >= RDL__EAR_LOST)
+        close_ear(c);
+    if (w->wide == RDL__WIDE_NOT || c->ear.channel != NULL)
+        return;
+    c->ear_lost = 0;
+    rdl__waiter_init(&c->ear, &ear_ops);
+    c->ear.listens = c->ear.ear = true;
+    if (join_channel(c->ws, &c->ear, c->name, c->node.key_len - w->own_tail, -1, now) == 1) {
+        sleep_on(c->ear.channel, &c->ear);
+        wake(&c->ear);
+    }
+}
+
+static void channel_free(struct rdl__channel *c)
+{
+    close_ear(c);
+    drop_channel(c);
 }
 
 int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop,
@@ -517,6 +651,8 @@ static bool may_have_missed(const struct rdl__waiter *w)
         return first && w->channel->listening > 0;
     case RDL__NEWS_OWN:
         return w->channel->heard_at >= w->tried_at;
+    case RDL__NEWS_NAMED:
+        return first && (!w->entered || w->channel->heard_at >= w->tried_at);
     case RDL__NEWS_SHARED:
         return true;
     default:
@@ -524,8 +660,8 @@ static bool may_have_missed(const struct rdl__waiter *w)
     }
 }
 
-int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
-                     int64_t now)
+static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                        int64_t now)
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
     struct rdl__channel *c =
@@ -549,6 +685,16 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
     w->news_at = 0;
     sleep_on(c, w);
     return RDL_OK;
+}
+
+int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
+                     int64_t now)
+{
+    int rc = join_channel(ws, w, name, len, hint_ms, now);
+
+    if (rc >= 0)
+        set_ear(w->channel, w, now);
+    return rc;
 }
 
 void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
@@ -581,6 +727,7 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     sleep_on(c, w);
     if (w->listens)
         return true;
+    set_ear(c, w, now);
     arm(c, hint_ms, now);
     if (wishes_differ(c))
         offer(c);

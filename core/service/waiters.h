@@ -11,9 +11,12 @@
  * Beside the waiters there may be listeners (the listen verb), which do not want the lock: they are woken by every
  * message and every acknowledged subscription, and do not make others wait.
  *
- * A channel of one waiter's own stays subscribed for a while after the waiter has left (it lingers), so that it need
- * not subscribe again. A shared channel does not linger, because then each release would be sent to every process that
- * has waited lately.
+ * A client's own channel (RDL__NEWS_NAMED) may have an ear: a listener on the lock's channel, for as long as the own
+ * channel lasts. What it hears counts as heard here.
+ *
+ * A channel of one waiter's own, or one client's, stays subscribed for a while after the waiter has left (it lingers),
+ * so that it need not subscribe again. A shared channel does not linger, because then each release would be sent to
+ * every process that has waited lately.
  */
 #ifndef REDLATCH_SERVICE_WAITERS_H
 #define REDLATCH_SERVICE_WAITERS_H
@@ -23,10 +26,15 @@
 #include "core/io/loop.h"
 #include "core/io/subscriber.h"
 
-#define RDL__HINT_MAX_MS 5000 /* the longest sleep without a try */
-#define RDL__LINGER_MS 5000   /* how long a channel of one waiter's own lingers, */
-#define RDL__LINGER_MAX 64    /* and how many do; the oldest is freed */
-#define RDL__MESSAGE_KEPT 64  /* bytes of a message that are kept */
+#define RDL__HINT_MAX_MS 5000      /* the longest sleep without a try */
+#define RDL__LOOK_MS 100           /* who is next in line looks when another was woken so long ago */
+#define RDL__TURN_MS 4             /* who is woken when it is others' turn tries after so long */
+#define RDL__EAR_LOST 12           /* an ear that has heard so many releases for nothing listens anew */
+#define RDL__EAR_MS 5000           /* an ear that hears nobody is kept so long */
+#define RDL__LINGER_MS 5000        /* how long a channel of one waiter's own lingers, */
+#define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, */
+#define RDL__LINGER_MAX 64         /* and how many do; the oldest is freed */
+#define RDL__MESSAGE_KEPT 64       /* bytes of a message that are kept */
 
 struct rdl__channel;
 struct rdl__waiter;
@@ -51,6 +59,7 @@ enum rdl__news {
                          (rdl__waiter_message) */
     RDL__NEWS_ALONE,  /* any message wakes the first writer, such as this waiter, and the first reader */
     RDL__NEWS_SHARED, /* the same, of a reader */
+    RDL__NEWS_NAMED,  /* the channel is this client's own: `0` wakes the first waiter, `3` makes it look in a while */
     RDL__NEWS_NONE,   /* the name is not subscribed to: its waiters only share a timer */
 };
 
@@ -76,8 +85,16 @@ static inline bool rdl__news_shares(enum rdl__news news)
 /* Does a channel stay for a while after its waiter? */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {
-    return news == RDL__NEWS_OWN;
+    return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED;
 }
+
+/* RDL__NEWS_NAMED: does a client that is refused listen on the lock's channel, too? (protocol.md, 5, rules 11 and 17)
+ */
+enum rdl__wide {
+    RDL__WIDE_NOT,
+    RDL__WIDE_ALONE,   /* yes: the holder's release is published there alone */
+    RDL__WIDE_FOR_ALL, /* yes, for all in line, and until it is told no */
+};
 
 struct rdl__waiter {
     struct rdl__link link;        /* among the sleepers, in order, or the woken */
@@ -91,9 +108,13 @@ struct rdl__waiter {
     uint32_t place; /* in the order of joining */
     uint32_t wish;  /* how many permits it wants; set before it joins, like the next three */
     unsigned char news;
-    bool in_order : 1; /* no waiter passes an earlier one, whatever they wish */
-    bool listens : 1;  /* a listener: at ops->go it goes back to sleep, or leaves */
-    bool woken : 1;    /* and its try was not answered since */
+    unsigned char own_tail; /* RDL__NEWS_NAMED: so much shorter is the name of the lock's channel */
+    unsigned char wide;     /* likewise, set before it joins or is refused: an enum rdl__wide */
+    bool entered : 1;       /* likewise: its refused try has left a place in the line beside the lock */
+    bool ear : 1;           /* a listener for such a channel */
+    bool in_order : 1;      /* no waiter passes an earlier one, whatever they wish */
+    bool listens : 1;       /* a listener: at ops->go it goes back to sleep, or leaves */
+    bool woken : 1;         /* and its try was not answered since */
 };
 
 struct rdl__waiters {
@@ -132,6 +153,10 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->place = 0;
     w->wish = 1;
     w->news = RDL__NEWS_WAKE;
+    w->own_tail = 0;
+    w->entered = false;
+    w->wide = RDL__WIDE_NOT;
+    w->ear = false;
     w->in_order = false;
     w->listens = false;
     w->woken = false;
@@ -142,6 +167,11 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
  * rdl__waiter_sent); RDL_ENOMEM. */
 int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
                      int64_t now);
+
+/* The client may not stand in the line of this channel any more: who waits tries again. */
+void rdl__waiters_doubt(struct rdl__waiters *ws, const char *name, size_t len, int64_t now);
+
+void rdl__waiters_doubt_all(struct rdl__waiters *ws, int64_t now); /* the same of every line */
 
 /* A try is being sent. */
 void rdl__waiter_sent(struct rdl__waiter *w);

@@ -114,13 +114,13 @@ class Waiting(support.Case):
 
     def test_a_signal_ends_the_wait_and_leaves_nothing_behind(self):
         holder = self.hold("x")
-        before = self.server.redis("HGETALL", "x")
+        before = self.server.holders("x")
         for signo in FORWARDED:
             process = self.wait_behind("x")
             process.send_signal(signo)
             self.assert_result(self.result(process), 128 + signo)
             support.until(lambda: self.server.waiters("x") == 0, "the subscription ends")
-        self.assertEqual(self.server.redis("HGETALL", "x"), before)
+        self.assertEqual(self.server.holders("x"), before)
         self.gate.send()
         self.assert_result(self.result(holder), 0)
         self.assertEqual(self.server.keys(), [])

@@ -178,9 +178,20 @@ class Server:
         return self.redis("EXISTS", name) == 1
 
     def waiters(self, name):
-        """How many connections wait for a message about the lock, whatever its type."""
-        channels = self.redis("PUBSUB", "CHANNELS", "*{%s}" % name)
-        return sum(self.redis("PUBSUB", "NUMSUB", *channels)[1::2])
+        """How many clients wait for a message about the lock, whatever its type: on a channel of their own, of whom one
+        may hear the lock's for all, or on the lock's."""
+        def heard(pattern):
+            channels = self.redis("PUBSUB", "CHANNELS", pattern)
+            return sum(self.redis("PUBSUB", "NUMSUB", *channels)[1::2])
+
+        own = heard("*{%s}:{*}" % name)
+        ear = self.redis("HEXISTS", "redisson_lock__channel:{%s}" % name, "ear")
+        return max(own, own + heard("*{%s}" % name) - ear)
+
+    def holders(self, name):
+        """The lock's hash, without the marks that somebody waits."""
+        said = self.redis("HGETALL", name)
+        return {field: count for field, count in zip(said[::2], said[1::2]) if not field.endswith(b":wanted")}
 
     def described(self):
         """How many of those who hold or wait have said who they are."""

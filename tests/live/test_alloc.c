@@ -117,6 +117,7 @@ static bool tell_with_failure(const struct kind *kind, int64_t call, bool from_t
     refused = counting_alloc_refused(&counting) > 0;
     cr_assert_eq(counting_alloc_blocks(&counting), 0, "%s, allocation %" PRId64 " failing: %" PRId64 " blocks leak",
                  kind->type, call, counting_alloc_blocks(&counting));
+    cr_assert(!from_there_on || stage_lines_end(&st), "who could not leave the line stands there for ever");
     cr_assert(stage_is_clean(&st, CLEAN_BOUND_MS), "%s, allocation %" PRId64 " failing: something is left", kind->type,
               call);
     counting_alloc_done(&counting);
@@ -152,8 +153,8 @@ Test(alloc, any_single_failure_is_an_error_and_leaves_nothing)
 }
 
 /* Memory that has run out and stays out. Steps grow, for most of the story is the same then, and each type takes
- * steps of its own, for most of it is the same for all. A waiter of the fair lock cannot leave
- * its place then, which dies by itself: that is test_fair's. */
+ * steps of its own, for most of it is the same for all. A waiter cannot leave its place in a line
+ * then, which dies by itself: for the fair lock that is test_fair's. */
 Test(alloc, memory_that_runs_out_for_good_is_an_error_and_leaves_nothing)
 {
     open_server();

@@ -40,10 +40,12 @@ Test(close, calls_under_way_on_other_threads_and_asynchronous_ones_end)
         expect(RDL_OK, rdl_lock_async(lock, owners[i], RDL_LEASE_AUTO, outcome_note, &outcomes[i], NULL, &err));
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS redisson_lock__channel:{" NAME "}") == 1, SOON_MS));
     start = now_ms();
     cr_assert_null(rdl_client_close(st.client));
     st.client = NULL;
     cr_assert_lt(now_ms() - start, WOKEN_MS);
+    cr_assert_eq(probe_int(st.probe, "EXISTS redisson_lock__channel:{" NAME "}"), 0, "it stands in line no more");
     for (int i = 0; i < WAITERS; i++) {
         expect_result(RDL_ECLOSED, waiters[i], SOON_MS);
         cr_assert_eq(atomic_load(&outcomes[i].calls), 1); /* before close returned */

@@ -67,7 +67,7 @@ Test(connection, waiter_outlives_a_restart_and_subscribes_again)
     let_pass_ms(100);
     server_start_again(st.server);
     st.probe = probe_open(st.server);
-    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     let_pass_ms(50);
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);

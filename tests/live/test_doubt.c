@@ -582,6 +582,54 @@ Test(doubt, releases_repeated_where_kill_is_refused_spare_the_newer_hold)
     rdl_lock_free(lock);
 }
 
+static rdl_owner_t *owner;
+static struct outcome canceled;
+
+/* On the loop's thread, so that the next call is canceled before it begins. */
+static void begin_and_cancel(rdl_lock_t *lock, int64_t result, const rdl_err_t *error, void *arg)
+{
+    rdl_op_t *op = NULL;
+
+    (void)rdl_try_lock_async(lock, owner, 5000, LEASE_MS, outcome_note, &canceled, &op, NULL);
+    rdl_op_cancel(op);
+    rdl_op_free(op);
+    outcome_note(lock, result, error, arg);
+}
+
+/* Nor is what takes a client out of the line, for a call that ended before it had a number, the newer hold's. */
+Test(doubt, place_given_up_for_a_call_that_never_began_spares_the_newer_hold)
+{
+    struct outcome in = {0}, out = {0};
+    rdl_lock_t *lock;
+    int64_t undone, scripts;
+    int undo;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1));
+    stage_limit(&st, NO_KILL);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    foreign_take(st.probe, NAME, LEASE_MS);
+    scripts = probe_calls(st.probe, "evalsha");
+    expect(RDL_OK, rdl_try_lock_async(lock, owner, 20000, LEASE_MS, outcome_note, &in, NULL, &err));
+    expect_asleep(scripts, 2, 1);
+    (void)foreign_release(st.probe, NAME);
+    expect(RDL_OK, outcome_wait(&in, WOKEN_MS)); /* from the line */
+    undo = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVAL", .contains = NAME);
+    expect(RDL_OK, rdl_unlock_async(lock, owner, begin_and_cancel, &out, NULL, &err));
+    expect(RDL_OK, outcome_wait(&out, SOON_MS));
+    expect(RDL_ECANCELED, outcome_wait(&canceled, SOON_MS));
+    cr_assert(proxy_wait(st.proxy, undo, 1, SOON_MS));
+    proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    undone = probe_calls(st.probe, "eval");
+    proxy_let_go(st.proxy, undo);
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "eval") > undone, SOON_MS));
+    cr_assert_eq(lock_holds(st.probe, NAME), 1);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    rdl_owner_free(owner);
+    rdl_lock_free(lock);
+}
+
 /* Nothing that happened to one server is done to another: ids restart with the server. */
 Test(doubt, kill_goes_only_to_the_server_that_issued_the_id)
 {

@@ -198,7 +198,7 @@ TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
     probe_close(p);
     kill_master();
     p = topology->look(1);
-    cr_assert(WAIT_UNTIL(probe_subscribers_of(p, sharded(), channel) == 1, HEAL_MS));
+    cr_assert(WAIT_UNTIL(probe_listeners_of(p, sharded(), channel) == 1, HEAL_MS));
     cr_assert_eq(foreign_release_by(p, sharded() ? "spublish" : "publish", NAME), 1);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(probe_int(p, "HLEN " NAME), 1);

@@ -378,6 +378,36 @@ Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over
     expect_result(RDL_OK, waiter, SOON_MS);
     proxy_refuse(st.proxy, false);
     actor_free(waiter);
+    cr_assert(stage_lines_end(&st), "the server is not told that the client waits no more");
+    close_two();
+}
+
+/* So is what it says later, to one of three in line, who are told to look sooner than at the end of the lease. */
+Test(local, holder_whose_lease_the_server_has_named_to_one_in_line_is_believed)
+{
+    struct actor *waiter = actor_new();
+    char *line = channel_of(NAME);
+    int64_t began, scripts;
+
+    open_locks(reentrant, true);
+    (void)probe_ask(st.probe, "HSET %s -1 gone1 gone1 -1 -2 gone2 gone2 -2 head -2 tail 0 count 2", line);
+    (void)probe_ask(st.probe, "HSET " NAME " 00000000-0000-4000-8000-000000000000:1000000000000001 1");
+    scripts = probe_calls(st.probe, "evalsha");
+    actor_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
+    expect_asleep(scripts, 2, 1); /* nobody knows for how long */
+    (void)probe_ask(st.probe, "PEXPIRE " NAME " 2500");
+    began = now_ms();
+    expect_asleep(scripts, probe_calls(st.probe, "evalsha") - scripts + 1, 1); /* it has looked meanwhile */
+    proxy_refuse(st.proxy, true);
+    proxy_cut(st.proxy, PROXY_ALL);
+    expect_result(RDL_OK, waiter, 20000);
+    cr_assert_geq(now_ms() - began, 2400);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    proxy_refuse(st.proxy, false);
+    actor_free(waiter);
+    (void)probe_int(st.probe, "DEL %s", line);
+    free(line);
     close_two();
 }
 

@@ -144,7 +144,7 @@ Test(names, channel_is_the_one_that_redisson_uses)
 
         foreign_take(st.probe, pairs[i].name, LEASE_MS);
         actor_try_lock(waiter, lock, 10000, LEASE_MS);
-        cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, pairs[i].channel) == 1, SOON_MS));
+        cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, pairs[i].channel) == 1, SOON_MS));
         cr_assert_eq(foreign_release(st.probe, pairs[i].name), 1);
         expect_result(RDL_OK, waiter, WOKEN_MS);
         actor_unlock(waiter, lock);

@@ -159,6 +159,7 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
     }
     for (int i = 0; i < OTHERS; i++)
         expect_exit(others[i], 0);
+    cr_assert(stage_lines_end(&st), "who was killed as it waited stands in line for ever");
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0 && probe_channels(st.probe) == 0, LEASE_MS + CLEAN_BOUND_MS));
 }
 

@@ -353,7 +353,7 @@ Test(reentrant, respects_a_foreign_holder_and_is_woken_by_its_release)
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(1, rdl_is_locked(lock, &err));
     actor_try_lock(waiter, lock, SOON_MS * 2, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);

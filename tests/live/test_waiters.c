@@ -39,6 +39,115 @@ Test(waiters, release_in_the_same_client_wakes_the_waiter)
     rdl_lock_free(lock);
 }
 
+/* A peer's forced unlock, which deletes the lock and publishes `0`, as Redisson does: it reads no line. One of those
+ * who stand there listens for all, and when it goes another does. */
+Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
+{
+    struct actor *first = actor_new(), *second = actor_new();
+    char *channel = channel_of(NAME);
+    rdl_client_t *other;
+    rdl_lock_t *lock, *theirs;
+    bool first_is_in;
+
+    stage_open(&st);
+    other = client_open(server_uri(st.server), NULL);
+    lock = reentrant(st.client, NAME, NULL);
+    theirs = reentrant(other, NAME, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+        actor_try_lock(first, theirs, i == 0 ? 2000 : 15000, LEASE_MS);
+        cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS), "nobody listens for all");
+        actor_try_lock(second, lock, 15000, LEASE_MS);
+        wait_for_sleepers(NAME, 2);
+        if (i == 0)
+            expect_result(RDL_ETIMEDOUT, first, SOON_MS);
+        (void)probe_int(st.probe, "DEL " NAME);
+        (void)probe_int(st.probe, "PUBLISH %s 0", channel);
+        cr_assert(WAIT_UNTIL((i > 0 && actor_idle(first)) || actor_idle(second), WOKEN_MS));
+        first_is_in = i > 0 && actor_idle(first);
+        if (first_is_in)
+            expect_lock_and_unlock(first, theirs, WOKEN_MS);
+        expect_lock_and_unlock(second, lock, WOKEN_MS);
+        if (i > 0 && !first_is_in)
+            expect_lock_and_unlock(first, theirs, WOKEN_MS);
+        expect(RDL_ELOST, rdl_unlock(lock, &err));
+    }
+    rdl_lock_free(theirs);
+    rdl_client_close(other);
+    actor_free(second);
+    actor_free(first);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
+/* Clients that hear, and stand before it, and do nothing: as if they had stopped. */
+static void expect_let_in_behind(int dead, int64_t bound_ms)
+{
+    struct actor *waiter = actor_new();
+    struct probe *stopped[2] = {NULL, NULL};
+    char *channel = channel_of(NAME);
+    rdl_lock_t *lock;
+    int64_t start;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    for (int i = 1; i <= dead; i++)
+        (void)probe_ask(st.probe, "HSET %s %d dead%d dead%d %d head %d count %d", channel, -i, i, i, -i, -i, i);
+    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    for (int i = 1; i <= dead; i++) {
+        stopped[i - 1] = probe_open(st.server);
+        (void)probe_ask(stopped[i - 1], "SUBSCRIBE %s:{dead%d}", channel, i);
+    }
+    start = now_ms();
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_lock_and_unlock(waiter, lock, bound_ms);
+    expect_between(50, now_ms() - start, bound_ms);
+    for (int i = 0; i < dead; i++)
+        probe_close(stopped[i]);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
+Test(waiters, client_that_stops_as_it_is_woken_holds_the_next_one_up_for_100_ms)
+{
+    expect_let_in_behind(1, 100 + WOKEN_MS);
+}
+
+Test(waiters, two_clients_that_stop_hold_the_next_one_up_for_longer)
+{
+    expect_let_in_behind(2, 1500 + WOKEN_MS);
+}
+
+/* Beside others that hear its releases, as Java's, the second take is refused once, and comes a moment later. */
+Test(waiters, who_has_had_the_lock_gives_way_to_those_who_have_heard_that)
+{
+    struct probe *other = NULL;
+    char *channel = channel_of(NAME);
+    rdl_lock_t *lock;
+    int64_t before;
+
+    stage_open(&st);
+    lock = reentrant(st.client, NAME, NULL);
+    for (int heard = 0; heard < 2; heard++) {
+        if (heard) {
+            other = probe_open(st.server);
+            (void)probe_ask(other, "SUBSCRIBE %s", channel);
+        }
+        expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(lock, &err));
+        before = probe_calls(st.probe, "evalsha");
+        expect(RDL_OK, rdl_try_lock(lock, 1000, LEASE_MS, &err));
+        cr_assert_eq(probe_calls(st.probe, "evalsha") - before > 1, heard == 1);
+        expect(RDL_OK, rdl_unlock(lock, &err));
+    }
+    probe_close(other);
+    rdl_lock_free(lock);
+    free(channel);
+}
+
 Test(waiters, holder_that_never_unlocks_is_followed_when_its_lease_ends)
 {
     struct actor *waiter = actor_new();
@@ -161,9 +270,10 @@ Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
     stage_open(&st, .proxied = true);
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    /* the first try is refused at once, the second, after the acknowledgement, is the one that is late */
+    /* the first try is refused at once, and the second, after the acknowledgement; the third, after that of the lock's
+     * channel, is the one that is late */
     refusal =
-        proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .nth = 2);
+        proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .nth = 3);
     message = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_MESSAGE, .contains = NAME);
     actor_try_lock(waiter, lock, 15000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
@@ -408,12 +518,12 @@ Test(waiters, channels_are_counted_and_given_back)
         expect_lock_and_unlock(waiters[i][1], locks[i], WOKEN_MS);
         free(name);
     }
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     for (int i = 0; i < LOCKS; i++) {
         actor_free(waiters[i][0]);
         actor_free(waiters[i][1]);
         rdl_lock_free(locks[i]);
     }
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
 }
 
 /* ---- a subscription that is refused for a while ----------------------------------------------------------------- */
@@ -454,7 +564,7 @@ Test(waiters, subscription_that_a_busy_server_refused_is_asked_for_again_soon)
     proxy_let_go(st.proxy, asked);
     cr_assert(proxy_wait(st.proxy, answered, 1, SOON_MS));
     end_busy(busy);
-    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, WOKEN_MS), "nobody asks again");
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, WOKEN_MS), "nobody asks again");
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
     actor_free(waiter);

@@ -288,7 +288,7 @@ Test(scripts, release_frees_the_lock_and_publishes_0, .timeout = 60)
 
             for (size_t i = 0; i < 2; i++) {
                 (void)run_integer(&f, t->take, "N , A 1 60000");
-                cr_expect_eq(run_integer(&f, t->release, WAYS[i]), 1, "%s", t->name);
+                cr_expect_gt(run_integer(&f, t->release, WAYS[i]), 0, "%s", t->name);
                 cr_expect_str_eq(heard(listener), "0", "%s", t->name);
                 cr_expect_eq(probe_keys(f.probe), 0, "%s", t->name);
             }
@@ -311,7 +311,7 @@ Test(scripts, sharded_release_reaches_sharded_subscribers, .timeout = 60)
         EACH_TYPE(t)
         {
             (void)run_integer(&f, t->take, "N , A 1 60000");
-            cr_expect_eq(run_integer(&f, t->release, "N ch , A 0 spublish"), 1, "%s", t->name);
+            cr_expect_gt(run_integer(&f, t->release, "N ch , A 0 spublish"), 0, "%s", t->name);
             cr_expect_str_eq(heard(listener), "0", "%s", t->name);
             (void)run_integer(&f, t->take, "N , A 1 60000");
             cr_expect_eq(run_integer(&f, t->force, "N ch , A spublish"), 1, "%s", t->name);
@@ -374,7 +374,7 @@ Test(scripts, nested_release_lowers_the_count_never_raises_it_and_keeps_the_leas
     cr_expect_eq(count_of_a(&f), 1);
     cr_expect(ttl_is_near(&f, LEASE));
     cr_expect(nothing_heard(&f, listener));
-    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , A 0"), 1);
+    cr_expect_gt(run_integer(&f, "reentrant_release", "N ch , A 0"), 0);
     cr_expect_str_eq(heard(listener), "0");
     probe_close(listener);
     close_fixture(&f);

@@ -62,7 +62,7 @@ int64_t cast_linger_ns(void)
     for (size_t i = 0; i < cast.name_count; i++) {
         const struct kind *kind = cast.names[i].kind;
         /* a client listens for recalls until cache_ms after the end of what it kept for cache_ms */
-        int64_t ms = kind->life_ms > 0 ? RDL__LINGER_MS : 2 * kind->cache_ms;
+        int64_t ms = kind->life_ms > 0 || kind->line ? RDL__LINGER_MS : 2 * kind->cache_ms;
 
         linger_ms = ms > linger_ms ? ms : linger_ms;
     }

@@ -17,7 +17,8 @@ static int64_t number_of(const char *field)
     return colon == NULL ? 0 : strtoll(colon + 1, NULL, 10);
 }
 
-/* An owner waits for one hold at a time, its last: a take of an earlier one comes late. */
+/* An owner waits for one hold at a time, its last: a take of an earlier one comes late. (A nested one waits for none,
+ * and leaves a place that a late take has there.) */
 static bool comes_late(struct name *name, const char *field, const char *spot)
 {
     for (size_t i = name->line.count; i-- > 0;) {
@@ -60,7 +61,7 @@ static void take_ran(struct name *name, const struct ran *ran, const char *field
     bool late;
 
     ran_copy_word(spot, ran, ran->first_arg + 5);
-    late = comes_late(name, field, spot);
+    late = ran_word_is(ran, ran->first_arg + 1, "1") && comes_late(name, field, spot);
     see_holder(name);
     if (!late && life_ms > 0 && ran->reply->integer >= -1 && !shows(name, field))
         line_refused(&name->line, name->text, field, spot, life_ms);

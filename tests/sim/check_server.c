@@ -6,6 +6,7 @@
  * new connections: connect, greet and try; connect, greet and subscribe; then it tries again.
  */
 #include "core/call/keep.h"
+#include "core/service/waiters.h"
 #include "tests/sim/checks.h"
 
 #include "core/io/lane.h"
@@ -43,11 +44,26 @@ static int64_t looks_away_ns(const struct name *name, const struct vacancy *vaca
     return name->kind->pause_ms > 0 ? (name->kind->pause_ms + 10) * RDL__MS : LOOKS_ANYWAY_NS;
 }
 
+/* Who waits must stand in line, which the server may have lost. Others may have their turn. The one who was woken may
+ * be gone: then the next one looks, and if it is gone, too, any other. */
+static int64_t looks_ns(int64_t since)
+{
+    size_t gone = 0;
+
+    for (size_t i = 0; i < cast.app_count; i++)
+        gone += cast.apps[i].dead || cast.apps[i].ending || !app_calm(&cast.apps[i], since - 100 * RDL__MS);
+    return gone == 0   ? RDL__TURN_MS * RDL__MS
+           : gone == 1 ? RDL__LOOK_MS * RDL__MS + 4 * net_round_trip()
+                       : 5 * RDL__SEC + 60 * RDL__MS;
+}
+
 /* How long those who stand before a waiter may keep it: who has died, for a life; who gives up, for its undo. */
 static int64_t held_up_ns(const struct name *name, int64_t since)
 {
     int64_t life = name->kind->life_ms * RDL__MS;
 
+    if (name->kind->line)
+        return name->void_at >= since - 5 * RDL__SEC ? 5 * RDL__SEC + 60 * RDL__MS : looks_ns(since);
     if (life == 0)
         return 0;
     for (size_t i = 0; i < cast.app_count; i++)
@@ -157,14 +173,16 @@ static void freed(const struct ran *ran)
 {
     struct name *name;
     char *forced;
+    bool is_freed;
 
     if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER ||
         (!ends_in(ran->script, "_release") && !ends_in(ran->script, "_force")))
         return;
     name = ran_name(ran, ran->first_key);
-    if (ran->reply->integer == 1 || (name->vacancy[1].since < 0 && admits(name)))
+    is_freed = ran->reply->integer > 0 && ran->reply->integer != 2; /* else to tell was refused */
+    if (is_freed || (name->vacancy[1].since < 0 && admits(name)))
         announced(&name->vacancy[1]);
-    if (ran->reply->integer != 1)
+    if (!is_freed)
         return;
     announced(&name->vacancy[0]);
     if (!ends_in(ran->script, "_force"))

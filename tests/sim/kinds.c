@@ -9,17 +9,33 @@
 
 #define UUID_LEN 36
 
+/* Beside a hold that others stand in line for: its field, and behind it `:wanted`. */
+static bool is_mark(const struct blob *field)
+{
+    return field->len > 7 && memcmp(field->at + field->len - 7, ":wanted", 7) == 0;
+}
+
 static size_t fields(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
 {
     const struct key *key = find_key(ks, name, strlen(name));
+    size_t count = 0;
 
     if (key == NULL)
         return 0;
     if (key->type != KEY_HASH)
         die("sim: %s is no hash", name);
-    *ret_field = key->items.at[0].name->at;
-    *ret_len = key->items.at[0].name->len;
-    return key->items.count;
+    for (size_t i = 0; i < key->items.count; i++) {
+        const struct blob *field = key->items.at[i].name;
+
+        if (is_mark(field))
+            continue;
+        count++;
+        *ret_field = field->at;
+        *ret_len = field->len;
+    }
+    if (count == 0)
+        die("sim: %s has a mark and no holder", name);
+    return count;
 }
 
 static size_t value(struct keyspace *ks, const char *name, const char **ret_field, size_t *ret_len)
@@ -130,8 +146,8 @@ static bool has_end(struct keyspace *ks, const char *name, const char *field)
 }
 
 const struct kind kinds[] = {
-    {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .holders = fields},
-    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .holders = fields},
+    {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .line = true, .holders = fields},
+    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .line = true, .holders = fields},
     {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
     {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
     {.name = "read-write",
@@ -141,7 +157,7 @@ const struct kind kinds[] = {
      .holders = ends,
      .admits = is_read_or_free,
      .holds = has_end},
-    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .counted = true, .holders = fields},
+    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .line = true, .counted = true, .holders = fields},
     {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
     {.name = "read-write, writers preferred",
      .make = rdl_write_lock,

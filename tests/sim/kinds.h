@@ -16,6 +16,7 @@ struct kind {
                        rdl_err_t *err);
     bool reentrant;
     bool plain;       /* others take it with SET NX PX, and announce nothing when they give it back */
+    bool line;        /* its clients stand in line, each with a channel of its own */
     bool polls;       /* its waiters hear nothing of what is announced */
     int64_t pause_ms; /* the longest between two looks of its retry policy; 0: it has none */
     int64_t life_ms;  /* its waiters stand in a queue, and live so long after each sign; 0: there is none */

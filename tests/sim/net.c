@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#define MOST_CONNS 16384
+#define MOST_CONNS 32768
 #define MOST_PIECES 256
 #define NO_CUT SIZE_MAX
 #define GREETING_OTHERWISE 2000 /* bytes that a client says before it is ready, at most, beside its scripts */

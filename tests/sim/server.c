@@ -24,7 +24,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define MOST_SESSIONS 512
+#define MOST_SESSIONS 32768
 #define MOST_CHANNELS 16
 #define MOST_WORDS 512
 #define CHANNEL_SIZE 128

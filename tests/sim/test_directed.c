@@ -541,7 +541,8 @@ static void renewal_in_a_full_socket(void)
 
 Test(directed, W9_a_renewal_that_is_sent_before_its_release_may_arrive_after_it)
 {
-    check_scene(&(struct scene){.kind = "reentrant", .play = renewal_in_a_full_socket, .two_names = true, .room = 300});
+    check_scene(
+        &(struct scene){.kind = "reentrant", .play = renewal_in_a_full_socket, .two_names = true, .room = 1000});
 }
 
 static void release_that_is_answered_late(void)

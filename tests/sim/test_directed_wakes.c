@@ -205,6 +205,93 @@ Test(directed, Q6_a_refusal_that_a_message_has_overtaken_is_none, .timeout = 120
     check_at_each(message_overtakes_refusal, 0, 15 * ONE_WAY);
 }
 
+/* ---- the line beside a lock -------------------------------------------------------------------------------------- */
+
+static const char *const line_kinds[] = {"reentrant", "nonreentrant", "fenced"};
+
+static void check_in_line(void (*fn)(void), int64_t from, int64_t to)
+{
+    for (int64_t offset = from; offset <= to; offset += ONE_WAY / 20)
+        for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++)
+            check_scene(&(struct scene){.kind = line_kinds[i], .play = fn, .offset = offset});
+}
+
+/* b of q is woken by name as it gives up; another client, p's other actor, is the next. */
+static void woken_as_it_gives_up(void)
+{
+    struct actor *d = actor_join(p, false);
+    struct deed *first, *second;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
+    pass_ms(10);
+    second = begin(d, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(26);
+    fibre_sleep(scene->offset);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    if (end(first) == RDL_OK)
+        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(30);
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+    must_answer(do_it(d, RELEASE, 0, 0), RDL_OK, "its release");
+    (void)process_enter(&p->process);
+    actor_leave(d);
+    (void)process_enter(NULL);
+}
+
+Test(directed, Q7_who_gives_up_as_its_client_is_woken_hands_the_wake_up_to_another_client, .timeout = 120)
+{
+    check_in_line(woken_as_it_gives_up, 0, 6 * ONE_WAY);
+}
+
+/* b and c wait, of one client, which is out of the line when b has the lock: b's release enters it again, for c. */
+static void released_beside_a_waiter_of_the_client(void)
+{
+    struct deed *first, *second;
+
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
+    first = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(8);
+    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(8);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(first), RDL_OK, "the first");
+    fibre_sleep(scene->offset);
+    must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
+    pass_ms(20); /* it would look by itself 100 ms after it was refused */
+    must(second->done, "the second is woken");
+    must_answer(end(second), RDL_OK, "the second");
+}
+
+Test(directed, Q7_who_waits_beside_a_hold_of_its_client_is_woken_by_its_release, .timeout = 120)
+{
+    check_in_line(released_beside_a_waiter_of_the_client, 0, 6 * ONE_WAY);
+}
+
+/* c waits behind its own client's hold, which is evicted; so the release that was to enter the line is none. */
+static void hold_lost(void)
+{
+    struct deed *behind;
+
+    must_answer(do_it(b, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
+    behind = begin(c, TAKE, 4500, RDL_LEASE_AUTO);
+    pass_ms(50);
+    (void)ask(server_do("HSET", "redisson_lock__channel:{N}", "ear", "another"));
+    pass_ms(1450); /* the client listens for evictions by now, and c's client stands in line, */
+    (void)ask(server_do("DEL", "redisson_lock__channel:{N}")); /* and does not any more */
+    must_answer(do_it(a, FORCE, 0, 0), 1, "the eviction");
+    pass_ms(50);
+    must(behind->done, "who waits behind it is woken");
+    must_answer(end(behind), RDL_OK, "the one behind");
+}
+
+Test(directed, Q7_who_waits_beside_a_lost_hold_of_its_client_is_woken, .timeout = 120)
+{
+    for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++)
+        check_scene(&(struct scene){.kind = line_kinds[i], .play = hold_lost, .watchdog_lease_ms = 9000});
+}
+
 /* ---- an eviction whose answer comes late ------------------------------------------------------------------------- */
 
 static void force_it(void *arg)

@@ -39,7 +39,7 @@
 
 #define STACK_SIZE ((size_t)256 * 1024)
 #define STACKS_KEPT 64
-#define MOST_EVENTS 2000000
+#define MOST_EVENTS 20000000
 #define MOST_CHANGES 100 /* urgencies below are given later */
 #define KEPT_LOSSES 512
 #define LOSS_STEP_NS (100 * RDL__US)

@@ -446,9 +446,10 @@ static int64_t keys_at(const struct cluster *c, int node)
 int64_t cluster_channels_at(const struct cluster *c, int node, const char *words)
 {
     struct probe *p = probe_open(c->node[node]);
-    int64_t n = (int64_t)probe_ask(p, "PUBSUB SHARDCHANNELS *%s*", words)->count;
+    char *pattern = must_format("*%s*", words);
+    int64_t n = probe_channels_like(p, true, pattern) + probe_channels_like(p, false, pattern);
 
-    n += (int64_t)probe_ask(p, "PUBSUB CHANNELS *%s*", words)->count;
+    free(pattern);
     probe_close(p);
     return n;
 }

@@ -266,14 +266,47 @@ int64_t probe_keys(struct probe *p)
     return probe_int(p, "DBSIZE");
 }
 
-int64_t probe_channels_of(struct probe *p, bool sharded)
+/* How long the name is without a client's own end, `:{U}`. */
+static size_t shared_len(const char *name)
 {
-    const struct reply *names = probe_ask(p, "PUBSUB %s", sharded ? "SHARDCHANNELS" : "CHANNELS");
+    enum { OWN_TAIL = 39 };
+    size_t len = strlen(name);
+    bool own = len > OWN_TAIL && strncmp(name + len - OWN_TAIL, ":{", 2) == 0 && name[len - 1] == '}';
+
+    return own ? len - OWN_TAIL : len;
+}
+
+static bool is_own(const char *name, const char *channel)
+{
+    size_t len = shared_len(name);
+
+    return name[len] != '\0' && strlen(channel) == len && strncmp(name, channel, len) == 0;
+}
+
+/* No name before it is of the same lock. */
+static bool is_first(const struct reply *names, size_t at)
+{
+    size_t len = shared_len(names->items[at].text);
+
+    for (size_t i = 0; i < at; i++)
+        if (shared_len(names->items[i].text) == len && strncmp(names->items[i].text, names->items[at].text, len) == 0)
+            return false;
+    return true;
+}
+
+int64_t probe_channels_like(struct probe *p, bool sharded, const char *pattern)
+{
+    const struct reply *names = probe_ask(p, "PUBSUB %s %s", sharded ? "SHARDCHANNELS" : "CHANNELS", pattern);
     int64_t n = 0;
 
     for (size_t i = 0; i < names->count; i++)
-        n += strncmp(names->items[i].text, "redlatch_lost:", strlen("redlatch_lost:")) != 0;
+        n += strncmp(names->items[i].text, "redlatch_lost:", strlen("redlatch_lost:")) != 0 && is_first(names, i);
     return n;
+}
+
+int64_t probe_channels_of(struct probe *p, bool sharded)
+{
+    return probe_channels_like(p, sharded, "*");
 }
 
 int64_t probe_channels(struct probe *p)
@@ -281,12 +314,22 @@ int64_t probe_channels(struct probe *p)
     return probe_channels_of(p, false);
 }
 
-int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel)
+int64_t probe_listeners_of(struct probe *p, bool sharded, const char *channel)
 {
     const char *const words[] = {"PUBSUB", sharded ? "SHARDNUMSUB" : "NUMSUB", channel};
     const struct reply *r = probe_ask_argv(p, 3, words, NULL);
 
     return r->count == 2 ? r->items[1].integer : -1;
+}
+
+int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel)
+{
+    int64_t shared = probe_listeners_of(p, sharded, channel), own = 0;
+    const struct reply *r = probe_ask(p, "PUBSUB %s", sharded ? "SHARDCHANNELS" : "CHANNELS");
+
+    for (size_t i = 0; i < r->count; i++)
+        own += is_own(r->items[i].text, channel);
+    return own > shared ? own : shared;
 }
 
 int64_t probe_subscribers(struct probe *p, const char *channel)

@@ -44,10 +44,13 @@ const struct reply *probe_next(struct probe *p, int64_t bound_ms);
 /* ---- questions that many tests ask ------------------------------------------------------------------------------ */
 
 int64_t probe_keys(struct probe *p); /* DBSIZE */
+int64_t probe_channels_like(struct probe *p, bool sharded, const char *pattern);
 int64_t probe_channels_of(struct probe *p, bool sharded);
-int64_t probe_channels(struct probe *p);                                          /* channels with a subscriber */
-int64_t probe_subscribers(struct probe *p, const char *channel);                  /* PUBSUB NUMSUB */
-int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel); /* PUBSUB SHARDNUMSUB when sharded */
+int64_t probe_channels(struct probe *p); /* with a subscriber; a lock's and clients' own beside it count once */
+int64_t probe_listeners_of(struct probe *p, bool sharded, const char *channel); /* PUBSUB NUMSUB, SHARDNUMSUB */
+/* The same; or as many clients as have a channel of their own beside it, if those are more. */
+int64_t probe_subscribers(struct probe *p, const char *channel);
+int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel);
 int64_t probe_clients(struct probe *p, const char *name);  /* connections whose CLIENT SETNAME is `name` */
 int64_t probe_calls(struct probe *p, const char *command); /* of a command since start: "evalsha" */
 

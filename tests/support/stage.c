@@ -59,9 +59,40 @@ int64_t stage_refusals(struct stage *stage)
     return counts ? rights_refused(stage->server) : 0;
 }
 
+static void print_all(struct stage *stage, const char *command)
+{
+    const struct reply *names = probe_ask(stage->probe, "%s *", command);
+
+    for (size_t i = 0; i < names->count; i++)
+        fprintf(stderr, "left behind: %s: %s\n", command, names->items[i].text);
+}
+
 bool stage_is_clean(struct stage *stage, int64_t bound_ms)
 {
-    return WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+    bool clean = WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+
+    if (!clean) {
+        print_all(stage, "KEYS");
+        print_all(stage, "PUBSUB CHANNELS");
+    }
+    return clean;
+}
+
+bool stage_lines_end(struct stage *stage)
+{
+    enum { LINE_MS = 15000 };
+    const struct reply *lines;
+
+    while ((lines = probe_ask(stage->probe, "KEYS redisson_lock__channel:*"))->count > 0) {
+        char *line = must_format("%s", lines->items[0].text);
+        int64_t life_ms = probe_int(stage->probe, "PTTL %s", line);
+
+        (void)probe_int(stage->probe, "DEL %s", line);
+        free(line);
+        if (life_ms == -1 || life_ms > LINE_MS)
+            return false;
+    }
+    return true;
 }
 
 #define HANDLE(type, make)                                                                                             \
@@ -191,7 +222,8 @@ int64_t lock_holds(struct probe *p, const char *name)
     if (all->kind != REPLY_ARRAY) /* the simple lock's is a string */
         return probe_int(p, "EXISTS %s", name);
     for (size_t i = 0; i + 1 < all->count; i += 2)
-        if (strcmp(all->items[i].text, "mode") != 0)
+        if (strcmp(all->items[i].text, "mode") != 0 &&
+            strstr(all->items[i].text, ":wanted") == NULL) /* wire.md, Line */
             holds += strtoll(all->items[i + 1].text, NULL, 10);
     return holds;
 }

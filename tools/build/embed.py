@@ -9,9 +9,9 @@ scripts.h says which scripts there are. Each is stripped of comment lines, blank
 server keeps the text, and hashed as it is then. Stripping goes line by line, so constructs that span lines are refused:
 long brackets, block comments, strings continued with a backslash.
 
-A line `-- include NAME.inc` above a script's first line of code stands for that file in the same folder: local
-functions, and before them the locals that they share. Of the functions those are put in that the script calls, or that
-one of them calls. What is included includes nothing itself.
+A line `-- include NAME.inc` stands for that file in the same folder: local functions, and before them the locals that
+they share. Of the functions those are put in that the script calls behind that line, or that one of them calls. Each
+costs time whenever that line is reached. What is included includes nothing itself.
 """
 
 import hashlib
@@ -88,18 +88,13 @@ def parts(path):
 
 def strip(path):
     """A script as the server is told it."""
-    offered, own = [], []
-    for number, line in code(path):
+    own = []
+    for _, line in reversed(list(code(path))):
         include = INCLUDE.match(line.strip())
-        if include and own:
-            raise Refused("%s:%d: inclusions go before the script's code" % (path, number))
-        if include:
-            offered += parts(os.path.join(os.path.dirname(path), include[1]))
-        else:
-            own.append(line.strip())
-    for name, lines in reversed(offered):  # a function calls those before it
-        if name is None or name in WORD.findall("\n".join(own)):
-            own = lines + own
+        offered = parts(os.path.join(os.path.dirname(path), include[1])) if include else [(None, [line.strip()])]
+        for name, lines in reversed(offered):  # a function calls those before it
+            if name is None or name in WORD.findall("\n".join(own)):
+                own = lines + own
     return "\n".join(own)
 
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/call/line.h"
+
+#include "core/call/verb.h"
+
+#define OVERTAKEN_TRIES 16 /* more than it takes to give way once */
+
+/* Not in a cluster without sharded channels, whose servers do not know how many hear a message. */
+static bool has_line(const struct rdl__call *call)
+{
+    const rdl_client_t *client = rdl__call_client(call);
+
+    return call->ops->news == RDL__NEWS_NAMED && (client->map == NULL || rdl__client_sharded(client));
+}
+
+static void note(const struct rdl__call *call, uint32_t bits)
+{
+    (void)atomic_fetch_or(&rdl__call_name(call)->waiting, bits);
+}
+
+/* Those that were set are taken away. */
+static uint32_t take_note(const struct rdl__call *call, uint32_t bits)
+{
+    _Atomic uint32_t *waiting = &rdl__call_name(call)->waiting;
+
+    return (atomic_load(waiting) & bits) == 0 ? 0 : atomic_fetch_and(waiting, ~bits) & bits;
+}
+
+/* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. */
+static void count_turns(const struct rdl__call *call)
+{
+    unsigned lost = call->take.tries;
+
+    lost = lost < OVERTAKEN_TRIES ? 0 : lost > UINT16_MAX ? UINT16_MAX : lost;
+    atomic_store(&rdl__call_name(call)->turns, (uint16_t)lost);
+}
+
+/* Others have heard the release. */
+static bool gives_way(const struct rdl__call *call)
+{
+    _Atomic uint16_t *turns = &rdl__call_name(call)->turns;
+    uint16_t left = atomic_load(turns);
+
+    return left == 0 || !atomic_compare_exchange_strong(turns, &left, (uint16_t)(left - 1));
+}
+
+enum rdl__line rdl__line_of_take(const struct rdl__call *call)
+{
+    enum rdl__line line = RDL__LINE_NOT;
+    uint32_t last; /* how its client's last release went */
+
+    if (call->count > 1 || call->take.one_try || !has_line(call))
+        return line;
+    if (call->waiter.channel != NULL) {
+        count_turns(call);
+        line = RDL__LINE_AGAIN;
+    } else if ((last = take_note(call, RDL__YIELDS | RDL__OTHERS)) != 0) {
+        line = (last & RDL__YIELDS) != 0 ? RDL__LINE_YIELDS : RDL__LINE_TURN;
+    }
+    if (line != RDL__LINE_NOT)
+        note(call, RDL__PLACED);
+    return line;
+}
+
+/* Noted before the waiting calls are counted: so either this request takes the client away, or the last of them does.
+ */
+static enum rdl__line stays_or(const struct rdl__call *call, enum rdl__line otherwise)
+{
+    note(call, RDL__PLACED);
+    if (rdl__name_waited_for(rdl__call_name(call)))
+        return RDL__LINE_STAYS;
+    (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__PLACED);
+    return otherwise;
+}
+
+enum rdl__line rdl__line_of_release(const struct rdl__call *call)
+{
+    if (call->count > 0 || !rdl__name_waited_for(rdl__call_name(call)) || !has_line(call))
+        return RDL__LINE_NOT;
+    (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__LEFT);
+    return stays_or(call, RDL__LINE_NOT);
+}
+
+enum rdl__line rdl__line_of_undo(const struct rdl__call *call)
+{
+    bool stood = call->verb->acquires ? call->op.wait_ms > 0 : call->line == RDL__LINE_STAYS;
+
+    if (call->hold.undo_count > 0 || !stood || !has_line(call))
+        return RDL__LINE_NOT;
+    note(call, RDL__LEFT);
+    return stays_or(call, RDL__LINE_LEAVES);
+}
+
+bool rdl__line_released(const struct rdl__call *call)
+{
+    if (call->answer == RDL__WOKE_ANOTHER && has_line(call))
+        note(call, RDL__YIELDS);
+    else if (call->answer == RDL__TOLD_OTHERS && has_line(call) && gives_way(call))
+        note(call, RDL__OTHERS);
+    return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
+           (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;
+}
+
+void rdl__line_undone(const struct rdl__call *call, int64_t now)
+{
+    rdl_client_t *client = rdl__call_client(call);
+    struct rdl__buf channel;
+
+    if (!has_line(call))
+        return;
+    rdl__buf_init(&channel, &client->mem);
+    rdl__own_channel_name(&channel, rdl__call_name(call));
+    if (!rdl__buf_failed(&channel))
+        rdl__waiters_doubt(&client->waiters, channel.data, channel.len, now);
+    rdl__buf_done(&channel);
+}
+
+void rdl__waits_in_line(struct rdl__buf *to, struct rdl__call *call)
+{
+    if (call->verb->listens || !has_line(call)) {
+        rdl__waits_on_channel(to, call);
+        call->waiter.news = RDL__NEWS_WAKE;
+        return;
+    }
+    rdl__own_channel_name(to, rdl__call_name(call));
+    call->waiter.own_tail = RDL__OWN_TAIL;
+}

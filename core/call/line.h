@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* line.h - a client's place in the line beside a lock (protocol.md, 5), as its requests say it.
+ *
+ * A client stands there once, however many of its calls wait. It enters with each try of a waiting call that is
+ * refused, and with a release while calls of it still wait; a grant takes it away, and so does the undo of its last
+ * waiting call. Only types whose news are RDL__NEWS_NAMED have a line.
+ */
+#ifndef REDLATCH_CALL_LINE_H
+#define REDLATCH_CALL_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rdl__call;
+
+enum rdl__line {
+    RDL__LINE_NOT,    /* nothing is said of it */
+    RDL__LINE_AGAIN,  /* a take of a call that waits already */
+    RDL__LINE_YIELDS, /* a take by a client whose last release has woken another: it gives way to that one */
+    RDL__LINE_TURN,   /* a take by one whose last release was heard by others: it gives way to those for a moment */
+    RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait */
+    RDL__LINE_LEAVES, /* an undo: none does */
+};
+
+/* Of the take, release or undo that is encoded now. */
+enum rdl__line rdl__line_of_take(const struct rdl__call *call);
+enum rdl__line rdl__line_of_release(const struct rdl__call *call);
+enum rdl__line rdl__line_of_undo(const struct rdl__call *call);
+
+/* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
+ * it meanwhile, so it is to be undone, too. */
+bool rdl__line_released(const struct rdl__call *call);
+
+/* The undo was answered, and may have taken the client out of the line: who waits by now tries again.  @thread loop */
+void rdl__line_undone(const struct rdl__call *call, int64_t now);
+
+#endif

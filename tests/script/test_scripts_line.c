@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* test_scripts_line.c - the clients that stand in line beside a lock, and whom its release wakes (wire.md, Line). */
+#include "tests/script/call.h"
+
+#define FIELD(u) u ":1000000000000001"
+
+/* That number of the answer to a try that is refused: the time to live, how it is to listen, when to look. */
+static int64_t refusal(struct fixture *f, const char *words, size_t at)
+{
+    const struct reply *r = run(f, "reentrant_take", words);
+
+    cr_assert(r->kind == REPLY_ARRAY && at < r->count, "%s", words);
+    return r->items[at].integer;
+}
+
+/* The line (wire.md, Line): who is refused enters, who is granted leaves, a release wakes the first that hears. */
+Test(scripts_line, Q7_release_wakes_the_first_in_line_that_hears_it_and_tells_the_second_to_look, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server), *c = probe_open(f.server), *all = probe_open(f.server);
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    (void)probe_ask(all, "SUBSCRIBE ch");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("dead") " 1 60000 0 again");
+    cr_expect_gt(refusal(&f, "N ch , " FIELD("B") " 1 60000 0 again", 0), 0);
+    cr_expect_eq(refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 2), 1500, "the third of them looks sooner");
+    cr_expect_eq(probe_int(f.probe, "HGET ch count"), 3);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_str_eq(heard(c), "3");
+    cr_expect_str_eq(heard(all), "2");
+    cr_expect_str_eq(heard(all), "0");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("A") " 1 60000 0 yield"), 100, "it gives way");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
+    cr_expect_eq(probe_int(f.probe, "HGET ch count"), 2, "C and A");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("C") " 0 publish leave"), -14);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish leave"), -14);
+    cr_expect_eq(probe_int(f.probe, "EXISTS ch"), 0, "nobody stands there");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 1);
+    probe_close(all);
+    probe_close(c);
+    probe_close(b);
+    close_fixture(&f);
+}
+
+/* Beside somebody who is not of the line each so many releases let those come first. */
+Test(scripts_line, Q7_others_than_those_in_line_have_their_turns, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server), *c = probe_open(f.server), *old[2];
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again");
+    for (int i = 0; i < 2; i++) {
+        old[i] = probe_open(f.server);
+        (void)probe_ask(old[i], "SUBSCRIBE ch");
+    }
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3, "one of them is of the line");
+    cr_expect_str_eq(heard(b), "4", "the first of three turns is the others'");
+    cr_expect_str_eq(heard(c), "3");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 1, "it need not give way to two");
+    cr_expect_str_eq(heard(c), "0");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again"), -10);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("C") " 0"), 4, "nobody stands in line");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 turn"), 4, "so it gives way");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again"), -10);
+    for (int i = 0; i < 2; i++)
+        probe_close(old[i]);
+    probe_close(c);
+    probe_close(b);
+    close_fixture(&f);
+}
+
+Test(scripts_line, Q7_who_is_woken_and_refused_stands_before_all_others, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server), *c = probe_open(f.server);
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_str_eq(heard(c), "3");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("D") " 1 60000"), -10);
+    cr_expect_gt(refusal(&f, "N ch , " FIELD("B") " 1 60000 0 again", 0), 0);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("D") " 0"), 3);
+    cr_expect_str_eq(heard(b), "0");
+    probe_close(c);
+    probe_close(b);
+    close_fixture(&f);
+}
+
+/* Java's release tells nobody in line, so who is refused by Java listens on the lock's channel; and who leaves beside
+ * it, or beside a free lock, wakes the next one. */
+Test(scripts_line, Q7_who_leaves_hands_on_what_nobody_else_will, .timeout = 60)
+{
+    static const struct {
+        const char *holder;
+        bool handed_on;
+    } cases[] = {{NULL, true}, {"J:7", true}, {FIELD("A"), false}};
+    struct fixture f = open_fixture();
+    struct probe *c = probe_open(f.server);
+
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct reply *refusal;
+
+        (void)probe_int(f.probe, "HSET N J:7 1");
+        refusal = run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+        cr_expect(refusal->kind == REPLY_ARRAY && refusal->count == 2, "it is to listen on the lock's channel");
+        (void)run(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again");
+        (void)probe_int(f.probe, "DEL N");
+        if (cases[i].holder != NULL)
+            (void)probe_int(f.probe, "HSET N %s 1", cases[i].holder);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0 publish leave"), -14);
+        cr_expect_eq(probe_int(f.probe, "HEXISTS ch C"), !cases[i].handed_on);
+        cr_expect_eq(probe_int(f.probe, "HEXISTS N " FIELD("A") ":wanted"), !cases[i].handed_on);
+        if (cases[i].handed_on)
+            cr_expect_str_eq(heard(c), "0");
+        (void)probe_int(f.probe, "DEL N");
+        (void)probe_int(f.probe, "DEL ch");
+    }
+    probe_close(c);
+    close_fixture(&f);
+}
+
+/* Who frees the lock and reads no line, as Java's forced unlock, is heard by one of them: the first that stands there
+ * still after a while. Who takes its place looks. */
+Test(scripts_line, Q7_one_in_line_listens_for_all, .timeout = 60)
+{
+    static const char AGAIN[] = "N ch , " FIELD("B") " 1 60000 0 again";
+    struct fixture f = open_fixture();
+    struct probe *c = probe_open(f.server);
+
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+    cr_expect_eq(refusal(&f, AGAIN, 2), 100, "it is to look");
+    cr_expect_eq(refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 2), 0, "one is to");
+    cr_expect_eq(refusal(&f, AGAIN, 1), 2);
+    cr_expect_eq(refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 1), 0);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0 publish leave"), -14);
+    cr_expect_str_eq(heard(c), "3");
+    cr_expect_eq(refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 1), 2);
+    cr_expect_eq(refusal(&f, AGAIN, 1), 0, "and nobody else");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_eq(probe_int(f.probe, "HEXISTS ch ear"), 0);
+    probe_close(c);
+    close_fixture(&f);
+}
+
+static void expect_wanted(struct fixture *f, const char *field, bool wanted)
+{
+    cr_expect_eq(probe_int(f->probe, "HEXISTS N %s:wanted", field), wanted, "%s", field);
+}
+
+/* A release reads the line if the hold is marked: by a try that is refused because of it, and by a grant that leaves
+ * others in line. The mark goes with its own hold. */
+Test(scripts_line, Q7_hold_that_others_stand_in_line_for_is_marked, .timeout = 60)
+{
+    static const char *const TAKES[][2] = {{"reentrant_take", "N"}, {"fenced_take", "N token"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f = open_fixture();
+        struct probe *b = probe_open(f.server), *c = probe_open(f.server);
+        char *first = must_format("%s , " FIELD("A") " 1 60000", TAKES[i][1]);
+        char *again[] = {must_format("%s ch , " FIELD("B") " 1 60000 0 again", TAKES[i][1]),
+                         must_format("%s ch , " FIELD("C") " 1 60000 0 again", TAKES[i][1])};
+
+        (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+        (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+        cr_expect_lt(run_integer(&f, TAKES[i][0], first), 0);
+        expect_wanted(&f, FIELD("A"), false);
+        cr_expect_gt(run(&f, TAKES[i][0], again[0])->items[0].integer, 0);
+        cr_expect_gt(run(&f, TAKES[i][0], again[1])->items[0].integer, 0);
+        expect_wanted(&f, FIELD("A"), true);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("D") " 0"), -14);
+        expect_wanted(&f, FIELD("A"), true);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+        cr_expect_eq(probe_int(f.probe, "EXISTS N"), 0);
+        cr_expect_str_eq(heard(b), "0");
+        cr_expect_str_eq(heard(c), "3");
+        cr_expect_lt(run_integer(&f, TAKES[i][0], again[0]), 0);
+        expect_wanted(&f, FIELD("B"), true);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 3);
+        cr_expect_str_eq(heard(c), "0");
+        cr_expect_lt(run_integer(&f, TAKES[i][0], again[1]), 0);
+        expect_wanted(&f, FIELD("C"), false);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("C") " 0"), 1);
+        cr_expect_eq(probe_int(f.probe, "EXISTS N ch"), 0);
+        free(first);
+        free(again[0]);
+        free(again[1]);
+        probe_close(c);
+        probe_close(b);
+        close_fixture(&f);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* test_herd.c - very many processes that wait for one lock, each of them once: what a change of owner costs the server,
+ * and for how long the lock is free beside those who wait (protocol.md, 5, wake one).
+ */
+#include "core/base/heap.h"
+#include "tests/sim/net.h"
+#include "tests/sim/server.h"
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <redlatch/redlatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ONE_WAY (RDL__MS / 10)
+#define HELD_NS (RDL__MS / 2)
+
+#ifdef REDLATCH_ASSERTS
+enum { MANY = 300 };
+#else
+enum { MANY = 10000 };
+#endif
+
+struct waiting {
+    struct process process;
+    struct event leaves;
+    rdl_client_t *client;
+    rdl_owner_t *owner;
+    rdl_lock_t *lock;
+};
+
+static struct waiting *waiting;
+static struct {
+    size_t waits, changes;
+    int64_t commands, freed_at, longest_idle;
+    bool counts, inside;
+} seen;
+
+static void on_ran(const struct ran *ran)
+{
+    if (!seen.counts || ran->client == NULL)
+        return;
+    seen.commands++;
+    if (ran->script == NULL || ran->reply->kind != REPLY_INTEGER)
+        return;
+    if (strcmp(ran->script, "reentrant_release") == 0 && ran->reply->integer > 0)
+        seen.freed_at = world_now();
+    if (strcmp(ran->script, "reentrant_take") == 0 && ran->reply->integer == -10 && seen.freed_at > 0 &&
+        world_now() - seen.freed_at > seen.longest_idle)
+        seen.longest_idle = world_now() - seen.freed_at;
+}
+
+static void on_left(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    (void)lock;
+    (void)err;
+    (void)arg;
+    cr_assert_eq(result, RDL_OK);
+}
+
+static void leave(struct event *event)
+{
+    struct waiting *w = rdl__container(event, struct waiting, leaves);
+
+    seen.inside = false;
+    cr_assert_eq(rdl_unlock_async(w->lock, w->owner, on_left, w, NULL, NULL), RDL_OK);
+}
+
+static void on_in(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
+{
+    struct waiting *w = arg;
+
+    (void)lock;
+    cr_assert_eq(result, RDL_OK, "%s", err == NULL ? "" : err->message);
+    cr_assert(!seen.inside, "two are in");
+    seen.inside = true;
+    seen.changes++;
+    if (seen.counts) /* else it is the first, who stays in until all the others wait */
+        event_at(&w->leaves, world_now() + HELD_NS);
+}
+
+static void begin(void *arg)
+{
+    rdl_client_options_t options = RDL_CLIENT_OPTIONS_INIT;
+    struct waiting *w = arg;
+
+    options.anonymous = true;
+    options.connections = 1;
+    options.ping_interval_ms = 600000;
+    cr_assert_eq(rdl_client_open("redis://127.0.0.1:6379", &options, &w->client, NULL), RDL_OK);
+    cr_assert_eq(rdl_reentrant_lock(w->client, "N", NULL, &w->lock, NULL), RDL_OK);
+    cr_assert_eq(rdl_owner_new(w->client, &w->owner, NULL), RDL_OK);
+    cr_assert_eq(rdl_lock_async(w->lock, w->owner, 600000, on_in, w, NULL, NULL), RDL_OK);
+}
+
+static void end(void *arg)
+{
+    struct waiting *w = arg;
+
+    rdl_owner_free(w->owner);
+    rdl_lock_free(w->lock);
+    rdl_client_close(w->client);
+}
+
+/* They come one by one, and all wait when the first one leaves. */
+static void play(void *arg)
+{
+    const struct net_config net = {.delay_ns = ONE_WAY, .room = 1 << 20};
+    static const struct server_traits traits = {.old = false};
+
+    (void)arg;
+    server_begin(&traits, 0);
+    net_begin(&net);
+    server_on_ran(on_ran);
+    for (size_t i = 0; i < MANY; i++) {
+        struct waiting *w = &waiting[i];
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "P%zu", i);
+        process_init(&w->process, name, RDL__SEC, 0);
+        event_init(&w->leaves, leave, &w->process);
+        fibre_join(fibre_start(&w->process, begin, w));
+        while (!seen.inside)
+            fibre_sleep(RDL__MS);
+    }
+    fibre_sleep(RDL__SEC);
+    seen.counts = true;
+    event_at(&waiting[0].leaves, world_now());
+    while (seen.changes < MANY)
+        fibre_sleep(RDL__MS);
+    seen.counts = false;
+    fibre_sleep(RDL__SEC);
+    for (size_t i = 0; i < MANY; i++)
+        fibre_join(fibre_start(&waiting[i].process, end, &waiting[i]));
+}
+
+Test(herd, Q7_ten_thousand_processes_are_let_in_one_by_one_for_at_most_four_commands_each, .timeout = 600)
+{
+    bool over;
+
+    waiting = calloc(MANY, sizeof *waiting);
+    cr_assert_not_null(waiting);
+    world_trace(TRACE_OFF);
+    world_begin(1);
+    world_limit(100 * 3600 * RDL__SEC);
+    over = world_play(play, NULL);
+    cr_assert(over && world_violation() == NULL);
+    printf("%d processes: %.2f commands a change, longest idle %.2f ms\n", MANY,
+           (double)seen.commands / (double)(MANY - 1), (double)seen.longest_idle / (double)RDL__MS);
+    cr_expect_leq(seen.commands, 4 * (MANY - 1));
+    cr_expect_leq(seen.longest_idle, 2 * ONE_WAY + RDL__MS / 10, "the message, and the try that it makes");
+    server_end();
+    net_end();
+    world_end();
+    free(waiting);
+}
