@@ -25,6 +25,8 @@
 #define MOVE_AT_ONCE 1000
 #define LOOK_MS 20 /* six nodes are asked each time */
 #define HASTY_MS "200"
+#define HASTE_BOUND_MS 8000
+#define CALM_MS "3000"
 #define PATIENT_MS "600000" /* nobody is given up */
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
@@ -154,6 +156,8 @@ bool cluster_serves(struct probe *p)
            strstr(probe_text(p, "CLUSTER INFO"), "cluster_state:ok") != NULL;
 }
 
+static bool is_whole(const struct cluster *c);
+
 bool cluster_says_ok(const struct cluster *c, int node)
 {
     struct probe *p = probe_open(c->node[node]);
@@ -213,13 +217,21 @@ static void settle(const struct cluster *c, int node)
     set(c, node, "cluster-replica-no-failover", "no");
 }
 
-/* While nobody may be replaced, periods that are too short for a busy machine make news spread fast. */
-static void come_together(const struct cluster *c)
+static void set_all(const struct cluster *c, const char *timeout_ms)
 {
     for (int i = 0; i < CLUSTER_NODES; i++)
-        set(c, i, "cluster-node-timeout", HASTY_MS);
+        set(c, i, "cluster-node-timeout", timeout_ms);
+}
+
+/* While nobody may be replaced, periods that are too short for a busy machine make news spread fast. A master that was
+ * given up in haste is back after twice the period that is in force by then, so it has to be a short one still. */
+static void come_together(const struct cluster *c)
+{
+    set_all(c, HASTY_MS);
     for (int i = CLUSTER_MASTERS; i < CLUSTER_NODES; i++)
         make_known(c, i);
+    (void)WAIT_UNTIL_EVERY(LOOK_MS, is_whole(c), HASTE_BOUND_MS);
+    set_all(c, CALM_MS);
     if (!cluster_wait_whole(c, START_BOUND_MS))
         die("the cluster does not come together");
     for (int i = 0; i < CLUSTER_NODES; i++)
