@@ -157,6 +157,42 @@ Test(scripts_line, Q7_one_in_line_listens_for_all, .timeout = 60)
     close_fixture(&f);
 }
 
+static void stand_or_leave(struct fixture *f, const char *client, bool leaves)
+{
+    char *words = must_format("N ch , %s:1000000000000001 %s", client, leaves ? "0 publish leave" : "1 60000 0 again");
+
+    (void)run(f, leaves ? "reentrant_release" : "reentrant_take", words);
+    free(words);
+}
+
+/* While one stands, others may come and go for ever: what a release has to pass over stays short, and the order. */
+Test(scripts_line, Q7_those_who_come_and_go_leave_no_long_gap_behind_one_who_stands, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server), *c = probe_open(f.server);
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+    stand_or_leave(&f, "B", false);
+    for (int i = 0; i < 300; i++) { /* one more has always come before the last one goes */
+        stand_or_leave(&f, i % 2 ? "odd" : "even", false);
+        if (i == 60)
+            stand_or_leave(&f, "C", false);
+        if (i > 0)
+            stand_or_leave(&f, i % 2 ? "even" : "odd", true);
+    }
+    cr_expect_eq(probe_int(f.probe, "HLEN ch"), 10,
+                 "head, tail, count, ear, and of each of three a place and a client");
+    cr_expect_leq(probe_int(f.probe, "HGET ch tail") - probe_int(f.probe, "HGET ch head"), 80);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_str_eq(heard(c), "3");
+    probe_close(c);
+    probe_close(b);
+    close_fixture(&f);
+}
+
 static void expect_wanted(struct fixture *f, const char *field, bool wanted)
 {
     cr_expect_eq(probe_int(f->probe, "HEXISTS N %s:wanted", field), wanted, "%s", field);
