@@ -69,8 +69,8 @@ class Away(support.EveryKind):
 
     def test_N14_a_server_that_falls_silent_while_somebody_sleeps_is_69(self):
         """For less than the time after which the silence is noticed: the connection is there."""
-        self.hold("x", "--lease", "60")
-        process = self.start("run", "-w", "3", "x", "echo", "never")
+        self.hold("x", "-x", "--lease", "60")
+        process = self.start("run", "-x", "-w", "3", "x", "echo", "never")  # it does not look meanwhile
         self.wait_for_waiters("x")
         with self.server.paused():
             self.assert_says(self.result(process), 69, "redlatch: cannot lock 'x'")

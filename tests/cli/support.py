@@ -179,14 +179,16 @@ class Server:
 
     def waiters(self, name):
         """How many clients wait for a message about the lock, whatever its type: on a channel of their own, of whom one
-        may hear the lock's for all, or on the lock's."""
+        may hear the lock's for all, or behind a hold that is not ours each does; or on the lock's."""
         def heard(pattern):
             channels = self.redis("PUBSUB", "CHANNELS", pattern)
             return sum(self.redis("PUBSUB", "NUMSUB", *channels)[1::2])
 
-        own = heard("*{%s}:{*}" % name)
+        own, shared = heard("*{%s}:{*}" % name), heard("*{%s}" % name)
+        if own and any(re.search(rb":\d{1,15}$", field) for field in self.redis("HKEYS", name)):
+            return max(own, shared)
         ear = self.redis("HEXISTS", "redisson_lock__channel:{%s}" % name, "ear")
-        return max(own, own + heard("*{%s}" % name) - ear)
+        return max(own, own + shared - ear)
 
     def holders(self, name):
         """The lock's hash, without the marks that somebody waits."""
