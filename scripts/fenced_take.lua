@@ -87,12 +87,7 @@ if ttl == -2 then
 end
 local held = call('hget', key, field)
 if not held then
-    local answer, fields = ttl, nil
-    if count == '1' then
-        answer, fields = refused(key, ttl)
-    else
-        answer = other_type(call('hget', key, 'mode')) or -12
-    end
+    local answer, fields = refused(key, ttl, count)
     return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
 end
 local last_token = count == '1' and tonumber(call('get', KEYS[2]))

@@ -55,11 +55,7 @@ else
     local held = call('hget', key, field)
     if not held then
         local fields
-        if count == '1' then
-            answer, fields = refused(key, ttl)
-        else
-            answer = other_type(call('hget', key, 'mode')) or -12
-        end
+        answer, fields = refused(key, ttl, count)
         return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
     end
     if (tonumber(held) or 0) < tonumber(count) then

@@ -43,17 +43,15 @@ Test(directed, P4_a_subscription_lost_while_the_lock_is_freed_loses_no_wake_up, 
     check_at_each(subscriber_cut, 0, 12 * ONE_WAY);
 }
 
-/* b is woken in the moment in which its time is over: c must get the wake-up. */
-static void woken_at_the_deadline(void)
+/* b is woken in the moment in which its time is over: the other must get the wake-up. */
+static void woken_when_its_time_is_over(struct actor *other)
 {
     struct deed *first, *second;
 
-    if (cast.names[N].kind->polls)
-        return; /* nobody wakes it */
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
     pass_ms(10);
-    second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
+    second = begin(other, TAKE, 3000, RDL_LEASE_AUTO);
     pass_ms(26);
     fibre_sleep(scene->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
@@ -62,6 +60,12 @@ static void woken_at_the_deadline(void)
     pass_ms(30);
     must(second->done, "the second is woken");
     must_answer(end(second), RDL_OK, "the second");
+}
+
+static void woken_at_the_deadline(void)
+{
+    if (!cast.names[N].kind->polls) /* nobody wakes it */
+        woken_when_its_time_is_over(c);
 }
 
 Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .timeout = 120)
@@ -220,20 +224,8 @@ static void check_in_line(void (*fn)(void), int64_t from, int64_t to)
 static void woken_as_it_gives_up(void)
 {
     struct actor *d = actor_join(p, false);
-    struct deed *first, *second;
 
-    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
-    first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
-    pass_ms(10);
-    second = begin(d, TAKE, 3000, RDL_LEASE_AUTO);
-    pass_ms(26);
-    fibre_sleep(scene->offset);
-    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
-    if (end(first) == RDL_OK)
-        must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
-    pass_ms(30);
-    must(second->done, "the second is woken");
-    must_answer(end(second), RDL_OK, "the second");
+    woken_when_its_time_is_over(d);
     must_answer(do_it(d, RELEASE, 0, 0), RDL_OK, "its release");
     (void)process_enter(&p->process);
     actor_leave(d);
