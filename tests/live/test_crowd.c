@@ -18,7 +18,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MANY = 10000, FEW = 500 };
 #else
-enum { MANY = 100000, FEW = 5000 };
+enum { MANY = 30000, FEW = 1500 };
 #endif
 
 LIVE_SUITE(crowd, 600);

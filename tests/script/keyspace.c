@@ -73,10 +73,22 @@ int blob_order(const struct blob *a, const struct blob *b)
     return bytes_order(a->at, a->len, b->at, b->len);
 }
 
+static uint32_t tag_of(const char *name, size_t len)
+{
+    uint32_t first = 0;
+    uint32_t last = 0;
+
+    memcpy(&first, name, len < sizeof first ? len : sizeof first);
+    memcpy(&last, len < sizeof last ? name : name + len - sizeof last, len < sizeof last ? len : sizeof last);
+    return first ^ last * 31;
+}
+
 size_t item_find(const struct items *items, const char *name, size_t len)
 {
+    uint32_t tag = tag_of(name, len);
+
     for (size_t i = 0; i < items->count; i++)
-        if (blob_is(items->at[i].name, name, len))
+        if (items->at[i].tag == tag && blob_is(items->at[i].name, name, len))
             return i;
     return ITEM_NONE;
 }
@@ -89,7 +101,7 @@ struct item *item_insert(struct items *items, size_t at, const char *name, size_
     }
     memmove(items->at + at + 1, items->at + at, (items->count - at) * sizeof *items->at);
     items->count++;
-    items->at[at] = (struct item){.name = blob_new(name, len)};
+    items->at[at] = (struct item){.name = blob_new(name, len), .tag = tag_of(name, len)};
     return &items->at[at];
 }
 

@@ -35,10 +35,11 @@ struct item {
     struct blob *name;
     struct blob *value; /* hash */
     double score;       /* sorted set */
+    uint32_t tag;       /* names that are alike have the same */
 };
 
-/* Hash: in order of arrival. List: in its order. Sorted set: by score, then by name. Searched from front to back: locks
- * have few fields. */
+/* Hash: in order of arrival. List: in its order. Sorted set: by score, then by name. Searched from front to back by
+ * their tags: locks have few fields. */
 struct items {
     struct item *at;
     size_t count;

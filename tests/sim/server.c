@@ -37,6 +37,7 @@ struct session {
     struct server *of;
     struct conn *conn;
     int64_t id;
+    size_t place; /* among the server's */
     char addr[32];
     bool resp3;
     bool live;
@@ -69,6 +70,7 @@ static struct server {
     int64_t commands;
     bool known[RDL__SCRIPT_COUNT];
     struct session *sessions[MOST_SESSIONS]; /* the first `count` are this run's */
+    uint64_t heard[MOST_SESSIONS];           /* a bit for each channel that it has ever subscribed to */
     size_t count;
     void (*on_ran)(const struct ran *ran);
     int64_t age_s; /* when it started */
@@ -288,6 +290,11 @@ static void add_subscription(const struct session *s, const char *what, const ch
     add_head(':', (int64_t)s->channel_count);
 }
 
+static uint64_t bit_of(const char *channel, size_t len)
+{
+    return UINT64_C(1) << (ks_hash(channel, len) & 63);
+}
+
 static size_t find_channel(const struct session *s, const char *name, size_t len)
 {
     size_t i = 0;
@@ -310,6 +317,7 @@ static void run_subscribe(struct request *r)
             memcpy(s->channels[at].name, r->argv[i], r->len[i]);
             s->channels[at].len = r->len[i];
             s->channel_count++;
+            server->heard[s->place] |= bit_of(r->argv[i], r->len[i]);
         }
         say("subscribed to %.*s", (int)r->len[i], r->argv[i]);
         add_subscription(s, "subscribe", r->argv[i], r->len[i]);
@@ -395,6 +403,7 @@ static int64_t publish(void *arg, bool sharded, const char *channel, size_t chan
                        size_t payload_len)
 {
     struct bytes answer = server->out;
+    uint64_t bit = bit_of(channel, channel_len);
     int64_t receivers = 0;
 
     (void)arg;
@@ -403,7 +412,7 @@ static int64_t publish(void *arg, bool sharded, const char *channel, size_t chan
     for (size_t i = 0; i < server->count; i++) {
         struct session *s = server->sessions[i];
 
-        if (!s->live || find_channel(s, channel, channel_len) == s->channel_count)
+        if ((server->heard[i] & bit) == 0 || !s->live || find_channel(s, channel, channel_len) == s->channel_count)
             continue;
         add_head(s->resp3 ? '>' : '*', 3);
         add_bulk("message", 7);
@@ -580,7 +589,8 @@ struct session *server_accept(struct conn *conn)
         die("sim: more than %d sessions", MOST_SESSIONS);
     if ((s = server->sessions[server->count]) == NULL)
         s = server->sessions[server->count] = must_alloc(sizeof *s);
-    server->count++;
+    s->place = server->count++;
+    server->heard[s->place] = 0;
     kept = s->in;
     s->in = (struct bytes){kept.at, 0, kept.cap};
     s->of = server;

@@ -391,7 +391,7 @@ static void forced(void)
     must_be(a, RDL_HELD, "the server has it again");
 }
 
-Test(directed, N14_forced_unlock_of_what_is_the_hosts_alone_comes_to_an_end, .timeout = 20)
+Test(directed, N14_forced_unlock_of_what_is_the_hosts_alone_comes_to_an_end, .timeout = 8)
 {
     CHECK_ALONE(forced, .watchdog_lease_ms = 600);
 }
