@@ -30,6 +30,7 @@ UNCOUNTED = "without metrics"
 WAITED_FOR = "waited for"
 IN_CLUSTER = "hiredis in the cluster"
 POSTGRES = "postgresql"
+RUEIDISLOCK = "rueidislock"
 THREADS_OF_ROWS = (32, 128, 256)
 
 
@@ -103,7 +104,7 @@ CHANGES = [("per_second", "/s", "changes of owner"), ("commands", "", "commands 
 
 ROWS = [
     Row("pair-same", "One thread, lock and unlock; server on the same core, TCP", "same", True,
-        [ours("pairs"), hiredis("pairs"), peer("redisson"), peer("rueidislock"), peer("redispy"), peer("rslock")],
+        [ours("pairs"), hiredis("pairs"), peer("redisson"), peer(RUEIDISLOCK), peer("redispy"), peer("rslock")],
         LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
     Row("pair-same-unix", "The same over a unix socket", "same", False,
         [ours("pairs"), hiredis("pairs")], LATENCY, [ratio("p50_us", HIREDIS, 1.05, 1.00)]),
@@ -217,10 +218,10 @@ ROWS = [
 ] + [
     Row("threads-%d" % n, "%d threads on as many locks, on one core; server on another, TCP" % n, "other", True,
         [ours("pairs", threads=n, locks=n), ceiling(), hiredis("pairs", threads=n, locks=n)] +
-        ([peer("rueidislock", threads=n), peer("redisson", threads=n)] if n == 32 else []),
+        ([peer(RUEIDISLOCK, threads=n), peer("redisson", threads=n)] if n == 32 else []),
         THROUGHPUT,
         [ratio("per_second", CEILING, 0.45, 0.60, least=True), ratio("per_second", HIREDIS, 1.8, 2.3, least=True)] +
-        ([ratio("per_second", "rueidislock", 1.0, least=True)] if n == 32 else []))
+        ([ratio("per_second", RUEIDISLOCK, 1.0, least=True)] if n == 32 else []))
     for n in THREADS_OF_ROWS
 ] + [
     Row("threads-32-unconfirmed", "threads-32 with unlocks that wait for nothing", "other", True,
@@ -259,7 +260,7 @@ ROWS = [
     Row("multi-script-time", "The same, timed; server on another core, unix socket", "other", False,
         three(program, "pairs"), LATENCY[:2] + SERVER, []),
     Row("handoff", "From one process to another, from before the release; server on another core, TCP", "other", True,
-        [ours("handoff"), hiredis("handoff"), peer("redisson", "handoff"), peer("rueidislock", "handoff")],
+        [ours("handoff"), hiredis("handoff"), peer("redisson", "handoff"), peer(RUEIDISLOCK, "handoff")],
         HANDOFF, [ratio("p50_us", HIREDIS, 1.10)]),
     Row("handoff-same", "The same, all on one core", "same", True,
         [ours("handoff"), hiredis("handoff")], HANDOFF, [ratio("p50_us", HIREDIS, 1.10)]),
@@ -274,10 +275,16 @@ ROWS = [
         [bound("commands a hand-off", "commands", 2.05, 2.00)])
     for n in (16, 1000)
 ] + [
+    # rueidislock's 16 clients share a process, which spares it the switches between processes.
     Row("processes-16", "16 processes on one lock, nothing done inside", "other", True,
-        [ours("processes", processes=16), hiredis("processes", processes=16)], CHANGES,
+        [ours("processes", processes=16), hiredis("processes", processes=16), peer(RUEIDISLOCK, "contend", 16)], CHANGES,
         [ratio("per_second", HIREDIS, 1.0, least=True, text="changes of owner/s"),
+         ratio("per_second", RUEIDISLOCK, 2.0, 3.0, least=True, text="changes of owner/s"),
+         bound("commands a change of owner", "commands", 4, 3),
          bound("longest time that it was free, ms", "longest_gap_ms", 100)]),
+    Row("processes-256", "256 processes on one lock, nothing done inside", "other", True,
+        [ours("processes", processes=256, warmup=scaled(2, 1), seconds=scaled(3, 1))], CHANGES,
+        [bound("commands a change of owner", "commands", 4, 3)], 3),
     Row("waiters-fair", "1,000 waiters in one process on one fair lock, and 10", "other", True,
         [ours("waiters", kind="redlatch-fair", owners=1000), program(TEN, "waiters", kind="redlatch-fair", owners=10)],
         [("per_second", "/s", "changes of owner"), ("server_us", "us", "server's CPU"),

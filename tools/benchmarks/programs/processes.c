@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* processes.c - N processes on one lock, nothing done inside, and see processes.h.
+/* processes.c - N processes on one lock, each with --threads, nothing done inside, and see processes.h.
  *
- * What counts are changes of owner: a holder that takes the lock again makes none. A process that slept beside a free
+ * What counts are changes of owner: a process that takes the lock again makes none. A process that slept beside a free
  * lock would show as a long gap between a release and the next take, or as a long wait. */
 #include "tools/benchmarks/programs/processes.h"
 
@@ -46,9 +46,11 @@ void reap(pid_t pid)
 /* Shared. What the lock guards is touched by its holder only, but for the counters that are looked at from outside. */
 struct field {
     const struct run *run;
-    struct phase phase;
+    _Atomic int64_t start, end; /* of what is measured; known when all have connected */
+    _Atomic int64_t connected;
     _Atomic int64_t inside; /* 1: somebody is */
     _Atomic int64_t changes;
+    _Atomic int64_t pairs;
     _Atomic int64_t longest_gap;
     _Atomic int64_t longest_wait;
     int64_t last; /* who had it */
@@ -58,6 +60,7 @@ struct field {
 struct place {
     struct field *field;
     int64_t number;
+    void *party; /* of the thread whose place it is */
 };
 
 static void raise_to(_Atomic int64_t *most, int64_t value)
@@ -76,9 +79,10 @@ static void inside(struct field *field, int64_t me, int64_t asked_at)
         fail("two processes hold one lock");
     if (field->last != me)
         atomic_fetch_add(&field->changes, 1);
-    if (asked_at >= field->phase.start && now < field->phase.end) {
+    atomic_fetch_add(&field->pairs, 1);
+    if (asked_at >= field->start && now < field->end) {
         raise_to(&field->longest_wait, now - asked_at);
-        if (field->released_at >= field->phase.start)
+        if (field->released_at >= field->start)
             raise_to(&field->longest_gap, now - field->released_at);
     }
     field->last = me;
@@ -86,23 +90,40 @@ static void inside(struct field *field, int64_t me, int64_t asked_at)
     field->released_at = now_ns();
 }
 
-static void contend(void *arg)
+static void *contend(void *arg)
 {
     const struct place *place = arg;
     struct field *field = place->field;
-    const struct kind *kind = kind_of(field->run);
-    void *common = kind->ops->start(field->run, field->run->server);
-    void *party = kind->ops->join(common, "bench:contended");
+    const struct kind_ops *ops = kind_of(field->run)->ops;
 
-    while (now_ns() < field->phase.end) {
+    while (now_ns() < field->end) {
         int64_t asked_at = now_ns();
 
-        kind->ops->take(party);
+        ops->take(place->party);
         inside(field, place->number, asked_at);
-        kind->ops->release(party);
+        ops->release(place->party);
     }
-    kind->ops->part(party);
-    kind->ops->stop(common);
+    return NULL;
+}
+
+static void be_process(void *arg)
+{
+    const struct place *place = arg;
+    const struct run *run = place->field->run;
+    const struct kind_ops *ops = kind_of(run)->ops;
+    void *common = ops->start(run, run->server);
+    struct place *places = allocate((size_t)run->threads, sizeof *places);
+
+    for (int64_t i = 0; i < run->threads; i++) {
+        places[i] = *place;
+        places[i].party = ops->join(common, "bench:contended");
+    }
+    atomic_fetch_add(&place->field->connected, 1);
+    run_threads(run->threads, contend, places, sizeof *places);
+    for (int64_t i = 0; i < run->threads; i++)
+        ops->part(places[i].party);
+    ops->stop(common);
+    free(places);
 }
 
 void measure_processes(const struct run *run)
@@ -113,21 +134,29 @@ void measure_processes(const struct run *run)
     redisContext *c;
     struct tally from;
     struct tally to;
-    int64_t changes;
+    struct phase phase;
+    int64_t changes, pairs;
 
     field->run = run;
-    field->phase = phase_from_now(run);
+    field->start = field->end = INT64_MAX;
     field->last = -1;
     for (int64_t i = 0; i < run->processes; i++) {
         places[i] = (struct place){.field = field, .number = i};
-        pids[i] = spawn(contend, &places[i]);
+        pids[i] = spawn(be_process, &places[i]);
     }
     c = connect_to(run->server);
-    sleep_until(field->phase.start);
+    while (atomic_load(&field->connected) < run->processes)
+        pause_ns(MS);
+    phase = phase_from_now(run);
+    field->start = phase.start;
+    field->end = phase.end;
+    sleep_until(phase.start);
     changes = -atomic_load(&field->changes);
+    pairs = -atomic_load(&field->pairs);
     from = tally_read(c, NULL);
-    sleep_until(field->phase.end);
+    sleep_until(phase.end);
     changes += atomic_load(&field->changes);
+    pairs += atomic_load(&field->pairs);
     to = tally_read(c, NULL);
     for (int64_t i = 0; i < run->processes; i++)
         reap(pids[i]);
@@ -138,6 +167,8 @@ void measure_processes(const struct run *run)
     answer_number("longest_gap_ms", (double)atomic_load(&field->longest_gap) / (double)MS);
     answer_number("longest_wait_ms", (double)atomic_load(&field->longest_wait) / (double)MS);
     tally_answer(&from, &to, (double)changes);
+    answer_number("pairs_per_second", (double)pairs / run->seconds);
+    answer_number("commands_a_pair", (to.commands - from.commands) / (double)pairs);
     answer_end();
     redisFree(c);
     free(places);

@@ -134,6 +134,48 @@ func (r *run) handoff() (samples, error) {
 	return own, nil
 }
 
+// contend: each goroutine is a client of its own. What is kept are takes by another one than the last, each as the time
+// since the last; the lock guards what tells of it.
+func (r *run) contend() (samples, error) {
+	var changes samples
+	var failed error
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	var last time.Time
+	owner := -1
+	lockers := make([]rueidislock.Locker, r.threads)
+	for i := range lockers {
+		var err error
+		if lockers[i], err = r.open(); err != nil {
+			return nil, err
+		}
+	}
+	r.begin()
+	waits, cancel := context.WithDeadline(context.Background(), r.end)
+	defer cancel()
+	for i, locker := range lockers {
+		group.Go(func() {
+			for waits.Err() == nil {
+				_, unlock, err := locker.WithContext(waits, "bench:contended")
+				mu.Lock() // nobody else is inside, but who has failed may be here
+				if now := time.Now(); err == nil && owner != i {
+					changes = r.add(changes, last, now)
+					owner, last = i, now
+				} else if err != nil && waits.Err() == nil {
+					failed = errors.Join(failed, err)
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+				unlock()
+			}
+		})
+	}
+	group.Wait()
+	return changes, failed
+}
+
 func (r *run) measure() (samples, error) {
 	switch r.mode {
 	case "pairs":
@@ -141,6 +183,9 @@ func (r *run) measure() (samples, error) {
 	case "handoff":
 		r.threads, r.locks = 2, 1
 		return r.handoff()
+	case "contend":
+		r.locks = 1
+		return r.contend()
 	}
 	return nil, fmt.Errorf("no mode %s", r.mode)
 }
@@ -165,7 +210,7 @@ func version() string {
 func main() {
 	var r run
 	flag.StringVar(&r.server, "server", "", "HOST:PORT")
-	flag.StringVar(&r.mode, "mode", "pairs", "pairs or handoff")
+	flag.StringVar(&r.mode, "mode", "pairs", "pairs, handoff or contend")
 	flag.IntVar(&r.threads, "threads", 1, "goroutines")
 	flag.IntVar(&r.locks, "locks", 1, "locks")
 	flag.Float64Var(&r.seconds, "seconds", 5, "measured time")
