@@ -29,6 +29,7 @@ SINGLE = "single server"
 UNCOUNTED = "without metrics"
 WAITED_FOR = "waited for"
 IN_CLUSTER = "hiredis in the cluster"
+HANDED = "hand-off"
 POSTGRES = "postgresql"
 RUEIDISLOCK = "rueidislock"
 THREADS_OF_ROWS = (32, 128, 256)
@@ -269,6 +270,10 @@ ROWS = [
         HANDOFF + [("ping_p50_us", "us", "PING")],
         [Target("p50, of three hops", lambda own, _: own["p50_us"] / (1.5 * own["ping_p50_us"]), None, 1.05, 1.02,
                 False)]),
+    Row("recall", "An idle lock that another client keeps (cache_ms): from the call until it has it; as in handoff",
+        "other", True,
+        [ours("recall", kind="redlatch-kept"), program(HANDED, "handoff", kind="redlatch")],
+        HANDOFF, [ratio("p50_us", HANDED, 1.6, 1.3)], 3),
 ] + [
     Row("waiters-%d" % n, "%d waiters in one process on one lock" % n, "other", True,
         [ours("waiters", owners=n)], [("per_second", "/s", "changes of owner"), ("commands", "", "commands each")],

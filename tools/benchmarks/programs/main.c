@@ -30,7 +30,8 @@ static const struct {
     {"pairs", measure_pairs},         {"pipeline", measure_pipeline}, {"async", measure_async},
     {"handoff", measure_handoff},     {"waiters", measure_waiters},   {"processes", measure_processes},
     {"takeover", measure_takeover},   {"renewal", measure_renewal},   {"bytes", measure_bytes},
-    {"reconnect", measure_reconnect}, {"failover", measure_failover}, {"nothing", measure_nothing},
+    {"reconnect", measure_reconnect}, {"failover", measure_failover}, {"recall", measure_recall},
+    {"nothing", measure_nothing},
 };
 
 static int64_t number(const char *name, const char *text)

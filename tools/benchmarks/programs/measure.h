@@ -47,6 +47,7 @@ void measure_pairs(const struct run *run);
 void measure_pipeline(const struct run *run);
 void measure_async(const struct run *run);
 void measure_handoff(const struct run *run);
+void measure_recall(const struct run *run);
 void measure_waiters(const struct run *run);
 void measure_processes(const struct run *run);
 void measure_takeover(const struct run *run);
