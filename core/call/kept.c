@@ -151,6 +151,8 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         cache->mourns = false;
         cache->wrote = cache->wrote && writes_here(cache);
         rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
+        if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
+            rdl__keep_want(&cache->keep, now);
         rdl__name_metric(name, RDL_M_KEPT, 1);
         doubted = cache->keep.doubted == cache->keep.n ? cache->keep.n : 0;
         rdl__cache_first(cache, now);

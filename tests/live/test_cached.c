@@ -449,3 +449,46 @@ Test(cached, each_kept_hold_is_counted_by_how_it_ended)
     st.client = rdl_client_close(st.client);
     cr_assert_null(rdl_metrics_free(metrics));
 }
+
+/* Whoever was refused by another hold has recalled that, and not the one that is granted here meanwhile. */
+Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock)
+{
+    struct actor *early = actor_new(), *late = actor_new();
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+    int refusal;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = metrics));
+    other = client_open(server_uri(st.server), NULL);
+    elsewhere = reentrant(other, NAME, NULL);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    make_idle(lock);
+    for (int i = 0; i < 3; i++) { /* that makes it worth keeping */
+        take(lock);
+        give(lock);
+    }
+    take(elsewhere);
+    refusal = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    actor_lock(early, lock, RDL_LEASE_AUTO);
+    cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
+    actor_lock(late, lock, RDL_LEASE_AUTO);
+    cr_assert(WAIT_UNTIL(waiting() == 2, SOON_MS)); /* it, for the take that is to be kept; and that take */
+    proxy_let_go(st.proxy, refusal);
+    cr_assert(WAIT_UNTIL(waiting() == 3, SOON_MS));
+    give(elsewhere);
+    expect_result(RDL_OK, late, SOON_MS);
+    cr_assert(is_kept());
+    actor_unlock(late, lock);
+    expect_result(RDL_OK, late, SOON_MS);
+    expect_result(RDL_OK, early, SOON_MS);
+    cr_assert_eq(counted(RDL_M_RECALLS), 1, "it has waited until it looked"); /* that one was the other's */
+    cr_assert_eq(counted(RDL_M_KEPT_RECALLED), 2);
+    actor_free(early);
+    actor_free(late);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+}
