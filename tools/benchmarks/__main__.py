@@ -2,7 +2,7 @@
 """tools/bench - redlatch measured against others, in one run.
 
     tools/bench                 every row, at least five rounds
-    tools/bench ROW...          these rows only; the others keep what is known of them
+    tools/bench ROW...          these rows only
     tools/bench --quick         two short rounds, without other libraries: to see that it works, not for figures
     tools/bench --list          the rows
     tools/bench --write-docs    from build/bench/results.json into docs/performance.md and .svg; nothing is measured
@@ -10,7 +10,8 @@
     --rounds N, --seconds S     more rounds, longer ones
 
 The report goes to standard output; build/bench/results.json has every single answer, build/bench/performance.svg the
-chart. What is not here (a toolchain, a tool, a second core) is skipped and named.
+chart. Of a run of some rows, or a quick one, it is some.json and some.svg, so that what --write-docs reads is of one
+run. What is not here (a toolchain, a tool, a second core) is skipped and named.
 """
 
 import argparse
@@ -20,13 +21,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import chart
 import report
 from machine import BUILD, TOP, Failed, Server, Stage, Unavailable, cores, described
-from rows import OURS, ROWS
+from rows import ROWS
 
-RESULTS = os.path.join(BUILD, "results.json")
+RESULTS = os.path.join(BUILD, "results.json")  # of the last run of all rows, and its picture beside it
+SOME = os.path.join(BUILD, "some.json")
 PAGE = os.path.join(TOP, "docs", "performance.md")
 LEAST_ROUNDS = 5
 ONE_CORE = "there is one core only"
@@ -47,7 +50,7 @@ def commit():
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
-def measure_round(row, stage, turn, rounds, skipped):
+def measure_round(row, stage, turn, rounds, skipped, failed):
     """All contenders once, each round beginning with another one. Without redlatch there is nothing to compare."""
     order = row.contenders[turn % len(row.contenders):] + row.contenders[:turn % len(row.contenders)]
     answers = {}
@@ -59,6 +62,8 @@ def measure_round(row, stage, turn, rounds, skipped):
             answers[contender.name] = contender.run(stage)
         except (Unavailable, Failed) as e:
             skipped[contender.name] = str(e)
+            if isinstance(e, Failed):
+                failed.append(contender.name)
             rounds.pop(contender.name, None)
             say("    %s: %s" % (contender.name, e))
     for name, answer in answers.items():
@@ -68,7 +73,7 @@ def measure_round(row, stage, turn, rounds, skipped):
 def measure_row(row, settings):
     """The row's record."""
     client_core, other_core = cores()
-    rounds, skipped = {contender.name: [] for contender in row.contenders}, {}
+    rounds, skipped, failed = {contender.name: [] for contender in row.contenders}, {}, []
     turns = min(row.rounds or settings.rounds, settings.rounds)
     if row.where == "other" and other_core is None:
         skipped = {contender.name: ONE_CORE for contender in row.contenders}
@@ -77,44 +82,35 @@ def measure_row(row, settings):
             stage = Stage(server, client_core, row.tcp, settings)
             for turn in range(turns):
                 say("  %s, round %d of %d" % (row.name, turn + 1, turns))
-                measure_round(row, stage, turn, rounds, skipped)
+                measure_round(row, stage, turn, rounds, skipped, failed)
     rounds = {name: answers for name, answers in rounds.items() if name not in skipped}
-    targets = [report.target_record(target, rounds, rounds.get(OURS, [])) for target in row.targets]
+    targets = [report.target_record(target, rounds, row.contenders[0].name) for target in row.targets]
     return dict(name=row.name, title=row.title, shows=row.shows, turns=turns, rounds=rounds, skipped=skipped,
-                targets=targets, quick=settings.quick, commit=commit(),
+                failed=failed, targets=targets, quick=settings.quick, commit=commit(),
                 at=datetime.datetime.now().isoformat(timespec="seconds"))
 
 
-def known():
-    """Records of earlier runs by name, of this machine."""
-    try:
-        with open(RESULTS) as f:
-            results = json.load(f)
-    except (OSError, ValueError):
-        return {}
-    return {record["name"]: record for record in results["rows"]} if results["machine"] == described() else {}
-
-
-def keep(records):
-    """Write the records in the table's order; what they make together."""
-    results = dict(machine=described(), rows=[records[row.name] for row in ROWS if row.name in records])
-    for path, text in ((RESULTS, json.dumps(results, indent=1) + "\n"),
-                       (os.path.join(BUILD, "performance.svg"), chart.svg(results))):
+def keep(path, results):
+    """What is known so far, and the picture of it."""
+    for path, text in ((path, json.dumps(results, indent=1) + "\n"), (path.replace(".json", ".svg"),
+                                                                      chart.svg(results))):
         with open(path + ".new", "w") as f:
             f.write(text)
         os.replace(path + ".new", path)
-    return results
 
 
 def bench(rows, settings):
-    records = known()
+    first = {row.name: row.contenders[0].name for row in rows}
+    results = dict(machine=described(), commit=commit(), at=datetime.datetime.now().isoformat(timespec="minutes"),
+                   rounds=settings.rounds, seconds=settings.seconds, rows=[])
     for row in rows:
         say("%s: %s" % (row.name, row.title))
-        records[row.name] = measure_row(row, settings)
-        results = keep(records)
-    wanted = {row.name for row in rows}
-    print(report.table(dict(results, rows=[record for record in results["rows"] if record["name"] in wanted])))
-    failed = [name for name in wanted if records[name]["skipped"].get(OURS, ONE_CORE) != ONE_CORE]
+        began = time.monotonic()
+        results["rows"].append(measure_row(row, settings))
+        say("  %s took %.0f s" % (row.name, time.monotonic() - began))
+        keep(SOME if settings.quick or rows != ROWS else RESULTS, results)
+    print(report.table(results))
+    failed = [record["name"] for record in results["rows"] if first[record["name"]] in record["failed"]]
     if failed:
         say("redlatch could not be measured in: " + ", ".join(sorted(failed)))
     return 1 if failed else 0
@@ -123,15 +119,25 @@ def bench(rows, settings):
 # ---- docs ------------------------------------------------------------------------------------------------------------
 
 def write_docs():
-    """Only figures of a whole, unhurried run belong there."""
-    records = known()
+    """Only figures of a whole, unhurried run belong there: results.json is of one. The picture is made of the same."""
+    try:
+        with open(RESULTS) as f:
+            results = json.load(f)
+    except (OSError, ValueError):
+        sys.exit("bench: there are no figures of a run of all rows")
+    records = {record["name"]: record for record in results["rows"]}
     lacking = [row.name for row in ROWS if row.name not in records or records[row.name]["quick"] or
                records[row.name]["turns"] < min(row.rounds or LEAST_ROUNDS, LEAST_ROUNDS)]
     if lacking:
         sys.exit("bench: not measured in full: %s" % ", ".join(lacking))
-    results = dict(machine=described(), rows=[records[row.name] for row in ROWS])
+    changed = sorted({record["commit"] for record in results["rows"]} | {results["commit"]})
+    if len(changed) > 1:
+        sys.exit("bench: the tree has changed during the run: %s" % ", ".join(changed))
     with open(PAGE) as f:
         page = f.read()
+    twice = report.doubled(page)
+    if twice:
+        sys.exit("bench: docs/performance.md has more than once: %s" % ", ".join(twice))
     page = report.with_figures(page, results)
     for path, text in ((PAGE, page), (PAGE.replace(".md", ".svg"), chart.svg(results))):
         with open(path, "w") as f:

@@ -7,7 +7,7 @@ Written out by hand. Colours come from a style sheet inside, which also knows da
 import statistics
 from xml.sax.saxutils import escape
 
-from report import number
+from report import measured, number
 
 # (row, key, title). Rows that were not measured leave no panel.
 PANELS = [
@@ -70,6 +70,6 @@ def svg(results):
             drawn, y = panel(y, title, entries)
             body += drawn
     return ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" '
-            'aria-label="redlatch and others, measured">\n  <style>%s  </style>\n'
+            'aria-label="redlatch and others, measured">\n  <desc>%s</desc>\n  <style>%s  </style>\n'
             '  <rect class="page" width="100%%" height="100%%"/>\n  %s\n</svg>\n'
-            % (WIDTH, y, WIDTH, y, STYLE, "\n  ".join(body)))
+            % (WIDTH, y, WIDTH, y, escape(measured(results)), STYLE, "\n  ".join(body)))

@@ -5,6 +5,8 @@ A record is what results.json has of a row: its title, what each contender answe
 one number a round. Of several rounds the median counts; the range is shown beside it.
 """
 
+import collections
+import re
 import statistics
 import textwrap
 
@@ -16,8 +18,9 @@ def met(value, target, least):
     return round(value, 2) >= target if least else round(value, 2) <= target
 
 
-def target_record(target, rounds, own):
-    """One number for each round in which both answered."""
+def target_record(target, rounds, first):
+    """One number for each round in which both answered; first: whose answer it is made of unless it says so."""
+    own = rounds.get(target.own or first, [])
     other = rounds.get(target.base, []) if target.base else [None] * len(own)
     values = [target.value(mine, theirs) for mine, theirs in zip(own, other)]
     return dict(text=target.text, must=target.must, aim=target.aim, least=target.least, values=values)
@@ -104,20 +107,31 @@ def table(results):
 
 # ---- docs ------------------------------------------------------------------------------------------------------------
 
+def wrapped(text):
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def markdown_row(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def markdown(results):
+def measured(results):
+    """Of which run the figures are; the page and the picture say the same."""
     machine = results["machine"]
-    out = ["Measured on %s, %d cores, Linux %s, with %s." % (machine["cpu"], machine["cores"], machine["kernel"],
-                                                              machine["server"]), "",
+    return ("Measured on %s, %d cores, Linux %s, with %s, in one run that began on %s (%d rounds of %s s unless a row "
+            "says otherwise, commit %s)." % (machine["cpu"], machine["cores"], machine["kernel"], machine["server"],
+                                        results["at"].replace("T", " at "), results["rounds"], results["seconds"],
+                                        results["commit"]))
+
+
+def markdown(results):
+    out = [wrapped(measured(results)), "",
            "| row | measured | median (range) | must | aim | |", "|---|---|---|---|---|---|"]
     out += [markdown_row(line) for line in target_lines(results["rows"])]
     for record in results["rows"]:
         caption = "**%s.** %s (%d %s)." % (record["name"], record["title"], record["turns"],
                                            "round" if record["turns"] == 1 else "rounds")
-        out += ["", textwrap.fill(caption, 120, break_long_words=False, break_on_hyphens=False), ""]
+        out += ["", wrapped(caption), ""]
         keys = [(key, unit, text) for key, unit, text in record["shows"]
                 if any(key in answer for answers in record["rounds"].values() for answer in answers)]
         out += [markdown_row([""] + [text + (", " + unit if unit else "") for _, unit, text in keys]),
@@ -128,6 +142,17 @@ def markdown(results):
         for name, reason in record["skipped"].items():
             out.append(markdown_row([name, "skipped: " + reason] + [""] * (len(keys) - 1)))
     return "\n".join(out)
+
+
+def doubled(text):
+    """What the page has more than once, or in the wrong place: the marks, headings, paragraphs with a name, and tables
+    of rows outside of the marks, as an edit or a merge leaves them."""
+    counts = [mark for mark in MARKS if text.count(mark) > 1]
+    begin, end = text.find(MARKS[0]), text.find(MARKS[1])
+    around = text[:begin] + text[end:]
+    named = re.findall(r"^(?:#+ .*|\*\*[^*]+\*\*)", around, re.M)
+    counts += [name for name, n in collections.Counter(named).items() if n > 1]
+    return counts + re.findall(r"^(\*\*[^*]+\*\*) (?:[^|\n]|\n(?!\n))*\(\d+ rounds?\)\.\n\n\|", around, re.M)
 
 
 def with_figures(text, results):

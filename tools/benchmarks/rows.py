@@ -2,8 +2,8 @@
 """The rows: what is measured, against whom, and what is to be reached.
 
 A row has contenders, who run by turns, round after round, on one server that is pinned with them; and targets, each a
-number made from redlatch's answer and another contender's of the same round, so that what disturbs the machine for a
-while disturbs both. A new row is one entry in ROWS.
+number made from the first contender's answer and another one's of the same round, so that what disturbs the machine for
+a while disturbs both. A new row is one entry in ROWS. A curve is a row whose contenders are sizes, the largest first.
 
     where     "same": client and server share a core; "other": each has its own
     tcp       loopback, else a unix socket
@@ -16,9 +16,10 @@ import collections
 import costs
 import peers
 import postgres
+import shares
 
 Contender = collections.namedtuple("Contender", "name run")
-Target = collections.namedtuple("Target", "text value base must aim least")
+Target = collections.namedtuple("Target", "text value base must aim least own", defaults=(None,))
 Row = collections.namedtuple("Row", "name title where tcp contenders shows targets rounds", defaults=(None,))
 
 OURS = "redlatch"
@@ -33,6 +34,8 @@ HANDED = "hand-off"
 POSTGRES = "postgresql"
 RUEIDISLOCK = "rueidislock"
 THREADS_OF_ROWS = (32, 128, 256)
+MANY = (1000000, 100000, 10000, 1000)
+CONTENDED = (10000, 1000, 100, 10)
 
 
 # ---- contenders ------------------------------------------------------------------------------------------------------
@@ -88,6 +91,20 @@ def ratio(key, base, must, aim=None, least=False, text=None):
 
 def bound(text, key, must, aim=None):
     return Target(text, lambda own, _: own[key], None, must, aim, False)
+
+
+def slopes(text, key, sizes):
+    """What one costs, at each size beside the next smaller one: 1.00 where all together grow as they are more. Growing
+    with the square of their number it would be 10 a decade, with their number times its logarithm 1.2."""
+    named = ["%s" % format(size, ",d") for size in sizes]
+    return [Target("%s each at %s, of %s" % (text, many, fewer), lambda own, other: own[key] / other[key], fewer, 1.5,
+                   1.1, False, many) for many, fewer in zip(named, named[1:])]
+
+
+def curve(measurement, option, sizes, **more):
+    """more: a value for each size."""
+    return [program(format(size, ",d"), measurement, kind="redlatch", **{option: scaled(size, max(size // 100, 10))},
+                    **{key: values[i] for key, values in more.items()}) for i, size in enumerate(sizes)]
 
 
 NAMES = dict(p50_us="p50", p99_us="p99", per_second="pairs/s", server_us="server time", script_us="time in scripts")
@@ -238,6 +255,13 @@ ROWS = [
          program("asking", "pairs", kind="redlatch-read", threads=32, locks=1)],
         THROUGHPUT, [ratio("per_second", "asking", 100, least=True),
                      Target("pairs/s", lambda own, _: own["per_second"], None, 5000000, None, True)]),
+    Row("zipf", "1,000,000 names by Zipf's law (0.99), 95 % reads, 8 threads in each of 4 processes: a grant", "other",
+        True,
+        [ours("zipf", kind="redlatch-kept", processes=4, threads=8, locks=1000000, warmup=scaled(2, 1)),
+         program("asking", "zipf", kind="redlatch", processes=4, threads=8, locks=1000000, warmup=scaled(2, 1))],
+        [("p50_us", "us", "p50"), ("p99_us", "us", "p99"), ("p999_us", "us", "p99.9"), ("per_second", "/s", "pairs"),
+         ("at_once", "%", "within 10 us")],
+        [ratio("p50_us", "asking", 0.1)], 3),
     Row("async-32", "32 asynchronous owners on one thread, simple lock; server on another core, TCP", "other", True,
         [ours("async", kind="redlatch-simple", owners=32), ceiling("simple", 32), peer("rslock", threads=32)],
         THROUGHPUT, [ratio("per_second", "rslock", 1.0, least=True)]),
@@ -282,7 +306,8 @@ ROWS = [
 ] + [
     # rueidislock's 16 clients share a process, which spares it the switches between processes.
     Row("processes-16", "16 processes on one lock, nothing done inside", "other", True,
-        [ours("processes", processes=16), hiredis("processes", processes=16), peer(RUEIDISLOCK, "contend", 16)], CHANGES,
+        [ours("processes", processes=16), hiredis("processes", processes=16), peer(RUEIDISLOCK, "contend", 16)],
+        CHANGES,
         [ratio("per_second", HIREDIS, 1.0, least=True, text="changes of owner/s"),
          ratio("per_second", RUEIDISLOCK, 2.0, 3.0, least=True, text="changes of owner/s"),
          bound("commands a change of owner", "commands", 4, 3),
@@ -290,6 +315,22 @@ ROWS = [
     Row("processes-256", "256 processes on one lock, nothing done inside", "other", True,
         [ours("processes", processes=256, warmup=scaled(2, 1), seconds=scaled(3, 1))], CHANGES,
         [bound("commands a change of owner", "commands", 4, 3)], 3),
+] + [
+    Row("kept-turns-%d" % n, "2 processes by turns on a lock that they keep (cache_ms), %s once a turn" % threads,
+        "other", True,
+        [ours("turns", kind="redlatch-kept", processes=2, threads=n),
+         program("asking", "turns", kind="redlatch", processes=2, threads=n)],
+        [("commands_a_pair", "", "commands a pair"), ("pairs_per_second", "/s", "pairs")],
+        [bound("commands a pair", "commands_a_pair", must, aim)], 3)
+    for n, threads, must, aim in ((1, "one thread", 2.1, 2.0), (8, "each of 8 threads", 0.7, 0.4))
+] + [
+    Row("writer-cached", "A writer 5 ms away, and 32 readers in each of 4 processes that keep the lock (cache_ms)",
+        "other", True,
+        [ours("writer", processes=4, threads=32, far_ms=5, seconds=scaled(4, 1))],
+        [("p50_us", "us", "its wait, p50"), ("p99_us", "us", "p99"), ("section_p50_us", "us", "longest section, p50"),
+         ("ping_p50_us", "us", "PING")],
+        [Target("p99 of a wait, hops beside the longest section",
+                lambda own, _: 2 * own["beyond_p99_us"] / own["ping_p50_us"], None, 4, None, False)], 3),
     Row("waiters-fair", "1,000 waiters in one process on one fair lock, and 10", "other", True,
         [ours("waiters", kind="redlatch-fair", owners=1000), program(TEN, "waiters", kind="redlatch-fair", owners=10)],
         [("per_second", "/s", "changes of owner"), ("server_us", "us", "server's CPU"),
@@ -306,6 +347,16 @@ ROWS = [
          program("kept", "processes", kind="redlatch-kept", processes=8)] +
         [program(name, "processes", kind="host-" + name, processes=8) for name in ("flock", "futex", "agent")],
         CHANGES, []),
+] + [
+    Row("shares-%s" % name, "8 threads of ours and 8 of Redisson's on one lock, %s: the least share of one" % text,
+        "other", True, [Contender(OURS, lambda stage, times=times: shares.measure(stage, *times))],
+        [(kind + side, "", "%s, %s" % (kind, whose))
+         for kind in shares.TYPES for side, whose in (("_ours", "ours"), ("_java", "Redisson's"))],
+        [Target("%s lock: least of its even share" % kind, lambda own, _, kind=kind: own[kind], None, 0.25, 0.5, True)
+         for kind in shares.TYPES], 2)
+    for name, text, times in (("busy", "nothing done inside", (0, 0)),
+                              ("held", "held for 1 ms, wanted again after 3 ms", (1, 3)))
+] + [
     Row("takeover", "Takeover from a killed holder: later than the end of its lease", "other", True,
         [ours("takeover", rounds=scaled(10, 3)), hiredis("takeover", rounds=scaled(10, 3))],
         [("late_p50_us", "us", "p50"), ("late_max_us", "us", "max")],
@@ -322,6 +373,22 @@ ROWS = [
          Target("lock p99, of idle", lambda own, _: own["lock_p99_us"] / own["idle_lock_p99_us"], None, 1.3, None,
                 False)],
         3),
+    Row("curve-held", "Names held and renewed, each of so many", "other", True,
+        curve("renewed", "holds", MANY, lease_ms=(60000, 15000, 6000, 3000)),
+        [("server_us", "us", "server's CPU, a renewal"), ("client_us", "us", "client's CPU, a renewal"),
+         ("take_us", "us", "a take"), ("bytes", "B", "memory of the process")],
+        slopes("server's CPU", "server_us", MANY) + slopes("client's CPU", "client_us", MANY) +
+        slopes("memory", "bytes", MANY[:2]), 1),
+    Row("curve-waiters", "Waiters of one lock in one process, each of so many", "other", True,
+        curve("crowd", "owners", MANY[1:]),
+        [("join_us", "us", "until it waits"), ("pass_us", "us", "until the next one has had it"),
+         ("bytes", "B", "memory of the process")],
+        slopes("time until the next one has had it", "pass_us", MANY[1:]) + slopes("memory", "bytes", MANY[1:3]), 1),
+    Row("curve-contended", "So many names, each wanted by two clients all the time, a change of owner", "other", True,
+        curve("contended", "locks", CONTENDED),
+        [("per_second", "/s", "changes of owner"), ("server_us", "us", "server's CPU"),
+         ("client_us", "us", "client's CPU"), ("commands", "", "commands")],
+        slopes("server's CPU", "server_us", CONTENDED) + slopes("client's CPU", "client_us", CONTENDED), 1),
     Row("bytes", "Memory of redlatch's own, bytes each", "same", False,
         [ours("bytes", holds=scaled(10000, 1000), owners=scaled(1000, 200))],
         [("handle", "B", "idle handle"), ("hold", "B", "held and renewed, more"), ("waiter", "B", "waiter"),

@@ -122,22 +122,6 @@ static void wait_and_take(struct table *table, const struct run *run, const char
     ops->stop(common);
 }
 
-static void ping(const char *server, struct samples *samples)
-{
-    enum { PINGS = 21 };
-    redisContext *c = connect_to(server);
-    struct request request = {0};
-
-    request_add(&request, "PING");
-    for (int i = 0; i < PINGS; i++) {
-        int64_t before = now_ns();
-
-        tell(c, &request);
-        samples_add(samples, now_ns() - before);
-    }
-    redisFree(c);
-}
-
 static struct table *lay(const struct run *run)
 {
     struct table *table = share(sizeof *table);

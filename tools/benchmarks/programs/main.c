@@ -31,7 +31,9 @@ static const struct {
     {"handoff", measure_handoff},     {"waiters", measure_waiters},   {"processes", measure_processes},
     {"takeover", measure_takeover},   {"renewal", measure_renewal},   {"bytes", measure_bytes},
     {"reconnect", measure_reconnect}, {"failover", measure_failover}, {"recall", measure_recall},
-    {"nothing", measure_nothing},
+    {"turns", measure_turns},         {"writer", measure_writer},     {"shares", measure_shares},
+    {"renewed", measure_renewed},     {"crowd", measure_crowd},       {"contended", measure_contended},
+    {"zipf", measure_zipf},           {"nothing", measure_nothing},
 };
 
 static int64_t number(const char *name, const char *text)
@@ -70,8 +72,10 @@ static void read_option(struct run *run, const char *name, const char *text)
         {"--owners", NULL, &run->owners, NULL},   {"--rounds", NULL, &run->rounds, NULL},
         {"--holds", NULL, &run->holds, NULL},     {"--lease-ms", NULL, &run->lease_ms, NULL},
         {"--far-ms", NULL, &run->far_ms, NULL},   {"--outage-ms", NULL, &run->outage_ms, NULL},
-        {"--core", NULL, &run->core, NULL},       {"--count", NULL, &run->count, NULL},
-        {"--seconds", NULL, NULL, &run->seconds}, {"--warmup", NULL, NULL, &run->warmup},
+        {"--hold-ms", NULL, &run->hold_ms, NULL}, {"--pause-ms", NULL, &run->pause_ms, NULL},
+        {"--at-ms", NULL, &run->at_ms, NULL},     {"--core", NULL, &run->core, NULL},
+        {"--count", NULL, &run->count, NULL},     {"--seconds", NULL, NULL, &run->seconds},
+        {"--warmup", NULL, NULL, &run->warmup},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -90,7 +94,7 @@ static void read_option(struct run *run, const char *name, const char *text)
     fail("no such option: %s", name);
 }
 
-/* Far away from a server of one's own. The hand-off does it by itself, for one of the two. */
+/* Far away from a server of one's own. The hand-off and the writer do it by themselves, for one of those who lock. */
 static void measure_far(void (*measure)(const struct run *run), struct run *run)
 {
     struct server *server = server_start(NULL);
@@ -126,7 +130,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof measurements / sizeof *measurements; i++) {
         if (strcmp(measurements[i].name, argv[1]) != 0)
             continue;
-        if (run.far_ms > 0 && measurements[i].measure != measure_handoff)
+        if (run.far_ms > 0 && measurements[i].measure != measure_handoff && measurements[i].measure != measure_writer)
             measure_far(measurements[i].measure, &run);
         else
             measurements[i].measure(&run);

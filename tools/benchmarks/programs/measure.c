@@ -109,7 +109,7 @@ void answer_samples(const char *prefix, struct samples *s)
     static const struct {
         const char *name;
         double share;
-    } wanted[] = {{"min_us", 0}, {"p50_us", 0.5}, {"p99_us", 0.99}, {"max_us", 1}};
+    } wanted[] = {{"min_us", 0}, {"p50_us", 0.5}, {"p99_us", 0.99}, {"p999_us", 0.999}, {"max_us", 1}};
     char name[64];
 
     if (s->count == 0)
@@ -160,6 +160,14 @@ void *share(size_t size)
     if (block == MAP_FAILED)
         fail("out of memory");
     return block;
+}
+
+void raise_to(_Atomic int64_t *most, int64_t value)
+{
+    int64_t seen = atomic_load(most);
+
+    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value))
+        ;
 }
 
 char *format(const char *text, ...)

@@ -37,6 +37,9 @@ struct run {
     int64_t lease_ms;  /* 0: renewed */
     int64_t far_ms;    /* above 0: a server of the program's own, behind a proxy that delays so long each way */
     int64_t outage_ms; /* how long the server stays away */
+    int64_t hold_ms;   /* how long a lock is held, */
+    int64_t pause_ms;  /* and how long its holder stays away then */
+    int64_t at_ms;     /* when to begin, in ms since 1970 */
     int64_t core;      /* of the server; where servers of the program's own are put, if it puts them anywhere */
     int64_t count;     /* above 0: so many pairs a thread, and no warm-up, instead of a time */
     double seconds;    /* measured */
@@ -50,6 +53,13 @@ void measure_handoff(const struct run *run);
 void measure_recall(const struct run *run);
 void measure_waiters(const struct run *run);
 void measure_processes(const struct run *run);
+void measure_turns(const struct run *run);
+void measure_writer(const struct run *run);
+void measure_shares(const struct run *run);
+void measure_renewed(const struct run *run);
+void measure_crowd(const struct run *run);
+void measure_contended(const struct run *run);
+void measure_zipf(const struct run *run);
 void measure_takeover(const struct run *run);
 void measure_renewal(const struct run *run);
 void measure_bytes(const struct run *run);
@@ -88,7 +98,7 @@ void samples_done(struct samples *s);
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
 void answer_number(const char *name, double value);
-void answer_samples(const char *prefix, struct samples *s); /* PREFIXp50_us, p99, min, max; sorts them */
+void answer_samples(const char *prefix, struct samples *s); /* PREFIXp50_us, p99, p999, min, max; sorts them */
 void answer_end(void);
 
 /* ---- the rest --------------------------------------------------------------------------------------------------- */
@@ -97,6 +107,7 @@ _Noreturn void fail(const char *text, ...) __attribute__((format(printf, 1, 2)))
 
 void *allocate(size_t count, size_t size); /* zeroed, or the end */
 void *share(size_t size);                  /* zeroed, and the same memory in processes forked later */
+void raise_to(_Atomic int64_t *most, int64_t value);
 char *format(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
 /* One thread a part, until all have ended. */

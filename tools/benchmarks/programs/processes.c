@@ -2,7 +2,11 @@
 /* processes.c - N processes on one lock, each with --threads, nothing done inside, and see processes.h.
  *
  * What counts are changes of owner: a process that takes the lock again makes none. A process that slept beside a free
- * lock would show as a long gap between a release and the next take, or as a long wait. */
+ * lock would show as a long gap between a release and the next take, or as a long wait.
+ *
+ * turns: they do not compete but come one after the other, and in its turn each thread of a process takes the lock
+ * once.
+ */
 #include "tools/benchmarks/programs/processes.h"
 
 #include "tools/benchmarks/programs/kind.h"
@@ -10,6 +14,8 @@
 #include "tools/benchmarks/programs/traffic.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +63,37 @@ struct field {
     int64_t released_at;
 };
 
+/* A process, and one of its threads. */
 struct place {
     struct field *field;
     int64_t number;
-    void *party; /* of the thread whose place it is */
+    sem_t *turn, *next; /* its own and the next one's; NULL: all compete */
+    bool *over;         /* this was the last turn */
+    pthread_barrier_t *together;
+    bool first; /* of its threads */
+    void *party;
 };
 
-static void raise_to(_Atomic int64_t *most, int64_t value)
+/* Is there another take? By turns the first thread waits and decides, for all of its process. */
+static bool goes_on(const struct place *place)
 {
-    int64_t seen = atomic_load(most);
+    if (place->turn == NULL)
+        return now_ns() < place->field->end;
+    if (place->first) {
+        (void)sem_wait(place->turn);
+        *place->over = now_ns() >= place->field->end;
+    }
+    (void)pthread_barrier_wait(place->together);
+    return !*place->over;
+}
 
-    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value))
-        ;
+static void turn_ends(const struct place *place)
+{
+    if (place->turn == NULL)
+        return;
+    (void)pthread_barrier_wait(place->together);
+    if (place->first)
+        (void)sem_post(place->next);
 }
 
 static void inside(struct field *field, int64_t me, int64_t asked_at)
@@ -96,12 +121,13 @@ static void *contend(void *arg)
     struct field *field = place->field;
     const struct kind_ops *ops = kind_of(field->run)->ops;
 
-    while (now_ns() < field->end) {
+    while (goes_on(place)) {
         int64_t asked_at = now_ns();
 
         ops->take(place->party);
         inside(field, place->number, asked_at);
         ops->release(place->party);
+        turn_ends(place);
     }
     return NULL;
 }
@@ -113,21 +139,30 @@ static void be_process(void *arg)
     const struct kind_ops *ops = kind_of(run)->ops;
     void *common = ops->start(run, run->server);
     struct place *places = allocate((size_t)run->threads, sizeof *places);
+    pthread_barrier_t together;
+    bool over = false;
 
+    (void)pthread_barrier_init(&together, NULL, (unsigned)run->threads);
     for (int64_t i = 0; i < run->threads; i++) {
         places[i] = *place;
+        places[i].together = &together;
+        places[i].over = &over;
+        places[i].first = i == 0;
         places[i].party = ops->join(common, "bench:contended");
     }
     atomic_fetch_add(&place->field->connected, 1);
     run_threads(run->threads, contend, places, sizeof *places);
+    if (place->turn != NULL)
+        (void)sem_post(place->next); /* who may end as well */
     for (int64_t i = 0; i < run->threads; i++)
         ops->part(places[i].party);
     ops->stop(common);
     free(places);
 }
 
-void measure_processes(const struct run *run)
+static void measure(const struct run *run, bool by_turns)
 {
+    sem_t *turns = share((size_t)run->processes * sizeof *turns);
     struct field *field = share(sizeof *field);
     struct place *places = allocate((size_t)run->processes, sizeof *places);
     pid_t *pids = allocate((size_t)run->processes, sizeof *pids);
@@ -142,6 +177,12 @@ void measure_processes(const struct run *run)
     field->last = -1;
     for (int64_t i = 0; i < run->processes; i++) {
         places[i] = (struct place){.field = field, .number = i};
+        if (by_turns) {
+            places[i].turn = &turns[i];
+            places[i].next = &turns[(i + 1) % run->processes];
+            if (sem_init(places[i].turn, 1, i == 0 ? 1 : 0) < 0)
+                fail("no semaphores");
+        }
         pids[i] = spawn(be_process, &places[i]);
     }
     c = connect_to(run->server);
@@ -173,4 +214,14 @@ void measure_processes(const struct run *run)
     redisFree(c);
     free(places);
     free(pids);
+}
+
+void measure_processes(const struct run *run)
+{
+    measure(run, false);
+}
+
+void measure_turns(const struct run *run)
+{
+    measure(run, true);
 }

@@ -415,3 +415,19 @@ void traffic_init(struct traffic *t, const struct run *run, redisContext *c, con
     }
     fail("no traffic of kind %s", kind);
 }
+
+void ping(const char *server, struct samples *samples)
+{
+    enum { PINGS = 21 };
+    redisContext *c = connect_to(server);
+    struct request request = {0};
+
+    request_add(&request, "PING");
+    for (int i = 0; i < PINGS; i++) {
+        int64_t before = now_ns();
+
+        tell(c, &request);
+        samples_add(samples, now_ns() - before);
+    }
+    redisFree(c);
+}

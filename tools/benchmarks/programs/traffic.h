@@ -55,6 +55,7 @@ void request_add_bytes(struct request *r, const char *bytes, size_t len);
 
 /* Send one and wait. An error is the end. */
 redisReply *ask(redisContext *c, const struct request *r);
-void tell(redisContext *c, const struct request *r); /* the answer does not matter */
+void tell(redisContext *c, const struct request *r);    /* the answer does not matter */
+void ping(const char *server, struct samples *samples); /* some round trips, over a connection of its own */
 
 #endif

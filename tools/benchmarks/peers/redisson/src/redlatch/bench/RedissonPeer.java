@@ -3,16 +3,20 @@ package redlatch.bench;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.StringJoiner;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -20,9 +24,12 @@ import org.redisson.config.Config;
 
 /** Redisson's reentrant lock, measured. tools/benchmarks/peers/build describes the command line and the answer. */
 public final class RedissonPeer {
-    private static final Set<String> OPTIONS = Set.of("server", "mode", "threads", "locks", "seconds", "warmup");
+    private static final Set<String> OPTIONS = Set.of("server", "mode", "threads", "locks", "seconds", "warmup",
+        "hold-ms", "pause-ms", "at-ms");
     private static final long LEASE_MS = 30_000;
     private static final long WAITED_MS = 5;
+    private static final long TURN_WARMUP_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final long TURN_REST_NS = TimeUnit.SECONDS.toNanos(1);
 
     private final String server;
     private final String mode;
@@ -30,6 +37,9 @@ public final class RedissonPeer {
     private final int locks;
     private final double seconds;
     private final double warmup;
+    private final long holdMs;
+    private final long pauseMs;
+    private final long atMs;
     private long start;
     private long end;
 
@@ -40,6 +50,9 @@ public final class RedissonPeer {
         locks = mode.equals("handoff") ? 1 : Integer.parseInt(options.getOrDefault("locks", "1"));
         seconds = Double.parseDouble(options.getOrDefault("seconds", "5"));
         warmup = Double.parseDouble(options.getOrDefault("warmup", "1"));
+        holdMs = Long.parseLong(options.getOrDefault("hold-ms", "0"));
+        pauseMs = Long.parseLong(options.getOrDefault("pause-ms", "0"));
+        atMs = Long.parseLong(options.getOrDefault("at-ms", "0"));
         if (server == null) {
             throw new IllegalArgumentException("--server HOST:PORT is missing");
         }
@@ -48,7 +61,11 @@ public final class RedissonPeer {
     public static void main(String[] arguments) {
         try {
             RedissonPeer peer = new RedissonPeer(parse(arguments));
-            peer.print(peer.run());
+            if (peer.mode.equals("shares")) {
+                System.out.println(peer.shares());
+            } else {
+                peer.print(peer.run());
+            }
             System.exit(0);
         } catch (Exception e) {
             System.err.println("redisson peer: " + e);
@@ -184,6 +201,49 @@ public final class RedissonPeer {
         }
         holder.release().get();
         return samples;
+    }
+
+    /** One type after another, at the times that tools/benchmarks/programs/shares.c describes. */
+    private String shares() throws Exception {
+        RedissonClient client = open();
+        Map<String, Function<String, RLock>> types = new LinkedHashMap<>();
+        types.put("reentrant", client::getLock);
+        types.put("fenced", client::getFencedLock);
+        types.put("fair", client::getFairLock);
+        types.put("write", name -> client.getReadWriteLock(name).writeLock());
+        types.put("spin", client::getSpinLock);
+        ExecutorService executor = Executors.newFixedThreadPool(threads);
+        StringJoiner answer = new StringJoiner(",", "{", "}");
+        long turn = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMs - System.currentTimeMillis());
+        for (Map.Entry<String, Function<String, RLock>> type : types.entrySet()) {
+            start = turn + TURN_WARMUP_NS;
+            end = start + (long) (seconds * 1e9);
+            turn = end + TURN_REST_NS;
+            RLock lock = type.getValue().apply("bench:shared:" + type.getKey());
+            TimeUnit.NANOSECONDS.sleep(start - TURN_WARMUP_NS - System.nanoTime());
+            List<Long> taken = new ArrayList<>();
+            Callable<Long> part = () -> takes(lock);
+            for (Future<Long> ended : executor.invokeAll(Collections.nCopies(threads, part))) {
+                taken.add(ended.get());
+            }
+            answer.add("\"" + type.getKey() + "_least\":" + Collections.min(taken));
+            answer.add("\"" + type.getKey() + "_sum\":" + taken.stream().mapToLong(Long::longValue).sum());
+        }
+        return answer.toString();
+    }
+
+    /** How often a thread of the shares had it in the counted time. */
+    private long takes(RLock lock) throws InterruptedException {
+        long taken = 0;
+        while (System.nanoTime() < end) {
+            lock.lock(LEASE_MS, TimeUnit.MILLISECONDS);
+            long now = System.nanoTime();
+            taken += now >= start && now < end ? 1 : 0;
+            TimeUnit.MILLISECONDS.sleep(holdMs);
+            lock.unlock();
+            TimeUnit.MILLISECONDS.sleep(pauseMs);
+        }
+        return taken;
     }
 
     private void print(Samples samples) {
