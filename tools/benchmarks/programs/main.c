@@ -74,8 +74,8 @@ static void read_option(struct run *run, const char *name, const char *text)
         {"--far-ms", NULL, &run->far_ms, NULL},   {"--outage-ms", NULL, &run->outage_ms, NULL},
         {"--hold-ms", NULL, &run->hold_ms, NULL}, {"--pause-ms", NULL, &run->pause_ms, NULL},
         {"--at-ms", NULL, &run->at_ms, NULL},     {"--core", NULL, &run->core, NULL},
-        {"--count", NULL, &run->count, NULL},     {"--seconds", NULL, NULL, &run->seconds},
-        {"--warmup", NULL, NULL, &run->warmup},
+        {"--count", NULL, &run->count, NULL},     {"--batch", NULL, &run->batch, NULL},
+        {"--seconds", NULL, NULL, &run->seconds}, {"--warmup", NULL, NULL, &run->warmup},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -118,6 +118,7 @@ int main(int argc, char **argv)
                       .owners = 256,
                       .rounds = 5,
                       .holds = 1000,
+                      .batch = 1,
                       .seconds = 1,
                       .warmup = 0.2};
 

@@ -42,6 +42,7 @@ struct run {
     int64_t at_ms;     /* when to begin, in ms since 1970 */
     int64_t core;      /* of the server; where servers of the program's own are put, if it puts them anywhere */
     int64_t count;     /* above 0: so many pairs a thread, and no warm-up, instead of a time */
+    int64_t batch;     /* pairs that make one sample */
     double seconds;    /* measured */
     double warmup;     /* before that */
 };
