@@ -105,7 +105,7 @@ static void *buy(void *arg)
 
     while (now_ns() < atomic_load(&market->end)) {
         int64_t number = name_drawn(market, &buyer->random), asked_at, now;
-        int end = drawn(&buyer->random) >> 11 & 1023;
+        int end = (int)(drawn(&buyer->random) >> 11 & 1023);
         rdl_lock_t *lock = lock_of(buyer->stall, number, end * 100 < READS_PERCENT * 1024 ? READ : WRITE);
 
         asked_at = now_ns();
