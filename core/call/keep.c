@@ -4,7 +4,8 @@
 #include "core/base/clock.h"
 
 #define DOUBLINGS_MOST 10
-#define WORTH_IT 2 /* owners let in by one kept hold */
+#define WORTH_IT 2      /* owners let in by one kept hold */
+#define WORTH_AT_ONCE 4 /* so many: the next take's hold is kept, without one that asks for itself before */
 #define LEASE_LEAST_MS 5000
 #define LEASE_OF_CACHE 4 /* the first renewal of a lease is due after a quarter of it at the earliest */
 
@@ -148,7 +149,7 @@ static void ended(struct rdl__keep *keep)
 {
     keep->n = 0;
     keep->wanted = false;
-    keep->takes = 0;
+    keep->takes = keep->local >= WORTH_AT_ONCE;
     if (keep->local >= WORTH_IT)
         keep->doublings = 0;
     else if (keep->doublings < DOUBLINGS_MOST && keep->end == RDL__END_RECALLED)

@@ -193,6 +193,23 @@ Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_ne
     cr_assert_eq(until_kept(), 2); /* a better one sets them back */
 }
 
+Test(keep, after_one_that_let_four_owners_in_the_next_take_is_kept)
+{
+    for (int owners = 2; owners <= 4; owners++) {
+        (void)until_kept();
+        for (int i = 0; i < owners; i++)
+            cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+        (void)rdl__keep_recalled(&keep, number, now);
+        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        rdl__keep_given(&keep, now, 0);
+        cr_assert(rdl__keep_paused(&keep, now));
+        cr_assert_eq(until_kept(), owners < 4 ? 2 : 1);
+        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+        rdl__keep_lost(&keep, RDL__END_LOST);
+    }
+}
+
 Test(keep, one_that_does_not_wait_is_told_of_an_owner_here_and_asks_otherwise)
 {
     (void)until_kept();
