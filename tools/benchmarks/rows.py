@@ -385,7 +385,7 @@ ROWS = [
         slopes("server's CPU", "server_us", MANY) + slopes("client's CPU", "client_us", MANY) +
         slopes("memory", "bytes", MANY[:2]), 1),
     Row("curve-waiters", "Waiters of one lock in one process, each of so many", "other", True,
-        curve("crowd", "owners", MANY[1:]),
+        curve("crowd", "owners", MANY[1:], seconds=(8, 8, 8)),
         [("join_us", "us", "until it waits"), ("pass_us", "us", "until the next one has had it"),
          ("bytes", "B", "memory of the process")],
         slopes("time until the next one has had it", "pass_us", MANY[1:]) + slopes("memory", "bytes", MANY[1:3]), 1),

@@ -2,7 +2,8 @@
 /* curves.c - what one of very many costs: rows ask for several sizes, and what grows with the size grows too fast.
  *
  *   renewed     --holds locks of one client, held and renewed
- *   crowd       --owners wait for one lock in one process, and then each has it once
+ *   crowd       --owners wait for one lock in one process, and then have it once, one after another, for --seconds or
+ *               until all have had it
  *   contended   --locks names, each wanted by two clients all the time */
 #include "tools/benchmarks/programs/ours.h"
 #include "tools/benchmarks/programs/tally.h"
@@ -11,6 +12,7 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Bytes of memory that the process has now. */
@@ -83,16 +85,25 @@ void measure_renewed(const struct run *run)
 
 /* ---- crowd ------------------------------------------------------------------------------------------------------ */
 
-struct member {
-    rdl_owner_t *owner;
-    sem_t *served;
+struct crowd {
+    sem_t served;
+    _Atomic bool over; /* who waits still is not let in any more */
 };
 
-static void on_left(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *served)
+struct member {
+    rdl_owner_t *owner;
+    struct crowd *crowd;
+};
+
+static void on_left(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
+    struct crowd *crowd = arg;
+
     (void)lock;
+    if (atomic_load(&crowd->over))
+        return;
     ours_check(result, err);
-    (void)sem_post(served);
+    (void)sem_post(&crowd->served);
 }
 
 static void on_let_in(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
@@ -100,15 +111,12 @@ static void on_let_in(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, vo
     const struct member *member = arg;
     rdl_err_t wrong;
 
+    if (atomic_load(&member->crowd->over))
+        return;
     ours_check(result, err);
-    ours_check(rdl_unlock_async(lock, member->owner, on_left, member->served, NULL, &wrong), &wrong);
-}
-
-static void on_passed(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *passed)
-{
-    (void)lock;
-    ours_check(result, err);
-    (void)sem_post(passed);
+    if (rdl_unlock_async(lock, member->owner, on_left, member->crowd, NULL, &wrong) < 0 &&
+        !atomic_load(&member->crowd->over))
+        fail("redlatch: %s", wrong.message);
 }
 
 void measure_crowd(const struct run *run)
@@ -116,35 +124,40 @@ void measure_crowd(const struct run *run)
     rdl_client_t *client = ours_open(run->server, NULL);
     rdl_lock_t *lock = ours_lock(client, run->kind, "bench:waited"), *free_one = ours_lock(client, "redlatch", "free");
     struct member *members = allocate((size_t)run->owners, sizeof *members);
-    int64_t bytes = -resident(), began, joined, over;
-    sem_t served;
+    int64_t bytes = -resident(), began, joined, served = 0;
+    struct timespec end;
+    struct crowd crowd = {.over = false};
     rdl_err_t err;
 
-    (void)sem_init(&served, 0, 0);
+    (void)sem_init(&crowd.served, 0, 0);
     ours_check(rdl_lock(lock, RDL_LEASE_AUTO, &err), &err);
     began = now_ns();
     for (int64_t i = 0; i < run->owners; i++) {
-        members[i] = (struct member){.owner = ours_owner(client), .served = &served};
+        members[i] = (struct member){.owner = ours_owner(client), .crowd = &crowd};
         ours_check(rdl_lock_async(lock, members[i].owner, RDL_LEASE_AUTO, on_let_in, &members[i], NULL, &err), &err);
     }
     /* behind them all */
-    ours_check(rdl_lock_async(free_one, members[0].owner, RDL_LEASE_AUTO, on_passed, &served, NULL, &err), &err);
-    (void)sem_wait(&served);
+    ours_check(rdl_lock_async(free_one, members[0].owner, RDL_LEASE_AUTO, on_let_in, &members[0], NULL, &err), &err);
+    (void)sem_wait(&crowd.served);
     joined = now_ns();
     bytes += resident();
     ours_check(rdl_unlock(lock, &err), &err);
-    for (int64_t i = 0; i < run->owners; i++)
-        (void)sem_wait(&served);
-    over = now_ns();
+    (void)clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)run->seconds;
+    while (served < run->owners && sem_timedwait(&crowd.served, &end) == 0)
+        served++;
+    if (served == 0)
+        fail("nobody was let in");
+    answer_number("pass_us", (double)(now_ns() - joined) / (double)US / (double)served);
     answer_number("join_us", (double)(joined - began) / (double)US / (double)run->owners);
-    answer_number("pass_us", (double)(over - joined) / (double)US / (double)run->owners);
     answer_number("bytes", (double)bytes / (double)run->owners);
     answer_end();
+    atomic_store(&crowd.over, true);
+    (void)rdl_client_close(client); /* which ends what waits */
     for (int64_t i = 0; i < run->owners; i++)
         (void)rdl_owner_free(members[i].owner);
     (void)rdl_lock_free(lock);
     (void)rdl_lock_free(free_one);
-    (void)rdl_client_close(client);
     free(members);
 }
 
