@@ -28,12 +28,13 @@ static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
     rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER);
 }
 
-/* Where its client keeps it: a hold to be kept has tokens for all who are let in. */
+/* Where its client keeps it: a hold to be kept has tokens for all who are let in; the server's time is asked for them
+ * as they are needed. */
 static void put_kept_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    if (!rdl__is_kept(call->n)) {
+    if (!rdl__is_kept(call->n) || rdl__wants_token(call)) {
         put_take(call, to, eval);
         return;
     }
@@ -42,6 +43,18 @@ static void put_kept_take(struct rdl__call *call, struct rdl__buf *to, bool eval
     rdl__put_prefixed(to, COUNTER, name);
     rdl__put_wish(call, to, true);
     rdl__cmd_int(to, RDL__TOKENS_KEPT);
+}
+
+/* Java counts on from the tokens that were given here. */
+static void put_confirm(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    rdl__script_begin(to, RDL__SCRIPT_FENCED_CONFIRM, eval, 2, 2);
+    rdl__cmd_arg(to, name->bytes, name->node.key_len);
+    rdl__put_prefixed(to, COUNTER, name);
+    rdl__put_field(to, call);
+    rdl__cmd_int(to, call->op.lease_ms);
 }
 
 static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
@@ -58,10 +71,7 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
     RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
-    RDL__CACHED,
-    FENCED,
-    .waits_on = rdl__waits_on_channel,
-    .put_take = put_kept_take,
+    RDL__CACHED, FENCED, .waits_on = rdl__waits_on_channel, .put_take = put_kept_take, .put_confirm = put_confirm,
 };
 
 const struct rdl__lock_ops rdl__fenced_ops = {

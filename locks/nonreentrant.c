@@ -14,6 +14,7 @@ static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     NONREENTRANT,
     .waits_on = rdl__waits_on_channel,
+    .put_confirm = rdl__extend_encode,
 };
 
 const struct rdl__lock_ops rdl__nonreentrant_ops = {

@@ -36,6 +36,7 @@ static void waits_on(struct rdl__buf *to, struct rdl__call *call)
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     SPIN,
+    .put_confirm = rdl__extend_encode,
 };
 
 const struct rdl__lock_ops rdl__spin_ops = {

@@ -46,6 +46,7 @@
     X(RDL__SCRIPT_PERMIT_SET, "permit_set")                                                                            \
     X(RDL__SCRIPT_LATCH_TRY_SET, "latch_try_set")                                                                      \
     X(RDL__SCRIPT_LATCH_COUNT_DOWN, "latch_count_down")                                                                \
+    X(RDL__SCRIPT_FENCED_CONFIRM, "fenced_confirm")                                                                    \
     X(RDL__SCRIPT_READ_FORCE, "read_force")                                                                            \
     X(RDL__SCRIPT_CLIENT_DESCRIBE, "client_describe")                                                                  \
     X(RDL__SCRIPT_INSPECT, "inspect")

@@ -38,7 +38,7 @@ static bool next_token(struct rdl__cache *cache, int64_t *ret_token)
 {
     rdl__assert_locked(&cache->name->mu);
     *ret_token = 0;
-    if (cache->name->settings.fencing != RDL_FENCING_COUNTER)
+    if (cache->name->settings.fencing == RDL_FENCING_NONE)
         return true;
     if (cache->token == cache->last_token)
         return false;
@@ -190,8 +190,39 @@ static struct rdl__call *first_living(struct rdl__cache *cache)
 static void give_back(struct rdl__cache *cache, enum rdl__keep_end end)
 {
     rdl__assert_locked(&cache->name->mu);
-    rdl__keep_give(&cache->keep, end);
+    rdl__keep_give(&cache->keep, cache->keep.wanted ? RDL__END_RECALLED : end);
     rdl__cache_post(cache);
+}
+
+/* An owner was not let in. Is it that the hold's tokens are used up for now, and is the server asked whether it has the
+ * hold, by which there are more? Not of a hold that may have been gone and come again (rec->may_come): somebody may
+ * have had higher ones meanwhile.  @locks the name's */
+static bool waits_for_tokens(struct rdl__cache *cache, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->name->settings.fencing != RDL_FENCING_TIME || cache->token != cache->last_token ||
+        !rdl__keep_is_open(&cache->keep, now) || cache->hold->may_come)
+        return false;
+    cache->keep.local--; /* which was to be let in */
+    if (cache->confirms == RDL__CONFIRM_NONE) {
+        cache->confirms = RDL__CONFIRM_WANTED;
+        rdl__cache_post(cache);
+    }
+    return true;
+}
+
+void rdl__cache_confirmed(struct rdl__cache *cache, int64_t n, int64_t clock_us, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
+    cache->confirms = RDL__CONFIRM_NONE;
+    if (cache->keep.state != RDL__KEEP_HELD || cache->keep.n != n)
+        return;
+    if (clock_us - 1 > cache->last_token)
+        cache->last_token = clock_us - 1;
+    if (cache->inside == 0 && cache->token == cache->last_token)
+        give_back(cache, RDL__END_SHORT);
+    else if (cache->inside == 0)
+        rdl__cache_next(cache, now);
 }
 
 void rdl__cache_next(struct rdl__cache *cache, int64_t now)
@@ -203,7 +234,7 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     case RDL__EMPTY_PASS:
         if (call != NULL && let_in(cache, call->rec, call->op.lease_ms, now))
             wake_in(cache, call);
-        else
+        else if (!waits_for_tokens(cache, now))
             give_back(cache, RDL__END_SHORT);
         break;
     case RDL__EMPTY_GIVE:
@@ -327,8 +358,11 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     if (entry == RDL__ENTRY_TAKE)
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
-        rdl__keep_give(&cache->keep, RDL__END_SHORT);
-        entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+        entry = RDL__ENTRY_QUEUE;
+        if (!waits_for_tokens(cache, now)) {
+            rdl__keep_give(&cache->keep, RDL__END_SHORT);
+            entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+        }
     }
     if (entry == RDL__ENTRY_TAKE || may_engage(cache) || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
         rdl__cache_post(cache);

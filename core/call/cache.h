@@ -40,6 +40,10 @@ enum rdl__local {
     RDL__LOCAL_EXTENDS, /* not waiting: it asks for more time of the kept hold */
 };
 
+/* Tokens of the server's time lie below its clock as of the last word that the kept hold was there; for more of them
+ * the loop asks again. */
+enum rdl__confirm { RDL__CONFIRM_NONE, RDL__CONFIRM_WANTED, RDL__CONFIRM_SENT };
+
 struct rdl__cache {
     /* immutable */
     struct rdl__name *name; /* whose this is; no reference */
@@ -58,6 +62,7 @@ struct rdl__cache {
     int64_t local_n;           /* the number of the last local hold; they fall */
     int64_t since;             /* local holds from this number up were of an earlier kept hold */
     int64_t token, last_token; /* the last that was given, and the last of the hold's; equal: there are no more */
+    unsigned char confirms;    /* HELD: enum rdl__confirm */
     int64_t used_at;           /* the last time that somebody wanted the lock */
     bool once;                 /* TAKING: for a call that does not wait */
     bool risk_told;            /* HELD: of the hold, to an owner before, or to nobody */
@@ -100,6 +105,8 @@ void rdl__cache_cannot(struct rdl__cache *cache);
 /* The kept hold is left to its lease. Returns its record, with a reference; the watchdog is the caller's to tell.
  * @locks the name's */
 struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache);
+/* Ask the server whether it has hold n, and its clock.  @thread loop  @locks none */
+void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n);
 /* Release the kept hold now, if that is what the keep's state asks for. `lock`: a handle of the name.  @locks none */
 void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock);
 
@@ -128,6 +135,9 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now);
 /* Nothing is kept any more: those who want the other end ask for it, and if the state is NONE those who wait here try
  * anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
+/* The server had hold n when its clock was clock_us; 0: it has not said so. Who waits here is let in, or the hold is
+ * given back.  @locks the name's */
+void rdl__cache_confirmed(struct rdl__cache *cache, int64_t n, int64_t clock_us, int64_t now);
 /* The client's take has failed, and nothing more is to be known by asking again: so do calls that do not wait.
  * @locks the name's */
 void rdl__cache_fail(struct rdl__cache *cache, int rc);

@@ -101,7 +101,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)
         call->n = rec->hold.id.n;
-    taking = cache->keep.state == RDL__KEEP_TAKING;
+    taking = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE;
     rdl__mutex_unlock(&cache->name->mu);
     return entered(call, entry, taking, now);
 }

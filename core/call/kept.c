@@ -89,6 +89,43 @@ static const struct rdl__verb kept_release = {
     .answered = release_answered,
 };
 
+/* As an extend of what is there, whose answer has the server's clock besides. */
+static void confirm_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
+{
+    call->ops->put_confirm(call, to, eval);
+}
+
+static void confirm_decode(struct rdl__call *call, const struct rdl__reply *reply)
+{
+    const struct rdl__reply *seconds = rdl__reply_at(reply, 0), *more = rdl__reply_at(reply, 1);
+    int64_t s, us;
+
+    rdl__extend_decode(call, reply);
+    call->hold.token = 0;
+    if (seconds != NULL && more != NULL && rdl__reply_integer(seconds, &s) && rdl__reply_integer(more, &us))
+        call->hold.token = s * 1000000 + us;
+}
+
+static void confirm_ended(struct rdl__call *call, int rc)
+{
+    struct rdl__cache *cache = rdl__call_name(call)->cache;
+
+    rdl__mutex_lock(&cache->name->mu);
+    rdl__cache_confirmed(cache, call->n, rc == RDL_OK ? call->hold.token : 0, rdl__now());
+    rdl__mutex_unlock(&cache->name->mu);
+}
+
+static const struct rdl__verb kept_confirm = {
+    .on_record = true,
+    .acked = true,
+    .prolongs = true,
+    .begin = rdl__extend_begin,
+    .encode = confirm_encode,
+    .decode = confirm_decode,
+    .answered = rdl__extend_answered,
+    .ended = confirm_ended,
+};
+
 /* ---- the hold --------------------------------------------------------------------------------------------------- */
 
 int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
@@ -147,7 +184,7 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__record_ends(cache->hold); /* nobody holds it yet */
         rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
         cache->token = cache->hold->hold.id.token - 1;
-        cache->last_token = cache->token + RDL__TOKENS_KEPT;
+        cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
         cache->mourns = false;
         cache->wrote = cache->wrote && writes_here(cache);
         rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
@@ -267,6 +304,25 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     rdl__mutex_unlock(&cache->name->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         rdl__cache_cannot(cache);
+}
+
+/* @thread loop  @locks none */
+void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n)
+{
+    const struct rdl__order order = {.verb = &kept_confirm,
+                                     .lock = lock,
+                                     .owner = cache->keeper,
+                                     .ops = cache->ops,
+                                     .lease_ms = cache->lease_ms,
+                                     .n = n,
+                                     .direct = true};
+
+    rdl__assert_on_loop(rdl__client_loop(cache->name->client));
+    if (lock != NULL && rdl__call_async(&order, NULL, NULL) == RDL_OK)
+        return;
+    rdl__mutex_lock(&cache->name->mu);
+    rdl__cache_confirmed(cache, n, 0, rdl__now());
+    rdl__mutex_unlock(&cache->name->mu);
 }
 
 /* ---- its loss --------------------------------------------------------------------------------------------------- */

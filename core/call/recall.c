@@ -196,8 +196,9 @@ static void on_task(struct rdl__task *task, int64_t now)
 {
     struct rdl__cache *cache = rdl__container(task, struct rdl__cache, task);
     struct rdl__name *name = cache->name;
-    bool engages, takes, gives;
+    bool engages, takes, gives, confirms;
     rdl_lock_t *lock;
+    int64_t n;
 
     rdl__mutex_lock(&name->mu);
     cache->posted = false;
@@ -207,12 +208,18 @@ static void on_task(struct rdl__task *task, int64_t now)
     takes = cache->keep.state == RDL__KEEP_TAKING && !cache->keep.begun;
     gives = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
     cache->keep.begun = cache->keep.begun || takes;
+    confirms = cache->confirms == RDL__CONFIRM_WANTED && cache->keep.state == RDL__KEEP_HELD;
+    if (cache->confirms == RDL__CONFIRM_WANTED)
+        cache->confirms = confirms ? RDL__CONFIRM_SENT : RDL__CONFIRM_NONE;
+    n = cache->keep.n;
     rdl__mutex_unlock(&name->mu);
     if (engages)
         engage(cache, now);
-    if (takes || gives) {
+    if (takes || gives || confirms) {
         lock = any_handle(name);
-        if (takes && lock == NULL)
+        if (confirms)
+            rdl__cache_confirm(cache, lock, n);
+        else if (takes && lock == NULL)
             rdl__cache_cannot(cache);
         else if (takes)
             rdl__cache_take(cache, lock);

@@ -88,6 +88,10 @@ struct rdl__lock_ops {
     bool (*leaves_trace)(const struct rdl__call *call);
     bool (*granted)(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
+    /* Where its client keeps it and tokens are times: is hold call->n there? Answered {s, us, ttl or RDL__NO_HOLD} as a
+     * renewal; no token that is drawn later, by anybody, is below that time. NULL: it has no such tokens. */
+    void (*put_confirm)(struct rdl__call *call, struct rdl__buf *to, bool eval);
+
     /* A release that lowers the count to `count`. With 0 it also undoes whatever a take has got, or left in a queue. */
     void (*put_release)(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count);
 

@@ -255,6 +255,110 @@ Test(cached, tokens_grow_with_every_owner)
     lock_over(st.probe, lock);
 }
 
+/* Of the server's time: whoever comes next, here or elsewhere, has a higher one, and Java counts on from it. */
+Test(cached, tokens_of_time_grow_with_every_owner)
+{
+    const rdl_lock_options_t *plain = LOCK_OPTIONS(.fencing = RDL_FENCING_TIME);
+    const rdl_lock_options_t *kept = LOCK_OPTIONS(.cache_ms = CACHE_MS, .fencing = RDL_FENCING_TIME);
+
+    for (EACH_TYPE(make)) {
+        rdl_client_t *other;
+        rdl_lock_t *lock, *elsewhere;
+        int64_t last = 0;
+
+        stage_open(&st);
+        other = client_open(stage_uri(&st), NULL);
+        lock = (*make)(st.client, NAME, kept);
+        elsewhere = (*make)(other, NAME, plain);
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 2000 || !is_kept(); i++) {
+                take(lock);
+                cr_assert_gt(rdl_token(lock, &err), last);
+                last = rdl_token(lock, &err);
+                if (*make != nonreentrant) { /* nested, it is the same */
+                    take(lock);
+                    cr_assert_eq(rdl_token(lock, &err), last);
+                    give(lock);
+                }
+                give(lock);
+            }
+            if (*make == fenced)
+                cr_assert_gt(probe_int(st.probe, "INCR redisson_lock_token:{" NAME "}"), last);
+            take(elsewhere);
+            cr_assert_gt(rdl_token(elsewhere, &err), last);
+            last = rdl_token(elsewhere, &err);
+            give(elsewhere);
+        }
+        rdl_lock_free(elsewhere);
+        rdl_client_close(other);
+        lock_over(st.probe, lock);
+        live_again();
+    }
+}
+
+/* Once they were asked for they last for as many owners as microseconds had gone by. */
+Test(cached, tokens_of_time_are_asked_for_once_for_many_owners)
+{
+    for (EACH_TYPE(make)) {
+        struct monitor *monitor;
+        rdl_lock_t *lock;
+        int64_t first;
+        size_t mark;
+
+        stage_open(&st);
+        lock = (*make)(st.client, NAME, LOCK_OPTIONS(.cache_ms = 10 * CACHE_MS, .fencing = RDL_FENCING_TIME));
+        make_idle(lock);
+        first = now_ms();
+        cr_assert(WAIT_UNTIL(now_ms() > first + 20, SOON_MS));
+        take(lock);
+        give(lock);
+        monitor = monitor_start(st.server);
+        mark = monitor_mark(monitor);
+        for (int i = 0; i < 1000; i++) {
+            expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+            give(lock);
+        }
+        (void)monitor_mark(monitor);
+        cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
+        monitor_stop(monitor);
+        lock_over(st.probe, lock);
+        live_again();
+    }
+}
+
+static int64_t take_turns(void *lock, rdl_err_t *why)
+{
+    int64_t rc = RDL_OK;
+
+    for (int i = 0; i < 100 && rc == RDL_OK; i++)
+        if ((rc = rdl_lock(lock, RDL_LEASE_AUTO, why)) == RDL_OK)
+            rc = rdl_unlock(lock, why);
+    return rc;
+}
+
+/* A single try waits for them as for any answer; and threads that come together each get theirs. */
+Test(cached, tokens_of_time_that_have_to_be_asked_for_are_waited_for)
+{
+    enum { THREADS = 4 };
+    struct actor *actors[THREADS];
+    rdl_lock_t *lock;
+
+    stage_open(&st);
+    lock = fenced(st.client, NAME, LOCK_OPTIONS(.cache_ms = 10 * CACHE_MS, .fencing = RDL_FENCING_TIME));
+    make_idle(lock);
+    for (int i = 0; i < 300; i++) {
+        expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
+        give(lock);
+    }
+    for (int i = 0; i < THREADS; i++)
+        actor_call(actors[i] = actor_new(), take_turns, lock);
+    for (int i = 0; i < THREADS; i++) {
+        expect_result(RDL_OK, actors[i], SOON_MS);
+        actor_free(actors[i]);
+    }
+    lock_over(st.probe, lock);
+}
+
 Test(cached, evicted_hold_is_lost_for_whoever_is_inside)
 {
     rdl_client_t *other;
@@ -334,8 +438,6 @@ Test(cached, options_that_do_not_go_with_it_are_refused)
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60001), &lock, &err));
     expect(RDL_EINVAL, rdl_fair_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
     expect(RDL_EINVAL, rdl_simple_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000), &lock, &err));
-    expect(RDL_EINVAL,
-           rdl_fenced_lock(st.client, NAME, LOCK_OPTIONS(.cache_ms = 1000, .fencing = RDL_FENCING_TIME), &lock, &err));
     lock = cached(reentrant, st.client);
     expect(RDL_EINVAL, rdl_multi_lock(&lock, 1, NULL, &multi, &err));
     expect(RDL_EINVAL, rdl_reentrant_lock(st.client, NAME, NULL, &multi, &err));

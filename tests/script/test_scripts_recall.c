@@ -255,3 +255,40 @@ Test(scripts_recall, tokens_of_a_kept_hold_are_drawn_at_once)
     (void)run_integer(&f, "reentrant_release", "N ch , " KEPT " 0");
     cr_expect_eq(run_integer(&f, "fenced_take", "N T , " V ":8 1 60000"), -1000 - 4097);
 }
+
+static const struct reply *confirm(void)
+{
+    return run(&f, "fenced_confirm", "N T , " KEPT " 60000");
+}
+
+static int64_t clock_of(const struct reply *r)
+{
+    return r->items[0].integer * 1000000 + r->items[1].integer;
+}
+
+/* What is drawn later, by the counter or by the time, lies above the clock that was answered; and nothing is created.
+ */
+Test(scripts_recall, clock_that_is_answered_for_a_kept_hold_bounds_the_counter_from_below)
+{
+    const struct reply *r = confirm();
+    int64_t token, clock;
+
+    cr_assert_eq(r->count, 3);
+    cr_expect_eq(r->items[2].integer, -14);
+    cr_expect_eq(probe_int(f.probe, "EXISTS N T"), 0);
+    token = -1000 - run_integer(&f, "fenced_take", "N T , " KEPT " 1 30000 1");
+    r = confirm();
+    clock = clock_of(r);
+    cr_expect(is_near(r->items[2].integer, LEASE / 2));
+    cr_expect_gt(clock, token);
+    cr_expect(is_near(probe_int(f.probe, "PTTL N"), LEASE));
+    cr_expect_geq(atoll(probe_text(f.probe, "GET T")), clock);
+    cr_expect_gt(probe_int(f.probe, "INCR T"), clock);
+    (void)probe_ask(f.probe, "SET T 9000000000000000");
+    cr_expect_lt(clock_of(confirm()), INT64_C(9000000000000000));
+    cr_expect_eq(atoll(probe_text(f.probe, "GET T")), INT64_C(9000000000000000));
+    (void)probe_ask(f.probe, "SET T words");
+    (void)confirm();
+    cr_expect_str_eq(probe_text(f.probe, "GET T"), "words");
+    cr_expect(run_fails(&f, "fenced_confirm", "N T , " KEPT " 0", "ERR redlatch: lease"));
+}

@@ -80,8 +80,9 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
-    /* the server's time is not for ends that are shared, nor for kept locks (locks/options.c) */
-    n->token = (token && kind->make_shared == NULL && kind->cache_ms == 0) || kind->counted;
+    /* the server's time is not for ends that are shared (locks/options.c); a kept lock may have it for its counter */
+    n->by_time = token && kind->make_shared == NULL && (!kind->counted || kind->cache_ms > 0);
+    n->token = n->by_time || kind->counted;
     n->void_at = n->idle_since = n->stray_since = n->seen_at = -1;
     return n;
 }
@@ -330,7 +331,7 @@ void excuse_all(const char *why)
     for (size_t n = 0; n < cast.name_count; n++) {
         name_at(n)->void_at = world_now();
         name_at(n)->foreign_until = 0;
-        if (name_at(n)->kind->counted)
+        if (!name_at(n)->by_time)
             name_at(n)->token_best = 0; /* the count begins again */
         for (size_t i = 0; i < cast.actor_count; i++)
             excuse_both(&cast.actors[i], n, why);
@@ -514,7 +515,7 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     rdl_lock_t *lock = NULL;
     rdl_err_t err = {0};
 
-    options.fencing = name->token && !name->kind->counted ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
+    options.fencing = name->by_time ? RDL_FENCING_TIME : RDL_FENCING_DEFAULT;
     options.waiter_life_ms = name->kind->life_ms + name->kind->mark_ms;
     options.prefer_writers = name->kind->mark_ms > 0;
     options.cache_ms = name->kind->cache_ms; /* which goes with no other way to release */

@@ -34,6 +34,7 @@ struct name {
     char text[32];
     const struct kind *kind;
     bool token;          /* with fencing */
+    bool by_time;        /* whose tokens are the server's time, not counted */
     rdl_outage_t outage; /* what its takes do without a server */
 
     /* the checkers' */

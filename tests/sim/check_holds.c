@@ -151,7 +151,7 @@ static void token_granted(struct actor *actor, size_t n)
     if (h->token != 0 && h->token <= name->token_best && h->excuse == NULL && believes(actor, n))
         violated("tokens grow", "%s has %lld for %s after %lld", actor->name, (long long)h->token, name->text,
                  (long long)name->token_best);
-    if (name->kind->counted && h->excuse != NULL)
+    if (!name->by_time && h->excuse != NULL)
         return; /* of a count that may have begun again since */
     if (h->token > name->token_best) {
         name->token_best = h->token;

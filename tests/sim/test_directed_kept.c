@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* test_directed_kept.c - schedules that are known to break tokens of the server's time where clients keep the lock
+ * (protocol.md, 11).
+ */
+#include "tests/sim/scenes.h"
+
+/* A round trip is 2000 us, and so many tokens at least come of asking. */
+#define TOKENS_OF_A_TRIP 1990
+
+static void check_each_timed(void (*fn)(void))
+{
+    static const char *const timed[] = {"kept fenced", "kept reentrant", "kept nonreentrant"};
+
+    for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++)
+        check_scene(&(struct scene){.kind = timed[i], .play = fn});
+}
+
+/* Takes and releases, one after another, by a's own thread: no time passes but for what is asked. Until the hold at the
+ * server is another, at most. */
+static void take_turns(void *arg)
+{
+    const int64_t *count = arg;
+    char field[FIELD_SIZE] = "";
+
+    for (int64_t i = 0; i < *count; i++) {
+        must_answer(act(a, N, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take");
+        if (i > 0 && strcmp(field, a->holds[N].field) != 0)
+            i = *count;
+        (void)snprintf(field, sizeof field, "%s", a->holds[N].field);
+        must_answer(act(a, N, RELEASE, 0, 0), RDL_OK, "the release");
+    }
+}
+
+static void turns(int64_t count)
+{
+    a->blocking = true;
+    fibre_join(fibre_start(&p->process, take_turns, &count));
+}
+
+static bool is_kept(void)
+{
+    const char *field;
+    size_t len;
+
+    return shown(&cast.names[N], &field, &len) && field[strlen(p->id) + 1] == '-';
+}
+
+static void make_idle(void)
+{
+    for (int i = 0; i < 20 && !is_kept(); i++) {
+        turns(1);
+        pass_ms(5); /* until recalls are listened for */
+    }
+    must(is_kept(), "the lock is kept");
+}
+
+static void next_one(void)
+{
+    must_answer(do_it(b, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the next one's take");
+    must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "its release");
+}
+
+/* ---- asked first, and not more often ----------------------------------------------------------------------------- */
+
+static void asked_first(void)
+{
+    int64_t asked;
+
+    make_idle();
+    asked = scripts_ran;
+    turns(1);
+    must(scripts_ran == asked + 1, "the server is asked for tokens");
+    for (int i = 0; i < 3; i++) {
+        asked = scripts_ran;
+        turns(TOKENS_OF_A_TRIP);
+        must(scripts_ran <= asked + 1, "it is asked once for as many as microseconds went by");
+        for (int more = 0; more < 10 && scripts_ran <= asked + 1; more++)
+            turns(TOKENS_OF_A_TRIP / 2);
+    }
+    next_one();
+}
+
+Test(directed, T1_tokens_of_time_are_asked_for_first_and_last_for_as_many_as_microseconds_went_by)
+{
+    check_each_timed(asked_first);
+}
+
+/* ---- evicted unawares ------------------------------------------------------------------------------------------- */
+
+/* The keys are gone and the client does not know. It draws all that it can, and whoever takes the lock next draws a
+ * higher one: the checkers see to that. The take that is kept is on its way for longer than its answer is, so that who
+ * reckons the server's time from its own is ahead of it. */
+static void evicted_unawares(void)
+{
+    turns(1);
+    pass_ms(5);
+    net_hold(net_last(&p->process), UP, world_now() + 6 * RDL__MS);
+    net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 6 * RDL__MS);
+    turns(1);
+    must(is_kept(), "the lock is kept");
+    turns(1);
+    server_flush_keys();
+    excuse_all("the keys were flushed");
+    turns(TOKENS_OF_A_TRIP * 5 / 4); /* more than time has passed until the next one's take arrives */
+    fibre_sleep(RDL__US);            /* for the checkers, who excuse what was asked for before */
+    next_one();
+}
+
+Test(directed, T2_a_hold_that_was_evicted_unawares_has_no_token_above_its_successors)
+{
+    check_each_timed(evicted_unawares);
+}
+
+/* ---- the next hold ---------------------------------------------------------------------------------------------- */
+
+static void given_back_with_tokens_left(void)
+{
+    int64_t asked;
+
+    for (int i = 0; i < 2; i++) {
+        make_idle();
+        asked = scripts_ran;
+        turns(2);
+        must(scripts_ran == asked + 1, "the server is asked for tokens");
+        next_one();
+        pass_ms(20);
+    }
+}
+
+Test(directed, T3_tokens_that_a_hold_has_not_given_are_not_the_next_ones)
+{
+    check_each_timed(given_back_with_tokens_left);
+}
