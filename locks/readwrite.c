@@ -18,8 +18,7 @@
  * A reader never waits behind other calls of this process, because its try may be granted at any time; and a reader
  * that is granted wakes all readers (waiters.c).
  *
- * Where clients keep the lock (option cache_ms) two further tables stand for the ends: the read end is kept, and the
- * write end is what it is without, but for what it gives back first (cache.h).
+ * Where clients keep the lock (option cache_ms) two further tables stand for the ends (cache.h).
  */
 #include "core/base/err.h"
 #include "core/call/cached.h"
@@ -118,7 +117,8 @@ static int64_t read_trusted_ms(const struct rdl__name *name, int64_t lease_ms)
 
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
-/* Put the number of the owner's hold of the other end into call->hold.own, 0 if it has none, and return its state. */
+/* Put the number that the owner's hold of the other end has at the server into call->hold.own, 0 if it has none, and
+ * return its state. */
 static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
@@ -128,11 +128,13 @@ static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
     call->hold.own = 0;
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, call->op.owner, call->ops->other_end)) != NULL && rec->count > 0) {
-        if (!rdl__is_kept(rec->hold.id.n))
+        if (!rdl__is_kept(rec->hold.id.n)) {
             state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
-        else
+            call->hold.own = rec->hold.id.n;
+        } else {
             state = rdl__cache_valid_for(rec, now) > 0 ? RDL_HELD : RDL_LOST;
-        call->hold.own = rec->hold.id.n;
+            call->hold.own = rdl__cache_beside(rec);
+        }
     }
     rdl__mutex_unlock(&name->mu);
     return state;
@@ -336,7 +338,7 @@ RDL__CONSTRUCTOR(rdl_read_lock, rdl__read_ops, options)
     .decode_holder = decode_writer, .put_force = put_force, .evicts_also = evicts_also
 
 static const struct rdl__lock_ops kept_write = {
-    RDL__CACHED_OTHER,
+    RDL__CACHED,
     WRITES,
     .other_end = &kept_read,
 };

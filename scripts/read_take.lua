@@ -11,16 +11,18 @@
 -- time to live of the present holders, or of the writers that wait, in ms, -1 when there is none. With a token wanted,
 -- count 1 answers the server's time in microseconds in place of -10 and -11.
 --
--- Readers share; in mode `write` only the writer itself may read as well. Each of an owner's holds has a key
--- {lock}:field:rwlock_timeout:i beside the lock. The first carries the longest lease that its owner asked for, and goes
--- last: so a hold that is given back leaves the lock as long as the others need it, and a nested take writes two keys,
--- however deep it is. May be repeated and may come late: counts and times to live only grow, and only count 1 creates.
+-- Readers share; in mode `write` only the writer itself may read as well, and others recall it if its client keeps it
+-- (recall.inc). Each of an owner's holds has a key {lock}:field:rwlock_timeout:i beside the lock. The first carries the
+-- longest lease that its owner asked for, and goes last: so a hold that is given back leaves the lock as long as the
+-- others need it, and a nested take writes two keys, however deep it is. May be repeated and may come late: counts and
+-- times to live only grow, and only count 1 creates.
 -- A hold that its client means to keep, `U:-n`, and that joins others publishes `0`: a writer that those keep out asks
 -- again, and so tells that client that it waits. The keys beside the lock are written first: in a cluster slot that is
 -- on its way the server refuses them while the lock itself is still here, and then nothing has been written.
 
 -- include holds.inc
 -- include readwrite.inc
+-- include recall.inc
 
 local call, key, marks, field, count, lease = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
@@ -47,6 +49,7 @@ if held == 0 then
             return wrong
         end
     elseif mode == 'write' and (not ARGV[5] or call('hexists', key, ARGV[5]) == 0) then
+        recall(key, redis.pcall('hkeys', key))
         return call('pttl', key)
     end
     local wait = mode == 'write' and 0 or preferred_ms(marks)

@@ -86,10 +86,7 @@ elseif not held then
     if count ~= '1' then
         return -12
     end
-    local fields = redis.pcall('hkeys', key)
-    if not fields.err then
-        recall(key, fields)
-    end
+    recall(key, redis.pcall('hkeys', key))
     local ttl = call('pttl', key)
     return marks and life ~= '0' and mode == 'read' and leave_mark(ttl) or ttl
 else

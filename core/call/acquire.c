@@ -178,5 +178,4 @@ const struct rdl__verb rdl__verb_take = {
     .lost = take_lost,
     .takes_back = &rdl__verb_release,
     .kept = &rdl__cached_take,
-    .kept_other = &rdl__cached_other_take,
 };

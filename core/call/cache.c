@@ -15,6 +15,69 @@ static struct rdl__cache *of_name(const struct rdl__name *name)
     return name->cache;
 }
 
+/* ---- who waits here --------------------------------------------------------------------------------------------- */
+static struct rdl__call *first_of(const struct rdl__link *list)
+{
+    struct rdl__link *l = rdl__list_first(list);
+
+    return l == NULL ? NULL : rdl__container(l, struct rdl__call, waiter.link);
+}
+
+void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
+{
+    rdl__assert_locked(&cache->name->mu);
+    call->hold.local = RDL__LOCAL_QUEUED;
+    call->take.contended = true;
+    rdl__list_init(&call->waiter.link);
+    rdl__list_push_back(call->ops == cache->ops ? &cache->queue : &cache->others, &call->waiter.link);
+    rdl__name_waits(cache->name, 1);
+}
+
+void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
+{
+    rdl__assert_locked(&cache->name->mu);
+    rdl__list_remove(&call->waiter.link);
+    rdl__name_waits(cache->name, -1);
+}
+
+/* Its waiting is over, and it runs: its caller's thread, or the loop. Under the mutex, as the call may end, and its
+ * memory go, as soon as it knows.  @locks the name's */
+static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
+{
+    rdl__assert_locked(&cache->name->mu);
+    rdl__cache_unqueue(cache, call);
+    call->hold.local = (unsigned char)how;
+    if (rdl__call_phase(call) == RDL__BY_CALLER) {
+        rdl__parker_post(&call->req.park, RDL__POST_KEPT);
+        return;
+    }
+    call->next = RDL__NEXT_WAITED;
+    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
+}
+
+/* Whoever waits on that list for this owner asks the server: it would wait here for itself.  @locks the name's */
+static void ask_all_of(struct rdl__cache *cache, struct rdl__link *list, const rdl_owner_t *owner)
+{
+    struct rdl__link *next;
+
+    rdl__assert_locked(&cache->name->mu);
+    for (struct rdl__link *l = list->next; l != list; l = next) {
+        struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
+
+        next = l->next;
+        if (call->op.owner == owner)
+            wake(cache, call, RDL__LOCAL_ASKS);
+    }
+}
+
+void rdl__cache_asked(struct rdl__cache *cache, const rdl_owner_t *owner, const struct rdl__lock_ops *ops)
+{
+    rdl__assert_locked(&cache->name->mu);
+    cache->wrote = cache->wrote || !rdl__news_shares(ops->news);
+    if (ops != cache->ops)
+        ask_all_of(cache, &cache->queue, owner);
+}
+
 /* ---- a local hold ----------------------------------------------------------------------------------------------- */
 
 /* An explicit lease for which too little might be left of the kept hold: it is asked for at the server. */
@@ -82,6 +145,8 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     rec->inside = true;
     rec->risk_told = false;
     cache->inside++;
+    cache->wrote = cache->wrote || !rdl__cache_is_shared(cache);
+    ask_all_of(cache, &cache->others, rec->owner);
     return true;
 }
 
@@ -113,6 +178,17 @@ int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now)
     return valid_ns;
 }
 
+int64_t rdl__cache_beside(struct rdl__record *rec)
+{
+    struct rdl__cache *cache = of_name(rec->name);
+
+    rdl__assert_locked(&rec->name->mu);
+    if (!rdl__cache_has(cache, rec))
+        return rec->hold.id.n;
+    cache->keep.stretched = cache->keep.stretched || !rdl__cache_is_shared(cache);
+    return cache->keep.n;
+}
+
 /* Is it lost? The watchdog is not asked where that is known.  @locks the name's */
 bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64_t now)
 {
@@ -124,46 +200,7 @@ bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64
     return state_of(cache, rec, now, &valid_ns) == RDL_LOST;
 }
 
-/* ---- who waits here --------------------------------------------------------------------------------------------- */
-
-static struct rdl__call *first_of(const struct rdl__link *list)
-{
-    struct rdl__link *l = rdl__list_first(list);
-
-    return l == NULL ? NULL : rdl__container(l, struct rdl__call, waiter.link);
-}
-
-void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
-{
-    rdl__assert_locked(&cache->name->mu);
-    call->hold.local = RDL__LOCAL_QUEUED;
-    call->take.contended = true;
-    rdl__list_init(&call->waiter.link);
-    rdl__list_push_back(call->ops == cache->ops ? &cache->queue : &cache->writers, &call->waiter.link);
-    rdl__name_waits(cache->name, 1);
-}
-
-void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
-{
-    rdl__assert_locked(&cache->name->mu);
-    rdl__list_remove(&call->waiter.link);
-    rdl__name_waits(cache->name, -1);
-}
-
-/* Its waiting is over, and it runs: its caller's thread, or the loop. Under the mutex, as the call may end, and its
- * memory go, as soon as it knows.  @locks the name's */
-static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
-{
-    rdl__assert_locked(&cache->name->mu);
-    rdl__cache_unqueue(cache, call);
-    call->hold.local = (unsigned char)how;
-    if (rdl__call_phase(call) == RDL__BY_CALLER) {
-        rdl__parker_post(&call->req.park, RDL__POST_KEPT);
-        return;
-    }
-    call->next = RDL__NEXT_WAITED;
-    rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
-}
+/* ---- who is next ------------------------------------------------------------------------------------------------- */
 
 /* @locks the name's */
 static void wake_in(struct rdl__cache *cache, struct rdl__call *call)
@@ -285,7 +322,7 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     struct rdl__call *call;
 
     rdl__assert_locked(&cache->name->mu);
-    while ((call = first_of(&cache->writers)) != NULL)
+    while ((call = first_of(&cache->others)) != NULL)
         wake(cache, call, RDL__LOCAL_ASKS);
     while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(&cache->queue)) != NULL) {
         if (!is_long(cache, call->op.lease_ms) &&
@@ -326,24 +363,61 @@ static bool may_engage(const struct rdl__cache *cache)
            atomic_load_explicit(&cache->name->client->cached_names, memory_order_relaxed) < RDL__CACHED_NAMES_MOST;
 }
 
-/* Does the owner take a hold of its own, as if nothing were kept? A long lease where there is nothing. Of a lock that
- * is shared also whoever has the other end, and newcomers once the end of the present hold is in sight: they would put
- * it off; and waiting here they would be held up by one slow reader.  @locks the name's */
-static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, int64_t now)
+/* Does the owner have the other end? A reader is not looked for among all while nobody writes here.  @locks the
+ * name's */
+static bool has_other_end(const struct rdl__cache *cache, const struct rdl__record *rec)
 {
     const struct rdl__record *other;
 
     rdl__assert_locked(&cache->name->mu);
+    if (rec->ops->other_end == NULL || (rdl__news_shares(rec->ops->news) && !cache->wrote))
+        return false;
+    other = rdl__record_find(cache->name, rec->owner, rec->ops->other_end);
+    return other != NULL && other->count > 0;
+}
+
+/* Does the owner take a hold of its own, as if nothing were kept? A long lease where there is nothing. Of a lock that
+ * is shared also newcomers once the end of the present hold is in sight: they would put it off; and waiting here they
+ * would be held up by one slow reader.  @locks the name's */
+static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
     if (cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms))
         return true;
-    if (!rdl__cache_is_shared(cache))
-        return false;
-    if (cache->wrote && (other = rdl__record_find(cache->name, rec->owner, cache->ops->other_end)) != NULL &&
-        other->count > 0)
-        return true;
-    if (cache->inside == 0)
+    if (cache->ops != rec->ops || !rdl__cache_is_shared(cache) || cache->inside == 0)
         return false;
     return !rdl__keep_is_open(&cache->keep, now) || cache->risk_told || !rdl__cache_fits(cache, lease_ms, now);
+}
+
+/* Nothing is kept, and nobody waits here: from now on it is the other end that is, if one is. Each has its own reasons
+ * to be kept.  @locks the name's */
+static void turn_to(struct rdl__cache *cache, const struct rdl__lock_ops *ops)
+{
+    unsigned char doublings = cache->keep.doublings;
+    unsigned takes = cache->keep.takes;
+
+    rdl__assert_locked(&cache->name->mu);
+    cache->ops = ops;
+    cache->keep.doublings = cache->doublings;
+    cache->keep.takes = cache->takes;
+    cache->doublings = doublings;
+    cache->takes = takes;
+}
+
+/* An owner wants the end that is not kept: it waits until what is kept is given back, as if recalled, and asks.  @locks
+ * the name's */
+static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool once, int64_t now)
+{
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->keep.state != RDL__KEEP_HELD && cache->keep.state != RDL__KEEP_GIVING)
+        return RDL__ENTRY_ASK;
+    if (cache->keep.state == RDL__KEEP_HELD)
+        rdl__keep_want(&cache->keep, now);
+    if (cache->inside > 0)
+        return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+    if (cache->keep.state == RDL__KEEP_HELD)
+        rdl__cache_next(cache, now);
+    return RDL__ENTRY_QUEUE;
 }
 
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
@@ -354,7 +428,14 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
 
     rdl__assert_locked(&cache->name->mu);
     cache->used_at = now;
-    entry = goes_by_itself(cache, rec, lease_ms, now) ? RDL__ENTRY_ASK : rdl__keep_enter(&cache->keep, free, once, now);
+    if (cache->ops != rec->ops && cache->keep.state == RDL__KEEP_NONE)
+        turn_to(cache, rec->ops);
+    if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, now))
+        entry = RDL__ENTRY_ASK;
+    else if (cache->ops != rec->ops)
+        entry = enter_beside(cache, once, now);
+    else
+        entry = rdl__keep_enter(&cache->keep, free, once, now);
     if (entry == RDL__ENTRY_TAKE)
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
@@ -446,43 +527,6 @@ void rdl__cache_tell_left(struct rdl__record *rec, const struct rdl__hold_id *id
         return;
     rdl__name_metric(rec->name, RDL_M_LOST, 1);
     rdl__record_tell(rec, id, RDL_LOST, RDL_LOSS_LEASE);
-}
-
-/* ---- the other end ---------------------------------------------------------------------------------------------- */
-
-enum rdl__keep_entry rdl__cache_enter_other(struct rdl__cache *cache, struct rdl__record *rec, bool once, int64_t now)
-{
-    const struct rdl__record *here;
-
-    rdl__assert_locked(&cache->name->mu);
-    if (rec->count > 0 || (cache->keep.state != RDL__KEEP_HELD && cache->keep.state != RDL__KEEP_GIVING))
-        return RDL__ENTRY_ASK;
-    here = rdl__record_find(cache->name, rec->owner, cache->ops);
-    if (here != NULL && here->count > 0)
-        return RDL__ENTRY_ASK; /* which is an error */
-    if (cache->keep.state == RDL__KEEP_HELD)
-        rdl__keep_want(&cache->keep, now);
-    if (cache->inside > 0)
-        return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
-    if (cache->keep.state == RDL__KEEP_HELD)
-        rdl__cache_next(cache, now);
-    return RDL__ENTRY_QUEUE;
-}
-
-/* One of its reads may wait here, for a take of the client's that waits for this very owner.  @locks the name's */
-void rdl__cache_has_other(struct rdl__cache *cache, const rdl_owner_t *owner)
-{
-    struct rdl__link *next;
-
-    rdl__assert_locked(&cache->name->mu);
-    cache->wrote = true;
-    for (struct rdl__link *l = cache->queue.next; l != &cache->queue; l = next) {
-        struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
-
-        next = l->next;
-        if (call->op.owner == owner)
-            wake(cache, call, RDL__LOCAL_ASKS);
-    }
 }
 
 struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,

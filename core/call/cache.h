@@ -14,9 +14,10 @@
  * hold) is its record as of any lock, with a negative number of its own, which the server never sees. It is in the
  * watchdog only if its lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
  *
- * Of a read-write lock the read end is kept, and its owners share one kept hold: all who wait are let in with the
- * grant, and others join until somebody wants it; from then on newcomers take holds of their own. Owners who want to
- * write have ordinary holds, for which what is kept is given back first.
+ * Of a read-write lock one end is kept at a time: a take that is to be kept turns to its own, while nothing is at the
+ * server. Readers share one kept hold: all who wait are let in with the grant, and others join until somebody wants it;
+ * from then on newcomers take holds of their own. Whoever wants the end that is not kept asks the server for itself,
+ * when what is kept was given back. Only a writer's own reads are beside its kept hold, which then ends with it.
  */
 #ifndef REDLATCH_CALL_CACHE_H
 #define REDLATCH_CALL_CACHE_H
@@ -48,16 +49,18 @@ struct rdl__cache {
     /* immutable */
     struct rdl__name *name; /* whose this is; no reference */
     rdl_owner_t *keeper;
-    const struct rdl__lock_ops *ops; /* of the end that is kept; one with another end is shared */
     int64_t cache_ms;
     int64_t lease_ms; /* of the kept hold */
 
     /* any thread, under the name's mu */
+    const struct rdl__lock_ops *ops; /* of the end that is kept; NONE: that was, last */
     struct rdl__keep keep;
+    unsigned char doublings; /* of the other end: the keep's, until it is turned to */
+    unsigned takes;
     unsigned inside;           /* HELD: how many owners are: those of rdl__cache_has */
     struct rdl__record *hold;  /* HELD: the keeper's */
     struct rdl__link queue;    /* calls that wait here, by their waiter.link */
-    struct rdl__link writers;  /* and those of the other end, until nothing is kept */
+    struct rdl__link others;   /* and those of the end that is not kept, until nothing is */
     int64_t known_until;       /* HELD: the hold is valid so long at least, unless it is lost */
     int64_t local_n;           /* the number of the last local hold; they fall */
     int64_t since;             /* local holds from this number up were of an earlier kept hold */
@@ -67,7 +70,7 @@ struct rdl__cache {
     bool once;                 /* TAKING: for a call that does not wait */
     bool risk_told;            /* HELD: of the hold, to an owner before, or to nobody */
     bool mourns;               /* HELD: of those who share it one has ended inside: it is left to its lease */
-    bool wrote;                /* an owner here may hold the other end */
+    bool wrote;                /* an owner here may hold the end that excludes others */
     bool posted;               /* the task is, with a reference to the name */
     bool engaged;              /* the loop listens for recalls, with a reference to the name */
 
@@ -87,10 +90,10 @@ static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache 
     return cache->name->client->watchdog;
 }
 
-/* Is it the read end of a read-write lock? */
+/* Is what is kept the read end of a read-write lock?  @locks the name's */
 static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 {
-    return cache->ops->other_end != NULL;
+    return rdl__news_shares(cache->ops->news);
 }
 
 /* ---- kept.c ----------------------------------------------------------------------------------------------------- */
@@ -152,15 +155,12 @@ static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct r
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call);
 void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
 
-/* An owner wants the other end: ASK, or wait until what is kept is given back (QUEUE), which it is as if recalled.
- * @locks the name's */
-enum rdl__keep_entry rdl__cache_enter_other(struct rdl__cache *cache, struct rdl__record *rec, bool once, int64_t now);
-/* It has that end: it reads as if nothing were kept.  @locks the name's */
-void rdl__cache_has_other(struct rdl__cache *cache, const rdl_owner_t *owner);
-
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
                                       int64_t now);
+/* The owner has taken that end of two at the server: what it wants of the other it asks for as if nothing were kept.
+ * @locks the name's */
+void rdl__cache_asked(struct rdl__cache *cache, const rdl_owner_t *owner, const struct rdl__lock_ops *ops);
 /* A nested take, decided from the record. RDL_OK: done; 1: the kept hold has to be extended.  @locks the name's */
 int rdl__cache_take_again(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, int64_t now);
 

@@ -57,7 +57,7 @@ static void local_begins(struct rdl__call *call)
 }
 
 /* What an owner that does not have it does next.  @locks none */
-static rdl__step_t entered(struct rdl__call *call, enum rdl__keep_entry entry, bool taking, int64_t now)
+static rdl__step_t entered(struct rdl__call *call, enum rdl__keep_entry entry, bool soon, int64_t now)
 {
     switch (entry) {
     case RDL__ENTRY_IN:
@@ -68,7 +68,7 @@ static rdl__step_t entered(struct rdl__call *call, enum rdl__keep_entry entry, b
         return rdl__finish_with(RDL_ETIMEDOUT);
     case RDL__ENTRY_QUEUE:
     case RDL__ENTRY_TAKE:
-        return (rdl__step_t){.what = RDL__DO_STAY, .hint_ms = taking};
+        return (rdl__step_t){.what = RDL__DO_STAY, .hint_ms = soon};
     case RDL__ENTRY_ASK:
         break;
     }
@@ -80,7 +80,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     struct rdl__cache *cache = of_call(call);
     struct rdl__record *rec = call->rec;
     enum rdl__keep_entry entry;
-    bool taking;
+    bool soon;
     int rc = RDL_OK;
 
     local_begins(call);
@@ -101,25 +101,10 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)
         call->n = rec->hold.id.n;
-    taking = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE;
+    /* One that does not wait waits as for its answer while what is in its way is given back. */
+    soon = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE || call->one_try;
     rdl__mutex_unlock(&cache->name->mu);
-    return entered(call, entry, taking, now);
-}
-
-/* Of the other end. What is given back for it takes a round trip, for which one that does not wait waits as for its
- * answer. */
-static rdl__step_t other_begin(struct rdl__call *call, int64_t now)
-{
-    struct rdl__cache *cache = of_call(call);
-    enum rdl__keep_entry entry;
-
-    local_begins(call);
-    rdl__mutex_lock(&cache->name->mu);
-    entry = rdl__cache_enter_other(cache, call->rec, call->one_try, now);
-    if (entry == RDL__ENTRY_QUEUE)
-        rdl__cache_queue(cache, call);
-    rdl__mutex_unlock(&cache->name->mu);
-    return entered(call, entry, call->one_try, now);
+    return entered(call, entry, soon, now);
 }
 
 /* ---- more time of the kept hold, for an extend or a nested take ------------------------------------------------- */
@@ -267,6 +252,11 @@ static void take_ended(struct rdl__call *call, int rc)
     int64_t now;
 
     extend_ended(call, rc);
+    if (rc == RDL_OK && call->ops->other_end != NULL && !rdl__is_kept(call->n)) {
+        rdl__mutex_lock(&cache->name->mu);
+        rdl__cache_asked(cache, call->op.owner, call->ops);
+        rdl__mutex_unlock(&cache->name->mu);
+    }
     if (call->hold.local == RDL__LOCAL_NONE || call->hold.local == RDL__LOCAL_EXTENDS)
         return;
     now = rdl__now();
@@ -285,18 +275,6 @@ static void take_ended(struct rdl__call *call, int rc)
     rdl__mutex_unlock(&cache->name->mu);
 }
 
-static void other_ended(struct rdl__call *call, int rc)
-{
-    struct rdl__cache *cache = of_call(call);
-
-    take_ended(call, rc);
-    if (rc != RDL_OK)
-        return;
-    rdl__mutex_lock(&cache->name->mu);
-    rdl__cache_has_other(cache, call->op.owner);
-    rdl__mutex_unlock(&cache->name->mu);
-}
-
 static bool take_lost(const struct rdl__call *call, int64_t now)
 {
     struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
@@ -307,16 +285,17 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 /* ---- questions -------------------------------------------------------------------------------------------------- */
 
 /* The number of the hold that is kept here with nobody inside; 0: there is none. *ret_inside: an owner of this process
- * is inside. */
-static int64_t idle_hold(struct rdl__name *name, bool *ret_inside)
+ * is inside, of that end. *ret_shared: others elsewhere may have the lock beside what is kept. */
+static int64_t idle_hold(struct rdl__call *call, bool *ret_inside, bool *ret_shared)
 {
-    struct rdl__cache *cache = name->cache;
+    struct rdl__cache *cache = of_call(call);
     int64_t n;
 
-    rdl__mutex_lock(&name->mu);
-    *ret_inside = cache->inside > 0;
+    rdl__mutex_lock(&cache->name->mu);
+    *ret_inside = cache->inside > 0 && cache->ops == call->ops;
+    *ret_shared = rdl__cache_is_shared(cache);
     n = cache->keep.state == RDL__KEEP_HELD && cache->inside == 0 ? cache->keep.n : 0;
-    rdl__mutex_unlock(&name->mu);
+    rdl__mutex_unlock(&cache->name->mu);
     return n;
 }
 
@@ -324,10 +303,10 @@ static int64_t idle_hold(struct rdl__name *name, bool *ret_inside)
  * about, but for that hold. */
 static rdl__step_t is_locked_begin(struct rdl__call *call, int64_t now)
 {
-    bool inside;
+    bool inside, shared;
 
-    call->n = idle_hold(rdl__call_name(call), &inside);
-    if (!inside && (call->n == 0 || rdl__cache_is_shared(of_call(call))))
+    call->n = idle_hold(call, &inside, &shared);
+    if (!inside && (call->n == 0 || shared))
         return rdl__begin_by_asking(call, now);
     call->answer = inside;
     return rdl__finish_with(RDL_OK);
@@ -336,11 +315,10 @@ static rdl__step_t is_locked_begin(struct rdl__call *call, int64_t now)
 static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__view view = rdl__cache_view(rdl__call_name(call), call->op.owner, call->ops, now);
-    bool inside;
+    bool inside, shared;
 
     call->answer = rdl__ms_until(view.valid_ns, 0);
-    if (view.state == RDL_NOT_HELD &&
-        (idle_hold(rdl__call_name(call), &inside) == 0 || rdl__cache_is_shared(of_call(call))))
+    if (view.state == RDL_NOT_HELD && (idle_hold(call, &inside, &shared) == 0 || shared))
         return rdl__remaining_begin(call, now);
     return rdl__finish_with(view.state == RDL_LOST ? RDL_ELOST : RDL_OK);
 }
@@ -364,19 +342,6 @@ const struct rdl__verb rdl__cached_take = {
     .ended = take_ended,
     .lost = take_lost,
     .takes_back = &rdl__cached_release,
-};
-
-const struct rdl__verb rdl__cached_other_take = {
-    RDL__TAKES,
-    .begin = other_begin,
-    .encode = rdl__take_encode,
-    .decode = rdl__take_decode,
-    .answered = rdl__take_answered,
-    .woken = take_woken,
-    .stay = take_stays,
-    .ended = other_ended,
-    .lost = take_lost,
-    .takes_back = &rdl__verb_release,
 };
 
 const struct rdl__verb rdl__cached_extend = {

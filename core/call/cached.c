@@ -34,7 +34,7 @@ static bool take_here(const struct rdl__order *order, rdl_owner_t *owner, int64_
     struct rdl__name *name = order->lock->name;
     struct rdl__cache *cache = of_name(name);
     struct rdl__record *rec = NULL;
-    bool open = cache->inside == 0 || rdl__cache_is_shared(cache), done = false;
+    bool open = order->lock->ops == cache->ops && (cache->inside == 0 || rdl__cache_is_shared(cache)), done = false;
 
     rdl__assert_locked(&name->mu);
     if (cache->keep.state == RDL__KEEP_HELD && (rec = quiet_record(name, owner, order->lock->ops, open)) != NULL &&
@@ -156,18 +156,6 @@ static int cached_call_async(const struct rdl__order *order, rdl_op_t **ret_op, 
     return rdl__call_async(&same, ret_op, err);
 }
 
-static int64_t other_call(const struct rdl__order *order, rdl_err_t *err)
-{
-    return call_engine(order, order->verb->kept_other, err);
-}
-
-static int other_call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t *err)
-{
-    const struct rdl__order same = as(order, order->verb->kept_other);
-
-    return rdl__call_async(&same, ret_op, err);
-}
-
 static struct rdl__view view(rdl_lock_t *lock, rdl_owner_t *owner, int64_t now)
 {
     return rdl__cache_view(lock->name, owner, lock->ops, now);
@@ -219,18 +207,15 @@ static void drop(rdl_lock_t *lock)
         rdl__client_call_ends(client);
 }
 
-#define CACHED                                                                                                         \
-    .cached = true, .client = rdl__single_client, .name = rdl__single_name, .drop = drop,                              \
-    .on_lost = rdl__single_on_lost, .knows = rdl__single_knows, .view = view, .tokenless = rdl__single_tokenless
-
 const struct rdl__handle_ops rdl__cached_handle = {
-    CACHED,
+    .cached = true,
+    .client = rdl__single_client,
+    .name = rdl__single_name,
+    .drop = drop,
+    .on_lost = rdl__single_on_lost,
+    .knows = rdl__single_knows,
+    .view = view,
+    .tokenless = rdl__single_tokenless,
     .call = cached_call,
     .call_async = cached_call_async,
-};
-
-const struct rdl__handle_ops rdl__cached_other_handle = {
-    CACHED,
-    .call = other_call,
-    .call_async = other_call_async,
 };

@@ -5,19 +5,17 @@
 
 #include "core/call/handle.h"
 
-/* The tables of its handles, and of those of its other end. A type's table for such locks names one, and
- * rdl__cache_unused. */
-extern const struct rdl__handle_ops rdl__cached_handle, rdl__cached_other_handle;
+/* The table of its handles. A type's table for such locks names it, and rdl__cache_unused. */
+extern const struct rdl__handle_ops rdl__cached_handle;
 void rdl__cache_unused(struct rdl__name *name);
 #define RDL__CACHED .handle = &rdl__cached_handle, .unused = rdl__cache_unused
-#define RDL__CACHED_OTHER .handle = &rdl__cached_other_handle, .unused = rdl__cache_unused
 
-/* cache_verbs.c: what verbs are of such a lock (struct rdl__verb, kept and kept_other). */
-extern const struct rdl__verb rdl__cached_take, rdl__cached_other_take, rdl__cached_release, rdl__cached_extend,
-    rdl__cached_is_locked, rdl__cached_remaining;
+/* cache_verbs.c: what verbs are of such a lock (struct rdl__verb, kept). */
+extern const struct rdl__verb rdl__cached_take, rdl__cached_release, rdl__cached_extend, rdl__cached_is_locked,
+    rdl__cached_remaining;
 
 /* Give the name of a new handle what it needs for that, unless it has it. RDL_OK or an error: RDL_EINVAL, it has
- * another cache_ms. Of a lock with two ends it is the shared one that is kept. */
+ * another cache_ms. */
 int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms);
 
 /* Is that number one of a hold that is kept, or of an owner's inside one? */
@@ -28,6 +26,9 @@ static inline bool rdl__is_kept(int64_t n)
 
 /* How long an owner's local hold is valid: 0, not any more.  @locks the name's */
 int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now);
+/* An owner with a local hold of one end is about to take the other at the server. Returns the number that its hold has
+ * there; one that excludes others is from now on not kept past its owner.  @locks the name's */
+int64_t rdl__cache_beside(struct rdl__record *rec);
 
 /* Of a record with such a number: its hold is at risk, or lost; its owner is gone, while the client is closing or not.
  * @locks none */

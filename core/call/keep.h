@@ -49,7 +49,8 @@ struct rdl__keep {
     bool heard;          /* recalls are listened for: the subscription was confirmed and not interrupted since */
     bool sound;          /* and was before the take was sent: the hold may be kept past an unlock */
     bool wanted;         /* given back as soon as nobody is inside, and passes are counted */
-    bool stretched;      /* it lasts at the server for longer than an idle one may: it is not kept past its owner */
+    bool stretched;      /* it is not kept past its owner: it lasts at the server for longer than an idle one may, or
+                            its owner has the other end, too */
     bool closed;         /* nothing is kept any more: the client closes, or the last handle went */
     bool begun;          /* TAKING, GIVING: the caller has begun to do what that state asks for, and set this */
     unsigned char doublings;

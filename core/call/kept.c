@@ -153,7 +153,7 @@ static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
     rdl__name_metric(cache->name, metrics[end], 1);
 }
 
-/* Does any owner hold the other end?  @locks the name's */
+/* Does any owner hold the end that excludes others?  @locks the name's */
 static bool writes_here(const struct rdl__cache *cache)
 {
     struct rdl__name *name = cache->name;
@@ -162,7 +162,7 @@ static bool writes_here(const struct rdl__cache *cache)
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
         const struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (rec->ops != cache->ops && rec->count > 0)
+        if (rec->ops->other_end != NULL && !rdl__news_shares(rec->ops->news) && rec->count > 0)
             return true;
     }
     return false;
@@ -268,7 +268,6 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
     struct rdl__order order = {.verb = &kept_release,
                                .lock = lock,
                                .owner = cache->keeper,
-                               .ops = cache->ops,
                                .fn = (rdl__callback_fn *)on_released,
                                .arg = cache,
                                .direct = true,
@@ -280,9 +279,16 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
     due = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
     cache->keep.begun = cache->keep.begun || due;
     order.n = cache->keep.n;
+    order.ops = cache->ops;
     rdl__mutex_unlock(&cache->name->mu);
     if (due && (mourns || rdl__call_async(&order, NULL, NULL) < 0))
         rdl__cache_cannot(cache);
+}
+
+/* Would a take that waits keep readers out, maybe on behalf of callers who have given up?  @locks the name's */
+static bool leaves_mark(const struct rdl__cache *cache)
+{
+    return cache->name->settings.life_ms > 0 && !rdl__cache_is_shared(cache);
 }
 
 /* @thread loop  @locks none */
@@ -291,7 +297,6 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     struct rdl__order order = {.verb = &kept_take,
                                .lock = lock,
                                .owner = cache->keeper,
-                               .ops = cache->ops,
                                .lease_ms = cache->lease_ms,
                                .fn = (rdl__callback_fn *)on_taken,
                                .arg = cache,
@@ -300,7 +305,8 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     rdl__assert_on_loop(rdl__client_loop(cache->name->client));
     rdl__mutex_lock(&cache->name->mu);
     cache->keep.sound = cache->keep.heard && rdl__cache_at_home(cache);
-    order.wait_ms = cache->once ? 0 : RDL_WAIT_FOREVER;
+    order.ops = cache->ops;
+    order.wait_ms = cache->once || leaves_mark(cache) ? 0 : RDL_WAIT_FOREVER;
     rdl__mutex_unlock(&cache->name->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         rdl__cache_cannot(cache);
@@ -507,7 +513,7 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
         abandon_closing(rec, cache);
         return;
     }
-    if (rdl__cache_is_shared(cache)) {
+    if (rdl__news_shares(rec->ops->news)) {
         mourn(rec, cache);
         return;
     }

@@ -283,7 +283,7 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
     cache->cache_ms = cache_ms;
     cache->lease_ms = rdl__keep_lease_ms(cache_ms, cache->ops->trusted_ms(name, name->client->watchdog_lease_ms));
     rdl__list_init(&cache->queue);
-    rdl__list_init(&cache->writers);
+    rdl__list_init(&cache->others);
     rdl__list_init(&cache->debt.link);
     cache->debt.pay = on_close;
     rdl__task_init(&cache->task, on_task);

@@ -50,10 +50,9 @@ struct rdl__verb {
     void (*ended)(struct rdl__call *call, int rc);           /* before its undo begins, if there is one; may be NULL */
     bool (*lost)(const struct rdl__call *call, int64_t now); /* is what it was granted lost by now? NULL: never */
     const struct rdl__verb *takes_back; /* takes the count back of a grant that was lost; NULL: there is none */
-    /* What it is of a lock that its client keeps, and of that one's other end (cached.h). NULL: the same. */
-    const struct rdl__verb *kept, *kept_other;
-    const char *(*texts)(int code); /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
-    int script;                     /* for verbs that share an encode function, which reads it here */
+    const struct rdl__verb *kept;       /* what it is of a lock that its client keeps (cached.h). NULL: the same */
+    const char *(*texts)(int code);     /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
+    int script;                         /* for verbs that share an encode function, which reads it here */
     bool copies_permits; /* the order's permits are copied, as the caller's list may go when the call has begun */
     bool undo_releases;  /* the undo with undo_count 0 releases the hold, for the replay log */
 };

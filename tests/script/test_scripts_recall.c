@@ -116,7 +116,7 @@ Test(scripts_recall, forced_unlock_of_a_kept_hold_says_that_it_is_gone)
     expect_recall(CHANNEL("N"), NULL, "no kept one");
 }
 
-/* ---- the read end ----------------------------------------------------------------------------------------------- */
+/* ---- both ends ---------------------------------------------------------------------------------------------- */
 
 static int64_t take_end(const char *script, const char *field)
 {
@@ -157,6 +157,35 @@ Test(scripts_recall, writer_that_readers_keep_out_recalls_those_that_are_kept)
     cr_expect(is_near(writes_as(V ":9:write"), LEASE));
     cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default +@all"), "OK");
     expect_recall(CHANNEL("N"), NULL, "without the right to list the fields");
+}
+
+Test(scripts_recall, reader_that_a_kept_writer_keeps_out_recalls_it)
+{
+    cr_expect_eq(writes_as(V ":9:write"), -10);
+    cr_expect(is_near(reads_as(V ":8"), LEASE));
+    expect_recall(CHANNEL("N"), NULL, "an ordinary writer");
+    cr_expect_eq(run_integer(&f, "write_release", "N ch , " V ":9:write 0"), 1);
+    cr_expect_eq(writes_as(KEPT ":write"), -10);
+    for (int twice = 0; twice < 2; twice++) {
+        cr_expect(is_near(reads_as(V ":8"), LEASE));
+        expect_recall(CHANNEL("N"), "-7", "read_take");
+        cr_expect(is_near(writes_as(U ":9:write"), LEASE)); /* of the same client */
+        expect_recall(CHANNEL("N"), "-7", "write_take");
+    }
+    cr_expect_eq(run_integer(&f, "read_take", "N , " V ":8 2 60000"), -12);
+    expect_recall(CHANNEL("N"), NULL, "gone");
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default -hkeys"), "OK");
+    cr_expect(is_near(reads_as(V ":8"), LEASE));
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default +@all"), "OK");
+    expect_recall(CHANNEL("N"), NULL, "without the right to list the fields");
+    cr_expect_eq(run_integer(&f, "read_take", "N , " U ":8 1 60000 0 " KEPT ":write"), -10);
+    expect_recall(CHANNEL("N"), NULL, "the writer itself");
+    cr_expect_eq(run_integer(&f, "readwrite_force", "N ch , " KEPT ":write"), 1);
+    expect_recall(CHANNEL("N"), "-7:gone", "force");
+    cr_expect_eq(writes_as(KEPT ":write"), -10);
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default resetchannels &ch"), "OK"); /* the listener's end */
+    cr_expect(is_near(reads_as(V ":8"), LEASE));
+    cr_assert_str_eq(probe_text(f.probe, "ACL SETUSER default allchannels"), "OK");
 }
 
 /* A writer that they keep out asks again. Not the first, nor one that confirms, nor one that keeps nothing. */

@@ -291,8 +291,9 @@ const struct check check_strays = {.event = strays};
 
 /* ---- nobody waits beside a kept lock that nobody uses ------------------------------------------------------------ */
 
-/* The app that keeps it, and nobody of which has it or wants it; NULL: there is none. */
-static const struct app *idle_keeper(size_t n)
+/* The app that keeps it, and nobody of which has it or wants it; NULL: there is none. *ret_write: it keeps sharers out,
+ * too. */
+static const struct app *idle_keeper(size_t n, bool *ret_write)
 {
     const struct app *app;
     const char *field;
@@ -300,11 +301,12 @@ static const struct app *idle_keeper(size_t n)
 
     if (!shown(name_at(n), &field, &len) || !is_kept(field, len) || (app = app_of(field, len)) == NULL)
         return NULL;
+    *ret_write = len > 6 && memcmp(field + len - 6, ":write", 6) == 0;
     return was_left(name_at(n), field, len) || concerns(app, n, field, len) ? NULL : app;
 }
 
-/* Does one who wants to write wait for those who share what its own process keeps? It asks the server when they are
- * out. */
+/* Does one wait for those who have what its own process keeps of the other end? It asks the server when they are out.
+ */
 static bool waits_here(const struct deed *d)
 {
     size_t end = other_end(d->end);
@@ -321,7 +323,8 @@ static void idles(void)
 {
     for (size_t n = 0; n < cast.name_count; n++) {
         struct name *name = name_at(n);
-        const struct app *app = name->kind->cache_ms > 0 ? idle_keeper(n) : NULL;
+        bool writes = false;
+        const struct app *app = name->kind->cache_ms > 0 ? idle_keeper(n, &writes) : NULL;
 
         if (app == NULL)
             name->idle_since = -1;
@@ -331,7 +334,7 @@ static void idles(void)
             struct deed *d = rdl__container(l, struct deed, link);
             int64_t since, bound;
 
-            if (d->verb != TAKE || d->end != n)
+            if (d->verb != TAKE || name_at(d->end) != name || (shares(d->end) && !writes))
                 continue;
             if (waits_here(d))
                 d->here = world_now();

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/* test_cached_write.c - the write end of a read-write lock that stays with its client (option cache_ms). */
+#include "tests/live/child.h"
+#include "tests/live/kept.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CACHE_MS 60000
+#define LEASE_MS 10000
+
+LIVE_SUITE(cached_write, 60);
+
+static rdl_lock_t *reads, *writes; /* of the client that keeps it */
+static rdl_client_t *other;        /* a client that does not */
+static rdl_lock_t *reads_there, *writes_there;
+
+static void make_ends(void)
+{
+    reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
+    writes = write_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
+    other = client_open(stage_uri(&st), NULL);
+    reads_there = read_end(other, NAME, NULL);
+    writes_there = write_end(other, NAME, NULL);
+}
+
+static void free_ends(void)
+{
+    rdl_lock_free(reads_there);
+    rdl_lock_free(writes_there);
+    rdl_client_close(other);
+    rdl_lock_free(reads);
+    lock_over(st.probe, writes);
+}
+
+/* How many fields the server has of holds that are kept, `U:-n`: of writers, or of readers. */
+static int kept_fields(bool of_writers)
+{
+    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+    int count = 0;
+
+    for (size_t i = 0; i < keys->count; i++)
+        count += strlen(keys->items[i].text) > 37 && keys->items[i].text[37] == '-' &&
+                 (strstr(keys->items[i].text, ":write") != NULL) == of_writers;
+    return count;
+}
+
+/* Use the end until it stays, and is idle. */
+static void make_idle_end(rdl_lock_t *end)
+{
+    for (int i = 0; i < 5000 && kept_fields(end == writes) == 0; i++) {
+        take(end);
+        give(end);
+    }
+    cr_assert_eq(kept_fields(end == writes), 1, "the end is never kept");
+    cr_assert_eq(kept_fields(end != writes), 0, "both are");
+}
+
+static struct actor *inside(rdl_lock_t *end)
+{
+    struct actor *actor = actor_new();
+
+    actor_lock(actor, end, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, actor, SOON_MS);
+    return actor;
+}
+
+static void leaves(struct actor *actor, rdl_lock_t *lock, int result)
+{
+    actor_unlock(actor, lock);
+    expect_result(result, actor, SOON_MS);
+}
+
+Test(cached_write, pair_of_a_kept_write_lock_sends_nothing)
+{
+    struct monitor *monitor;
+    size_t mark;
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    monitor = monitor_start(st.server);
+    mark = monitor_mark(monitor);
+    for (int i = 0; i < 100; i++) {
+        struct actor *rival = NULL;
+
+        take(writes);
+        expect(1, rdl_is_held(writes, &err));
+        expect(RDL_HELD, rdl_hold_state(writes, &err));
+        take(writes);
+        expect(2, rdl_hold_count(writes, &err));
+        expect(1, rdl_is_locked(writes, &err));
+        if (i == 0) {
+            rival = actor_new();
+            actor_try_lock(rival, writes, 0, LEASE_MS);
+            expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
+            actor_free(rival);
+        }
+        give(writes);
+        give(writes);
+        expect(RDL_ENOTOWNER, rdl_unlock(writes, &err));
+        expect(0, rdl_is_locked(writes, &err));
+        expect(0, rdl_is_locked(reads, &err));
+        expect(0, rdl_remaining_ms(writes, &err));
+        expect(0, rdl_remaining_ms(reads, &err));
+    }
+    (void)monitor_mark(monitor);
+    cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
+    monitor_stop(monitor);
+    free_ends();
+}
+
+/* Whoever it is: one who reads is refused by it, too. */
+Test(cached_write, somebody_else_has_an_idle_lock_at_once)
+{
+    stage_open(&st);
+    make_ends();
+    for (int i = 0; i < 4; i++) {
+        rdl_lock_t *there = i % 2 == 0 ? reads_there : writes_there;
+
+        make_idle_end(writes);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(there, 0, LEASE_MS, &err)); /* and so recalls it */
+        expect(RDL_OK, rdl_try_lock(there, WOKEN_MS, LEASE_MS, &err));
+        cr_assert_eq(kept_fields(true), 0);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, LEASE_MS, &err));
+        give(there);
+    }
+    free_ends();
+}
+
+Test(cached_write, recall_lets_few_in_and_gives_it_back_with_the_last_unlock)
+{
+    struct actor *reader = actor_new(), *writer;
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    writer = inside(writes);
+    actor_lock(reader, reads_there, LEASE_MS);
+    let_pass_ms(50);
+    cr_assert(!actor_idle(reader));
+    leaves(writer, writes, RDL_OK);
+    expect_result(RDL_OK, reader, WOKEN_MS);
+    leaves(reader, reads_there, RDL_OK);
+    actor_free(reader);
+    actor_free(writer);
+    free_ends();
+}
+
+/* ---- the other end, of the same process ------------------------------------------------------------------------- */
+
+/* Even where recalls are not heard. */
+Test(cached_write, one_who_reads_here_has_it_when_it_is_idle_and_when_the_writer_is_out)
+{
+    for (int deaf = 0; deaf < 2; deaf++) {
+        struct actor *reader = actor_new(), *writer;
+
+        stage_open(&st);
+        make_ends();
+        make_idle_end(writes);
+        expect(RDL_OK, rdl_try_lock(reads, 0, LEASE_MS, &err)); /* nobody is in its way */
+        cr_assert_eq(kept_fields(true), 0);
+        give(reads);
+        make_idle_end(writes);
+        writer = inside(writes);
+        if (deaf)
+            expect(1, probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
+        actor_try_lock(reader, reads, 0, LEASE_MS);
+        expect_result(RDL_ETIMEDOUT, reader, SOON_MS);
+        actor_try_lock(reader, reads, 100, LEASE_MS);
+        expect_result(RDL_ETIMEDOUT, reader, SOON_MS);
+        actor_lock(reader, reads, LEASE_MS);
+        let_pass_ms(20);
+        cr_assert(!actor_idle(reader));
+        leaves(writer, writes, RDL_OK);
+        expect_result(RDL_OK, reader, WOKEN_MS);
+        cr_assert_eq(kept_fields(true), 0);
+        expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, LEASE_MS, &err));
+        leaves(reader, reads, RDL_OK);
+        actor_free(reader);
+        actor_free(writer);
+        free_ends();
+        live_again();
+    }
+}
+
+Test(cached_write, ends_are_kept_by_turns_and_never_both)
+{
+    stage_open(&st);
+    make_ends();
+    for (int i = 0; i < 3; i++) {
+        make_idle_end(reads);
+        make_idle_end(writes); /* asserts that the other one is not kept */
+    }
+    free_ends();
+}
+
+Test(cached_write, one_who_reads_is_told_that_it_would_wait_for_itself)
+{
+    stage_open(&st);
+    make_ends();
+    for (int i = 0; i < 5; i++) {
+        take(reads);
+        expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
+        expect(RDL_EDEADLK, rdl_lock(writes, RDL_LEASE_AUTO, &err));
+        give(reads);
+        take(writes);
+        give(writes);
+    }
+    free_ends();
+}
+
+/* It waits behind what is kept, into which its own writing is let in. */
+Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
+{
+    rdl_owner_t *owner = NULL;
+    struct actor *writer;
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    writer = inside(writes);
+    expect(RDL_OK, rdl_lock_async(writes, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    expect(RDL_OK, rdl_lock_async(reads, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    leaves(writer, writes, RDL_OK);
+    cr_assert(WAIT_UNTIL(called == 2, WOKEN_MS), "%d", called);
+    expect(RDL_HELD, rdl_owner_hold_state(owner, writes, &err));
+    expect(RDL_HELD, rdl_owner_hold_state(owner, reads, &err));
+    expect(RDL_OK, rdl_unlock_async(writes, owner, NULL, NULL, NULL, &err));
+    expect(RDL_OK, rdl_unlock_async(reads, owner, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(called == 3, SOON_MS));
+    rdl_owner_free(owner);
+    actor_free(writer);
+    free_ends();
+}
+
+/* ---- reads of the writer ---------------------------------------------------------------------------------------- */
+
+/* It reads beside its own kept hold, and goes on reading; the next one who writes here is not let in to that. */
+Test(cached_write, writer_reads_and_goes_on_reading)
+{
+    struct actor *next = actor_new();
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    take(writes);
+    take(reads);
+    take(reads);
+    take(writes);
+    cr_assert_eq(kept_fields(true), 1);
+    expect(1, rdl_is_locked(reads, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(reads_there, 0, LEASE_MS, &err));
+    actor_lock(next, writes, LEASE_MS);
+    give(writes);
+    give(writes);
+    expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err)); /* others come in */
+    cr_assert(!actor_idle(next));
+    expect(1, rdl_is_held(reads, &err));
+    expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
+    give(reads);
+    give(reads);
+    cr_assert(!actor_idle(next));
+    give(reads_there);
+    expect_result(RDL_OK, next, WOKEN_MS);
+    leaves(next, writes, RDL_OK);
+    actor_free(next);
+    free_ends();
+}
+
+Test(cached_write, hold_that_its_writer_has_read_beside_is_not_kept)
+{
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    take(writes);
+    take(reads);
+    give(reads);
+    give(writes);
+    cr_assert(WAIT_UNTIL(kept_fields(true) == 0, SOON_MS)); /* nobody else wants it */
+    free_ends();
+}
+
+/* ---- loss ------------------------------------------------------------------------------------------------------- */
+
+Test(cached_write, evicted_hold_is_lost_for_whoever_is_inside)
+{
+    stage_open(&st);
+    make_ends();
+    expect(RDL_OK, rdl_on_lost(writes, on_lost, NULL, &err));
+    for (int here = 0; here < 2; here++) {
+        make_idle_end(writes);
+        take(writes);
+        lost = 0;
+        expect(1, rdl_force_unlock(here ? writes : writes_there, &err));
+        cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+        expect(RDL_LOST, rdl_hold_state(writes, &err));
+        expect(RDL_ELOST, rdl_try_lock(reads, 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_try_lock(writes_there, 0, LEASE_MS, &err));
+        give(writes_there);
+        expect(RDL_ELOST, rdl_unlock(writes, &err));
+        cr_assert_eq(lost, 1);
+    }
+    cr_assert_eq(reasons[RDL_LOSS_GONE], 2);
+    free_ends();
+}
+
+Test(cached_write, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
+{
+    struct actor *next = actor_new();
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(writes);
+    expect(RDL_OK, rdl_on_lost(writes, on_lost, NULL, &err));
+    expect(RDL_OK, rdl_try_lock(writes, 0, 500, &err));
+    actor_lock(next, writes, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, next, SOON_MS);
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
+    expect(RDL_ELOST, rdl_unlock(writes, &err)); /* ends nobody else's */
+    expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, 500, &err));
+    leaves(next, writes, RDL_OK);
+    take(writes);
+    expect(RDL_OK, rdl_extend(writes, 25000, &err));
+    give(writes);
+    actor_free(next);
+    free_ends();
+}
+
+Test(cached_write, thread_that_ends_inside_keeps_all_out_for_a_lease)
+{
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
+    make_ends();
+    make_idle_end(writes);
+    expect(RDL_OK, rdl_on_lost(writes, on_lost, NULL, &err));
+    actor_free(inside(writes));
+    cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
+    cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
+    expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
+    expect(RDL_ETIMEDOUT, rdl_try_lock(reads_there, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_try_lock(reads, 8000, LEASE_MS, &err));
+    give(reads);
+    free_ends();
+}
+
+/* ---- preferred writers ------------------------------------------------------------------------------------------ */
+
+/* A take of the client's that waits would keep readers out for nobody, once its callers have given up. */
+Test(cached_write, writer_that_is_preferred_and_gives_up_keeps_no_reader_out)
+{
+    stage_open(&st);
+    writes = write_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .prefer_writers = true));
+    other = client_open(stage_uri(&st), NULL);
+    reads_there = read_end(other, NAME, LOCK_OPTIONS(.prefer_writers = true));
+    reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .prefer_writers = true));
+    make_idle_end(writes);
+    for (int i = 0; i < 4; i++) {
+        struct actor *reader = actor_new();
+
+        expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err));
+        expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 100, LEASE_MS, &err));
+        actor_try_lock(reader, reads_there, SOON_MS, LEASE_MS);
+        expect_result(RDL_OK, reader, WOKEN_MS);
+        leaves(reader, reads_there, RDL_OK);
+        give(reads_there);
+        actor_free(reader);
+        take(writes);
+        give(writes);
+    }
+    rdl_lock_free(reads_there);
+    rdl_client_close(other);
+    rdl_lock_free(reads);
+    lock_over(st.probe, writes);
+}
+
+/* ---- processes -------------------------------------------------------------------------------------------------- */
+
+#define PROCESSES 2
+#define ROUNDS 400
+
+/* Write by turns, and read what the last one has written; a counter without the lock's care would lose some. */
+static int write_and_read(const char *uri, int seed)
+{
+    struct probe *probe = probe_open(st.server);
+    rdl_client_t *client = client_open(uri, NULL);
+    rdl_lock_t *mine_reads = read_end(client, NAME, LOCK_OPTIONS(.cache_ms = 300));
+    rdl_lock_t *mine_writes = write_end(client, NAME, LOCK_OPTIONS(.cache_ms = 300));
+
+    for (int i = 0; i < ROUNDS; i++) {
+        bool writer = (i * 7 + seed) % 50 < 25;
+        rdl_lock_t *end = writer ? mine_writes : mine_reads;
+        int64_t seen;
+
+        CHECK_IN_CHILD(rdl_try_lock(end, SOON_MS, RDL_LEASE_AUTO, NULL) == RDL_OK);
+        seen = probe_int(probe, "GET written");
+        if (writer) {
+            (void)probe_ask(probe, "SET written %lld", (long long)seen + 1);
+            if (i % 5 == 0) {
+                CHECK_IN_CHILD(rdl_try_lock(mine_reads, SOON_MS, RDL_LEASE_AUTO, NULL) == RDL_OK);
+                CHECK_IN_CHILD(rdl_unlock(mine_writes, NULL) == RDL_OK);
+                end = mine_reads;
+                seen++;
+            }
+        }
+        if (end == mine_reads)
+            CHECK_IN_CHILD(probe_int(probe, "GET written") == seen);
+        CHECK_IN_CHILD(rdl_unlock(end, NULL) == RDL_OK);
+    }
+    rdl_lock_free(mine_reads);
+    rdl_lock_free(mine_writes);
+    rdl_client_close(client);
+    probe_close(probe);
+    return 0;
+}
+
+Test(cached_write, processes_that_keep_both_ends_see_what_was_written_last)
+{
+    int64_t expected = 0;
+    pid_t children[PROCESSES];
+
+    st.server = server_start(NULL);
+    st.probe = probe_open(st.server);
+    (void)probe_ask(st.probe, "SET written 0");
+    for (int p = 0; p < PROCESSES; p++) {
+        if ((children[p] = fork()) == 0)
+            _exit(write_and_read(server_uri(st.server), p * 25));
+        for (int i = 0; i < ROUNDS; i++)
+            expected += (i * 7 + p * 25) % 50 < 25;
+    }
+    for (int p = 0; p < PROCESSES; p++)
+        expect_child_succeeds(children[p]);
+    cr_assert_eq(probe_int(st.probe, "GET written"), expected);
+    (void)probe_ask(st.probe, "DEL written");
+    cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, CLEAN_BOUND_MS));
+}
