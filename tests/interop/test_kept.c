@@ -89,3 +89,41 @@ Test(kept, tokens_of_keepers_and_of_java_grow, .timeout = 60)
     rdl_client_close(client);
     meeting_close(&m);
 }
+
+/* Neither end of Java's recalls it. */
+Test(kept, java_reads_and_writes_when_the_write_end_has_been_kept_for_long_enough, .timeout = 60)
+{
+    rdl_client_t *client;
+    rdl_lock_t *reads, *writes;
+    struct party *java;
+    struct meeting m;
+    int rounds_kept = 0;
+
+    meeting_open(&m, "write", 0);
+    java = party_on(&m, PARTY_JAVA, NAME);
+    client = client_open(m.uri[0], NULL);
+    reads = read_end(client, NAME, LOCK_OPTIONS(.cache_ms = KEPT_MS));
+    writes = write_end(client, NAME, LOCK_OPTIONS(.cache_ms = KEPT_MS));
+    for (int round = 0; round < 6; round++) {
+        bool kept = false;
+
+        for (int i = 0; i < 2000 && !kept; i++) {
+            cr_assert_eq(rdl_try_lock(writes, PATIENT_MS, RDL_LEASE_AUTO, NULL), RDL_OK);
+            cr_assert_eq(rdl_unlock(writes, NULL), RDL_OK);
+            kept = probe_int(m.probe, "EXISTS " NAME) == 1;
+        }
+        rounds_kept += kept;
+        party_turn_to(java, round % 2 == 0 ? "read" : "write");
+        cr_assert_eq(party_try(java, PATIENT_MS, LONG_MS), RDL_OK);
+        cr_assert_eq(rdl_try_lock(writes, 0, RDL_LEASE_AUTO, NULL), RDL_ETIMEDOUT);
+        cr_assert_eq(rdl_try_lock(reads, 0, RDL_LEASE_AUTO, NULL), round % 2 == 0 ? RDL_OK : RDL_ETIMEDOUT);
+        if (round % 2 == 0)
+            cr_assert_eq(rdl_unlock(reads, NULL), RDL_OK);
+        cr_assert_eq(party_unlock(java), RDL_OK);
+    }
+    cr_assert_gt(rounds_kept, 2);
+    rdl_lock_free(reads);
+    rdl_lock_free(writes);
+    rdl_client_close(client);
+    meeting_close(&m);
+}
