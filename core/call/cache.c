@@ -16,6 +16,7 @@ static struct rdl__cache *of_name(const struct rdl__name *name)
 }
 
 /* ---- who waits here --------------------------------------------------------------------------------------------- */
+
 static struct rdl__call *first_of(const struct rdl__link *list)
 {
     struct rdl__link *l = rdl__list_first(list);
@@ -200,7 +201,7 @@ bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64
     return state_of(cache, rec, now, &valid_ns) == RDL_LOST;
 }
 
-/* ---- who is next ------------------------------------------------------------------------------------------------- */
+/* ---- who is next ------------------------------------------------------------------------------------------------ */
 
 /* @locks the name's */
 static void wake_in(struct rdl__cache *cache, struct rdl__call *call)

@@ -116,7 +116,7 @@ Test(scripts_recall, forced_unlock_of_a_kept_hold_says_that_it_is_gone)
     expect_recall(CHANNEL("N"), NULL, "no kept one");
 }
 
-/* ---- both ends ---------------------------------------------------------------------------------------------- */
+/* ---- both ends -------------------------------------------------------------------------------------------------- */
 
 static int64_t take_end(const char *script, const char *field)
 {
