@@ -8,6 +8,7 @@
 -- ARGV[5]  of who waits: 'again', it stands in the line if it is refused, and leaves it if it is not; 'yield', the
 --          same, and a free lock that another was woken for is refused; 'turn', the same, and any free lock is: 4.
 --          Absent: it does not wait, or has not tried before
+-- ARGV[6]  with ARGV[5]: '1', other calls of its client wait, and go on to listen for all if that one does
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone;
 -- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none; of a free lock after how many ms the
 -- caller is to look. Who stands in line is answered {that, how, look}: how is 1 (and look is not there): the holder's
@@ -37,7 +38,7 @@ local client, waits, line = nil, ARGV[5], KEYS[2]
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, let_in = let_in, stand = stand, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], let_in = let_in, stand = stand, gives_way = gives_way}
 end
 local answer
 local ttl = call('pttl', key)
@@ -65,7 +66,7 @@ else
     answer = -11
 end
 if waits and type(answer) == 'number' then
-    waits.let_in(key, line, client, field)
+    waits.let_in(key, line, client, field, waits.among)
 end
 if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')

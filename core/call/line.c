@@ -62,6 +62,11 @@ enum rdl__line rdl__line_of_take(const struct rdl__call *call)
     return line;
 }
 
+bool rdl__line_others_wait(const struct rdl__call *call)
+{
+    return rdl__name_waiting(rdl__call_name(call)) > (call->waiter.channel != NULL);
+}
+
 /* Noted before the waiting calls are counted: so either this request takes the client away, or the last of them does.
  */
 static enum rdl__line stays_or(const struct rdl__call *call, enum rdl__line otherwise)

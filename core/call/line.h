@@ -27,6 +27,9 @@ enum rdl__line rdl__line_of_take(const struct rdl__call *call);
 enum rdl__line rdl__line_of_release(const struct rdl__call *call);
 enum rdl__line rdl__line_of_undo(const struct rdl__call *call);
 
+/* Beside the take that is encoded now, do other calls of its client wait? */
+bool rdl__line_others_wait(const struct rdl__call *call);
+
 /* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
  * it meanwhile, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);

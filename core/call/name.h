@@ -120,10 +120,15 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
     return rdl__client_shard(name->client, name->hash_slot);
 }
 
-/* Does any call of this process wait? */
+/* How many calls of this process wait? */
+static inline uint32_t rdl__name_waiting(const struct rdl__name *name)
+{
+    return atomic_load(&name->waiting) & (RDL__OTHERS - 1);
+}
+
 static inline bool rdl__name_waited_for(const struct rdl__name *name)
 {
-    return (atomic_load(&name->waiting) & (RDL__OTHERS - 1)) > 0;
+    return rdl__name_waiting(name) > 0;
 }
 
 static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)

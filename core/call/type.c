@@ -91,8 +91,12 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
     const struct rdl__name *name = rdl__call_name(call);
 
     bool stands = (call->line = (unsigned char)rdl__line_of_take(call)) != RDL__LINE_NOT;
+    bool among = stands && rdl__line_others_wait(call);
 
-    rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands, stands ? 5 : rdl__wants_token(call) ? 4 : 3);
+    rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands,
+                      stands                   ? 5u + among
+                      : rdl__wants_token(call) ? 4
+                                               : 3);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     if (beside != NULL)
         rdl__put_prefixed(to, beside, name);
@@ -101,6 +105,8 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
     rdl__put_wish(call, to, stands);
     if (stands)
         rdl__cmd_str(to, line_words[call->line]);
+    if (among)
+        rdl__cmd_arg(to, "1", 1);
 }
 
 /* ---- release, force, query -------------------------------------------------------------------------------------- */

@@ -52,6 +52,18 @@ static inline const char *code_name(int64_t code)
     return name != NULL ? name : "a number";
 }
 
+/* How many calls wait for the lock of that name, by their clients' metrics. */
+static inline int waiting_for(const rdl_metrics_t *metrics, const char *name)
+{
+    char *series = must_format("\nredlatch_waiting{lock=\"%s\"} ", name), *text = rdl_metrics_text(metrics);
+    const char *at = strstr(text, series);
+    int count = at == NULL ? 0 : atoi(at + strlen(series));
+
+    free(text);
+    free(series);
+    return count;
+}
+
 /* The call returns `expected`. It fills `err`, if anything. */
 #define expect(expected, call)                                                                                         \
     do {                                                                                                               \

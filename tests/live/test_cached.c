@@ -25,11 +25,7 @@ static rdl_metrics_t *metrics;
 /* How many calls wait for it. */
 static int waiting(void)
 {
-    char *text = rdl_metrics_text(metrics), *at = strstr(text, "\nredlatch_waiting{lock=\"" NAME "\"} ");
-    int count = at == NULL ? 0 : atoi(strchr(at, '}') + 2);
-
-    free(text);
-    return count;
+    return waiting_for(metrics, NAME);
 }
 
 Test(cached, pair_of_a_kept_lock_sends_nothing)

@@ -80,6 +80,42 @@ Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
     free(channel);
 }
 
+/* And is none of the others, whose turns its releases count, while it passes the lock on among its calls. */
+Test(waiters, client_that_listens_for_all_goes_on_with_the_lock_while_other_calls_of_it_wait)
+{
+    struct actor *first = actor_new(), *second = actor_new();
+    char *channel = channel_of(NAME);
+    rdl_metrics_t *metrics;
+    rdl_client_t *other;
+    rdl_lock_t *lock, *theirs;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics));
+    other = client_open(server_uri(st.server), NULL);
+    lock = reentrant(st.client, NAME, NULL);
+    theirs = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
+    actor_try_lock(first, lock, 15000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS), "nobody listens for all");
+    actor_try_lock(second, lock, 15000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
+    expect(RDL_OK, rdl_unlock(theirs, &err));
+    expect_result(RDL_OK, first, WOKEN_MS);
+    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", channel), 1);
+    actor_unlock(first, lock);
+    expect_result(RDL_OK, first, SOON_MS);
+    expect_lock_and_unlock(second, lock, WOKEN_MS);
+    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", channel), 0);
+    rdl_lock_free(theirs);
+    rdl_client_close(other);
+    actor_free(second);
+    actor_free(first);
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+    free(channel);
+}
+
 /* Clients that hear, and stand before it, and do nothing: as if they had stopped. */
 static void expect_let_in_behind(int dead, int64_t bound_ms)
 {

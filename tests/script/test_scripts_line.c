@@ -152,8 +152,46 @@ Test(scripts_line, Q7_one_in_line_listens_for_all, .timeout = 60)
     cr_expect_eq(refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 1), 2);
     cr_expect_eq(refusal(&f, AGAIN, 1), 0, "and nobody else");
     cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again"), -10);
     cr_expect_eq(probe_int(f.probe, "HEXISTS ch ear"), 0);
     probe_close(c);
+    close_fixture(&f);
+}
+
+/* The one that listens for all does so while it has the lock, too, if other calls of it wait: it is none of the others
+ * whose turns a release counts. */
+Test(scripts_line, Q7_who_listens_for_all_stays_that_with_the_lock_and_is_none_of_the_others, .timeout = 60)
+{
+    static const char AGAIN[] = "N ch , " FIELD("B") " 1 60000 0 again";
+    static const char AMONG[] = "N ch , " FIELD("B") " 1 60000 0 again 1";
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server), *ear = probe_open(f.server);
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(ear, "SUBSCRIBE ch");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+    cr_expect_eq(refusal(&f, AGAIN, 1), 0);
+    cr_expect_eq(refusal(&f, AGAIN, 1), 2, "it is the one");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+    cr_expect_str_eq(heard(b), "0");
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(run_integer(&f, "reentrant_take", AMONG), -10);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0 publish stay"), 3);
+        cr_expect_str_eq(heard(b), "0", "nobody else listens");
+    }
+    cr_expect_eq(run_integer(&f, "reentrant_take", AGAIN), -10);
+    cr_expect_eq(probe_int(f.probe, "EXISTS ch"), 0, "the last of its calls has the lock");
+    (void)run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+    (void)run(&f, "reentrant_take", AGAIN);
+    (void)run(&f, "reentrant_take", AGAIN);
+    (void)run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0");
+    cr_expect_eq(run_integer(&f, "reentrant_take", AMONG), -10);
+    (void)refusal(&f, "N ch , " FIELD("C") " 1 60000 0 again", 0);
+    (void)run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0");
+    cr_expect_eq(probe_int(f.probe, "HEXISTS ch ear"), 0, "its calls have given up meanwhile");
+    probe_close(ear);
+    probe_close(b);
     close_fixture(&f);
 }
 
