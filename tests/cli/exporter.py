@@ -4,6 +4,7 @@
 
 import concurrent.futures
 import contextlib
+import glob
 import http.client
 import os
 import re
@@ -382,10 +383,17 @@ class Scans(Case):
         self.assertEqual(self.redlatch("ls").code, 0)
         one = self.scanned()
         exporter = self.export("--interval", "1h", "--timeout", "30")
+
+        def threads():
+            """What each does; S: it waits."""
+            return [open(path).read().rpartition(") ")[2][0]
+                    for path in glob.glob("/proc/%d/task/*/stat" % exporter.process.pid)]
+
+        before = len(threads())
         with self.server.paused():
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 answers = [pool.submit(exporter.scrape) for _ in range(8)]
-                until(lambda: len(os.listdir("/proc/%d/task" % exporter.process.pid)) > 8, "all have asked")
+                until(lambda: len(threads()) >= before + 8 and set(threads()) == {"S"}, "all have asked")
                 self.server.process.send_signal(signal.SIGCONT)
                 for answer in answers:
                     self.assertEqual(list(answer.result()["redlatch_up"].values()), [1])

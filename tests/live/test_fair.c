@@ -444,6 +444,43 @@ Test(fair, waiter_whose_message_is_lost_with_the_connection_has_the_lock_all_the
     rdl_lock_free(lock);
 }
 
+/* The sign of life of the first in the queue: "arrival:till:sending: ... :n". */
+static const char *sign(void)
+{
+    return probe_text(st.probe, "HGET " SIGNS " %s", probe_text(st.probe, "LINDEX " QUEUE " 0"));
+}
+
+static int64_t sending(void)
+{
+    return atoll(strchr(strchr(sign(), ':') + 1, ':') + 1);
+}
+
+/* Only of the last one is the moment known, from which the grant counts. */
+Test(fair, grant_that_rests_on_an_earlier_sending_is_none)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int64_t before, n;
+
+    stage_open(&st);
+    lock = fair(st.client, NAME, SHORT_LIVES);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_lock(waiter, lock, RDL_LEASE_AUTO);
+    expect_queued(1);
+    cr_assert(WAIT_UNTIL((before = sending()) >= 2, SOON_MS));
+    n = atoll(strrchr(sign(), ':') + 1);
+    (void)probe_int(st.probe, "PUBLISH redisson_lock__channel:{" NAME "}:%s %" PRId64 ":1:0",
+                    probe_text(st.probe, "LINDEX " QUEUE " 0"), n);
+    cr_assert(WAIT_UNTIL(actor_idle(waiter) || sending() > before, SOON_MS));
+    cr_assert(!actor_idle(waiter), "two have the lock");
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    expect_result(RDL_OK, waiter, WOKEN_MS);
+    actor_unlock(waiter, lock);
+    expect_result(RDL_OK, waiter, SOON_MS);
+    actor_free(waiter);
+    rdl_lock_free(lock);
+}
+
 Test(fair, lock_that_is_passed_on_to_the_dead_is_the_next_ones_after_a_life)
 {
     struct crowd c = {0};

@@ -73,6 +73,8 @@ int blob_order(const struct blob *a, const struct blob *b)
     return bytes_order(a->at, a->len, b->at, b->len);
 }
 
+#define FEW 8 /* are compared as fast as a tag is made */
+
 static uint32_t tag_of(const char *name, size_t len)
 {
     uint32_t first = 0;
@@ -85,10 +87,10 @@ static uint32_t tag_of(const char *name, size_t len)
 
 size_t item_find(const struct items *items, const char *name, size_t len)
 {
-    uint32_t tag = tag_of(name, len);
+    uint32_t tag = items->count > FEW ? tag_of(name, len) : 0;
 
     for (size_t i = 0; i < items->count; i++)
-        if (items->at[i].tag == tag && blob_is(items->at[i].name, name, len))
+        if ((items->count <= FEW || items->at[i].tag == tag) && blob_is(items->at[i].name, name, len))
             return i;
     return ITEM_NONE;
 }
