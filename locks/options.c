@@ -152,7 +152,7 @@ static int check_cache(const struct rdl__lock_ops **ops, const rdl_client_t *cli
                             CACHE_MOST_MS);
     if ((*ops)->kept == NULL)
         return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms is not for a %s lock", (*ops)->name);
-    if (o->fencing == RDL_FENCING_TIME && (*ops)->other_end != NULL)
+    if (o->fencing == RDL_FENCING_TIME && (*ops)->kept->put_confirm == NULL)
         return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms: a kept %s lock has no tokens", (*ops)->name);
     if (client->map != NULL)
         return rdl__err_set(err, RDL_EINVAL, "lock option cache_ms is not for clusters");

@@ -8,7 +8,7 @@
 -- ARGV[3]  lease in ms, 1 to 2^40
 -- ARGV[4]  '1': the token is at least the server's time in microseconds; absent or '0': not
 -- ARGV[5]  absent: one token is drawn; so many are, 1 to 2^20, of which the first is answered; with KEYS[3], as in
---          reentrant_take
+--          reentrant_take, and so is ARGV[6]
 -- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count
 -- above 1 asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has
 -- none; or as in reentrant_take to who stands in line.

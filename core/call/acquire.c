@@ -111,6 +111,7 @@ static int64_t looks_after(const struct rdl__call *call)
 rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .unsure = call->req.resent};
+    int64_t own = call->hold.own;
     bool gone;
     int rc;
 
@@ -136,6 +137,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.ttl_ms = looks_after(call);
         if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
+        ev.early = ev.early || call->hold.own != own; /* its owner has the other end by now: the try has not said so */
         rdl__alone_refused(call, now);
     }
     return rdl__take_on(&call->take, &ev, &call->rand);

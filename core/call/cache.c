@@ -75,8 +75,7 @@ void rdl__cache_asked(struct rdl__cache *cache, const rdl_owner_t *owner, const 
 {
     rdl__assert_locked(&cache->name->mu);
     cache->wrote = cache->wrote || !rdl__news_shares(ops->news);
-    if (ops != cache->ops)
-        ask_all_of(cache, &cache->queue, owner);
+    ask_all_of(cache, ops != cache->ops ? &cache->queue : &cache->others, owner);
 }
 
 /* ---- a local hold ----------------------------------------------------------------------------------------------- */
@@ -440,8 +439,8 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     if (entry == RDL__ENTRY_TAKE)
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
-        entry = RDL__ENTRY_QUEUE;
-        if (!waits_for_tokens(cache, now)) {
+        entry = cache->inside > 0 ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE; /* lost just now: those inside are told yet */
+        if (cache->inside == 0 && !waits_for_tokens(cache, now)) {
             rdl__keep_give(&cache->keep, RDL__END_SHORT);
             entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
         }

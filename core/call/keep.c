@@ -152,7 +152,7 @@ static void ended(struct rdl__keep *keep)
     keep->takes = keep->local >= WORTH_AT_ONCE;
     if (keep->local >= WORTH_IT)
         keep->doublings = 0;
-    else if (keep->doublings < DOUBLINGS_MOST && keep->end == RDL__END_RECALLED)
+    else if (keep->doublings < DOUBLINGS_MOST && (keep->end == RDL__END_RECALLED || keep->end == RDL__END_SHORT))
         keep->doublings++;
 }
 

@@ -61,6 +61,7 @@ struct rdl__channel {
     enum rdl__news news;      /* the same for all waiters here */
     unsigned waiters;         /* asleep or trying, listeners included */
     unsigned listening;       /* how many of them are listeners */
+    unsigned sharing;         /* and how many are let in beside others */
     uint32_t next_place;      /* for the next that joins */
     uint32_t epoch;           /* raised by every message */
     struct rdl__waiter ear;   /* RDL__NEWS_NAMED: on the lock's channel, if it has joined */
@@ -647,8 +648,9 @@ static bool may_have_missed(const struct rdl__waiter *w)
         return true;
     switch ((enum rdl__news)w->news) {
     case RDL__NEWS_WAKE:
-    case RDL__NEWS_ALONE:
         return first && w->channel->listening > 0;
+    case RDL__NEWS_ALONE: /* a message that found readers alone; who shares what a client keeps publishes no release */
+        return w->channel->waiters - w->channel->listening - w->channel->sharing <= 1 && w->channel->waiters > 1;
     case RDL__NEWS_OWN:
         return w->channel->heard_at >= w->tried_at;
     case RDL__NEWS_NAMED:
@@ -676,6 +678,7 @@ static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const ch
     w->place = c->next_place++;
     c->waiters++;
     c->listening += w->listens;
+    c->sharing += !w->listens && rdl__news_shares(w->news);
     arm_sooner(c, hint_ms, now);
     if (c->topic.confirmed && may_have_missed(w)) {
         w->news_at = 0;
@@ -773,6 +776,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     set_woken(w, false);
     w->channel = NULL;
     c->listening -= w->listens;
+    c->sharing -= !w->listens && rdl__news_shares(w->news);
     if (w->in_order)
         c->known = UNKNOWN; /* the first waiter now has not tried yet */
     if (used && w->news == RDL__NEWS_SHARED)

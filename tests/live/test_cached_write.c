@@ -210,6 +210,64 @@ Test(cached_write, one_who_reads_is_told_that_it_would_wait_for_itself)
     free_ends();
 }
 
+static void on_error(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *got)
+{
+    (void)lock;
+    (void)why;
+    *(_Atomic int64_t *)got = result;
+}
+
+/* Also if it waits to write, behind others who read here, before it reads. */
+Test(cached_write, one_who_comes_to_read_is_told_that_its_write_would_wait_for_itself)
+{
+    _Atomic int64_t written = 1;
+    rdl_owner_t *owner = NULL;
+    struct actor *reader;
+
+    stage_open(&st);
+    make_ends();
+    make_idle_end(reads);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    reader = inside(reads);
+    expect(RDL_OK, rdl_lock_async(writes, owner, RDL_LEASE_AUTO, on_error, &written, NULL, &err));
+    expect(RDL_OK, rdl_lock_async(reads, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(called == 1 && written != 1, SOON_MS), "it waits for who reads beside it");
+    cr_assert_eq(written, RDL_EDEADLK);
+    expect(RDL_OK, rdl_unlock_async(reads, owner, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(called == 2, SOON_MS));
+    rdl_owner_free(owner);
+    leaves(reader, reads, RDL_OK);
+    actor_free(reader);
+    free_ends();
+}
+
+/* It waits for another's write, and its own is granted while its last try is under way. */
+Test(cached_write, read_of_an_owner_who_is_let_in_to_write_meanwhile_tries_again)
+{
+    rdl_metrics_t *metrics;
+    rdl_owner_t *owner = NULL;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics));
+    make_ends();
+    make_idle_end(writes);
+    take(writes_there);
+    expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
+    for (int i = 0; i < 2; i++) {
+        expect(RDL_OK, rdl_lock_async(i == 0 ? reads : writes, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+        cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == i + 1, SOON_MS));
+    }
+    give(writes_there);
+    cr_assert(WAIT_UNTIL(called == 2, WOKEN_MS), "%d", called);
+    expect(RDL_OK, rdl_unlock_async(writes, owner, NULL, NULL, NULL, &err));
+    expect(RDL_OK, rdl_unlock_async(reads, owner, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(called == 3, SOON_MS));
+    rdl_owner_free(owner);
+    free_ends();
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+}
+
 /* It waits behind what is kept, into which its own writing is let in. */
 Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
 {

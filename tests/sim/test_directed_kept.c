@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_directed_kept.c - schedules that are known to break tokens of the server's time where clients keep the lock
- * (protocol.md, 11).
+/* test_directed_kept.c - schedules that are known to break what clients keep (protocol.md, 11): tokens of the server's
+ * time, and who waits beside kept readers.
  */
 #include "tests/sim/scenes.h"
 
@@ -130,4 +130,63 @@ static void given_back_with_tokens_left(void)
 Test(directed, T3_tokens_that_a_hold_has_not_given_are_not_the_next_ones)
 {
     check_each_timed(given_back_with_tokens_left);
+}
+
+/* ---- a writer beside kept readers ------------------------------------------------------------------------------- */
+
+#define READS (N + MOST_NAMES)
+
+static void write_and_leave(void *arg)
+{
+    (void)arg;
+    must_answer(act(b, N, TAKE, 4000, RDL_LEASE_AUTO), RDL_OK, "the writer");
+    must_answer(act(b, N, RELEASE, 0, 0), RDL_OK, "its release");
+}
+
+static void look(void *arg)
+{
+    (void)arg;
+    (void)act(b, N, IS_LOCKED, 0, 0);
+}
+
+static void read_at_once(struct actor *who)
+{
+    must_answer(end(begin_at(who, READS, TAKE, 1000, RDL_LEASE_AUTO)), RDL_OK, "a read");
+    must_answer(end(begin_at(who, READS, RELEASE, 0, 0)), RDL_OK, "its release");
+}
+
+/* A writer was refused by another's write, and is told of that only when a reader of its client has been woken and let
+ * in beside a hold that a third client keeps: that one's next user publishes nothing. */
+static void refused_long_ago(void)
+{
+    struct conn *callers;
+    struct fibre *writer;
+    struct deed *reader;
+    int64_t began;
+
+    read_at_once(a);
+    pass_ms(10);
+    b->blocking = true;
+    fibre_join(fibre_start(&q->process, look, NULL));
+    callers = net_last(&q->process);
+    must_answer(do_it(a, TAKE, 1000, 20000), RDL_OK, "the write");
+    reader = begin_at(c, READS, TAKE, 3000, RDL_LEASE_AUTO);
+    pass_ms(20);
+    net_hold(callers, DOWN, world_now() + 14 * RDL__MS);
+    writer = fibre_start(&q->process, write_and_leave, NULL);
+    fibre_sleep(3 * RDL__MS / 2);
+    began = world_now();
+    net_hold(net_nth(&q->process, LOOP_LANE), UP, began + 5 * RDL__MS);
+    net_hold(net_nth(&q->process, LOOP_LANE), DOWN, began + 16 * RDL__MS);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the write's release");
+    read_at_once(a);
+    must_answer(end(reader), RDL_OK, "the reader");
+    must_answer(end(begin_at(c, READS, RELEASE, 0, 0)), RDL_OK, "its release");
+    fibre_join(writer);
+    must(world_now() - began < 60 * RDL__MS, "the writer does not sleep beside an idle lock");
+}
+
+Test(directed, Q7_writer_that_joins_readers_looks_whether_others_keep_the_lock)
+{
+    check_scene(&(struct scene){.kind = "kept read-write", .play = refused_long_ago, .unfenced = true});
 }

@@ -193,6 +193,16 @@ Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_ne
     cr_assert_eq(until_kept(), 2); /* a better one sets them back */
 }
 
+Test(keep, so_does_one_that_could_let_nobody_in)
+{
+    for (int expected = 2, i = 0; i < 3; i++, expected = 2 * expected - 1) {
+        cr_assert_eq(until_kept(), expected, "%d", i);
+        rdl__keep_give(&keep, RDL__END_SHORT);
+        rdl__keep_given(&keep, now, 0);
+        (void)rdl__keep_paused(&keep, now);
+    }
+}
+
 Test(keep, after_one_that_let_four_owners_in_the_next_take_is_kept)
 {
     for (int owners = 2; owners <= 4; owners++) {
