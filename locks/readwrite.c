@@ -128,9 +128,9 @@ static rdl_hold_state_t see_other_end(struct rdl__call *call, int64_t now)
     call->hold.own = 0;
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, call->op.owner, call->ops->other_end)) != NULL && rec->count > 0) {
-        if (!rdl__is_kept(rec->hold.id.n)) {
-            state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
-            call->hold.own = rec->hold.id.n;
+        if (!rdl__is_kept(rec->hold->id.n)) {
+            state = rdl__watchdog_state(name->client->watchdog, rec->hold, now, NULL);
+            call->hold.own = rec->hold->id.n;
         } else {
             state = rdl__cache_valid_for(rec, now) > 0 ? RDL_HELD : RDL_LOST;
             call->hold.own = rdl__cache_beside(rec);

@@ -27,12 +27,11 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = others_wait(call)};
     int rc = call->ops->may_take(call, now);
 
-    call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
-        rdl_hold_state_t state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, NULL);
+        rdl_hold_state_t state = rdl__watchdog_state(name->client->watchdog, rec->hold, now, NULL);
 
         if (state == RDL_LOST)
             return rdl__finish_with(RDL_ELOST);
@@ -43,7 +42,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
         if (state == RDL_DEGRADED)
             return rdl__alone_again(call, now);
         ev.others_wait = false; /* a re-entry waits for nobody */
-        call->n = rec->hold.id.n;
+        call->n = rec->hold->id.n;
     } else {
         if (!rdl__detached_reserve(rec))
             return rdl__finish_with(RDL_ENOMEM);
@@ -53,7 +52,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     call->hold.undo_count = rec->count;
     if (name->settings.on_outage == RDL_OUTAGE_LOCAL && rec->count == 0)
         rdl__alone_enter(call, &ev);
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -83,15 +82,15 @@ static bool take_commit(struct rdl__call *call, int64_t lease_ms, int64_t now)
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if (call->count > 1) {
-        held = rdl__watchdog_raise(wd, &rec->hold, call->req.sent_at, lease_ms, renewed);
+        held = rdl__watchdog_raise(wd, rec->hold, call->req.sent_at, lease_ms, renewed);
     } else if ((held = !rec->orphaned)) {
-        rec->hold.id.n = call->n;
-        rec->hold.id.token = call->hold.token;
-        rec->held_since = now;
+        rec->hold->id.n = call->n;
+        rec->hold->id.token = call->hold.token;
+        rec->hold->since = now;
         rdl__record_set_ends_by(rec, 0);
         rec->renewed = rec->may_come = false;
         rdl__record_begins(rec);
-        rdl__watchdog_add(wd, &rec->hold, call->req.sent_at, lease_ms, renewed);
+        rdl__watchdog_add(wd, rec->hold, call->req.sent_at, lease_ms, renewed);
     }
     if (held) {
         rec->count = call->count;
@@ -121,7 +120,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.unsure |= rdl__call_refused_in_doubt(call);
     } else if (call->answer == RDL__GONE) {
         ev.kind = RDL__EV_GONE;
-        rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
+        rdl__watchdog_gone(rdl__call_client(call)->watchdog, call->rec->hold, call->n);
     } else if (is_grant(call->answer) && !rdl__call_acked(call)) {
         ev.code = RDL_ENOREPLICAS;
         ev.unsure = true; /* undo it at the master and at those replicas that have it */
@@ -138,7 +137,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
             rdl__call_pauses(call, now);
         rdl__alone_refused(call, now);
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 /* The message that woke it may have granted the lock; not where replicas must confirm, since no WAIT was sent with it.
@@ -151,13 +150,13 @@ rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now)
     if (call->take.state == RDL__TAKE_BARRED) {
         ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = others_wait(call)};
         rdl__alone_enter(call, &ev);
-        return rdl__take_on(&call->take, &ev, &call->rand);
+        return rdl__take_on(&call->take, &ev);
     }
     if (rdl__call_asks(call) == RDL__ASKS_NOBODY && call->ops->granted(call, now, &lease_ms)) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = take_commit(call, lease_ms, now);
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 static bool take_lost(const struct rdl__call *call, int64_t now)

@@ -43,12 +43,12 @@ void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev)
     int rc = RDL_OK, host;
 
     wait_for_outage(call);
-    if (rec->hold.host != RDL__HOSTLOCK_NONE) /* a verb of the same owner has had it until now */
+    if (rec->hold->host != RDL__HOSTLOCK_NONE) /* a verb of the same owner has had it until now */
         return;
     rc = rdl__hostlock_try(name->client->local_dir, name->bytes, name->node.key_len, &host);
     if (rc == RDL_OK) {
         rdl__mutex_lock(&name->mu);
-        rec->hold.host = host;
+        rec->hold->host = host;
         rdl__mutex_unlock(&name->mu);
         return;
     }
@@ -65,7 +65,7 @@ void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev)
 static bool has_host(const struct rdl__call *call)
 {
     return may_be_alone(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL &&
-           call->rec->hold.host != RDL__HOSTLOCK_NONE;
+           call->rec->hold->host != RDL__HOSTLOCK_NONE;
 }
 
 int64_t rdl__alone_at(struct rdl__call *call, int64_t since)
@@ -105,7 +105,7 @@ bool rdl__alone_by_loop(const struct rdl__call *call)
 
 static bool is_degraded(struct rdl__record *rec, int64_t now)
 {
-    return rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, now, NULL) == RDL_DEGRADED;
+    return rdl__watchdog_state(rec->name->client->watchdog, rec->hold, now, NULL) == RDL_DEGRADED;
 }
 
 /* The take that was sent, if any, is being undone: the hold has another number. */
@@ -123,14 +123,14 @@ bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
     rdl__mutex_lock(&rec->name->mu);
     if ((held = !rec->orphaned)) {
         id.n = rdl__client_number(rec->name->client);
-        rec->hold.id = id;
-        rec->held_since = now;
+        rec->hold->id = id;
+        rec->hold->since = now;
         rdl__record_set_ends_by(rec, 0);
-        rec->refused_until = 0;
+        rec->hold->refused_until = 0;
         rec->renewed = call->op.lease_ms == RDL_LEASE_AUTO;
         rec->may_come = false;
         rdl__record_begins(rec);
-        rdl__watchdog_add_alone(rdl__call_client(call)->watchdog, &rec->hold, now, lease_alone(call));
+        rdl__watchdog_add_alone(rdl__call_client(call)->watchdog, rec->hold, now, lease_alone(call));
         rec->count = 1;
     }
     rdl__mutex_unlock(&rec->name->mu);
@@ -145,8 +145,8 @@ rdl__step_t rdl__alone_again(struct rdl__call *call, int64_t now)
 {
     struct rdl__record *rec = call->rec;
 
-    call->n = rec->hold.id.n;
-    if (!rdl__watchdog_raise(rdl__call_client(call)->watchdog, &rec->hold, now, lease_alone(call), false))
+    call->n = rec->hold->id.n;
+    if (!rdl__watchdog_raise(rdl__call_client(call)->watchdog, rec->hold, now, lease_alone(call), false))
         return rdl__finish_with(RDL_ELOST);
     rdl__mutex_lock(&rec->name->mu);
     rec->renewed |= call->op.lease_ms == RDL_LEASE_AUTO;
@@ -177,8 +177,8 @@ bool rdl__alone_degrades(struct rdl__record *rec, const struct rdl__hold_id *id,
 
     rdl__assert_on_loop(rdl__client_loop(client));
     rdl__mutex_lock(&rec->name->mu);
-    if (degrades && (degrades = rdl__watchdog_degrade(client->watchdog, &rec->hold, id->n, now))) {
-        rec->refused_until = 0;
+    if (degrades && (degrades = rdl__watchdog_degrade(client->watchdog, rec->hold, id->n, now))) {
+        rec->hold->refused_until = 0;
         rdl__record_lasts(rec, by);
         if (rec->active != NULL && rec->active->verb->acquires) /* a nested take: it need not wait for the server */
             rec->active->op.underway.cancel(&rec->active->op.underway, RDL_ECONN);
@@ -227,9 +227,9 @@ static rdl__step_t restore_begin(struct rdl__call *call, int64_t now)
     int64_t valid_ns;
 
     if (rec == NULL || rec->count == 0 ||
-        rdl__watchdog_state(client->watchdog, &rec->hold, now, &valid_ns) != RDL_DEGRADED)
+        rdl__watchdog_state(client->watchdog, rec->hold, now, &valid_ns) != RDL_DEGRADED)
         return rdl__finish_with(RDL_ENOTOWNER);
-    call->n = rdl__record_ends_by(rec) > now ? rec->hold.id.n : rdl__client_number(client);
+    call->n = rdl__record_ends_by(rec) > now ? rec->hold->id.n : rdl__client_number(client);
     call->count = 1;      /* whatever the owner counts: a release only lowers it */
     call->take.tries = 1; /* by the script, which may be repeated */
     call->op.lease_ms = rec->renewed ? RDL_LEASE_AUTO : rdl__ms_until(valid_ns, 0);
@@ -244,7 +244,7 @@ static bool restore_commit(struct rdl__call *call)
     bool held;
 
     rdl__mutex_lock(&rec->name->mu);
-    held = !rec->orphaned && rdl__watchdog_restore(rdl__call_client(call)->watchdog, &rec->hold, &id, call->req.sent_at,
+    held = !rec->orphaned && rdl__watchdog_restore(rdl__call_client(call)->watchdog, rec->hold, &id, call->req.sent_at,
                                                    rdl__call_lease_ms(call), rec->renewed);
     if (held) {
         rdl__record_set_ends_by(rec, 0);
@@ -282,9 +282,9 @@ static bool is_left_over(struct rdl__call *call, int64_t now)
     if (call->answer <= 0 || call->answer > client->watchdog_lease_ms)
         return false;
     rdl__mutex_lock(&rec->name->mu);
-    if (rec->refused_until == 0)
-        rec->refused_until = rdl__watchdog_expiry(client->watchdog, now, call->answer);
-    is = rdl__after_ms(call->req.sent_at, call->answer) <= rec->refused_until;
+    if (rec->hold->refused_until == 0)
+        rec->hold->refused_until = rdl__watchdog_expiry(client->watchdog, now, call->answer);
+    is = rdl__after_ms(call->req.sent_at, call->answer) <= rec->hold->refused_until;
     rdl__mutex_unlock(&rec->name->mu);
     return is;
 }
@@ -299,7 +299,7 @@ static rdl__step_t restore_answered(struct rdl__call *call, int64_t now)
         return restore_commit(call) ? rdl__finish_with(RDL_OK) : restore_failed(call, RDL_ELOST, true);
     if (is_left_over(call, now))
         return restore_failed(call, RDL_ETIMEDOUT, false);
-    rdl__watchdog_taken(rdl__call_client(call)->watchdog, &call->rec->hold, call->rec->hold.id.n);
+    rdl__watchdog_taken(rdl__call_client(call)->watchdog, call->rec->hold, call->rec->hold->id.n);
     return rdl__finish_with(RDL_ELOST);
 }
 

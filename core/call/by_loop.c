@@ -51,7 +51,7 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
 static int64_t next_try_ms(struct rdl__call *call)
 {
     int64_t lease_ms = rdl__call_lease_ms(call);
-    int64_t delay_ms = rdl__take_delay_ms(&call->take, &call->rand);
+    int64_t delay_ms = rdl__take_delay_ms(&call->take);
 
     return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
 }
@@ -153,6 +153,13 @@ static void rest_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
                     sooner(rdl__after_ms(now, hint_ms), call->deadline));
 }
 
+/* Nothing but the answer to a try can grant it the lock: no message, nor the host's own lock (alone.h). */
+static bool sleeps_without_hold(const struct rdl__call *call)
+{
+    return call->rec != NULL && !rdl__news_grants(call->ops->news) &&
+           rdl__call_name(call)->settings.on_outage != RDL_OUTAGE_LOCAL;
+}
+
 static const struct rdl__waiter_ops waiter_ops;
 
 static void waiter_ready(struct rdl__call *call)
@@ -200,21 +207,29 @@ static rdl__step_t woken(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
 
-    return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev, &call->rand);
+    return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev);
+}
+
+static rdl__step_t no_memory(struct rdl__call *call)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
+
+    return rdl__take_on(&call->take, &ev);
 }
 
 /* Go to sleep among the waiters, or back. False: *step is to be done instead. */
 static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
 {
-    struct rdl__take_event no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
     int rc;
 
     rdl__call_goes(call, RDL__ASLEEP);
+    if (sleeps_without_hold(call))
+        rdl__hold_give_back(call->rec);
     if (!has_joined(call)) {
         if ((rc = wait_on_loop(call, step->hint_ms, now)) == RDL_OK)
             return true;
         rdl__call_goes(call, RDL__BY_LOOP);
-        *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
+        *step = rc < 0 ? no_memory(call) : woken(call, now);
         return false;
     }
     waiter_refused(call);
@@ -257,6 +272,8 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
     }
     if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_REFUSED)
         step = rdl__call_not_asked(call);
+    if (step.what == RDL__DO_SEND && call->rec != NULL && !rdl__hold_reserve(call->rec))
+        step = no_memory(call);
     if (step.what == RDL__DO_SEND && call->detour == RDL__DETOUR_LATER)
         pause_on_loop(call, now);
     else if (step.what == RDL__DO_SEND)
@@ -334,8 +351,8 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
 
-    if (call->undo.until != 0) {
-        rdl__undo_repeat(&call->debt);
+    if (call->undo.answered) {
+        rdl__undo_repeat(&call->repeat.debt);
         return;
     }
     if (rdl__call_phase(call) == RDL__PAUSING && now < call->detours_until) {
@@ -396,7 +413,9 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
         return woken(call, now);
     case RDL__NEXT_END:
         return rdl__finish_with((int)call->op.result);
-    default:
+    default: /* the verb before it may have waited in vain */
+        if (call->rec != NULL && call->verb->acquires && !rdl__hold_reserve(call->rec))
+            return rdl__finish_with(RDL_ENOMEM);
         return rdl__call_begin(call, now);
     }
 }

@@ -130,19 +130,19 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     if (!rdl__cache_fits(cache, lease_ms, now) || !next_token(cache, &token))
         return false;
     if (cache->risk_told)
-        rdl__watchdog_tell_anew(rdl__cache_watchdog(cache), &cache->hold->hold);
+        rdl__watchdog_tell_anew(rdl__cache_watchdog(cache), cache->hold->hold);
     cache->risk_told = false;
-    rec->hold.id = (struct rdl__hold_id){.n = next_number(cache), .token = token};
-    rec->hold.state = RDL_HELD;
-    rec->hold.deadline = cache->known_until;
-    rec->held_since = now;
+    rec->hold->id = (struct rdl__hold_id){.n = next_number(cache), .token = token};
+    rec->hold->state = RDL_HELD;
+    rec->hold->deadline = cache->known_until;
+    rec->hold->since = now;
     rdl__record_set_ends_by(rec, 0);
     rec->may_come = false;
     rec->renewed = renewed;
     rec->count = 1;
     rdl__record_begins(rec);
     if (!renewed)
-        rdl__watchdog_add(rdl__cache_watchdog(cache), &rec->hold, now, lease_ms, false);
+        rdl__watchdog_add(rdl__cache_watchdog(cache), rec->hold, now, lease_ms, false);
     rec->inside = true;
     rec->risk_told = false;
     cache->inside++;
@@ -161,10 +161,10 @@ static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *r
     *ret_valid_ns = 0;
     if (!rdl__cache_has(cache, rec))
         return RDL_LOST;
-    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, ret_valid_ns);
+    state = rdl__watchdog_state(rdl__cache_watchdog(cache), cache->hold->hold, now, ret_valid_ns);
     if (rec->renewed || state == RDL_LOST)
         return state;
-    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &rec->hold, now, &own) == RDL_LOST)
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), rec->hold, now, &own) == RDL_LOST)
         state = RDL_LOST;
     if (own < *ret_valid_ns)
         *ret_valid_ns = own;
@@ -207,7 +207,7 @@ bool rdl__cache_is_lost(struct rdl__cache *cache, struct rdl__record *rec, int64
 static void wake_in(struct rdl__cache *cache, struct rdl__call *call)
 {
     rdl__assert_locked(&cache->name->mu);
-    call->n = call->rec->hold.id.n;
+    call->n = call->rec->hold->id.n;
     wake(cache, call, RDL__LOCAL_IN);
 }
 
@@ -461,10 +461,10 @@ static bool nest(struct rdl__cache *cache, struct rdl__record *rec, int64_t leas
     if (lease_ms != RDL_LEASE_AUTO && !rdl__cache_fits(cache, lease_ms, now))
         return false;
     if (lease_ms == RDL_LEASE_AUTO && !rec->renewed) {
-        rdl__watchdog_forget(wd, &rec->hold);
+        rdl__watchdog_forget(wd, rec->hold);
         rec->renewed = true;
     } else if (!rec->renewed) {
-        (void)rdl__watchdog_raise(wd, &rec->hold, now, lease_ms, false);
+        (void)rdl__watchdog_raise(wd, rec->hold, now, lease_ms, false);
     }
     rec->count++;
     return true;
@@ -488,7 +488,7 @@ void rdl__cache_end(struct rdl__cache *cache, struct rdl__record *rec, int64_t n
 {
     rdl__assert_locked(&cache->name->mu);
     if (!rec->renewed)
-        rdl__watchdog_forget(rdl__cache_watchdog(cache), &rec->hold);
+        rdl__watchdog_forget(rdl__cache_watchdog(cache), rec->hold);
     rdl__cache_without(cache, rec, now);
 }
 
@@ -509,7 +509,7 @@ int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t 
     rdl__assert_locked(&cache->name->mu);
     *ret_unnoticed = lost && rec->inside;
     if (*ret_unnoticed)
-        rec->hold.state = RDL_LOST;
+        rec->hold->state = RDL_LOST;
     if (--rec->count == 0)
         rdl__record_ends(rec);
     if (rec->count == 0 || lost)
@@ -539,8 +539,8 @@ struct rdl__view rdl__cache_view(struct rdl__name *name, rdl_owner_t *owner, con
     rdl__mutex_lock(&name->mu);
     if (rdl__cache_is_local(rec = rdl__record_find(name, owner, ops))) {
         view.count = rec->count;
-        view.token = rec->hold.id.token;
-        view.n = rec->hold.id.n;
+        view.token = rec->hold->id.token;
+        view.n = rec->hold->id.n;
         view.state = state_of(of_name(name), rec, now, &view.valid_ns);
     }
     rdl__mutex_unlock(&name->mu);

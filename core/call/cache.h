@@ -127,7 +127,7 @@ bool rdl__cache_at_home(const struct rdl__cache *cache);
 /* Does the record have a local hold? NULL: no. */
 static inline bool rdl__cache_is_local(const struct rdl__record *rec)
 {
-    return rec != NULL && rec->count > 0 && rec->hold.id.n < 0;
+    return rec != NULL && rec->count > 0 && rec->hold->id.n < 0;
 }
 
 /* The state is HELD and nobody is inside: let the next one in, keep the hold, or give it back.  @locks the name's */
@@ -148,7 +148,7 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc);
 /* Is that owner inside the present kept hold? Its own lease may be over.  @locks the name's */
 static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct rdl__record *rec)
 {
-    return rec->inside && rec->hold.id.n < cache->since;
+    return rec->inside && rec->hold->id.n < cache->since;
 }
 
 /* A call waits here, for this end or the other, or no more.  @locks the name's */

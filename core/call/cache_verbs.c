@@ -53,7 +53,7 @@ static void local_begins(struct rdl__call *call)
 {
     rdl_retry_t retry = rdl__settings_retry(&rdl__call_name(call)->settings);
 
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
 }
 
 /* What an owner that does not have it does next.  @locks none */
@@ -86,7 +86,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     local_begins(call);
     rdl__mutex_lock(&cache->name->mu);
     if (rdl__cache_is_local(rec)) {
-        call->n = rec->hold.id.n;
+        call->n = rec->hold->id.n;
         if ((rc = rdl__cache_take_again(cache, rec, call->op.lease_ms, now)) > 0) {
             call->hold.local = RDL__LOCAL_EXTENDS;
             call->hold.undo_count = rec->count;
@@ -100,7 +100,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     if (entry == RDL__ENTRY_QUEUE || entry == RDL__ENTRY_TAKE)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)
-        call->n = rec->hold.id.n;
+        call->n = rec->hold->id.n;
     /* One that does not wait waits as for its answer while what is in its way is given back. */
     soon = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE || call->one_try;
     rdl__mutex_unlock(&cache->name->mu);
@@ -134,9 +134,9 @@ static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
 
     rdl__assert_locked(&cache->name->mu);
     if (!rdl__cache_has(cache, call->rec) || cache->keep.n != call->n ||
-        !rdl__watchdog_raise(wd, &cache->hold->hold, call->req.sent_at, lease_ms, true))
+        !rdl__watchdog_raise(wd, cache->hold->hold, call->req.sent_at, lease_ms, true))
         return false;
-    return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
+    return call->rec->renewed || rdl__watchdog_raise(wd, call->rec->hold, call->req.sent_at, lease_ms, false);
 }
 
 static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
@@ -160,7 +160,7 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
         call->rec->count++;
     rdl__mutex_unlock(&cache->name->mu);
     if (hold != NULL) {
-        rdl__watchdog_gone(rdl__cache_watchdog(cache), &hold->hold, call->n);
+        rdl__watchdog_gone(rdl__cache_watchdog(cache), hold->hold, call->n);
         rdl__record_unref(hold);
     }
     return rdl__finish_with(rc);
@@ -204,7 +204,7 @@ static rdl__step_t extend_begin(struct rdl__call *call, int64_t now)
     call->n = cache->keep.n;
     if (!(lost = rdl__cache_is_lost(cache, rec, now)) && (here = rdl__cache_fits(cache, call->op.lease_ms, now)) &&
         !rec->renewed)
-        (void)rdl__watchdog_raise(rdl__cache_watchdog(cache), &rec->hold, now, call->op.lease_ms, false);
+        (void)rdl__watchdog_raise(rdl__cache_watchdog(cache), rec->hold, now, call->op.lease_ms, false);
     rdl__mutex_unlock(&cache->name->mu);
     return lost ? rdl__finish_with(RDL_ELOST) : here ? rdl__finish_with(RDL_OK) : rdl__send_it();
 }
@@ -226,14 +226,14 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
 
     if (!rdl__cache_is_local(rec))
         return rdl__release_begin(call, now);
-    if (call->n != 0 && call->n != rec->hold.id.n)
+    if (call->n != 0 && call->n != rec->hold->id.n)
         return rdl__finish_with(RDL_ENOTOWNER);
     rdl__mutex_lock(&cache->name->mu);
-    id = rec->hold.id;
+    id = rec->hold->id;
     rc = rdl__cache_leave(cache, rec, now, &unnoticed);
     outermost = rec->count == 0;
     rdl__mutex_unlock(&cache->name->mu);
-    rdl__cache_tell_left(rec, &id, outermost, unnoticed, rc, rec->held_since, now);
+    rdl__cache_tell_left(rec, &id, outermost, unnoticed, rc, rec->hold->since, now);
     return rdl__finish_with(rc);
 }
 

@@ -78,8 +78,8 @@ static bool release_here(const struct rdl__order *order, rdl_owner_t *owner, int
         rdl__mutex_unlock(&name->mu);
         return false;
     }
-    id = rec->hold.id;
-    since = rec->held_since;
+    id = rec->hold->id;
+    since = rec->hold->since;
     *ret_rc = rdl__cache_leave(of_name(name), rec, now, &unnoticed);
     outermost = rec->count == 0;
     if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
@@ -195,7 +195,7 @@ static void drop(rdl_lock_t *lock)
         hold = last_drop(cache, closing);
     rdl__mutex_unlock(&name->mu);
     if (hold != NULL) {
-        rdl__client_forget_hold(client, &hold->hold);
+        rdl__client_forget_hold(client, hold->hold);
         rdl__record_unref(hold);
     }
     if (last && !closing) {

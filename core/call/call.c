@@ -176,7 +176,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
 static void note_lease(const struct rdl__call *call, struct rdl__record *rec, int64_t now)
 {
     rdl__assert_locked(&rec->name->mu);
-    if (!call->verb->prolongs || call->sent_to == NULL || call->n != rec->hold.id.n ||
+    if (!call->verb->prolongs || call->sent_to == NULL || rec->hold == NULL || call->n != rec->hold->id.n ||
         (call->op.lease_ms == RDL_LEASE_AUTO && rec->renewed && !rec->may_come))
         return;
     rdl__record_lasts(rec, rdl__watchdog_expiry(rdl__call_client(call)->watchdog, now, rdl__call_lease_ms(call)));

@@ -76,8 +76,8 @@ void rdl__detached_send(struct rdl__call *call)
     call->undo.detached = true;
     call->undo.all_answered = !call->rec->may_come; /* else a sending of its take may still arrive */
     if (call->count == 0)                           /* the watchdog no longer has it */
-        call->hold.valid_until = call->rec->hold.deadline;
-    call->hold.token = call->rec->hold.id.token;
+        call->hold.valid_until = call->rec->hold->deadline;
+    call->hold.token = call->rec->hold->id.token;
     atomic_fetch_add_explicit(&call->rec->refs, 1, memory_order_relaxed);
     rdl__undo_begins(call, RDL__WAY_CALLERS);
     rdl__lane_detach(rdl__call_lane(call), &call->req);
@@ -118,7 +118,7 @@ static int judge(const struct rdl__call *call)
         return RDL_ESERVER;
     if (call->hold.undo_count > 0) { /* the hold itself is told to be lost */
         if (call->answer == RDL__NO_HOLD && !call->req.resent)
-            rdl__watchdog_gone(name->client->watchdog, &call->rec->hold, call->n);
+            rdl__watchdog_gone(name->client->watchdog, call->rec->hold, call->n);
         return RDL_OK;
     }
     if (was_gone(call)) {

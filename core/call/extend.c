@@ -13,12 +13,11 @@ rdl__step_t rdl__extend_begin(struct rdl__call *call, int64_t now)
 
     if (rec == NULL || rec->count == 0)
         return rdl__finish_with(RDL_ENOTOWNER);
-    if ((state = rdl__watchdog_state(wd, &rec->hold, now, NULL)) == RDL_LOST)
+    if ((state = rdl__watchdog_state(wd, rec->hold, now, NULL)) == RDL_LOST)
         return rdl__finish_with(RDL_ELOST);
     if (state == RDL_DEGRADED)
-        return rdl__finish_with(rdl__watchdog_raise(wd, &rec->hold, now, call->op.lease_ms, false) ? RDL_OK
-                                                                                                   : RDL_ELOST);
-    call->n = rec->hold.id.n;
+        return rdl__finish_with(rdl__watchdog_raise(wd, rec->hold, now, call->op.lease_ms, false) ? RDL_OK : RDL_ELOST);
+    call->n = rec->hold->id.n;
     return rdl__send_it();
 }
 
@@ -49,13 +48,13 @@ rdl__step_t rdl__extend_answered(struct rdl__call *call, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     if (call->answer == RDL__NO_HOLD) {
-        rdl__watchdog_gone(wd, &call->rec->hold, call->n);
+        rdl__watchdog_gone(wd, call->rec->hold, call->n);
         return rdl__finish_with(RDL_ELOST);
     }
     if (!rdl__call_acked(call))
         return rdl__finish_with(RDL_ENOREPLICAS);
     return rdl__finish_with(
-        rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, call->op.lease_ms, false) ? RDL_OK : RDL_ELOST);
+        rdl__watchdog_raise(wd, call->rec->hold, call->req.sent_at, call->op.lease_ms, false) ? RDL_OK : RDL_ELOST);
 }
 
 const struct rdl__verb rdl__verb_extend = {

@@ -41,12 +41,13 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
     char field[RDL__FIELD_MAX];
-    size_t len = rec->ops->field_of(field, rec->name, rec->hold.id.n);
+    size_t len;
 
     rdl__assert_locked(&rec->name->mu);
-    if (rec->count == 0 || rec->held_since >= call->req.sent_at ||
-        rdl__watchdog_state(rec->name->client->watchdog, &rec->hold, rdl__now(), NULL) >= RDL_LOST)
+    if (rec->count == 0 || rec->hold->since >= call->req.sent_at ||
+        rdl__watchdog_state(rec->name->client->watchdog, rec->hold, rdl__now(), NULL) >= RDL_LOST)
         return false;
+    len = rec->ops->field_of(field, rec->name, rec->hold->id.n);
     return (len == call->words_len && memcmp(field, call->words, len) == 0) || call->ops->evicts_also(rec, call);
 }
 
@@ -62,7 +63,7 @@ static struct rdl__record *next_evicted(const struct rdl__call *call, int64_t *r
 
         if (evicted(call, rec)) {
             found = rec;
-            *ret_n = rec->hold.id.n;
+            *ret_n = rec->hold->id.n;
             atomic_fetch_add(&rec->refs, 1);
         }
     }
@@ -77,7 +78,7 @@ static void force_notice(const struct rdl__call *call)
     int64_t n;
 
     while ((rec = next_evicted(call, &n)) != NULL) {
-        rdl__watchdog_gone(rec->name->client->watchdog, &rec->hold, n);
+        rdl__watchdog_gone(rec->name->client->watchdog, rec->hold, n);
         rdl__record_unref(rec);
     }
 }

@@ -27,12 +27,11 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 
     if (rc < 0)
         return rdl__finish_with(rc);
-    call->rand.state = name->client->serial ^ (uint64_t)now;
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
     call->n = -rdl__client_number(name->client);
     call->count = 1;
     call->hold.undo_count = 0;
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 static const struct rdl__verb kept_take = {
@@ -52,13 +51,13 @@ static rdl__step_t release_begin(struct rdl__call *call, int64_t now)
     struct rdl__record *rec = call->rec;
 
     call->count = call->hold.undo_count = 0;
-    if (rec == NULL || rec->count == 0 || rec->hold.id.n != call->n) {
+    if (rec == NULL || rec->count == 0 || rec->hold->id.n != call->n) {
         call->op.lease_ms = rdl__call_client(call)->watchdog_lease_ms;
         return rdl__send_it();
     }
     call->op.lease_ms = rdl__record_most_ms(rec, now);
     rdl__record_clear(rec);
-    return rdl__watchdog_remove(rdl__call_client(call)->watchdog, &rec->hold, now) == RDL_LOST
+    return rdl__watchdog_remove(rdl__call_client(call)->watchdog, rec->hold, now) == RDL_LOST
                ? rdl__finish_with(RDL_ELOST)
                : rdl__send_it();
 }
@@ -133,7 +132,7 @@ int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
     int64_t valid_ns;
 
     rdl__assert_locked(&cache->name->mu);
-    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, &valid_ns) == RDL_LOST)
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), cache->hold->hold, now, &valid_ns) == RDL_LOST)
         valid_ns = 0;
     cache->known_until = now + valid_ns;
     return valid_ns;
@@ -182,12 +181,12 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         cache->hold = rdl__record_find(name, cache->keeper, cache->ops);
         cache->hold->renewed = true;
         rdl__record_ends(cache->hold); /* nobody holds it yet */
-        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
-        cache->token = cache->hold->hold.id.token - 1;
+        rdl__watchdog_keep(rdl__cache_watchdog(cache), cache->hold->hold);
+        cache->token = cache->hold->hold->id.token - 1;
         cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
         cache->mourns = false;
         cache->wrote = cache->wrote && writes_here(cache);
-        rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
+        rdl__keep_granted(&cache->keep, cache->hold->hold->id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
             rdl__keep_want(&cache->keep, now);
         rdl__name_metric(name, RDL_M_KEPT, 1);
@@ -253,7 +252,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
         rdl__mutex_unlock(&name->mu);
         return;
     }
-    rdl__watchdog_forget(rdl__cache_watchdog(cache), &hold->hold); /* it ends with its lease */
+    rdl__watchdog_forget(rdl__cache_watchdog(cache), hold->hold); /* it ends with its lease */
     cache->hold = NULL;
     hold->count = 0;
     count_end(cache, RDL__END_LOST);
@@ -377,12 +376,12 @@ static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state
     }
     if (found != NULL) {
         atomic_fetch_add(&found->refs, 1);
-        *ret_id = found->hold.id;
+        *ret_id = found->hold->id;
         found->risk_told = true;
     }
     if (found != NULL && state == RDL_LOST) {
-        rdl__watchdog_forget(rdl__cache_watchdog(cache), &found->hold);
-        found->hold.state = RDL_LOST;
+        rdl__watchdog_forget(rdl__cache_watchdog(cache), found->hold);
+        found->hold->state = RDL_LOST;
         found->inside = false;
     }
     rdl__mutex_unlock(&name->mu);
@@ -411,7 +410,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
     if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
-    present = cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
+    present = cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold->id.n == id->n;
     if (present) {
         cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
@@ -433,7 +432,7 @@ static void local_changed(struct rdl__record *rec, const struct rdl__hold_id *id
 
     rdl__mutex_lock(&rec->name->mu);
     /* it may be told so late that it was given back, and its owner let in again */
-    was_inside = rdl__cache_has(cache, rec) && rec->hold.id.n == id->n;
+    was_inside = rdl__cache_has(cache, rec) && rec->hold->id.n == id->n;
     if (was_inside)
         rdl__cache_without(cache, rec, now);
     rdl__mutex_unlock(&rec->name->mu);
@@ -476,10 +475,10 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
     if (rdl__cache_has(cache, rec))
         hold = rdl__cache_forsake(cache);
     rdl__mutex_unlock(&rec->name->mu);
-    rdl__client_forget_hold(client, &rec->hold);
+    rdl__client_forget_hold(client, rec->hold);
     if (hold == NULL)
         return;
-    rdl__client_forget_hold(client, &hold->hold);
+    rdl__client_forget_hold(client, hold->hold);
     rdl__record_unref(hold);
 }
 
@@ -491,7 +490,7 @@ static void mourn(struct rdl__record *rec, struct rdl__cache *cache)
     bool was_inside;
 
     rdl__mutex_lock(&rec->name->mu);
-    id = rec->hold.id;
+    id = rec->hold->id;
     was_inside = rec->inside;
     if (rdl__cache_has(cache, rec)) {
         cache->mourns = true;
@@ -523,6 +522,6 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
     rdl__mutex_unlock(&rec->name->mu);
     if (hold == NULL)
         return;
-    rdl__watchdog_orphan(rdl__cache_watchdog(cache), &hold->hold);
+    rdl__watchdog_orphan(rdl__cache_watchdog(cache), hold->hold);
     rdl__record_unref(hold);
 }

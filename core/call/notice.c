@@ -53,10 +53,10 @@ static void run_event(struct rdl__callback *callback)
     notice->states = 0;
     if (rec->notices->latest == notice)
         rec->notices->latest = NULL;
-    if (rec->hold.id.n == what.n && rdl__is_kept(what.n))
+    if (rec->hold->id.n == what.n && rdl__is_kept(what.n))
         valid_ns = rdl__cache_valid_for(rec, rdl__now());
-    else if (rec->hold.id.n == what.n)
-        (void)rdl__watchdog_state(name->client->watchdog, &rec->hold, rdl__now(), &valid_ns);
+    else if (rec->hold->id.n == what.n)
+        (void)rdl__watchdog_state(name->client->watchdog, rec->hold, rdl__now(), &valid_ns);
     rdl__mutex_unlock(&name->mu);
     if (notice != &rec->notices->first)
         rdl__free(&name->client->mem, notice, sizeof *notice);

@@ -55,7 +55,7 @@ rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now)
 
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, call->op.owner, call->ops)) != NULL && rec->count > 0)
-        state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &valid_ns);
+        state = rdl__watchdog_state(name->client->watchdog, rec->hold, now, &valid_ns);
     rdl__mutex_unlock(&name->mu);
     call->answer = rdl__ms_until(valid_ns, 0);
     if (state == RDL_NOT_HELD)

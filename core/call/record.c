@@ -84,9 +84,9 @@ struct rdl__view rdl__record_view(struct rdl__name *name, rdl_owner_t *owner, co
     rdl__mutex_lock(&name->mu);
     if ((rec = rdl__record_find(name, owner, ops)) != NULL && rec->count > 0) {
         view.count = rec->count;
-        view.token = rec->hold.id.token;
-        view.n = rec->hold.id.n;
-        view.state = rdl__watchdog_state(name->client->watchdog, &rec->hold, now, &view.valid_ns);
+        view.token = rec->hold->id.token;
+        view.n = rec->hold->id.n;
+        view.state = rdl__watchdog_state(name->client->watchdog, rec->hold, now, &view.valid_ns);
     }
     rdl__mutex_unlock(&name->mu);
     return view;
@@ -101,8 +101,8 @@ static int64_t oldest_hold(const struct rdl__name *name)
     for (const struct rdl__link *l = name->records.next; l != &name->records; l = l->next) {
         const struct rdl__record *rec = rdl__container(l, struct rdl__record, link);
 
-        if (rec->count > 0 && (oldest == 0 || rec->held_since < oldest))
-            oldest = rec->held_since;
+        if (rec->count > 0 && (oldest == 0 || rec->hold->since < oldest))
+            oldest = rec->hold->since;
     }
     return oldest;
 }
@@ -118,9 +118,9 @@ void rdl__record_ends(const struct rdl__record *rec)
         return;
     held = rdl__meter_held(meter) - 1;
     rdl__meter_set(meter, held,
-                   held == 0                                    ? 0
-                   : rdl__meter_since(meter) == rec->held_since ? oldest_hold(rec->name)
-                                                                : rdl__meter_since(meter));
+                   held == 0                                     ? 0
+                   : rdl__meter_since(meter) == rec->hold->since ? oldest_hold(rec->name)
+                                                                 : rdl__meter_since(meter));
 }
 
 void rdl__record_abandon(struct rdl__record *rec)
@@ -128,15 +128,15 @@ void rdl__record_abandon(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
 
     if (rdl__client_call_begins(name->client) == RDL_OK) {
-        if (rdl__is_kept(rec->hold.id.n))
+        if (rdl__is_kept(rec->hold->id.n))
             rdl__cache_abandon(rec, false);
         else
-            rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
+            rdl__watchdog_orphan(name->client->watchdog, rec->hold);
         rdl__client_call_ends(name->client);
-    } else if (rdl__is_kept(rec->hold.id.n)) {
+    } else if (rdl__is_kept(rec->hold->id.n)) {
         rdl__cache_abandon(rec, true);
     } else {
-        rdl__client_forget_hold(name->client, &rec->hold);
+        rdl__client_forget_hold(name->client, rec->hold);
     }
     rdl__mutex_lock(&name->mu);
     rec->count = 0;
@@ -166,14 +166,16 @@ void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec)
     if (rec == NULL)
         return;
     rdl__free(&client->mem, rec->notices, sizeof *rec->notices);
+    rdl__free(&client->mem, rec->hold, sizeof *rec->hold);
     rdl__free(&client->mem, rec, sizeof *rec);
 }
 
-/* Zeroed but for its name, and for its notices. NULL: no memory.  @locks the name's */
+/* Zeroed but for its name, its notices, and its hold. NULL: no memory.  @locks the name's */
 static struct rdl__record *spare_or_new(struct rdl__name *name)
 {
     struct rdl__record *rec = name->spare;
     struct rdl__notices *notices = rec != NULL ? rec->notices : NULL;
+    struct rdl__hold *hold = rec != NULL ? rec->hold : NULL;
 
     rdl__assert_locked(&name->mu);
     name->spare = NULL;
@@ -182,7 +184,8 @@ static struct rdl__record *spare_or_new(struct rdl__name *name)
     memset(rec, 0, sizeof *rec);
     rec->name = name;
     rec->notices = notices;
-    if (!name->tells || rdl__notices_make(rec))
+    rec->hold = hold;
+    if (rdl__hold_make(rec) && (!name->tells || rdl__notices_make(rec)))
         return rec;
     rdl__record_free(name->client, rec);
     return NULL;
@@ -206,12 +209,7 @@ int rdl__record_make(struct rdl__name *name, rdl_owner_t *owner, const struct rd
     rdl__name_ref(name);
     rec->owner = rdl__owner_ref(owner);
     atomic_init(&rec->refs, 2); /* the list's, the owner link's */
-    rec->hold.host = RDL__HOSTLOCK_NONE;
     rec->ops = ops;
-    rec->hold.ops = &rdl__hold_ops;
-    rec->hold.script = (uint8_t)ops->renew;
-    rec->hold.acks = rdl__name_acks(name);
-    rec->hold.hash_slot = name->hash_slot;
     rdl__list_push_front(&name->records, &rec->link);
     *ret = rec;
     return RDL_OK;
@@ -265,12 +263,13 @@ void rdl__record_retire(struct rdl__record *rec)
     bool unlinked = false;
 
     rdl__assert_locked(&rec->name->mu);
-    if (!busy &&
-        rec->hold.host != RDL__HOSTLOCK_NONE) { /* after the server's release: who comes next asks the server */
-        rdl__hostlock_leave(rec->hold.host);
-        rec->hold.host = RDL__HOSTLOCK_NONE;
+    if (!busy && rec->hold != NULL &&
+        rec->hold->host != RDL__HOSTLOCK_NONE) { /* after the server's release: who comes next asks the server */
+        rdl__hostlock_leave(rec->hold->host);
+        rec->hold->host = RDL__HOSTLOCK_NONE;
     }
-    if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
+    if (!busy && (rec->orphaned || rec->hold == NULL || /* it has waited in vain: what is idle has all that it needs */
+                  rdl__list_empty(&name->handles))) {   /* without a handle there is no next verb */
         leaving = rec;
         if (name->idle == rec)
             name->idle = NULL;
@@ -334,10 +333,10 @@ static void forget_hold(struct rdl__record *rec)
     rdl__record_set_count(rec, 0); /* first: see release.c */
     if (rdl__client_call_begins(name->client) == RDL_OK) {
         if (held)
-            (void)rdl__watchdog_remove(name->client->watchdog, &rec->hold, rdl__now());
+            (void)rdl__watchdog_remove(name->client->watchdog, rec->hold, rdl__now());
         rdl__client_call_ends(name->client);
     } else if (held) {
-        rdl__client_forget_hold(name->client, &rec->hold);
+        rdl__client_forget_hold(name->client, rec->hold);
     }
     rdl__mutex_lock(&name->mu);
     rdl__record_retire(rec);

@@ -41,13 +41,10 @@ struct rdl__record {
     int32_t count; /* 0: not held */
     struct rdl__link link;
     struct rdl__call *active; /* the verb in flight, behind which later ones queue */
-    int64_t held_since;
     /* When every lease asked for this hold has ended at the server as well; renewals not counted. By the verb in flight
      * and by the loop (alone.c): rdl__record_ends_by. */
     _Atomic int64_t ends_by;
-    int64_t
-        refused_until; /* RDL_DEGRADED: the end of a lease for which the server has refused the hold; 0: it has not */
-    bool renewed;      /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
+    bool renewed;    /* the watchdog renews the hold for good (RDL_LEASE_AUTO) */
     bool may_come;   /* a sending of its take may arrive until ends_by, as CLIENT KILL is refused: repeat the release */
     bool linked : 1; /* on the owner's list */
     bool orphaned : 1; /* the owner is gone */
@@ -62,7 +59,7 @@ struct rdl__record {
     struct rdl__notices *notices; /* NULL: nobody asked to be told (rdl__name_tells) */
 
     struct rdl__owner_link owner_link;
-    struct rdl__hold hold; /* in use while count > 0 */
+    struct rdl__hold *hold; /* in use while count > 0; NULL: the verb in flight is asleep (rdl__hold_give_back) */
 };
 
 static inline int64_t rdl__record_ends_by(const struct rdl__record *rec)
@@ -82,7 +79,24 @@ static inline void rdl__record_lasts(struct rdl__record *rec, int64_t by)
         rdl__record_set_ends_by(rec, by);
 }
 
-extern const struct rdl__hold_ops rdl__hold_ops; /* hold.c */
+/* ---- hold.c ------------------------------------------------------------------------------------------------------ */
+
+/* A record has memory for its hold before anything is asked for: after a grant nothing may fail for want of it. Only
+ * while its owner does nothing but wait, which many may do, it is given back; nothing can be granted then.
+ *
+ * make: as for a new record.  @locks the name's
+ * give_back: the verb in flight falls asleep, until something that is not a grant wakes it.  @locks takes the name's
+ * reserve: it has woken up, or another follows it. False: no memory.  @thread the verb in flight's
+ *          @locks takes the name's */
+bool rdl__hold_make(struct rdl__record *rec);
+void rdl__hold_give_back(struct rdl__record *rec);
+bool rdl__hold_reserve_anew(struct rdl__record *rec);
+static inline bool rdl__hold_reserve(struct rdl__record *rec)
+{
+    return rec->hold != NULL || rdl__hold_reserve_anew(rec);
+}
+
+/* ---- record.c ---------------------------------------------------------------------------------------------------- */
 
 /* An owner's hold of a lock, or of one end of it, by the local clock. */
 struct rdl__view {
@@ -119,7 +133,7 @@ static inline void rdl__record_begins(const struct rdl__record *rec)
 
     if (rdl__name_has_meter(rec->name))
         rdl__meter_set(meter, rdl__meter_held(meter) + 1,
-                       rdl__meter_held(meter) == 0 ? rec->held_since : rdl__meter_since(meter));
+                       rdl__meter_held(meter) == 0 ? rec->hold->since : rdl__meter_since(meter));
 }
 void rdl__record_ends(const struct rdl__record *rec);
 

@@ -12,16 +12,16 @@ rdl__step_t rdl__release_begin(struct rdl__call *call, int64_t now)
     rdl_hold_state_t state;
     int32_t count;
 
-    if (rec == NULL || rec->count == 0 || (call->n != 0 && call->n != rec->hold.id.n))
+    if (rec == NULL || rec->count == 0 || (call->n != 0 && call->n != rec->hold->id.n))
         return rdl__finish_with(RDL_ENOTOWNER);
     count = rec->count - 1;
-    call->n = rec->hold.id.n;
+    call->n = rec->hold->id.n;
     call->count = call->hold.undo_count = count;
     call->op.lease_ms = rdl__record_most_ms(rec, now);
     rdl__record_set_count(rec, count); /* so that force.c does not report its loss as well */
-    state = count == 0 ? rdl__watchdog_remove(wd, &rec->hold, now) : rdl__watchdog_state(wd, &rec->hold, now, NULL);
+    state = count == 0 ? rdl__watchdog_remove(wd, rec->hold, now) : rdl__watchdog_state(wd, rec->hold, now, NULL);
     if (count == 0)
-        rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->held_since);
+        rdl__name_metric(rec->name, RDL_M_HOLD_US, now - rec->hold->since);
     if (state < RDL_LOST)
         return rdl__send_it();
     return state == RDL_LOST ? rdl__finish_with(RDL_ELOST) : rdl__alone_release(call, now);
@@ -44,10 +44,10 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
     if (call->answer == RDL__NO_HOLD &&
         !(call->req.resent && call->count == 0)) { /* else an earlier sending of this release has done it */
         if (call->count > 0) {
-            rdl__watchdog_gone(rdl__call_client(call)->watchdog, &call->rec->hold, call->n);
+            rdl__watchdog_gone(rdl__call_client(call)->watchdog, call->rec->hold, call->n);
         } else {
             rdl__name_metric(call->rec->name, RDL_M_LOST, 1);
-            rdl__record_tell(call->rec, &(struct rdl__hold_id){call->n, call->rec->hold.id.token}, RDL_LOST,
+            rdl__record_tell(call->rec, &(struct rdl__hold_id){call->n, call->rec->hold->id.token}, RDL_LOST,
                              RDL_LOSS_GONE);
         }
         again.rc = RDL_ELOST;

@@ -51,7 +51,7 @@ static void encode_script(struct rdl__batch *batch, unsigned first, unsigned cou
     size_t len;
 
     rdl__assert_locked(&batch->wd->mu);
-    rdl__script_begin(to, hold->script, eval, count, (size_t)2 * count);
+    rdl__script_begin(to, hold->ops->renews(hold).script, eval, count, (size_t)2 * count);
     for (unsigned i = first; i < first + count; i++) {
         hold = batch->hold[batch->slots[i]];
         hold->ops->key(hold, &key, &len);
@@ -217,7 +217,7 @@ static bool counts(const struct rdl__batch *batch, const struct rdl__hold *hold,
     rdl__assert_locked(&batch->wd->mu);
     if (ttl == UNANSWERED || ttl == MOVED || ttl == MOVING)
         return false;
-    return ttl == GONE || batch->confirmed >= hold->acks.replicas;
+    return ttl == GONE || batch->confirmed >= hold->ops->renews(hold).acks.replicas;
 }
 
 /* Send the batch to the server of an ASK. Its WAIT is not about this server's replicas, so the next batch may go. */

@@ -34,13 +34,13 @@ struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struc
 {
     const struct rdl__routes *routes = wd->config.routes;
 
-    return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->hash_slot);
+    return routes == NULL ? wd->home : routes->renewer(routes->arg, hold->ops->renews(hold).hash_slot);
 }
 
 /* The list on which it waits for a batch.  @locks mu */
 static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
 {
-    return hold->acks.replicas > 0 ? &at->due_acked : &at->due;
+    return hold->acked ? &at->due_acked : &at->due;
 }
 
 void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
@@ -56,21 +56,25 @@ void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
 {
     rdl__assert_locked(&batch->wd->mu);
-    return batch->count == 0 ||
-           (!hold->by_itself && !batch->hold[0]->by_itself && hold->acks.if_able == batch->acks.if_able);
+    return batch->count == 0 || (!hold->by_itself && !batch->hold[0]->by_itself &&
+                                 hold->ops->renews(hold).acks.if_able == batch->acks.if_able);
 }
 
 /* @locks mu */
 static bool shares_script(const struct rdl__hold *first, const struct rdl__hold *hold)
 {
-    return hold->hash_slot == first->hash_slot && hold->script == first->script;
+    struct rdl__renews a = first->ops->renews(first), b = hold->ops->renews(hold);
+
+    return a.hash_slot == b.hash_slot && a.script == b.script;
 }
 
 /* @locks mu */
 static void take_along(struct rdl__batch *batch, struct rdl__hold *hold)
 {
+    struct rdl__acks acks = hold->ops->renews(hold).acks;
+
     rdl__assert_locked(&batch->wd->mu);
-    batch->acks = batch->count == 0 ? hold->acks : rdl__acks_most(batch->acks, hold->acks);
+    batch->acks = batch->count == 0 ? acks : rdl__acks_most(batch->acks, acks);
     rdl__list_remove(&hold->due);
     hold->renewal = RDL__RENEWAL_SENT;
     hold->place = &batch->hold[batch->count];

@@ -83,7 +83,7 @@ static bool lacks_renewal(const struct rdl__hold *hold)
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     rdl__assert_locked(&wd->mu);
-    if (rdl__heap_has(&hold->node) && hold->acks.replicas > 0)
+    if (rdl__heap_has(&hold->node) && hold->acked)
         wd->acked_holds--;
     rdl__heap_remove(&wd->heap, &hold->node);
     if (hold->renewal == RDL__RENEWAL_DUE)
@@ -158,7 +158,7 @@ static void begin(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t sent
     int64_t trusted_ms = rdl__hold_trust_ms(hold, lease_ms);
 
     rdl__assert_locked(&wd->mu);
-    wd->acked_holds += hold->acks.replicas > 0 ? 1 : 0;
+    wd->acked_holds += hold->acked;
     hold->node = (struct rdl__heap_node){0};
     hold->renewal = RDL__RENEWAL_NONE;
     hold->deadline = rdl__watchdog_validity(wd, sent_at, trusted_ms);

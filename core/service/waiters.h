@@ -82,6 +82,12 @@ static inline bool rdl__news_shares(enum rdl__news news)
     return news == RDL__NEWS_SHARED;
 }
 
+/* May a message grant the lock? Else nothing but the answer to a try does. */
+static inline bool rdl__news_grants(enum rdl__news news)
+{
+    return news == RDL__NEWS_OWN;
+}
+
 /* Does a channel stay for a while after its waiter? */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {

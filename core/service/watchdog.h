@@ -34,11 +34,19 @@ struct rdl__hold_id {
     int64_t n, token;
 };
 
-/* Functions that are the same for all holds of one user. The first three return facts that never change: fields would
+/* How it is renewed. */
+struct rdl__renews {
+    struct rdl__acks acks; /* how many replicas must confirm it */
+    uint16_t hash_slot;    /* of its key, in a cluster; else 0 */
+    uint8_t script;        /* KEYS the locks, ARGV field and lease of each; answers {s, us, ttl or -14 ...} */
+};
+
+/* Functions that are the same for all holds of one user. The first four return facts that never change: fields would
  * cost each hold more bytes. */
 struct rdl__hold_ops {
     void (*key)(const struct rdl__hold *hold, const char **ret_key, size_t *ret_len);
     size_t (*field)(const struct rdl__hold *hold, char *to); /* to: RDL__FIELD_MAX */
+    struct rdl__renews (*renews)(const struct rdl__hold *hold);
     /* How long a hold that was confirmed for lease_ms counts as held; NULL: lease_ms. If that is less than the lease,
      * it is confirmed again until the lease ends. */
     int64_t (*trust_ms)(const struct rdl__hold *hold, int64_t lease_ms);
@@ -53,20 +61,19 @@ struct rdl__hold_ops {
 
 enum rdl__renewal { RDL__RENEWAL_NONE, RDL__RENEWAL_DUE, RDL__RENEWAL_SENT };
 
-/* Embedded in the user's record of the hold. */
 struct rdl__hold {
     /* set by its user; immutable while the watchdog has the hold */
     const struct rdl__hold_ops *ops;
+    void *user; /* whose it is, for ops */
     struct rdl__hold_id id;
-    struct rdl__acks acks; /* how many replicas must confirm each renewal */
-    uint16_t hash_slot;    /* of its key, in a cluster; else 0 */
-    /* The renewal's script: KEYS the locks, ARGV field and lease of each; answers {s, us, ttl or -14 ...}. */
-    uint8_t script;
 
-    int host; /* its user's alone, here because here is room for it: the host's lock that goes with it (hostlock.h) */
+    /* its user's alone: when it was granted, and the host's lock that goes with it (hostlock.h) */
+    int64_t since;
+    int host;
 
     /* under the watchdog's mutex */
-    uint8_t state; /* rdl_hold_state_t */
+    uint8_t state;     /* rdl_hold_state_t */
+    uint8_t acked : 1; /* replicas must confirm its renewals; set by its user */
     uint8_t renewed : 1;
     uint8_t told_risk : 1;      /* RDL_AT_RISK is reported once a hold */
     uint8_t brief : 1;          /* granted for less than the lease that renewals ask for */
@@ -77,6 +84,9 @@ struct rdl__hold {
     union {
         struct rdl__link due;     /* RDL__RENEWAL_DUE: on its renewer's list */
         struct rdl__hold **place; /* RDL__RENEWAL_SENT: in the batch */
+        /* RDL_DEGRADED, so that it is not renewed: its user's alone. The end of a lease for which the server has
+         * refused the hold; 0: it has not. */
+        int64_t refused_until;
     };
     int64_t deadline; /* valid until then */
     int64_t ends_at;  /* no renewal lasts longer than this: the end of its lease; RDL__NEVER: renewed without end */

@@ -133,7 +133,7 @@ static void await_change(const struct actor *actor, size_t end)
     rdl__mutex_unlock(&actor->locks[end]->name->mu);
 }
 
-/* The client's own record of a hold; NULL: it has none. */
+/* The client's own record of a hold; NULL: it has none, or its owner only waits. */
 static struct rdl__record *record_of(const struct actor *actor, size_t end)
 {
     struct rdl__name *n = actor->locks[end]->name;
@@ -141,6 +141,8 @@ static struct rdl__record *record_of(const struct actor *actor, size_t end)
 
     rdl__mutex_lock(&n->mu);
     rec = rdl__record_find(n, actor->owner, actor->locks[end]->ops);
+    if (rec != NULL && rec->hold == NULL)
+        rec = NULL;
     rdl__mutex_unlock(&n->mu);
     return rec;
 }

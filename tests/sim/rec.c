@@ -7,35 +7,35 @@
 /* An owner's hold of a kept lock ends with the kept hold at the latest. */
 int64_t rec_valid_until(const struct rdl__record *rec)
 {
-    const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
-    int64_t until = rec->hold.deadline;
+    const struct rdl__cache *cache = rec->hold->id.n < 0 ? rec->name->cache : NULL;
+    int64_t until = rec->hold->deadline;
 
-    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->hold->hold.deadline))
+    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->hold->hold->deadline))
         return until;
-    return cache->hold->hold.deadline;
+    return cache->hold->hold->deadline;
 }
 
 /* When the server has granted what the record rests on, at the earliest, by the world's time: who is let in to a kept
  * hold has not asked for it itself. */
 int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec, const struct deed *deed)
 {
-    const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
+    const struct rdl__cache *cache = rec->hold->id.n < 0 ? rec->name->cache : NULL;
     int64_t now = process_clock(&actor->app->process);
 
     if (cache == NULL || cache->hold == NULL)
         return deed->called;
     return process_when(&actor->app->process,
-                        (cache->hold->held_since < now ? cache->hold->held_since : now) - cache->lease_ms * RDL__MS);
+                        (cache->hold->hold->since < now ? cache->hold->hold->since : now) - cache->lease_ms * RDL__MS);
 }
 
 int64_t rec_asked_at(const struct rdl__record *rec)
 {
-    return rec->hold.deadline - rec->hold.lease_ms * RDL__MS;
+    return rec->hold->deadline - rec->hold->lease_ms * RDL__MS;
 }
 
 void rec_fields(struct hold *h, const struct rdl__record *rec)
 {
-    int64_t n = rec->hold.id.n;
+    int64_t n = rec->hold->id.n;
 
     h->id[rec->ops->field_of(h->id, rec->name, n)] = '\0';
     h->field[rec->ops->field_of(h->field, rec->name, n < 0 ? rec->name->cache->keep.n : n)] = '\0';

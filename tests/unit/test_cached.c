@@ -69,12 +69,12 @@ static struct rdl__record *keep(void)
 
     rdl__mutex_lock(&name->mu);
     cr_assert_eq(rdl__record_make(name, cache->keeper, cache->ops, &rec), RDL_OK);
-    rec->hold.id.n = -rdl__client_number(client);
+    rec->hold->id.n = -rdl__client_number(client);
     rec->count = 1;
-    rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
+    rdl__watchdog_add(client->watchdog, rec->hold, rdl__now(), LEASE_MS, false);
     cache->hold = rec;
     cache->keep.sound = true;
-    rdl__keep_granted(&cache->keep, rec->hold.id.n, rdl__now(), CACHE_MS);
+    rdl__keep_granted(&cache->keep, rec->hold->id.n, rdl__now(), CACHE_MS);
     rdl__mutex_unlock(&name->mu);
     return rec;
 }
@@ -117,7 +117,7 @@ static void let_in(void)
         cr_assert_eq(rdl_owner_new(client, &owners[i], NULL), RDL_OK);
         rdl__mutex_lock(&name->mu);
         cr_assert_eq(rdl__record_make(name, owners[i], cache->ops, &rec), RDL_OK);
-        rec->hold.id.n = RDL__LOCAL_NUMBERS - 1 - i;
+        rec->hold->id.n = RDL__LOCAL_NUMBERS - 1 - i;
         rec->count = 1;
         rec->renewed = rec->inside = true;
         cache->inside++;
@@ -158,7 +158,7 @@ Test(cached, telling_many_readers_costs_in_proportion)
 
         tell_nobody();
         from = cpu_us();
-        rdl__cache_changed(hold, &hold->hold.id, RDL_AT_RISK, RDL_LOSS_RENEWAL, rdl__now());
+        rdl__cache_changed(hold, &hold->hold->id, RDL_AT_RISK, RDL_LOSS_RENEWAL, rdl__now());
         between = cpu_us();
         cr_assert_eq(told(), READERS);
         to = cpu_us();

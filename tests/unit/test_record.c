@@ -82,9 +82,9 @@ static struct rdl__record *hold(rdl_owner_t *owner, int64_t n, int32_t count)
     struct rdl__record *rec = make(owner);
 
     cr_assert_not_null(rec);
-    rec->hold.id.n = n;
-    rec->hold.id.token = 10 * n;
-    rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
+    rec->hold->id.n = n;
+    rec->hold->id.token = 10 * n;
+    rdl__watchdog_add(client->watchdog, rec->hold, rdl__now(), LEASE_MS, false);
     rdl__record_set_count(rec, count);
     return rec;
 }
@@ -92,7 +92,7 @@ static struct rdl__record *hold(rdl_owner_t *owner, int64_t n, int32_t count)
 static void give_back(struct rdl__record *rec)
 {
     rdl__record_set_count(rec, 0);
-    (void)rdl__watchdog_remove(client->watchdog, &rec->hold, rdl__now());
+    (void)rdl__watchdog_remove(client->watchdog, rec->hold, rdl__now());
     retire(rec);
 }
 
@@ -305,4 +305,67 @@ Test(record, memory_of_one_that_is_gone_is_used_again)
     cr_assert_eq(counting_alloc_blocks(&counting), blocks - 1, "of the owner that is gone");
     retire(rec);
     rdl_owner_free(next);
+}
+
+/* ---- what only a hold needs ------------------------------------------------------------------------------------- */
+
+/* A verb in flight, which falls asleep. */
+static struct rdl__record *asleep(rdl_owner_t *owner)
+{
+    struct rdl__record *rec = make(owner);
+
+    atomic_fetch_add(&rec->refs, 1);
+    rdl__hold_give_back(rec);
+    return rec;
+}
+
+Test(record, who_only_waits_has_no_memory_for_a_hold)
+{
+    rdl_owner_t *owner = new_owner();
+    int64_t before = counting_alloc_bytes(&counting);
+    struct rdl__record *rec = asleep(owner);
+
+    cr_assert_null(rec->hold);
+    cr_assert_eq(counting_alloc_bytes(&counting), before + (int64_t)sizeof *rec);
+    counting_alloc_fail_at(&counting, 1);
+    cr_assert_not(rdl__hold_reserve(rec));
+    cr_assert(rdl__hold_reserve(rec));
+    cr_assert_eq(rec->hold->user, rec);
+    rdl__record_unref(rec);
+    retire(rec);
+    cr_assert_eq(find(owner), rec, "kept for its owner's next verb");
+    rdl_owner_free(owner);
+}
+
+Test(record, one_that_has_waited_in_vain_is_not_kept)
+{
+    rdl_owner_t *owner = new_owner();
+    struct rdl__record *rec = asleep(owner);
+
+    rdl__record_unref(rec);
+    retire(rec);
+    cr_assert_null(find(owner));
+    rdl_owner_free(owner);
+}
+
+/* Of its last hold a loss is about to be told. */
+Test(record, hold_that_others_know_of_is_not_given_back)
+{
+    rdl_owner_t *owner = new_owner();
+    struct rdl__record *rec = hold(owner, 1, 1);
+
+    atomic_fetch_add(&rec->refs, 1);
+    rdl__hold_give_back(rec);
+    cr_assert_not_null(rec->hold, "it is held");
+    rec->hold->ops->pin(rec->hold);
+    rdl__record_set_count(rec, 0);
+    (void)rdl__watchdog_remove(client->watchdog, rec->hold, rdl__now());
+    rdl__hold_give_back(rec);
+    cr_assert_not_null(rec->hold);
+    rdl__record_unref(rec);
+    rdl__hold_give_back(rec);
+    cr_assert_null(rec->hold);
+    rdl__record_unref(rec);
+    retire(rec);
+    rdl_owner_free(owner);
 }

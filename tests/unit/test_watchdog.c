@@ -77,8 +77,8 @@ Test(watchdog, replicas_are_waited_for_at_most_for_a_share_of_the_shortest_lease
     rdl__watchdog_close(wd);
     wd = rdl__watchdog_free(wd);
     open_watchdog_acked(&acked);
-    hold(0)->acks = rdl__acks_of(1, false, 1000);
-    hold(1)->acks = rdl__acks_of(2, false, 900);
+    wants_acks(0, rdl__acks_of(1, false, 1000));
+    wants_acks(1, rdl__acks_of(2, false, 900));
     rdl__watchdog_add(wd, hold(0), loop.now - LEASE, 2 * LEASE_MS, true);
     rdl__watchdog_add(wd, hold(1), loop.now - SHORT_MS / 3 * RDL__MS, SHORT_MS, true);
     run_until_sent(1);
@@ -214,7 +214,7 @@ Test(watchdog, each_script_has_its_own_batches)
     int of_simple = 0;
 
     for (int i = 0; i < 10; i += 2)
-        things[i].hold.script = RDL__SCRIPT_SIMPLE_RENEW;
+        things[i].renews.script = RDL__SCRIPT_SIMPLE_RENEW;
     add(10); /* due some time; occupies the lane together with the next */
     run_until_sent(1);
     for (int i = 0; i < 10; i++)

@@ -198,6 +198,7 @@ static inline void answer_with(const struct rdl__reply *reply)
 struct thing {
     struct rdl__hold hold;
     char key[24];
+    struct rdl__renews renews;
     int at_risk, lost, pins, restores;
     rdl_loss_reason_t reason;
     int64_t reported_at;
@@ -222,6 +223,11 @@ static inline void thing_key(const struct rdl__hold *hold, const char **ret_key,
 static inline size_t thing_field(const struct rdl__hold *hold, char *to)
 {
     return rdl__field(to, &uuid, thing_of(hold) - things);
+}
+
+static inline struct rdl__renews thing_renews(const struct rdl__hold *hold)
+{
+    return thing_of(hold)->renews;
 }
 
 static inline void thing_pin(struct rdl__hold *hold)
@@ -253,6 +259,7 @@ static inline void thing_restore(struct rdl__hold *hold, int64_t now)
 static const struct rdl__hold_ops thing_ops = {
     .key = thing_key,
     .field = thing_field,
+    .renews = thing_renews,
     .pin = thing_pin,
     .changed = thing_changed,
     .restore = thing_restore,
@@ -304,7 +311,7 @@ static inline void set_up(void)
     fake_loop_init(&loop, T0);
     for (int i = 0; i < HOLDS_MAX; i++) {
         things[i].hold.ops = &thing_ops;
-        things[i].hold.script = RDL__SCRIPT_REENTRANT_RENEW;
+        things[i].renews.script = RDL__SCRIPT_REENTRANT_RENEW;
         things[i].hold.id = (struct rdl__hold_id){.n = 1 + i, .token = 7 + i};
         snprintf(things[i].key, sizeof things[i].key, "lock:%d", i);
     }
@@ -323,6 +330,12 @@ static inline void tear_down(void)
 static inline struct rdl__hold *hold(int i)
 {
     return &things[i].hold;
+}
+
+static inline void wants_acks(int i, struct rdl__acks acks)
+{
+    things[i].renews.acks = acks;
+    things[i].hold.acked = acks.replicas > 0;
 }
 
 static inline void add(int i)
