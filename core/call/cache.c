@@ -185,7 +185,7 @@ int64_t rdl__cache_beside(struct rdl__record *rec)
 
     rdl__assert_locked(&rec->name->mu);
     if (!rdl__cache_has(cache, rec))
-        return rec->hold.id.n;
+        return rec->hold->id.n;
     cache->keep.stretched = cache->keep.stretched || !rdl__cache_is_shared(cache);
     return cache->keep.n;
 }
