@@ -315,15 +315,17 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
 /* @thread loop  @locks none */
 void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n)
 {
-    const struct rdl__order order = {.verb = &kept_confirm,
-                                     .lock = lock,
-                                     .owner = cache->keeper,
-                                     .ops = cache->ops,
-                                     .lease_ms = cache->lease_ms,
-                                     .n = n,
-                                     .direct = true};
+    struct rdl__order order = {.verb = &kept_confirm,
+                               .lock = lock,
+                               .owner = cache->keeper,
+                               .lease_ms = cache->lease_ms,
+                               .n = n,
+                               .direct = true};
 
     rdl__assert_on_loop(rdl__client_loop(cache->name->client));
+    rdl__mutex_lock(&cache->name->mu);
+    order.ops = cache->ops;
+    rdl__mutex_unlock(&cache->name->mu);
     if (lock != NULL && rdl__call_async(&order, NULL, NULL) == RDL_OK)
         return;
     rdl__mutex_lock(&cache->name->mu);
