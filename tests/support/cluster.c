@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define START_BOUND_MS 30000
+#define START_BOUND_MS 60000
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 #define MOVE_AT_ONCE 1000
