@@ -10,6 +10,8 @@
 #include "core/call/cached.h"
 #include "core/call/inner.h"
 
+#define CACHED_FREELY 1024 /* while a client listens for fewer names it does for each, from its first take on */
+
 static struct rdl__cache *of_name(const struct rdl__name *name)
 {
     return name->cache;
@@ -355,12 +357,18 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc)
 
 /* ---- coming in and leaving -------------------------------------------------------------------------------------- */
 
-/* Is it time to listen for recalls?  @locks the name's */
-static bool may_engage(const struct rdl__cache *cache)
+/* Is it time to listen for recalls? Where many names are in use only of one that was wanted lately: one that is taken
+ * once in a while would cost a subscription each time. The loop makes room for it, if need be.  @locks the name's */
+static bool may_engage(const struct rdl__cache *cache, int64_t now)
 {
+    const rdl_client_t *client = cache->name->client;
+    unsigned names, freely = client->cache_names < CACHED_FREELY ? client->cache_names : CACHED_FREELY;
+
     rdl__assert_locked(&cache->name->mu);
-    return !cache->engaged && !cache->keep.closed &&
-           atomic_load_explicit(&cache->name->client->cached_names, memory_order_relaxed) < RDL__CACHED_NAMES_MOST;
+    if (cache->engaged || cache->keep.closed)
+        return false;
+    names = atomic_load_explicit(&client->cached_names, memory_order_relaxed);
+    return names < freely || (cache->used_at != 0 && now < rdl__after_ms(cache->used_at, cache->cache_ms));
 }
 
 /* Does the owner have the other end? A reader is not looked for among all while nobody writes here.  @locks the
@@ -398,6 +406,7 @@ static void turn_to(struct rdl__cache *cache, const struct rdl__lock_ops *ops)
 
     rdl__assert_locked(&cache->name->mu);
     cache->ops = ops;
+    cache->keep.shared = rdl__cache_is_shared(cache);
     cache->keep.doublings = cache->doublings;
     cache->keep.takes = cache->takes;
     cache->doublings = doublings;
@@ -424,6 +433,7 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
                                       int64_t now)
 {
     bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || rdl__cache_is_shared(cache));
+    bool engages = may_engage(cache, now);
     enum rdl__keep_entry entry;
 
     rdl__assert_locked(&cache->name->mu);
@@ -445,7 +455,7 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
             entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
         }
     }
-    if (entry == RDL__ENTRY_TAKE || may_engage(cache) || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
+    if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
         rdl__cache_post(cache);
     return entry;
 }

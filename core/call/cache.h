@@ -25,7 +25,6 @@
 #include "core/call/keep.h"
 #include "core/call/verb.h"
 
-#define RDL__CACHED_NAMES_MOST 1024 /* a client keeps so many names at a time; others are locks like any */
 #define RDL__RECALL_PREFIX "redlatch_recall"
 #define RDL__LOCAL_NUMBERS (-(INT64_C(1) << 62)) /* those of local holds begin below, and are drawn in blocks */
 #define RDL__LOCAL_BLOCK (INT64_C(1) << 20)
@@ -72,6 +71,7 @@ struct rdl__cache {
     bool mourns;               /* HELD: of those who share it one has ended inside: it is left to its lease */
     bool wrote;                /* an owner here may hold the end that excludes others */
     bool posted;               /* the task is, with a reference to the name */
+    bool leaves;               /* makes room for another name as soon as nothing is at the server */
     bool engaged;              /* the loop listens for recalls, with a reference to the name */
 
     /* loop thread only */
@@ -81,6 +81,7 @@ struct rdl__cache {
     struct rdl__subscriber *sub;
     uint64_t run; /* of the server that confirmed the subscription */
     struct rdl__debt debt;
+    struct rdl__link room; /* engaged: in the client's list of such names */
     size_t size;
     char channel[];
 };

@@ -4,18 +4,19 @@
 #include "core/base/clock.h"
 
 #define DOUBLINGS_MOST 10
-#define WORTH_IT 2      /* owners let in by one kept hold */
-#define WORTH_AT_ONCE 4 /* so many: the next take's hold is kept, without one that asks for itself before */
+#define WORTH_IT 2        /* owners let in by one kept hold */
+#define WORTH_IT_SHARED 1 /* of one that keeps nobody out but writers */
+#define WORTH_AT_ONCE 4   /* so many: the next take's hold is kept, without one that asks for itself before */
 #define LEASE_LEAST_MS 5000
 #define LEASE_OF_CACHE 4 /* the first renewal of a lease is due after a quarter of it at the earliest */
 
-/* Is this take the one whose hold is to be kept? From the second on; each hold that was recalled too soon doubles how
- * many go to the server by themselves before the next. */
+/* Is this take the one whose hold is to be kept? From the second on, of one that is shared from the first; each hold
+ * that was recalled too soon doubles how many go to the server by themselves before the next. */
 static bool is_to_be_kept(struct rdl__keep *keep)
 {
     if (keep->takes <= 1u << DOUBLINGS_MOST)
         keep->takes++;
-    return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings;
+    return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings >> keep->shared;
 }
 
 enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now)
@@ -150,7 +151,7 @@ static void ended(struct rdl__keep *keep)
     keep->n = 0;
     keep->wanted = false;
     keep->takes = keep->local >= WORTH_AT_ONCE;
-    if (keep->local >= WORTH_IT)
+    if (keep->local >= (keep->shared ? WORTH_IT_SHARED : WORTH_IT))
         keep->doublings = 0;
     else if (keep->doublings < DOUBLINGS_MOST && (keep->end == RDL__END_RECALLED || keep->end == RDL__END_SHORT))
         keep->doublings++;

@@ -39,6 +39,7 @@ enum rdl__keep_end {
     RDL__END_UNHEARD,  /* a recall might not be heard any more */
     RDL__END_SHORT,    /* the next owner asks for more than is left of it, or one has extended it */
     RDL__END_CLOSED,   /* the client closes, or the last handle went */
+    RDL__END_ROOM,     /* the client listens for as many names as it may, and another is wanted */
     RDL__END_EVICTED,  /* the server no longer had it */
     RDL__END_LOST,
 };
@@ -46,6 +47,7 @@ enum rdl__keep_end {
 struct rdl__keep {
     unsigned char state; /* enum rdl__keep_state */
     unsigned char end;   /* GIVING, PAUSING: enum rdl__keep_end */
+    bool shared;         /* by all owners who come: it keeps nobody out but those who want the other end */
     bool heard;          /* recalls are listened for: the subscription was confirmed and not interrupted since */
     bool sound;          /* and was before the take was sent: the hold may be kept past an unlock */
     bool wanted;         /* given back as soon as nobody is inside, and passes are counted */

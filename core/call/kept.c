@@ -145,8 +145,8 @@ static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
     static const rdl_metric_t metrics[] = {
         [RDL__END_RECALLED] = RDL_M_KEPT_RECALLED, [RDL__END_OLD] = RDL_M_KEPT_EXPIRED,
         [RDL__END_UNHEARD] = RDL_M_KEPT_UNHEARD,   [RDL__END_SHORT] = RDL_M_KEPT_SHORT,
-        [RDL__END_CLOSED] = RDL_M_KEPT_CLOSED,     [RDL__END_EVICTED] = RDL_M_KEPT_EVICTED,
-        [RDL__END_LOST] = RDL_M_KEPT_LOST,
+        [RDL__END_ROOM] = RDL_M_KEPT_EXPIRED,      [RDL__END_CLOSED] = RDL_M_KEPT_CLOSED,
+        [RDL__END_EVICTED] = RDL_M_KEPT_EVICTED,   [RDL__END_LOST] = RDL_M_KEPT_LOST,
     };
 
     rdl__assert_locked(&cache->name->mu);
@@ -223,7 +223,7 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
         rdl__name_metric(name, RDL_M_RECALL_US, now - cache->keep.wanted_since);
     rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
     rdl__cache_anew(cache, now);
-    if (cache->keep.closed)
+    if (cache->keep.closed || cache->leaves)
         rdl__cache_post(cache); /* to disengage */
     rdl__mutex_unlock(&name->mu);
     rdl__cache_arm(cache);

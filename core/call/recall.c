@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define LOOKS 8 /* at names, of which one makes room */
+
 /* ---- timer ------------------------------------------------------------------------------------------------------ */
 
 /* When the loop has to act by itself; RDL__NEVER: something else comes first.  @locks the name's */
@@ -121,6 +123,7 @@ static void engage(struct rdl__cache *cache, int64_t now)
     atomic_fetch_add(&client->cached_names, 1);
     cache->sub = rdl__name_shard(cache->name)->sub;
     rdl__list_push_back(&client->debts, &cache->debt.link);
+    rdl__list_push_back(&client->cached, &cache->room);
     rdl__subscriber_add(cache->sub, &cache->topic, now);
 }
 
@@ -132,6 +135,7 @@ static void disengage(struct rdl__cache *cache)
     rdl__assert_on_loop(rdl__client_loop(client));
     rdl__loop_timer_off(rdl__client_loop(client), &cache->timer);
     rdl__list_remove(&cache->debt.link);
+    rdl__list_remove(&cache->room);
     rdl__subscriber_drop(cache->sub, &cache->topic);
     atomic_fetch_sub(&client->cached_names, 1);
     rdl__name_unref(cache->name);
@@ -142,7 +146,7 @@ static bool is_unused(const struct rdl__cache *cache, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     return cache->engaged && cache->keep.state == RDL__KEEP_NONE && rdl__list_empty(&cache->queue) &&
-           (cache->keep.closed || now >= due_at(cache));
+           (cache->keep.closed || cache->leaves || now >= due_at(cache));
 }
 
 /* @thread loop  @locks none */
@@ -154,13 +158,71 @@ static void disengage_unused(struct rdl__cache *cache, int64_t now)
     rdl__mutex_lock(&cache->name->mu);
     if ((unused = is_unused(cache, now))) {
         rdl__keep_unheard(&cache->keep);
-        cache->engaged = false;
+        cache->engaged = cache->leaves = false;
     }
     rdl__mutex_unlock(&cache->name->mu);
     if (unused)
         disengage(cache);
     else
         rdl__cache_arm(cache);
+}
+
+/* Could the name make room for another?  @locks the name's */
+static bool may_leave(const struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    return (cache->keep.state == RDL__KEEP_NONE || cache->keep.state == RDL__KEEP_HELD) && cache->inside == 0 &&
+           rdl__list_empty(&cache->queue);
+}
+
+/* It does; what it keeps is given back first. True: it has.  @thread loop  @locks none */
+static bool leaves(struct rdl__cache *cache)
+{
+    bool at_once = false;
+
+    rdl__mutex_lock(&cache->name->mu);
+    if (may_leave(cache) && cache->keep.state == RDL__KEEP_HELD) {
+        cache->leaves = true;
+        rdl__keep_give(&cache->keep, RDL__END_ROOM);
+        rdl__cache_post(cache);
+    } else if (may_leave(cache)) {
+        at_once = true;
+        cache->engaged = false;
+        rdl__keep_unheard(&cache->keep);
+    }
+    rdl__mutex_unlock(&cache->name->mu);
+    if (at_once)
+        disengage(cache);
+    return at_once;
+}
+
+/* Of a few of the names in use the one that was wanted least lately leaves, as a list of all by their last use would
+ * cost each take here the client's mutex. True: there is room now; else there will be for whoever comes next.
+ * @thread loop  @locks none */
+static bool makes_room(rdl_client_t *client)
+{
+    struct rdl__cache *least = NULL;
+    int64_t used_at = 0;
+
+    for (int looks = 0; looks < LOOKS && !rdl__list_empty(&client->cached); looks++) {
+        struct rdl__cache *cache = rdl__container(client->cached.next, struct rdl__cache, room);
+
+        rdl__mutex_lock(&cache->name->mu);
+        if (may_leave(cache) && (least == NULL || cache->used_at < used_at)) {
+            least = cache;
+            used_at = cache->used_at;
+        }
+        rdl__mutex_unlock(&cache->name->mu);
+        rdl__list_remove(&cache->room);
+        rdl__list_push_back(&client->cached, &cache->room);
+    }
+    return least != NULL && leaves(least);
+}
+
+/* Is the loop to listen for this name?  @thread loop  @locks none */
+static bool has_room(rdl_client_t *client)
+{
+    return atomic_load(&client->cached_names) < client->cache_names || makes_room(client);
 }
 
 static void on_timer(struct rdl__timer *timer, int64_t now)
@@ -202,8 +264,11 @@ static void on_task(struct rdl__task *task, int64_t now)
 
     rdl__mutex_lock(&name->mu);
     cache->posted = false;
-    engages = !cache->engaged && !cache->keep.closed && !atomic_load(&name->client->closing) &&
-              atomic_load(&name->client->cached_names) < RDL__CACHED_NAMES_MOST;
+    engages = !cache->engaged && !cache->keep.closed;
+    rdl__mutex_unlock(&name->mu);
+    engages = engages && !atomic_load(&name->client->closing) && has_room(name->client);
+    rdl__mutex_lock(&name->mu);
+    engages = engages && !cache->keep.closed;
     cache->engaged = cache->engaged || engages;
     takes = cache->keep.state == RDL__KEEP_TAKING && !cache->keep.begun;
     gives = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
@@ -280,11 +345,13 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
     cache->size = sizeof *cache + channel_len;
     cache->name = name;
     cache->ops = lock->ops->other_end != NULL && rdl__news_in_line(lock->ops->news) ? lock->ops->other_end : lock->ops;
+    cache->keep.shared = rdl__cache_is_shared(cache);
     cache->cache_ms = cache_ms;
     cache->lease_ms = rdl__keep_lease_ms(cache_ms, cache->ops->trusted_ms(name, name->client->watchdog_lease_ms));
     rdl__list_init(&cache->queue);
     rdl__list_init(&cache->others);
     rdl__list_init(&cache->debt.link);
+    rdl__list_init(&cache->room);
     cache->debt.pay = on_close;
     rdl__task_init(&cache->task, on_task);
     rdl__timer_init(&cache->timer, on_timer);

@@ -65,6 +65,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
+    client->cache_names = (unsigned)o->cache_names;
     client->acks = rdl__acks_of(o->replicas, o->replicas_if_able, o->replicas_timeout_ms);
     client->close_timeout_ms = o->close_timeout_ms;
     client->on_outage = o->on_outage;

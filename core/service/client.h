@@ -83,14 +83,16 @@ struct rdl_client {
     struct rdl__task sweep_task;
     struct rdl__task doubt_task;
     struct rdl__timer close_timer;
-    struct rdl__link debts; /* struct rdl__debt */
-    bool close_told;        /* the closing thread was told that it may stop the loop */
+    struct rdl__link debts;  /* struct rdl__debt */
+    struct rdl__link cached; /* names whose recalls are listened for (core/call/recall.c) */
+    bool close_told;         /* the closing thread was told that it may stop the loop */
 
     /* any thread */
     _Atomic unsigned refs;
     _Atomic bool closing;
     _Atomic unsigned calls; /* under way, undos included */
     _Atomic unsigned owing; /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
+    unsigned cache_names;   /* the option; immutable */
     _Atomic unsigned cached_names; /* whose recalls are listened for (core/call/cache.h) */
     _Atomic int64_t next_n;        /* the n of the next U:n */
     struct rdl__parker parker;     /* RDL__POST_...: the thread that opens or closes */

@@ -216,6 +216,7 @@ void rdl__life_init(rdl_client_t *client)
 {
     atomic_init(&client->refs, 1);
     rdl__list_init(&client->debts);
+    rdl__list_init(&client->cached);
     rdl__task_init(&client->close_task, on_close);
     rdl__task_init(&client->idle_task, on_idle);
     rdl__timer_init(&client->close_timer, on_close_timer);

@@ -150,6 +150,9 @@ typedef struct rdl_client_options {
      * none. */
     const char *local_dir;
     int64_t local_after_ms; /* how long there is no server before a lock is held on this host alone; 5000 */
+    /* Of so many names at most locks are kept at a time (lock option cache_ms), 1 to 1000000; a name that is wanted
+     * more often takes the place of another. 10000 */
+    int32_t cache_names;
 } rdl_client_options_t;
 
 #define RDL_CLIENT_OPTIONS_INIT RDL_INIT_(rdl_client_options_t, RDL_CLIENT_OPTIONS_VERSION)

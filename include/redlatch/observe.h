@@ -46,7 +46,8 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_KEPT, C, LOCK, "holds taken to be kept")                                                                   \
     X(RDL_M_RECALLS, C, LOCK, "kept holds that somebody else wanted")                                                  \
     X(RDL_M_KEPT_RECALLED, C, LOCK, "kept holds given back because somebody else wanted them")                         \
-    X(RDL_M_KEPT_EXPIRED, C, LOCK, "kept holds given back because they had been kept for cache_ms")                    \
+    X(RDL_M_KEPT_EXPIRED, C, LOCK,                                                                                     \
+      "kept holds given back because they had been kept for cache_ms, or for another name")                            \
     X(RDL_M_KEPT_UNHEARD, C, LOCK, "kept holds given back because a recall might not have been heard")                 \
     X(RDL_M_KEPT_SHORT, C, LOCK, "kept holds given back because of a lease: longer than what was left, or extended")   \
     X(RDL_M_KEPT_CLOSED, C, LOCK, "kept holds that ended with the client or the last handle")                          \

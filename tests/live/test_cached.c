@@ -590,3 +590,47 @@ Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock
     st.client = rdl_client_close(st.client);
     cr_assert_null(rdl_metrics_free(metrics));
 }
+
+/* Does the server have a hold of that name? */
+static bool is_there(const char *name)
+{
+    return probe_int(st.probe, "EXISTS %s", name) == 1;
+}
+
+static void use(rdl_lock_t *lock, int times)
+{
+    for (int i = 0; i < times; i++) {
+        take(lock);
+        give(lock);
+    }
+}
+
+/* Of more names than a client may keep those are kept that are wanted; and one that is taken once costs no more than
+ * without the option. */
+Test(cached, names_beyond_as_many_as_may_be_kept_take_the_place_of_what_is_wanted_least)
+{
+    rdl_lock_t *locks[3];
+    const char *const names[] = {"first", "second", "third"};
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics, .cache_names = 2));
+    for (int i = 0; i < 3; i++)
+        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    for (int i = 0; i < 2; i++)
+        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
+            use(locks[i], 1);
+    cr_assert(is_there("first") && is_there("second"));
+    use(locks[0], 1);
+    use(locks[2], 1);
+    cr_assert(is_there("first") && is_there("second"), "a name that was taken once has taken a place");
+    for (int tries = 0; tries < 1000 && !is_there("third"); tries++)
+        use(locks[2], 1);
+    cr_assert(is_there("third"), "it never gets a place");
+    cr_assert(is_there("first"), "what was wanted since has gone");
+    cr_assert_not(is_there("second"));
+    expect(1, counted(RDL_M_KEPT_EXPIRED));
+    for (int i = 0; i < 3; i++)
+        rdl_lock_free(locks[i]);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+}

@@ -403,6 +403,7 @@ Test(connection, open_refuses_options_out_of_range)
         {.version = RDL_CLIENT_OPTIONS_VERSION, .watchdog_lease_ms = -1},
         {.version = RDL_CLIENT_OPTIONS_VERSION, .connections = 65},
         {.version = RDL_CLIENT_OPTIONS_VERSION, .connections = -1},
+        {.version = RDL_CLIENT_OPTIONS_VERSION, .cache_names = 1000001},
         {.version = RDL_CLIENT_OPTIONS_VERSION, .connect_timeout_ms = -1},
         {.version = RDL_CLIENT_OPTIONS_VERSION, .command_timeout_ms = -1},
         {.version = RDL_CLIENT_OPTIONS_VERSION, .drift_ppm = -1},

@@ -53,6 +53,27 @@ Test(keep, is_kept_from_the_second_take_on)
     cr_assert_eq(keep.state, RDL__KEEP_HELD);
 }
 
+/* It keeps nobody out but who wants the other end, and one reader who is let in pays for the recall. */
+Test(keep, what_is_shared_is_kept_from_the_first_take_on_while_one_more_comes_in)
+{
+    keep.shared = true;
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(until_kept(), 1);
+        cr_assert_eq(come(true), RDL__ENTRY_IN);
+        cr_assert(rdl__keep_recalled(&keep, number, now));
+        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        rdl__keep_given(&keep, now, RDL__MS);
+        cr_assert(rdl__keep_paused(&keep, now += RDL__MS));
+    }
+    for (int takes = 1; takes < 100; takes = takes == 1 ? 2 : 2 * takes - 1) {
+        cr_assert_eq(until_kept(), takes);
+        cr_assert(rdl__keep_recalled(&keep, number, now));
+        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        rdl__keep_given(&keep, now, RDL__MS);
+        cr_assert(rdl__keep_paused(&keep, now += RDL__MS));
+    }
+}
+
 Test(keep, is_not_kept_unless_recalls_are_heard)
 {
     rdl__keep_unheard(&keep);
