@@ -37,7 +37,7 @@ enum rdl__keep_end {
     RDL__END_RECALLED, /* somebody else wants it */
     RDL__END_OLD,      /* it was kept for as long as it may be */
     RDL__END_UNHEARD,  /* a recall might not be heard any more */
-    RDL__END_SHORT,    /* the next owner asks for more than is left of it, or one has extended it */
+    RDL__END_SHORT,    /* the next owner asks for more than is left of it, its tokens are used up, or it is stretched */
     RDL__END_CLOSED,   /* the client closes, or the last handle went */
     RDL__END_ROOM,     /* the client listens for as many names as it may, and another is wanted */
     RDL__END_EVICTED,  /* the server no longer had it */
@@ -60,7 +60,8 @@ struct rdl__keep {
     unsigned local;       /* owners let in without a command, of this hold */
     unsigned takes;       /* takes that asked the server since the last kept hold */
     int64_t n;            /* HELD, GIVING: the number of the hold */
-    int64_t recalled;     /* the number that was recalled last; 0: none */
+    int64_t recalled;     /* the number that was recalled last; 0: none. One is enough: a hold is recalled while it is
+                             there, so words of the one before come before those of the present one */
     int64_t doubted;      /* the number of the hold that may have been evicted last; 0: none */
     int64_t wanted_since; /* with `wanted` */
     int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */

@@ -119,6 +119,7 @@ static const struct rdl__verb kept_confirm = {
     .on_record = true,
     .acked = true,
     .prolongs = true,
+    .uncounted = true, /* no answer: the hold is given back, and nothing is unknown */
     .begin = rdl__extend_begin,
     .encode = confirm_encode,
     .decode = confirm_decode,

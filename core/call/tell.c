@@ -47,9 +47,11 @@ static inline __attribute__((always_inline)) void note_result(const struct rdl__
 {
     const struct rdl__name *name = rdl__call_name(call);
 
+    if (call->verb->uncounted)
+        return;
     if (call->op.result == RDL_EUNKNOWN)
         note(name, metering, RDL_M_UNKNOWN, 1);
-    if (!call->verb->acquires || call->verb->uncounted)
+    if (!call->verb->acquires)
         return;
     if (call->take.contended)
         note(name, metering, RDL_M_CONTENDED, 1);

@@ -49,7 +49,7 @@ typedef void (*rdl_log_fn)(rdl_log_level_t level, const char *line, void *arg);
     X(RDL_M_KEPT_EXPIRED, C, LOCK,                                                                                     \
       "kept holds given back because they had been kept for cache_ms, or for another name")                            \
     X(RDL_M_KEPT_UNHEARD, C, LOCK, "kept holds given back because a recall might not have been heard")                 \
-    X(RDL_M_KEPT_SHORT, C, LOCK, "kept holds given back because of a lease: longer than what was left, or extended")   \
+    X(RDL_M_KEPT_SHORT, C, LOCK, "kept holds given back because of a lease, used-up tokens, or reads beside a write")  \
     X(RDL_M_KEPT_CLOSED, C, LOCK, "kept holds that ended with the client or the last handle")                          \
     X(RDL_M_KEPT_EVICTED, C, LOCK, "kept holds that the server no longer had")                                         \
     X(RDL_M_KEPT_LOST, C, LOCK, "kept holds whose lease ran out, or whose owner ended inside")                         \
