@@ -45,7 +45,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
         ev.others_wait = false; /* a re-entry waits for nobody */
         call->n = rec->hold.id.n;
     } else {
-        if (!rdl__detached_reserve(rec))
+        if (name->settings.detaches && !rdl__detached_reserve(rec))
             return rdl__finish_with(RDL_ENOMEM);
         call->n = rdl__client_number(name->client);
     }

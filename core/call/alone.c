@@ -6,11 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool may_be_alone(const struct rdl__call *call)
-{
-    return rdl__call_name(call)->settings.on_outage == RDL_OUTAGE_LOCAL;
-}
-
 /* Without an end: longer than anybody holds anything. */
 static int64_t lease_alone(const struct rdl__call *call)
 {
@@ -64,7 +59,7 @@ void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev)
 /* Is it a take that has the host's lock? */
 static bool has_host(const struct rdl__call *call)
 {
-    return may_be_alone(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL &&
+    return rdl__may_be_alone(call) && call->verb->acquires && call->verb->on_record && call->rec != NULL &&
            call->rec->hold.host != RDL__HOSTLOCK_NONE;
 }
 
@@ -84,7 +79,7 @@ void rdl__alone_refused(struct rdl__call *call, int64_t now)
 {
     int64_t over = call->answer > 0 ? rdl__after_ms(now, call->answer) : 0;
 
-    if (may_be_alone(call) && over > call->hold.alone_at)
+    if (rdl__may_be_alone(call) && over > call->hold.alone_at)
         call->hold.alone_at = over;
 }
 
@@ -96,11 +91,6 @@ static bool is_time(struct rdl__call *call, bool asked, int64_t now)
     if (!asked && down == 0)
         return false;
     return now >= (asked ? call->hold.alone_at : rdl__alone_at(call, down));
-}
-
-bool rdl__alone_by_loop(const struct rdl__call *call)
-{
-    return may_be_alone(call) && call->verb->acquires && call->count > 1;
 }
 
 static bool is_degraded(struct rdl__record *rec, int64_t now)

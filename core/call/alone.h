@@ -13,6 +13,12 @@
 
 #include "core/call/verb.h"
 
+/* Does the host's lock stand in for this one? */
+static inline bool rdl__may_be_alone(const struct rdl__call *call)
+{
+    return rdl__call_name(call)->settings.on_outage == RDL_OUTAGE_LOCAL;
+}
+
 /* An outermost take: have the host's lock. If it cannot be had, *ev becomes what the machine is to be told. */
 void rdl__alone_enter(struct rdl__call *call, struct rdl__take_event *ev);
 
@@ -30,7 +36,10 @@ bool rdl__alone_stands_in(struct rdl__call *call, bool asked);
 
 /* Is it a nested take that may have to end before it is answered? Nobody can tell a thread that reads for its own
  * answer (lane_callers.c), so the loop sends it. */
-bool rdl__alone_by_loop(const struct rdl__call *call);
+static inline bool rdl__alone_by_loop(const struct rdl__call *call)
+{
+    return rdl__may_be_alone(call) && call->verb->acquires && call->count > 1;
+}
 
 /* A nested take, and a release, of a hold of the host's alone. */
 rdl__step_t rdl__alone_again(struct rdl__call *call, int64_t now);

@@ -4,6 +4,7 @@
  * It comes here by its task (rdl__call_on_task). Then answers, wake-ups (waiters.h), its timer and a cancellation each
  * give `drive` a step to carry out, until finish_on_loop.  @thread loop, all of it
  */
+#include "core/call/cached.h"
 #include "core/call/inner.h"
 
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now);
@@ -34,6 +35,13 @@ static bool has_joined(const struct rdl__call *call)
     return call->waiter.channel != NULL;
 }
 
+/* Do metrics count it as waiting? Not who only listens, nor who takes a hold to be kept: it is for calls that are
+ * counted as they wait for that. */
+static bool is_seen(const struct rdl__call *call)
+{
+    return !call->verb->listens && !rdl__is_kept(call->n);
+}
+
 static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
 {
     bool joined = has_joined(call);
@@ -41,7 +49,7 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
     if (used && joined && call->waiter.news_at != 0)
         rdl__name_metric(rdl__call_name(call), RDL_M_HANDOFF_US, now - call->waiter.news_at);
     rdl__waiter_leave(&call->waiter, used, now);
-    if (joined && !call->verb->listens)
+    if (joined && is_seen(call))
         rdl__name_waits(rdl__call_name(call), -1);
     if (joined && is_counted(call))
         atomic_fetch_sub(&rdl__call_name(call)->waiting, 1);
@@ -188,7 +196,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     rdl__buf_done(&channel);
     if (rc < 0)
         return rc;
-    if (!call->verb->listens)
+    if (is_seen(call))
         rdl__name_waits(name, 1);
     if (is_counted(call))
         atomic_fetch_add(&name->waiting, 1);

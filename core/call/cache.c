@@ -317,6 +317,24 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now)
         give_back(cache, RDL__END_SHORT);
 }
 
+/* Single tries wait for what is idle here to be given back, and for nothing else: all but the one that the lock is taken
+ * for.  @locks the name's */
+static void single_tries_ask(struct rdl__cache *cache)
+{
+    struct rdl__link *next, *l = cache->queue.next;
+
+    rdl__assert_locked(&cache->name->mu);
+    if (cache->keep.state == RDL__KEEP_TAKING && l != &cache->queue)
+        l = l->next;
+    for (; l != &cache->queue; l = next) {
+        struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
+
+        next = l->next;
+        if (call->one_try)
+            wake(cache, call, RDL__LOCAL_ASKS);
+    }
+}
+
 /* One that asks the server first goes that way with all those before it; with the first that is to be kept for, the
  * others wait on.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
@@ -335,6 +353,13 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
             wake(cache, call, RDL__LOCAL_ASKS);
         }
     }
+    single_tries_ask(cache);
+}
+
+bool rdl__cache_takes_for_nobody(const struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    return cache->keep.state == RDL__KEEP_TAKING && rdl__list_empty(&cache->queue);
 }
 
 void rdl__cache_fail(struct rdl__cache *cache, int rc)
@@ -450,10 +475,8 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
         entry = cache->inside > 0 ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE; /* lost just now: those inside are told yet */
-        if (cache->inside == 0 && !waits_for_tokens(cache, now)) {
+        if (cache->inside == 0 && !waits_for_tokens(cache, now))
             rdl__keep_give(&cache->keep, RDL__END_SHORT);
-            entry = once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
-        }
     }
     if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
         rdl__cache_post(cache);

@@ -136,9 +136,12 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now);
 /* The client's take was granted: let in whom it was sent for, before anything else. Who asks for more than it has asks
  * the server.  @locks the name's */
 void rdl__cache_first(struct rdl__cache *cache, int64_t now);
-/* Nothing is kept any more: those who want the other end ask for it, and if the state is NONE those who wait here try
- * anew.  @locks the name's */
+/* Nothing is kept any more: those who want the other end ask for it, single tries ask, and if the state is NONE those
+ * who wait here try anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
+/* Have all for whom the take under way was sent given up? Then it is canceled (rdl_owner_cancel of the keeper).
+ * @locks the name's */
+bool rdl__cache_takes_for_nobody(const struct rdl__cache *cache);
 /* The server had hold n when its clock was clock_us; 0: it has not said so. Who waits here is let in, or the hold is
  * given back.  @locks the name's */
 void rdl__cache_confirmed(struct rdl__cache *cache, int64_t n, int64_t clock_us, int64_t now);

@@ -29,22 +29,32 @@ static rdl__step_t waited(struct rdl__call *call, int64_t now)
     return rdl__take_begin(call, now);
 }
 
+/* Leave the queue; false: it stands in none. Until then others may let it in. A take for nobody any more is ended.
+ * @locks none */
+static bool left_queue(struct rdl__cache *cache, struct rdl__call *call)
+{
+    bool queued, unwanted;
+
+    rdl__mutex_lock(&cache->name->mu);
+    if ((queued = call->hold.local == RDL__LOCAL_QUEUED)) {
+        rdl__cache_unqueue(cache, call);
+        call->hold.local = RDL__LOCAL_NONE;
+    }
+    unwanted = queued && rdl__cache_takes_for_nobody(cache);
+    rdl__mutex_unlock(&cache->name->mu);
+    if (unwanted)
+        (void)rdl_owner_cancel(cache->keeper);
+    return queued;
+}
+
 /* Sleep until its waiting is over.  @thread the caller's  @locks none */
 static rdl__step_t take_stays(struct rdl__call *call, int64_t until)
 {
     struct rdl__cache *cache = of_call(call);
     uint32_t posted = rdl__park_for(&call->req.park, RDL__POST_KEPT | RDL__POST_CANCEL, until);
 
-    if ((posted & RDL__POST_KEPT) == 0) {
-        rdl__mutex_lock(&cache->name->mu);
-        if (call->hold.local == RDL__LOCAL_QUEUED) {
-            rdl__cache_unqueue(cache, call);
-            call->hold.local = RDL__LOCAL_NONE;
-        }
-        rdl__mutex_unlock(&cache->name->mu);
-        if (call->hold.local == RDL__LOCAL_NONE)
-            return rdl__call_stopped_between(call, atomic_load(&call->op.cancel_code));
-    }
+    if ((posted & RDL__POST_KEPT) == 0 && left_queue(cache, call))
+        return rdl__call_stopped_between(call, atomic_load(&call->op.cancel_code));
     return waited(call, rdl__now());
 }
 
@@ -251,6 +261,8 @@ static void take_ended(struct rdl__call *call, int rc)
     struct rdl__record *rec = call->rec;
     int64_t now;
 
+    if (left_queue(cache, call))
+        return;
     extend_ended(call, rc);
     if (rc == RDL_OK && call->ops->other_end != NULL && !rdl__is_kept(call->n)) {
         rdl__mutex_lock(&cache->name->mu);
@@ -261,15 +273,11 @@ static void take_ended(struct rdl__call *call, int rc)
         return;
     now = rdl__now();
     rdl__mutex_lock(&cache->name->mu);
-    if (call->hold.local == RDL__LOCAL_QUEUED) {
-        rdl__cache_unqueue(cache, call);
-    } else {
-        rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
-        if (call->hold.local == RDL__LOCAL_IN) {
-            rec->count = 0;
-            rdl__record_ends(rec);
-            rdl__cache_end(cache, rec, now);
-        }
+    rdl__loop_unpost(rdl__client_loop(rdl__call_client(call)), &call->task);
+    if (call->hold.local == RDL__LOCAL_IN) {
+        rec->count = 0;
+        rdl__record_ends(rec);
+        rdl__cache_end(cache, rec, now);
     }
     call->hold.local = RDL__LOCAL_NONE;
     rdl__mutex_unlock(&cache->name->mu);

@@ -38,7 +38,8 @@ void rdl__call_unused(rdl_op_t *op)
     rdl_owner_t *owner = op->owner;
     rdl_lock_t *lock = op->lock;
 
-    rdl__free(&rdl__call_client(call)->mem, call->words, (size_t)call->words_len + 1);
+    if (call->words != NULL)
+        rdl__free(&rdl__call_client(call)->mem, call->words, (size_t)call->words_len + 1);
     if (call->verb->copies_permits)
         rdl__free(&rdl__call_client(call)->mem, call->permit.list, (size_t)call->count * sizeof *call->permit.list);
     rdl__owner_give_spare(owner, call, sizeof *call);
@@ -143,7 +144,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
         rec = rdl__record_find_orphan(name, call->op.owner, call->ops);
     if (rec == NULL && call->verb->acquires && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) < 0)
         (void)rdl__err_set(err, rc, NULL);
-    else if (rec != NULL && call->verb->acquires)
+    else if (rec != NULL && call->verb->acquires && rec->verdict != RDL_OK)
         rc = rdl__detached_verdict(rec, err);
     if (rc == RDL_OK) {
         rc = 1;

@@ -65,11 +65,6 @@ static void answered(struct rdl__req *req)
 static const struct rdl__req_ops detached_ops = {
     .encode = encode_detached, .decode = decode_detached, .detached = answered, .misrouted = rdl__call_misrouted};
 
-bool rdl__call_detaches(const struct rdl__call *call)
-{
-    return call->verb->may_detach && rdl__call_name(call)->settings.detaches && call->detours == 0;
-}
-
 void rdl__detached_send(struct rdl__call *call)
 {
     rdl__call_ready(call, &detached_ops, RDL__WAY_CALLERS);
@@ -157,8 +152,6 @@ int rdl__detached_verdict(struct rdl__record *rec, rdl_err_t *err)
 
     rdl__assert_locked(&rec->name->mu);
     rec->verdict = RDL_OK;
-    if (code == RDL_OK)
-        return RDL_OK;
     (void)rdl__err_set(err, code, "the unlock before this, which was not waited for, has failed: %s",
                        rdl_strerror(code));
     rdl__err_where(err, rdl__client_label(rec->name->client), rec->name->bytes, rec->name->node.key_len);
@@ -187,8 +180,6 @@ bool rdl__detached_reserve(struct rdl__record *rec)
     struct rdl__reserve *reserve = &rec->owner->reserve;
     bool reserved;
 
-    if (!rec->name->settings.detaches)
-        return true;
     rdl__mutex_lock(&rec->name->mu);
     rdl__mutex_lock(&rec->owner->mu);
     if (!rec->reserved)

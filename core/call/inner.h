@@ -177,7 +177,10 @@ void rdl__undo_heard(struct rdl__call *call);
 
 /* Is its request a release to be detached? Send it then: the call has an undo from here on, and ends with
  * RDL_OK.  @thread the caller's */
-bool rdl__call_detaches(const struct rdl__call *call);
+static inline bool rdl__call_detaches(const struct rdl__call *call)
+{
+    return call->verb->may_detach && rdl__call_name(call)->settings.detaches && call->detours == 0;
+}
 void rdl__detached_send(struct rdl__call *call);
 
 /* Later, as the undo: read its answer.  @locks the lane's. It has ended, or has been answered: told once.  @locks none
@@ -185,7 +188,7 @@ void rdl__detached_send(struct rdl__call *call);
 void rdl__detached_read(struct rdl__call *call, const struct rdl__reply *reply);
 void rdl__detached_ends(struct rdl__call *call);
 
-/* RDL_OK; or a release of the record's owner has failed, which is told here, once.  @locks the name's */
+/* A release of the record's owner has failed (rec->verdict), which is told here, once.  @locks the name's */
 int rdl__detached_verdict(struct rdl__record *rec, rdl_err_t *err);
 
 /* Memory for a call where there is no other: what the take has reserved for the order, a release; or NULL.  @locks

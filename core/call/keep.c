@@ -30,9 +30,10 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool onc
             return RDL__ENTRY_IN;
         }
         rdl__keep_give(keep, RDL__END_OLD);
-        return once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+        return RDL__ENTRY_QUEUE;
+    case RDL__KEEP_GIVING: /* it would be refused of what is idle here */
+        return RDL__ENTRY_QUEUE;
     case RDL__KEEP_TAKING:
-    case RDL__KEEP_GIVING:
     case RDL__KEEP_PAUSING:
         return once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
     case RDL__KEEP_NONE:

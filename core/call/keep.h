@@ -77,7 +77,7 @@ enum rdl__keep_entry {
 };
 
 /* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. once: it does not wait, so
- * that it never waits for another's take. */
+ * that it never waits for another's take, but for what is idle here to be given back. */
 enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now);
 
 /* The client's take was granted as hold n. Whom it was sent for is let in, recalled or not. */

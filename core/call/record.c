@@ -259,22 +259,24 @@ static bool unlist(struct rdl__record *rec)
 void rdl__record_retire(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
-    bool busy = rec->active != NULL || rec->count > 0 || !rdl__link_on(&rec->link);
     bool owes = rec->detached != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
     struct rdl__record *leaving = NULL;
     bool unlinked = false;
 
     rdl__assert_locked(&rec->name->mu);
-    if (!busy &&
-        rec->hold.host != RDL__HOSTLOCK_NONE) { /* after the server's release: who comes next asks the server */
+    if (rec->active != NULL || rec->count > 0 || !rdl__link_on(&rec->link)) {
+        rdl__mutex_unlock(&name->mu);
+        return;
+    }
+    if (rec->hold.host != RDL__HOSTLOCK_NONE) { /* after the server's release: who comes next asks the server */
         rdl__hostlock_leave(rec->hold.host);
         rec->hold.host = RDL__HOSTLOCK_NONE;
     }
-    if (!busy && (rec->orphaned || rdl__list_empty(&name->handles))) { /* without a handle there is no next verb */
+    if (rec->orphaned || rdl__list_empty(&name->handles)) { /* without a handle there is no next verb */
         leaving = rec;
         if (name->idle == rec)
             name->idle = NULL;
-    } else if (!busy && !owes && name->idle != rec) {
+    } else if (!owes && name->idle != rec) {
         leaving = name->idle;
         name->idle = rec;
     }

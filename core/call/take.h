@@ -76,12 +76,14 @@ enum rdl__take_do {
                        RDL__EV_STOPPED of a try that may have run: its successor in the lane undoes it */
 };
 
+/* Of 16 bytes, which functions return in registers. */
 struct rdl__take_step {
-    enum rdl__take_do what;
-    int64_t hint_ms;
-    int rc;
+    enum rdl__take_do what : 8;
     bool undo;
+    int rc;
+    int64_t hint_ms;
 };
+_Static_assert(sizeof(struct rdl__take_step) == 16, "every call passes it on several times");
 
 void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry);
 struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand);

@@ -192,9 +192,9 @@ static inline rdl__step_t rdl__send_it(void)
 
 /* ---- verb.c: what verbs have in common -------------------------------------------------------------------------- */
 
-/* detached.c. A take begins that wants another hold: is there memory for its release? In the way: may it have been
- * refused because a release of its owner's came behind it, and is gone by now, or is still to come?  @locks takes the
- * name's */
+/* detached.c. A take begins that wants another hold, of a lock that detaches: is there memory for its release? In the
+ * way: may it have been refused because a release of its owner's came behind it, and is gone by now, or is still to
+ * come?  @locks takes the name's */
 bool rdl__detached_reserve(struct rdl__record *rec);
 bool rdl__detached_in_the_way(struct rdl__call *call, bool *ret_gone);
 

@@ -69,11 +69,9 @@ static void put_asking(struct rdl__buf *to)
  * @locks mu */
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
 {
-    struct rdl__link *l;
-
     rdl__assert_locked(&lane->mu);
-    while ((l = rdl__list_first(&lane->queued)) != NULL) {
-        struct rdl__req *req = rdl__container(l, struct rdl__req, link);
+    while (!rdl__list_empty(&lane->queued)) {
+        struct rdl__req *req = rdl__container(lane->queued.next, struct rdl__req, link);
         size_t before = lane->out.len;
 
         if (req->asking)
@@ -91,8 +89,8 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
         req->state = RDL__REQ_SENT;
         req->skip += lane->tail_skip + (req->asking ? 1 : 0);
         lane->tail_skip = 0;
-        rdl__list_remove(l);
-        rdl__list_push_back(&lane->sent, l);
+        rdl__list_remove(&req->link);
+        rdl__list_push_back(&lane->sent, &req->link);
     }
 }
 
@@ -137,8 +135,7 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
     while (lane->line == line && (rdl__lane_out_pending(lane) || !rdl__list_empty(&lane->queued))) {
         ssize_t n;
 
-        if (!rdl__list_empty(&lane->queued))
-            encode_queued(lane, now != 0 ? now : rdl__now(), &wake);
+        encode_queued(lane, now != 0 ? now : rdl__now(), &wake);
         now = 0;
         rdl__mutex_unlock(&lane->mu);
         rdl__lane_wake(&wake, self);

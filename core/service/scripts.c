@@ -12,12 +12,12 @@ void rdl__script_begin(struct rdl__buf *to, int script, bool eval, size_t keys, 
 {
     const struct rdl__script *s = &rdl__scripts[script];
 
-    rdl__cmd_begin(to, 3 + keys + args);
     if (eval) {
+        rdl__cmd_begin(to, 3 + keys + args);
         rdl__cmd_arg(to, "EVAL", 4);
         rdl__cmd_arg(to, s->body, s->body_len);
     } else {
-        rdl__buf_put(to, s->call, CALL_LEN);
+        rdl__cmd_begin_with(to, 3 + keys + args, s->call, CALL_LEN);
     }
     rdl__cmd_int(to, (int64_t)keys);
 }

@@ -31,7 +31,8 @@ static size_t grown_cap(size_t cap, size_t need)
     return grown < need ? need : grown;
 }
 
-bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t more)
+/* Apart, so that those who seldom come to it save no registers for it. */
+__attribute__((noinline)) bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t more)
 {
     size_t cap;
     char *data;
@@ -61,57 +62,64 @@ static const char digit_pairs[] = "0001020304050607080910111213141516171819"
                                   "6061626364656667686970717273747576777879"
                                   "8081828384858687888990919293949596979899";
 
-/* How many decimal digits value has: 1233/4096 is a little above log10(2), so the bit count gives the number of digits
- * or one less, and one comparison tells which. */
-static size_t digits_of(uint64_t value)
+#define EIGHT_DIGITS UINT32_C(100000000) /* numbers below it have eight digits at most */
+
+static inline void put_pair(char *to, uint32_t pair)
 {
-    static const uint64_t powers[] = {
-        0, /* one digit even for value 0 */
-        UINT64_C(10),
-        UINT64_C(100),
-        UINT64_C(1000),
-        UINT64_C(10000),
-        UINT64_C(100000),
-        UINT64_C(1000000),
-        UINT64_C(10000000),
-        UINT64_C(100000000),
-        UINT64_C(1000000000),
-        UINT64_C(10000000000),
-        UINT64_C(100000000000),
-        UINT64_C(1000000000000),
-        UINT64_C(10000000000000),
-        UINT64_C(100000000000000),
-        UINT64_C(1000000000000000),
-        UINT64_C(10000000000000000),
-        UINT64_C(100000000000000000),
-        UINT64_C(1000000000000000000),
-        UINT64_C(10000000000000000000),
-    };
-    size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
+    memcpy(to, digit_pairs + (size_t)pair * 2, 2);
+}
+
+/* Eight digits, zeros in front, of a number below EIGHT_DIGITS. Returns 8. */
+static inline size_t put_eight(char *to, uint32_t value)
+{
+    uint32_t front = value / 10000, back = value % 10000;
+
+    put_pair(to, front / 100);
+    put_pair(to + 2, front % 100);
+    put_pair(to + 4, back / 100);
+    put_pair(to + 6, back % 100);
+    return 8;
+}
+
+/* How many decimal digits a number below EIGHT_DIGITS has: 1233/4096 is a little above log10(2), so the bit count gives
+ * the number of digits or one less, and one comparison tells which. */
+static size_t digits_of(uint32_t value)
+{
+    static const uint32_t powers[] = {0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, EIGHT_DIGITS}; /* 0: one */
+    size_t bits = 32 - (size_t)__builtin_clz(value | 1);
     size_t tens = bits * 1233 >> 12;
 
     return tens + (value >= powers[tens] ? 1 : 0);
 }
 
-static size_t put_unsigned(char *to, uint64_t value)
+static size_t put_small(char *to, uint32_t value)
 {
     size_t len = digits_of(value);
-    char *at = to + len;
-    uint32_t small;
 
-    for (; value > UINT32_MAX; value /= 100) {
-        at -= 2;
-        memcpy(at, digit_pairs + value % 100 * 2, 2);
-    }
-    for (small = (uint32_t)value; small >= 100; small /= 100) { /* a shorter division */
-        at -= 2;
-        memcpy(at, digit_pairs + small % 100 * 2, 2);
-    }
-    if (small >= 10)
-        memcpy(to, digit_pairs + small * 2, 2);
+    for (char *at = to + len; value >= 100; value /= 100)
+        put_pair(at -= 2, value % 100);
+    if (value >= 10)
+        put_pair(to, value);
     else
-        *to = (char)('0' + small);
+        *to = (char)('0' + value);
     return len;
+}
+
+/* Apart, as rdl__buf_reserve_slow: nearly every length has one digit or two. */
+static __attribute__((noinline)) size_t put_unsigned(char *to, uint64_t value)
+{
+    uint64_t front = value / EIGHT_DIGITS;
+    size_t len;
+
+    if (front == 0)
+        return put_small(to, (uint32_t)value);
+    if (front < EIGHT_DIGITS) {
+        len = put_small(to, (uint32_t)front);
+    } else {
+        len = put_small(to, (uint32_t)(front / EIGHT_DIGITS));
+        len += put_eight(to + len, (uint32_t)(front % EIGHT_DIGITS));
+    }
+    return len + put_eight(to + len, (uint32_t)(value % EIGHT_DIGITS));
 }
 
 size_t rdl__itoa(char *to, int64_t value)
@@ -156,12 +164,21 @@ static void put_end(struct rdl__buf *b, const char *at)
     b->len = (size_t)(at - b->data);
 }
 
+void rdl__cmd_begin_with(struct rdl__buf *b, size_t argc, const char *args, size_t len)
+{
+    char *at = put_begin(b, HEADER_MAX_LEN + len);
+
+    if (at == NULL)
+        return;
+    at = put_header(at, '*', argc);
+    if (len != 0)
+        memcpy(at, args, len);
+    put_end(b, at + len);
+}
+
 void rdl__cmd_begin(struct rdl__buf *b, size_t argc)
 {
-    char *at = put_begin(b, HEADER_MAX_LEN);
-
-    if (at != NULL)
-        put_end(b, put_header(at, '*', argc));
+    rdl__cmd_begin_with(b, argc, NULL, 0);
 }
 
 static inline char *put_room(struct rdl__buf *b, size_t len)

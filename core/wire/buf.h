@@ -55,6 +55,8 @@ static inline void rdl__buf_cut(struct rdl__buf *b, size_t len)
 /* ---- commands: `*argc` then each argument as `$len` and bytes --------------------------------------------------- */
 
 void rdl__cmd_begin(struct rdl__buf *b, size_t argc);
+/* With the first arguments, of which args is the text. */
+void rdl__cmd_begin_with(struct rdl__buf *b, size_t argc, const char *args, size_t len);
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len);
 char *rdl__cmd_room(struct rdl__buf *b,
                     size_t len); /* an argument of len bytes: where to write them; NULL: no memory */

@@ -100,21 +100,9 @@ bool rdl__reply_refuses_wait(const struct rdl__reply *r)
            (rdl__reply_is_error(r, "ERR") && !rdl__reply_is_error(r, "ERR WAIT cannot be used with replica"));
 }
 
-bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret)
+bool rdl__reply_integer_text(const struct rdl__reply *r, int64_t *ret)
 {
-    if (r == NULL)
-        return false;
-    if (r->type == RDL__REPLY_STRING)
-        return parse_integer(r->str, r->len, ret);
-    if (r->type != RDL__REPLY_INT)
-        return false;
-    *ret = r->integer;
-    return true;
-}
-
-const struct rdl__reply *rdl__reply_at(const struct rdl__reply *r, size_t i)
-{
-    return r != NULL && r->type == RDL__REPLY_ARRAY && i < r->len ? r->elem[i] : NULL;
+    return r != NULL && r->type == RDL__REPLY_STRING && parse_integer(r->str, r->len, ret);
 }
 
 const struct rdl__reply *rdl__reply_named(const struct rdl__reply *r, const char *name)

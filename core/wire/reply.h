@@ -52,10 +52,20 @@ bool rdl__reply_refuses_wait(const struct rdl__reply *r);
 bool rdl__reply_wrote_nothing(const struct rdl__reply *r);
 
 /* The reply as an integer: an integer, or a string that is one, as a whole, in decimal. */
-bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret);
+bool rdl__reply_integer_text(const struct rdl__reply *r, int64_t *ret); /* of a string alone */
+static inline bool rdl__reply_integer(const struct rdl__reply *r, int64_t *ret)
+{
+    if (r == NULL || r->type != RDL__REPLY_INT)
+        return rdl__reply_integer_text(r, ret);
+    *ret = r->integer;
+    return true;
+}
 
 /* Element i, or NULL when r is no array or has no such element. */
-const struct rdl__reply *rdl__reply_at(const struct rdl__reply *r, size_t i);
+static inline const struct rdl__reply *rdl__reply_at(const struct rdl__reply *r, size_t i)
+{
+    return r != NULL && r->type == RDL__REPLY_ARRAY && i < r->len ? r->elem[i] : NULL;
+}
 
 /* What stands behind this name in a map, or in a list of names and values by turns; NULL: nothing does. */
 const struct rdl__reply *rdl__reply_named(const struct rdl__reply *r, const char *name);
