@@ -171,6 +171,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_take = {
     RDL__TAKES,
+    .unrecorded = true,
     .undone = rdl__line_undone,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,

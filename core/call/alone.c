@@ -101,14 +101,17 @@ static bool is_degraded(struct rdl__record *rec, int64_t now)
 /* The take that was sent, if any, is being undone: the hold has another number. */
 bool rdl__alone_stands_in(struct rdl__call *call, bool asked)
 {
-    struct rdl__record *rec = call->rec;
     struct rdl__hold_id id = {0};
     int64_t now = rdl__now();
+    struct rdl__record *rec;
     bool held;
 
+    if (!has_host(call))
+        return false;
+    rec = call->rec;
     if (call->count > 1)
-        return has_host(call) && is_degraded(rec, now) && rdl__alone_again(call, now).rc == RDL_OK;
-    if (!has_host(call) || call->hold.alone_at == 0 || !is_time(call, asked, now))
+        return is_degraded(rec, now) && rdl__alone_again(call, now).rc == RDL_OK;
+    if (call->hold.alone_at == 0 || !is_time(call, asked, now))
         return false;
     rdl__mutex_lock(&rec->name->mu);
     if ((held = !rec->orphaned)) {

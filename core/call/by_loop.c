@@ -211,10 +211,16 @@ static rdl__step_t woken(struct rdl__call *call, int64_t now)
     return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev, &call->rand);
 }
 
+static rdl__step_t failed(struct rdl__call *call, int code)
+{
+    struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = code};
+
+    return rdl__take_on(&call->take, &ev, &call->rand);
+}
+
 /* Go to sleep among the waiters, or back. False: *step is to be done instead. */
 static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
 {
-    struct rdl__take_event no_memory = {.kind = RDL__EV_FAILED, .code = RDL_ENOMEM};
     int rc;
 
     rdl__call_goes(call, RDL__ASLEEP);
@@ -222,7 +228,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         if ((rc = wait_on_loop(call, step->hint_ms, now)) == RDL_OK)
             return true;
         rdl__call_goes(call, RDL__BY_LOOP);
-        *step = rc < 0 ? rdl__take_on(&call->take, &no_memory, &call->rand) : woken(call, now);
+        *step = rc < 0 ? failed(call, rc) : woken(call, now);
         return false;
     }
     waiter_refused(call);
@@ -232,6 +238,17 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
     rdl__call_goes(call, RDL__BY_LOOP);
     *step = woken(call, now);
     return false;
+}
+
+/* Does it need its record no more before it sends another try? Who comes of its owner's looks for it among those that
+ * are counted. A composite's give-back looks for the record itself, which also has what a detached release needs, and
+ * the host's own lock. */
+static bool needs_no_record(const struct rdl__call *call)
+{
+    const struct rdl__settings *settings = &rdl__call_name(call)->settings;
+
+    return call->verb->unrecorded && is_counted(call) && !call->op.direct && !settings->detaches &&
+           settings->on_outage != RDL_OUTAGE_LOCAL;
 }
 
 /* Wait as the verb says, until the call's task runs.  @thread loop */
@@ -248,16 +265,19 @@ static void stay(struct rdl__call *call, const rdl__step_t *step)
 /* Carry out a step. The next one follows an event.  @thread loop */
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
-    int code = atomic_load(&call->op.cancel_code);
+    int code = atomic_load(&call->op.cancel_code), rc;
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     if (step.what != RDL__DO_FINISH && code != RDL_OK)
         step = rdl__call_stopped_between(call, code);
     while (step.what == RDL__DO_WAIT) {
-        if (now >= call->deadline)
+        if (now >= call->deadline) {
             step = rdl__call_stopped_between(call, RDL_OK);
-        else if (sleeps(call, &step, now))
+        } else if (sleeps(call, &step, now)) {
+            if (needs_no_record(call))
+                rdl__call_unrecord(call);
             return;
+        }
     }
     if (step.what == RDL__DO_STAY) {
         stay(call, &step);
@@ -265,6 +285,8 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
     }
     if (step.what == RDL__DO_SEND && rdl__call_asks(call) == RDL__ASKS_REFUSED)
         step = rdl__call_not_asked(call);
+    if (step.what == RDL__DO_SEND && call->unrecorded && (rc = rdl__call_record_anew(call)) < 0)
+        step = failed(call, rc);
     if (step.what == RDL__DO_SEND && call->detour == RDL__DETOUR_LATER)
         pause_on_loop(call, now);
     else if (step.what == RDL__DO_SEND)

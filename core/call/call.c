@@ -123,6 +123,90 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
 
 /* ---- the record ------------------------------------------------------------------------------------------------- */
 
+/* The verb in flight on it from now on.  @locks the name's */
+static void have_record(struct rdl__call *call, struct rdl__record *rec)
+{
+    rdl__assert_locked(&rec->name->mu);
+    atomic_fetch_add_explicit(&rec->refs, 1, memory_order_relaxed);
+    call->rec = rec;
+    rec->active = call;
+}
+
+/* The call of its owner's that sleeps without the record which this one wants; or NULL.  @locks the name's; takes the
+ * owner's */
+static struct rdl__call *sleeper_of(const struct rdl__call *call)
+{
+    rdl_owner_t *owner = call->op.owner;
+    struct rdl__call *found = NULL;
+
+    if (!rdl__name_waited_for(rdl__call_name(call)))
+        return NULL;
+    rdl__mutex_lock(&owner->mu);
+    for (struct rdl__link *l = owner->calls.next; l != &owner->calls && found == NULL; l = l->next) {
+        struct rdl__underway *underway = rdl__container(l, struct rdl__underway, link);
+        struct rdl__call *other = rdl__container(underway, struct rdl__call, op.underway);
+
+        if (underway->cancel == cancel && /* not a composite's */
+            other->op.lock->name == rdl__call_name(call) && other->ops == call->ops && other->unrecorded)
+            found = other;
+    }
+    rdl__mutex_unlock(&owner->mu);
+    return found;
+}
+
+/* There is no record: make one if the call needs it, to be granted or to queue behind a sleeper of its owner's. A verb
+ * that does not acquire begins at once where none can be had, as nothing is held.  @locks the name's; takes the
+ * owner's */
+static int bring_record(const struct rdl__call *call, struct rdl__record **ret)
+{
+    struct rdl__call *sleeper = sleeper_of(call);
+    int rc = RDL_OK;
+
+    if (sleeper != NULL || call->verb->acquires)
+        rc = rdl__record_make(rdl__call_name(call), call->op.owner, call->ops, ret);
+    if (sleeper != NULL && rc == RDL_OK)
+        have_record(sleeper, *ret);
+    return call->verb->acquires ? rc : RDL_OK;
+}
+
+void rdl__call_unrecord(struct rdl__call *call)
+{
+    struct rdl__record *rec = call->rec;
+
+    rdl__mutex_lock(&rec->name->mu);
+    if (rec->count > 0 || atomic_load(&rec->refs) > 3) { /* the list's, the owner's, and the call's own */
+        rdl__mutex_unlock(&rec->name->mu);
+        return;
+    }
+    call->unrecorded = true;
+    call->rec = NULL;
+    rec->active = NULL;
+    rdl__record_let_go(rec);
+    rdl__record_unref(rec);
+}
+
+/* The first sleeper has left the name its record's memory, and whoever has had the lock since an idle record: so one
+ * that wakes alone is not short of memory. */
+int rdl__call_record_anew(struct rdl__call *call)
+{
+    struct rdl__name *name = rdl__call_name(call);
+    struct rdl__record *rec, *idle;
+    int rc = RDL_OK;
+
+    rdl__mutex_lock(&name->mu);
+    while (call->rec == NULL && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) == RDL_ENOMEM &&
+           (idle = name->idle) != NULL) {
+        name->idle = NULL;
+        rdl__record_let_go(idle);
+        rdl__mutex_lock(&name->mu);
+    }
+    if (call->rec == NULL && rc == RDL_OK)
+        have_record(call, rec);
+    call->unrecorded = false;
+    rdl__mutex_unlock(&name->mu);
+    return call->rec != NULL ? RDL_OK : rc;
+}
+
 /* Become the verb in flight on the owner's record. 1: done, or the verb needs no record; 0: queued behind another verb,
  * after which the loop begins it, perhaps before this returns: so *ret_op is set before, and not read later, as its
  * callback may have freed what it is part of; RDL_ENOMEM; RDL_ELOST: the owner is gone; a detached release has
@@ -131,7 +215,7 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
 {
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec;
-    int rc = RDL_OK;
+    int rc;
 
     if (!call->verb->on_record) {
         if (ret_op != NULL)
@@ -142,10 +226,10 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
     rec = rdl__record_find(name, call->op.owner, call->ops);
     if (rec == NULL && call->op.owed)
         rec = rdl__record_find_orphan(name, call->op.owner, call->ops);
-    if (rec == NULL && call->verb->acquires && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) < 0)
+    if (rec != NULL)
+        rc = call->verb->acquires && rec->verdict != RDL_OK ? rdl__detached_verdict(rec, err) : RDL_OK;
+    else if ((rc = bring_record(call, &rec)) < 0)
         (void)rdl__err_set(err, rc, NULL);
-    else if (rec != NULL && call->verb->acquires && rec->verdict != RDL_OK)
-        rc = rdl__detached_verdict(rec, err);
     if (rc == RDL_OK) {
         rc = 1;
         if (ret_op != NULL)
@@ -154,11 +238,11 @@ static int enter(struct rdl__call *call, rdl_op_t **ret_op, rdl_err_t *err)
     if (rec != NULL && rc > 0) {
         if (name->idle == rec)
             name->idle = NULL;
-        atomic_fetch_add_explicit(&rec->refs, 1, memory_order_relaxed);
-        call->rec = rec;
         if (rec->active == NULL) {
-            rec->active = call;
+            have_record(call, rec);
         } else {
+            atomic_fetch_add_explicit(&rec->refs, 1, memory_order_relaxed);
+            call->rec = rec;
             (void)rdl__alone_yields(rec);
             rdl__call_goes(call, RDL__QUEUED);
             rdl__list_push_back(&rec->active->op.pending, &call->op.pending);
@@ -186,14 +270,19 @@ static void note_lease(const struct rdl__call *call, struct rdl__record *rec, in
 /* Let the next verb have the record. */
 static void leave(struct rdl__call *call, int64_t now)
 {
-    struct rdl__record *rec = call->rec;
     struct rdl__name *name = rdl__call_name(call);
+    struct rdl__record *rec;
     struct rdl__link *l;
     bool abandon;
 
-    if (rec == NULL)
+    if (!call->unrecorded && call->rec == NULL)
         return;
     rdl__mutex_lock(&name->mu);
+    call->unrecorded = false;
+    if ((rec = call->rec) == NULL) { /* and nobody has come behind it */
+        rdl__mutex_unlock(&name->mu);
+        return;
+    }
     note_lease(call, rec, now);
     if (call->undo.detached)
         rec->detached++;

@@ -68,6 +68,12 @@ static inline void rdl__call_ref(struct rdl__call *call)
     rdl__op_ref(&call->op);
 }
 
+/* The call has fallen asleep and may do without its record; unless others refer to that, it lets it go. `unrecorded` is
+ * set then. It has one again: RDL_OK, RDL_ENOMEM, or RDL_ELOST: its owner is gone.  @thread loop  @locks takes the
+ * name's */
+void rdl__call_unrecord(struct rdl__call *call);
+int rdl__call_record_anew(struct rdl__call *call);
+
 /* The wait counts from the call. The answer of a verb without a wait counts from `now`, when its turn has come. */
 void rdl__call_set_deadline(struct rdl__call *call, int64_t now);
 

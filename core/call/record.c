@@ -244,15 +244,17 @@ void rdl__record_clear(struct rdl__record *rec)
     rdl__mutex_unlock(&rec->name->mu);
 }
 
-/* Off the list. True: the owner link's reference is free, too.  @locks the name's */
-static bool unlist(struct rdl__record *rec)
+void rdl__record_let_go(struct rdl__record *rec)
 {
     bool unlinked = rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link);
 
     rdl__assert_locked(&rec->name->mu);
     rec->linked = false;
     rdl__list_remove(&rec->link);
-    return unlinked;
+    rdl__mutex_unlock(&rec->name->mu);
+    if (unlinked)
+        rdl__record_unref(rec);
+    rdl__record_unref(rec);
 }
 
 /* A name keeps one idle record, as its owner is likely to come again; the one before it goes. */
@@ -261,7 +263,6 @@ void rdl__record_retire(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     bool owes = rec->detached != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
     struct rdl__record *leaving = NULL;
-    bool unlinked = false;
 
     rdl__assert_locked(&rec->name->mu);
     if (rec->active != NULL || rec->count > 0 || !rdl__link_on(&rec->link)) {
@@ -281,13 +282,9 @@ void rdl__record_retire(struct rdl__record *rec)
         name->idle = rec;
     }
     if (leaving != NULL)
-        unlinked = unlist(leaving);
-    rdl__mutex_unlock(&name->mu);
-    if (leaving == NULL)
-        return;
-    if (unlinked)
-        rdl__record_unref(leaving);
-    rdl__record_unref(leaving);
+        rdl__record_let_go(leaving);
+    else
+        rdl__mutex_unlock(&name->mu);
 }
 
 void rdl__record_unused(struct rdl__record *rec)

@@ -4,6 +4,9 @@
  * A record holds the count of one (client, owner, name, end): of a lock with two ends an owner may have two records,
  * each with its own n. At most one verb is in flight on a record; later ones queue. Only that verb changes the hold's n
  * and token and the count, under the name's mutex because others read them.
+ *
+ * There may be very many waiters, so a take that sleeps has no record where it can do without: it lets it go, and has
+ * one again before it sends its next try. Whoever else of its owner comes meanwhile brings one, and queues behind it.
  */
 #ifndef REDLATCH_CALL_RECORD_H
 #define REDLATCH_CALL_RECORD_H
@@ -131,6 +134,8 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 /* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's, which is
  * released */
 void rdl__record_retire(struct rdl__record *rec);
+/* Take it off the list, with the list's and the owner's references.  @locks the name's, which is released */
+void rdl__record_let_go(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec);                           /* nobody has a reference to it */
 void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec); /* its memory; NULL is fine */
 void rdl__detached_done(struct rdl__record *rec);                           /* detached.c: free what is reserved */

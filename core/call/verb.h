@@ -26,6 +26,7 @@ struct rdl__verb {
     bool prolongs;   /* where it ran, the hold lasts for its lease */
     bool restores;   /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
     bool listens;    /* joins the waiters as a listener (waiters.h) */
+    bool unrecorded; /* while it sleeps among the waiters, nobody looks at its record (record.h) */
     bool may_detach; /* its caller need not wait for the answer (detached.c) */
     bool uncounted;  /* the client's own: no owner's, for the metrics */
     enum rdl__successor_mode successor_mode;
@@ -123,7 +124,8 @@ struct rdl__call {
     struct rdl__take take;
     int32_t acks;            /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
     int32_t count;           /* a take: the hold count wanted; a release: to be left; else how many permits */
-    struct rdl__record *rec; /* NULL: the verb needs none, or there is none */
+    /* NULL: the verb needs none, or there is none. Under the name's mu while `unrecorded`. */
+    struct rdl__record *rec;
     struct rdl__rand rand;
     int64_t n;      /* the number of the hold or request (protocol.md, 1); of several permits, the first */
     int64_t answer; /* the server's, as a number */
@@ -142,6 +144,7 @@ struct rdl__call {
     bool sent_before;     /* a sending before the redirection lost its connection: it may have run at that server, */
     bool may_come;        /* and may still arrive there, because it refuses CLIENT KILL */
     bool resent_once;     /* an earlier request of the call was sent anew after its connection had broken */
+    bool unrecorded;      /* asleep without a record (call.c); set by the loop under the name's mu */
     unsigned char way;    /* enum rdl__way: of the request, then of the undo */
     unsigned char lane;   /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
     unsigned char next;   /* enum rdl__next: set before `task` is posted */

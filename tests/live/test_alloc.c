@@ -15,6 +15,7 @@
 #define NAME "frugal"
 #define LEASE_MS 30000
 #define MAX_FAILURES 20000 /* a story has a few hundred allocations */
+#define WAITERS 2          /* who sleeps has no record, but the first one's memory is kept */
 
 LIVE_SUITE(alloc, 240);
 
@@ -58,27 +59,41 @@ static void give_back_async(rdl_lock_t *lock, rdl_owner_t *owner)
     expect(RDL_OK, outcome_wait(&o, SOON_MS));
 }
 
-/* A waiter, with memory short, and a rival with as much as it wants. */
+/* The next whose call has ended, or NULL. */
+static struct outcome *next_ended(struct outcome *outcomes, const bool *waits)
+{
+    for (int i = 0; i < WAITERS; i++)
+        if (waits[i] && atomic_load(&outcomes[i].calls) > 0)
+            return &outcomes[i];
+    return NULL;
+}
+
+/* Waiters, with memory short, and a rival with as much as it wants. */
 static void contend(rdl_client_t *client, rdl_lock_t *lock, rdl_lock_t *rival)
 {
-    rdl_owner_t *owner = NULL;
-    struct outcome locked = {0};
-    bool freed = false;
+    rdl_owner_t *owners[WAITERS] = {NULL};
+    struct outcome locked[WAITERS] = {0}, *ended;
+    bool waits[WAITERS] = {false};
+    int left = 0;
 
     expect(RDL_OK, rdl_try_lock(rival, SOON_MS, LEASE_MS, &err)); /* what was given up may be on its way back */
     (void)took(rdl_try_lock(lock, 30, LEASE_MS, &err));
-    if (rdl_owner_new(client, &owner, &err) == RDL_OK) {
-        if (rdl_try_lock_async(lock, owner, 2000, RDL_LEASE_AUTO, outcome_note, &locked, NULL, &err) == RDL_OK) {
-            expect(RDL_OK, rdl_unlock(rival, &err));
-            freed = true;
-            if (took(outcome_wait(&locked, SOON_MS)))
-                give_back_async(lock, owner);
-            cr_assert_eq(atomic_load(&locked.calls), 1);
-        }
-        rdl_owner_free(owner);
+    for (int i = 0; i < WAITERS; i++) {
+        waits[i] =
+            rdl_owner_new(client, &owners[i], &err) == RDL_OK &&
+            rdl_try_lock_async(lock, owners[i], 2000, RDL_LEASE_AUTO, outcome_note, &locked[i], NULL, &err) == RDL_OK;
+        left += waits[i];
     }
-    if (!freed)
-        expect(RDL_OK, rdl_unlock(rival, &err));
+    expect(RDL_OK, rdl_unlock(rival, &err));
+    for (; left > 0; left--) {
+        cr_assert(WAIT_UNTIL((ended = next_ended(locked, waits)) != NULL, SOON_MS));
+        waits[ended - locked] = false;
+        if (took(outcome_wait(ended, SOON_MS)))
+            give_back_async(lock, owners[ended - locked]);
+        cr_assert_eq(atomic_load(&ended->calls), 1);
+    }
+    for (int i = 0; i < WAITERS; i++)
+        rdl_owner_free(owners[i]);
 }
 
 static void tell(rdl_client_t *client, const struct kind *kind)

@@ -43,7 +43,7 @@ static void wait_all(rdl_lock_t *lock, rdl_owner_t **owners, int64_t n, sem_t *e
 
     for (int64_t i = 0; i < n; i++)
         ours_check(rdl_lock_async(lock, owners[i], RDL_LEASE_AUTO, on_end, ended, NULL, &err), &err);
-    (void)rdl_try_lock(lock, 200, RDL_LEASE_AUTO, &err);
+    (void)rdl_try_lock(lock, 1000, RDL_LEASE_AUTO, &err);
 }
 
 void measure_bytes(const struct run *run)
