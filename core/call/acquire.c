@@ -27,8 +27,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = others_wait(call)};
     int rc = call->ops->may_take(call, now);
 
-    call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
     if (rc < 0)
         return rdl__finish_with(rc);
     if (rec->count > 0) {
@@ -53,7 +52,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     call->hold.undo_count = rec->count;
     if (name->settings.on_outage == RDL_OUTAGE_LOCAL && rec->count == 0)
         rdl__alone_enter(call, &ev);
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 void rdl__take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -140,7 +139,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.early = ev.early || call->hold.own != own; /* its owner has the other end by now: the try has not said so */
         rdl__alone_refused(call, now);
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 /* The message that woke it may have granted the lock; not where replicas must confirm, since no WAIT was sent with it.
@@ -153,13 +152,13 @@ rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now)
     if (call->take.state == RDL__TAKE_BARRED) {
         ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = others_wait(call)};
         rdl__alone_enter(call, &ev);
-        return rdl__take_on(&call->take, &ev, &call->rand);
+        return rdl__take_on(&call->take, &ev);
     }
     if (rdl__call_asks(call) == RDL__ASKS_NOBODY && call->ops->granted(call, now, &lease_ms)) {
         ev.kind = RDL__EV_TAKEN;
         ev.valid = take_commit(call, lease_ms, now);
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 static bool take_lost(const struct rdl__call *call, int64_t now)

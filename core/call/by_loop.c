@@ -59,7 +59,7 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
 static int64_t next_try_ms(struct rdl__call *call)
 {
     int64_t lease_ms = rdl__call_lease_ms(call);
-    int64_t delay_ms = rdl__take_delay_ms(&call->take, &call->rand);
+    int64_t delay_ms = rdl__take_delay_ms(&call->take);
 
     return delay_ms >= 0 && delay_ms < lease_ms ? delay_ms : lease_ms;
 }
@@ -208,14 +208,14 @@ static rdl__step_t woken(struct rdl__call *call, int64_t now)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_WOKEN};
 
-    return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev, &call->rand);
+    return call->verb->woken != NULL ? call->verb->woken(call, now) : rdl__take_on(&call->take, &ev);
 }
 
 static rdl__step_t failed(struct rdl__call *call, int code)
 {
     struct rdl__take_event ev = {.kind = RDL__EV_FAILED, .code = code};
 
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 /* Go to sleep among the waiters, or back. False: *step is to be done instead. */
@@ -364,8 +364,8 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
 
-    if (call->undo.until != 0) {
-        rdl__undo_repeat(&call->debt);
+    if (call->undo.answered) {
+        rdl__undo_repeat(&call->repeat.debt);
         return;
     }
     if (rdl__call_phase(call) == RDL__PAUSING && now < call->detours_until) {

@@ -63,7 +63,7 @@ static void local_begins(struct rdl__call *call)
 {
     rdl_retry_t retry = rdl__settings_retry(&rdl__call_name(call)->settings);
 
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
 }
 
 /* What an owner that does not have it does next.  @locks none */

@@ -27,12 +27,11 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 
     if (rc < 0)
         return rdl__finish_with(rc);
-    call->rand.state = name->client->serial ^ (uint64_t)now;
-    rdl__take_init(&call->take, call->one_try, &retry);
+    rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
     call->n = -rdl__client_number(name->client);
     call->count = 1;
     call->hold.undo_count = 0;
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 static const struct rdl__verb kept_take = {

@@ -29,10 +29,7 @@ static uint32_t take_note(const struct rdl__call *call, uint32_t bits)
 /* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. */
 static void count_turns(const struct rdl__call *call)
 {
-    unsigned lost = call->take.tries;
-
-    lost = lost < OVERTAKEN_TRIES ? 0 : lost > UINT16_MAX ? UINT16_MAX : lost;
-    atomic_store(&rdl__call_name(call)->turns, (uint16_t)lost);
+    atomic_store(&rdl__call_name(call)->turns, call->take.tries < OVERTAKEN_TRIES ? 0 : call->take.tries);
 }
 
 /* Others have heard the release. */

@@ -102,12 +102,20 @@ const struct rdl__req_ops rdl__blocking_acked_ops = {
 const struct rdl__req_ops rdl__loop_acked_ops = {
     .encode = encode, .decode = decode, .done = rdl__call_done_on_loop, .misrouted = rdl__call_misrouted, .more = 1};
 
+/* One more in a row; beyond AT_ONCE they are not told apart. */
+static void count_detour(struct rdl__call *call, int64_t since)
+{
+    if (call->detours == 0)
+        call->detours_until = rdl__call_send_deadline(call, since);
+    if (call->detours <= AT_ONCE)
+        call->detours++;
+}
+
 static rdl__step_t sent_elsewhere(struct rdl__call *call, int64_t now)
 {
     call->may_come = rdl__call_may_come(call);
     call->sent_before = call->req.resent; /* rdl__call_ready passes it on to the next request */
-    if (call->detours++ == 0)
-        call->detours_until = rdl__call_send_deadline(call, call->req.sent_at != 0 ? call->req.sent_at : now);
+    count_detour(call, call->req.sent_at != 0 ? call->req.sent_at : now);
     if (call->detours > AT_ONCE)
         call->detour = RDL__DETOUR_LATER;
     return rdl__send_it();
@@ -115,8 +123,7 @@ static rdl__step_t sent_elsewhere(struct rdl__call *call, int64_t now)
 
 void rdl__call_pauses(struct rdl__call *call, int64_t now)
 {
-    if (call->detours++ == 0)
-        call->detours_until = rdl__call_send_deadline(call, now);
+    count_detour(call, now);
     call->detour = RDL__DETOUR_LATER;
 }
 
@@ -165,7 +172,7 @@ static rdl__step_t stopped(struct rdl__call *call, int code, enum rdl__outcome o
     };
 
     if (call->verb->acquires)
-        return rdl__take_on(&call->take, &ev, NULL);
+        return rdl__take_on(&call->take, &ev);
     if (code != RDL_OK)
         return rdl__finish_with(code);
     return rdl__finish_with(outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN);

@@ -22,7 +22,7 @@ int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl
 
 #define HOUR_BITS ((UINT32_C(1) << 22) - 1)
 
-void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry)
+void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry, uint16_t seed)
 {
     *t = (struct rdl__take){
         .one_try = one_try,
@@ -30,14 +30,16 @@ void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry)
         .retry_min_ms = (uint32_t)retry->min_ms & HOUR_BITS,
         .retry_max_ms = (uint32_t)retry->max_ms & HOUR_BITS,
         .state = RDL__TAKE_NEW,
+        .seed = seed,
     };
 }
 
-int64_t rdl__take_delay_ms(const struct rdl__take *t, struct rdl__rand *rand)
+int64_t rdl__take_delay_ms(const struct rdl__take *t)
 {
     const rdl_retry_t retry = {.kind = t->retry, .min_ms = t->retry_min_ms, .max_ms = t->retry_max_ms};
+    struct rdl__rand rand = {.state = (uint64_t)t->seed << 16 | t->tries};
 
-    return rdl__retry_delay_ms(&retry, t->tries, rand);
+    return rdl__retry_delay_ms(&retry, t->tries, &rand);
 }
 
 static struct rdl__take_step send_try(struct rdl__take *t)
@@ -76,15 +78,16 @@ static struct rdl__take_step barred(struct rdl__take *t)
 }
 
 /* The sooner of what the server and the policy say. */
-static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
+static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev)
 {
     int64_t ttl_ms = ev->ttl_ms;
-    int64_t delay_ms = rdl__take_delay_ms(t, rand);
+    int64_t delay_ms = rdl__take_delay_ms(t);
 
     t->queued = ev->queued;
     if ((t->early = ev->early))
         return send_try(t);
-    t->tries++;
+    if (t->tries < UINT16_MAX)
+        t->tries++;
     t->contended = true;
     if (t->one_try)
         return finish(t, RDL_ETIMEDOUT, false);
@@ -104,17 +107,17 @@ static struct rdl__take_step stopped(struct rdl__take *t, const struct rdl__take
     return finish(t, t->contended && (ev->connected || t->state == RDL__TAKE_BARRED) ? RDL_ETIMEDOUT : RDL_ECONN, undo);
 }
 
-struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand)
+struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev)
 {
     switch (ev->kind) {
     case RDL__EV_START:
-        return ev->others_wait && !t->one_try ? wait_for(t, rdl__take_delay_ms(t, rand)) : send_try(t);
+        return ev->others_wait && !t->one_try ? wait_for(t, rdl__take_delay_ms(t)) : send_try(t);
     case RDL__EV_BARRED:
         return barred(t);
     case RDL__EV_TAKEN:
         return ev->valid ? finish(t, RDL_OK, false) : finish(t, RDL_ELOST, true);
     case RDL__EV_REFUSED:
-        return refused(t, ev, rand);
+        return refused(t, ev);
     case RDL__EV_GONE:
         return finish(t, RDL_ELOST, false);
     case RDL__EV_FAILED:

@@ -37,7 +37,8 @@ struct rdl__take {
     uint32_t bars : 3;          /* BARRED: how often in a row */
     uint32_t retry_max_ms : 24; /* as retry_min_ms */
     uint32_t state : 8;         /* enum rdl__take_state */
-    unsigned tries;             /* refused */
+    uint16_t tries;             /* refused; there may be more than it can count */
+    uint16_t seed;              /* set by rdl__take_init: of what its policy draws */
 };
 
 enum rdl__take_event_kind {
@@ -85,12 +86,11 @@ struct rdl__take_step {
 };
 _Static_assert(sizeof(struct rdl__take_step) == 16, "every call passes it on several times");
 
-void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry);
-struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev, struct rdl__rand *rand);
+void rdl__take_init(struct rdl__take *t, bool one_try, const rdl_retry_t *retry, uint16_t seed);
+struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_event *ev);
 
 /* How long the policy lets a waiter sleep at most after `tries` refusals; below 0: no bound. */
 int64_t rdl__retry_delay_ms(const rdl_retry_t *retry, unsigned tries, struct rdl__rand *rand);
-int64_t rdl__take_delay_ms(const struct rdl__take *t,
-                           struct rdl__rand *rand); /* the same by this call's policy and refusals */
+int64_t rdl__take_delay_ms(const struct rdl__take *t); /* the same by this call's policy and refusals */
 
 #endif

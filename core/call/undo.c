@@ -186,7 +186,7 @@ void rdl__undo_post(struct rdl__call *call)
 
 void rdl__undo_repeat(struct rdl__debt *debt)
 {
-    struct rdl__call *call = rdl__container(debt, struct rdl__call, debt);
+    struct rdl__call *call = rdl__container(debt, struct rdl__call, repeat.debt);
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__list_remove(&debt->link);
@@ -209,22 +209,25 @@ static int64_t undo_until(struct rdl__call *call, int64_t now)
 
     if (most_ms < life_ms)
         most_ms = life_ms;
-    if (call->undo.until == 0)
-        call->undo.until = rdl__after_ms(now, most_ms < RDL__REPEATS_MOST_MS ? most_ms : RDL__REPEATS_MOST_MS);
-    return call->undo.until;
+    if (!call->undo.answered) {
+        call->undo.answered = true;
+        call->repeat.tries = 0;
+        call->repeat.until = rdl__after_ms(now, most_ms < RDL__REPEATS_MOST_MS ? most_ms : RDL__REPEATS_MOST_MS);
+    }
+    return call->repeat.until;
 }
 
-/* When to repeat the undo: after 0.1, 0.3, 1, 3 ... s, and for the last time at undo.until. */
+/* When to repeat the undo: after 0.1, 0.3, 1, 3 ... s, and for the last time at repeat.until. */
 static int64_t undo_again_at(const struct rdl__call *call, int64_t now)
 {
     static const int64_t pause_ms[] = {100, 300, 1000, 3000, 10000, 30000, 100000, 300000};
     static const size_t most = sizeof pause_ms / sizeof pause_ms[0] - 1;
-    int64_t at =
-        now + (call->undo.detour != RDL__DETOUR_NONE ? RDL__DETOUR_PAUSE_MS
-                                                     : pause_ms[call->undo.tries < most ? call->undo.tries : most]) *
-                  RDL__MS;
+    int64_t at = now + (call->undo.detour != RDL__DETOUR_NONE
+                            ? RDL__DETOUR_PAUSE_MS
+                            : pause_ms[call->repeat.tries < most ? call->repeat.tries : most]) *
+                           RDL__MS;
 
-    return at < call->undo.until ? at : call->undo.until;
+    return at < call->repeat.until ? at : call->repeat.until;
 }
 
 /* Answered: settled, unless after an error, or without CLIENT KILL, an acquire may still come late: then it is repeated
@@ -262,10 +265,10 @@ static void done_undo(struct rdl__req *req, int64_t now)
     }
     at = undo_again_at(call, now);
     if (call->undo.detour == RDL__DETOUR_NONE)
-        call->undo.tries++;
+        call->repeat.tries++;
     rdl__loop_timer(rdl__client_loop(client), &call->timer, at);
-    call->debt.pay = rdl__undo_repeat;
-    rdl__list_push_back(&client->debts, &call->debt.link);
+    call->repeat.debt.pay = rdl__undo_repeat;
+    rdl__list_push_back(&client->debts, &call->repeat.debt.link);
 }
 
 void rdl__undo_on_task(struct rdl__call *call, int64_t now)

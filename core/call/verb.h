@@ -102,9 +102,15 @@ struct rdl__undo {
     bool told;            /* and what came of that has been told */
     unsigned char detour; /* enum rdl__detour: of its last request */
     bool failed;          /* it was answered with an error, or fell short */
+    bool answered;        /* once at least; until then call->timer is the call's */
+    _Atomic unsigned char gate; /* any thread: how often rdl__undo_gate was called */
+};
+
+/* An undo that was answered, and is repeated. Loop thread only. */
+struct rdl__repeat {
+    struct rdl__debt debt; /* queued while the call's timer runs until the next repeat */
+    int64_t until;         /* repeat it no longer than that */
     unsigned tries;
-    _Atomic int gate; /* any thread: how often rdl__undo_gate was called */
-    int64_t until;    /* repeat it no longer than that; 0: not answered yet, and call->timer is the call's */
 };
 
 /* A single lock's call. Its fields belong to the thread that drives it (phase.h), except where they say otherwise. */
@@ -122,11 +128,9 @@ struct rdl__call {
     unsigned char line; /* enum rdl__line: of its request */
     int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
-    int32_t acks;            /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
-    int32_t count;           /* a take: the hold count wanted; a release: to be left; else how many permits */
+    int32_t count; /* a take: the hold count wanted; a release: to be left; else how many permits */
     /* NULL: the verb needs none, or there is none. Under the name's mu while `unrecorded`. */
     struct rdl__record *rec;
-    struct rdl__rand rand;
     int64_t n;      /* the number of the hold or request (protocol.md, 1); of several permits, the first */
     int64_t answer; /* the server's, as a number */
     union {
@@ -137,17 +141,20 @@ struct rdl__call {
     };
     char *words; /* bytes of the server's answer: an error, or a holder's field; NUL-terminated. NULL: none */
     uint32_t words_len;
+    int16_t acks; /* replicas that have confirmed it, or RDL__ACKS_... (acks.h) */
+
+    struct rdl__undo undo;
 
     /* driving */
-    unsigned detours;     /* redirections in a row (request.c) */
-    unsigned char detour; /* enum rdl__detour */
-    bool sent_before;     /* a sending before the redirection lost its connection: it may have run at that server, */
-    bool may_come;        /* and may still arrive there, because it refuses CLIENT KILL */
-    bool resent_once;     /* an earlier request of the call was sent anew after its connection had broken */
-    bool unrecorded;      /* asleep without a record (call.c); set by the loop under the name's mu */
-    unsigned char way;    /* enum rdl__way: of the request, then of the undo */
-    unsigned char lane;   /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
-    unsigned char next;   /* enum rdl__next: set before `task` is posted */
+    unsigned char detour;  /* enum rdl__detour */
+    unsigned char detours; /* redirections in a row (request.c) */
+    bool sent_before;      /* a sending before the redirection lost its connection: it may have run at that server, */
+    bool may_come;         /* and may still arrive there, because it refuses CLIENT KILL */
+    bool resent_once;      /* an earlier request of the call was sent anew after its connection had broken */
+    bool unrecorded;       /* asleep without a record (call.c); set by the loop under the name's mu */
+    unsigned char way;     /* enum rdl__way: of the request, then of the undo */
+    unsigned char lane;    /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
+    unsigned char next;    /* enum rdl__next: set before `task` is posted */
     _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
     int64_t deadline;            /* of the whole call */
     struct rdl__shard *shard;    /* where its last request was sent, or its undo; `home` before the first */
@@ -156,10 +163,9 @@ struct rdl__call {
     int64_t detours_until;       /* when redirections in a row are given up */
     struct rdl__shard *ask;      /* RDL__DETOUR_ASK: send it there, this once */
 
-    struct rdl__undo undo;
     union {
         struct rdl__waiter waiter; /* loop thread only */
-        struct rdl__debt debt;     /* of the undo: queued while the call's timer runs until the next repeat */
+        struct rdl__repeat repeat; /* of the undo */
     };
 
     /* Set up once for the life of the memory (rdl__owner_take_spare), as they are on no list between two calls. */
@@ -181,6 +187,12 @@ static inline rdl_client_t *rdl__call_client(const struct rdl__call *call)
 static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)
 {
     return rdl__op_lease_ms(&call->op, rdl__call_client(call));
+}
+
+/* What its retry policy draws from: others' draw otherwise. */
+static inline uint16_t rdl__call_seed(const struct rdl__call *call)
+{
+    return (uint16_t)(rdl__call_client(call)->serial ^ (uint64_t)call->op.started_at);
 }
 
 static inline rdl__step_t rdl__finish_with(int rc)

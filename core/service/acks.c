@@ -129,16 +129,16 @@ void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rd
                                                : acks->timeout_ms);
 }
 
-int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply)
+int16_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply)
 {
     int64_t confirmed;
 
     if (reply->type != RDL__REPLY_ERROR)
-        return rdl__reply_integer(reply, &confirmed) && confirmed <= INT32_MAX ? (int32_t)confirmed : 0;
+        return rdl__reply_integer(reply, &confirmed) && confirmed <= INT16_MAX ? (int16_t)confirmed : 0;
     return acks->if_able && rdl__reply_refuses_wait(reply) ? RDL__ACKS_NEEDLESS : RDL__ACKS_REFUSED;
 }
 
-void rdl__acks_explain(const struct rdl__acks *acks, int32_t said, const char *words, char *to, size_t size)
+void rdl__acks_explain(const struct rdl__acks *acks, int16_t said, const char *words, char *to, size_t size)
 {
     if (said >= 0)
         (void)rdl__line(to, size, "%d of %u replicas have confirmed it in time", (int)said, (unsigned)acks->replicas);

@@ -55,14 +55,14 @@ void rdl__acks_put_wait(const struct rdl__acks *acks, int64_t left_ns, struct rd
 
 /* The answer to WAIT: how many replicas have confirmed, RDL__ACKS_NEEDLESS or RDL__ACKS_REFUSED. The request counts if
  * that is at least acks->replicas. */
-#define RDL__ACKS_NEEDLESS INT32_MAX /* WAIT was refused, and if_able */
+#define RDL__ACKS_NEEDLESS INT16_MAX /* WAIT was refused, and if_able */
 #define RDL__ACKS_REFUSED (-1)
 #define RDL__ACKS_NOT_ASKED (-2) /* RDL__ASKS_REFUSED */
-int32_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply);
+int16_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *reply);
 
 /* Why what was written does not count, for a person. said: as judged, or RDL__ACKS_NOT_ASKED; words: the server's
  * error, NULL if there is none. */
-void rdl__acks_explain(const struct rdl__acks *acks, int32_t said, const char *words, char *to, size_t size);
+void rdl__acks_explain(const struct rdl__acks *acks, int16_t said, const char *words, char *to, size_t size);
 
 /* Options of `whose` ("lock", "client") that say how many replicas must confirm. A timeout of 0 gets its default.
  * RDL_OK or RDL_EINVAL. */

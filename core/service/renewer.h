@@ -11,7 +11,7 @@ struct rdl__batch {
     struct rdl__renewer *at;
     struct rdl__link free;
     struct rdl__acks acks;               /* the most replicas and time that any of its holds wants */
-    int32_t confirmed;                   /* replicas that have confirmed it, or RDL__ACKS_... */
+    int16_t confirmed;                   /* replicas that have confirmed it, or RDL__ACKS_... */
     unsigned count;                      /* entries of `hold` */
     unsigned scripts;                    /* how many scripts these take */
     unsigned encoded;                    /* how many entries were sent last */

@@ -36,7 +36,7 @@ static rdl__step_t await_answered(struct rdl__call *call, int64_t now)
         ev.kind = RDL__EV_REFUSED;
         ev.ttl_ms = -1;
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 static const struct rdl__verb await_verb = {

@@ -438,9 +438,8 @@ rdl__step_t rdl__acquire_begin(struct rdl__call *call)
         .others_wait = rdl__in_order(name) && rdl__name_waited_for(name),
     };
 
-    call->rand.state = name->client->serial ^ (uint64_t)call->op.started_at;
-    rdl__take_init(&call->take, call->op.wait_ms == 0, &no_retry);
+    rdl__take_init(&call->take, call->op.wait_ms == 0, &no_retry, rdl__call_seed(call));
     if (ev.others_wait && call->op.wait_ms == 0)
         return rdl__finish_with(RDL_ETIMEDOUT); /* it could overtake them, if their place has expired for the moment */
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }

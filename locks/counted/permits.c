@@ -98,7 +98,7 @@ rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hi
             (hint_ms < 0 || hint_ms > life_ms / 3)) /* the place in the queue needs a sign of life by then */
             ev.ttl_ms = life_ms / 3;
     }
-    return rdl__take_on(&call->take, &ev, &call->rand);
+    return rdl__take_on(&call->take, &ev);
 }
 
 const struct rdl__verb rdl__verb_add_permits = {
