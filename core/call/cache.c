@@ -317,8 +317,8 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now)
         give_back(cache, RDL__END_SHORT);
 }
 
-/* Single tries wait for what is idle here to be given back, and for nothing else: all but the one that the lock is taken
- * for.  @locks the name's */
+/* Single tries wait for what is idle here to be given back, and for nothing else: all but the one that the lock is
+ * taken for.  @locks the name's */
 static void single_tries_ask(struct rdl__cache *cache)
 {
     struct rdl__link *next, *l = cache->queue.next;

@@ -5,6 +5,7 @@
 #define CACHE_MS 2000
 #define LEASE_MS 10000
 #define CHANNEL "redlatch_recall:{" NAME "}"
+#define WAKE "redisson_lock__channel:{" NAME "}"
 
 LIVE_SUITE(cached, 60);
 
@@ -566,14 +567,16 @@ Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock
         take(lock);
         give(lock);
     }
-    take(elsewhere);
+    cr_assert(
+        WAIT_UNTIL(rdl_try_lock(elsewhere, 0, RDL_LEASE_AUTO, &err) == RDL_OK, SOON_MS)); /* it listens to nothing */
     refusal = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
     actor_lock(early, lock, RDL_LEASE_AUTO);
     cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
     actor_lock(late, lock, RDL_LEASE_AUTO);
-    cr_assert(WAIT_UNTIL(waiting() == 2, SOON_MS)); /* it, for the take that is to be kept; and that take */
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, WAKE) == 1, SOON_MS)); /* the take that is to be kept */
+    expect(1, waiting());
     proxy_let_go(st.proxy, refusal);
-    cr_assert(WAIT_UNTIL(waiting() == 3, SOON_MS));
+    cr_assert(WAIT_UNTIL(waiting() == 2, SOON_MS));
     give(elsewhere);
     expect_result(RDL_OK, late, SOON_MS);
     cr_assert(is_kept());
@@ -633,4 +636,48 @@ Test(cached, names_beyond_as_many_as_may_be_kept_take_the_place_of_what_is_wante
         rdl_lock_free(locks[i]);
     st.client = rdl_client_close(st.client);
     cr_assert_null(rdl_metrics_free(metrics));
+}
+
+/* What is idle has to be given back for a lease that is as long as the kept hold's. */
+Test(cached, single_try_is_not_refused_of_what_its_own_client_keeps)
+{
+    for (EACH_TYPE(make)) {
+        rdl_lock_t *lock;
+
+        stage_open(&st);
+        lock = cached(*make, st.client);
+        for (int i = 0; i < 3; i++) {
+            make_idle(lock);
+            expect(RDL_OK, rdl_try_lock(lock, 0, 3 * LEASE_MS, &err));
+            give(lock);
+        }
+        make_idle(lock);
+        expect(RDL_OK, rdl_try_lock_async(lock, NULL, 0, 3 * LEASE_MS, on_done, NULL, NULL, &err));
+        expect_done(RDL_OK);
+        give(lock);
+        lock_over(st.probe, lock);
+        live_again();
+    }
+}
+
+Test(cached, lock_that_all_have_given_up_is_taken_for_nobody)
+{
+    rdl_lock_t *lock, *elsewhere;
+    rdl_client_t *other;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    lock = cached(reentrant, st.client);
+    elsewhere = reentrant(other, NAME, NULL);
+    make_idle(lock);
+    cr_assert(WAIT_UNTIL(rdl_try_lock(elsewhere, 0, LEASE_MS, &err) == RDL_OK, SOON_MS)); /* it listens to nothing */
+    for (int i = 0; i < 6; i++) /* each second one, or fourth, is for a hold that is to be kept */
+        expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 50, RDL_LEASE_AUTO, &err));
+    cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, WAKE) == 0, SOON_MS), "somebody waits on");
+    give(elsewhere);
+    expect(RDL_OK, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
+    give(elsewhere);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    rdl_lock_free(lock);
 }
