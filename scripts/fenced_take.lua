@@ -63,7 +63,7 @@ local client
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], let_in = let_in, stand = stand, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, stand = stand, gives_way = gives_way}
 end
 local ttl = call('pttl', key)
 if ttl == -2 then
@@ -81,7 +81,7 @@ if ttl == -2 then
     call('hset', key, field, '1')
     local refused = last(key, lease)
     if waits and not refused then
-        waits.let_in(key, line, client, field, waits.among)
+        waits.leave_with_hold(key, line, client, field, waits.among)
     end
     return refused or token
 end
@@ -101,6 +101,6 @@ end
 -- no shorter than it was, and written in any case: a WAIT may follow
 call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
 if waits then
-    waits.let_in(key, line, client, field, waits.among)
+    waits.leave_with_hold(key, line, client, field, waits.among)
 end
 return token

@@ -38,7 +38,7 @@ local client, waits, line = nil, ARGV[5], KEYS[2]
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], let_in = let_in, stand = stand, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, stand = stand, gives_way = gives_way}
 end
 local answer
 local ttl = call('pttl', key)
@@ -66,7 +66,7 @@ else
     answer = -11
 end
 if waits and type(answer) == 'number' then
-    waits.let_in(key, line, client, field, waits.among)
+    waits.leave_with_hold(key, line, client, field, waits.among)
 end
 if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')

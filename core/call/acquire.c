@@ -16,7 +16,7 @@ static rdl__step_t say_einval(struct rdl__call *call, const char *words)
 /* Can others of this process be in its way, when it comes to ask the server? */
 static bool others_wait(const struct rdl__call *call)
 {
-    return rdl__news_in_line(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
+    return rdl__news_counted(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
 }
 
 rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)

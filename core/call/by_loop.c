@@ -26,7 +26,7 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
 /* Is it counted in name->waiting? Only one that wants the lock to itself is. */
 static bool is_counted(const struct rdl__call *call)
 {
-    return rdl__news_in_line(call->ops->news) && !call->verb->listens;
+    return rdl__news_counted(call->ops->news) && !call->verb->listens;
 }
 
 /* Is it among the waiters, asleep or with a try under way? */

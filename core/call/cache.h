@@ -14,7 +14,7 @@
  * hold) is its record as of any lock, with a negative number of its own, which the server never sees. It is in the
  * watchdog only if its lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
  *
- * Of a read-write lock one end is kept at a time: a take that is to be kept turns to its own, while nothing is at the
+ * Of a read-write lock one end is kept at a time: that which the last owner came for while nothing was at the
  * server. Readers share one kept hold: all who wait are let in with the grant, and others join until somebody wants it;
  * from then on newcomers take holds of their own. Whoever wants the end that is not kept asks the server for itself,
  * when what is kept was given back. Only a writer's own reads are beside its kept hold, which then ends with it.
@@ -99,12 +99,14 @@ static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 
 /* ---- kept.c ----------------------------------------------------------------------------------------------------- */
 
-/* How long the kept hold is valid, for certain; 0: not any more.  @locks the name's */
+/* How long the kept hold is valid, for certain; 0: not any more. Notes that for owners who come next (known_until).
+ * @locks the name's */
 int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now);
 
 /* Begin the client's take: the keep's state has asked for it.  @thread loop  @locks none */
 void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock);
-/* It could not even begin.  @locks none */
+/* What the state asks for does not begin: there is no memory, or no handle; or a release that is left to the lease.
+ * @locks none */
 void rdl__cache_cannot(struct rdl__cache *cache);
 /* The kept hold is left to its lease. Returns its record, with a reference; the watchdog is the caller's to tell.
  * @locks the name's */

@@ -22,7 +22,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     struct rdl__name *name = rdl__call_name(call);
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
     struct rdl__take_event ev = {.kind = RDL__EV_START,
-                                 .others_wait = rdl__news_in_line(call->ops->news) && rdl__name_waited_for(name)};
+                                 .others_wait = rdl__news_counted(call->ops->news) && rdl__name_waited_for(name)};
     int rc = call->ops->may_take(call, now);
 
     if (rc < 0)
@@ -238,7 +238,6 @@ static void post_if_engaged(struct rdl__cache *cache)
         rdl__cache_post(cache);
 }
 
-/* What the state asks for could not even begin: there is no memory, or no handle.  @locks none */
 void rdl__cache_cannot(struct rdl__cache *cache)
 {
     struct rdl__name *name = cache->name;

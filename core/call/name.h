@@ -36,7 +36,7 @@ struct rdl__settings {
     uint32_t retry_max_ms : 22, replicas : 8;
     /* How long a waiter's place or mark lasts after each sign of life; 0: it has none. */
     uint32_t life_ms : 22, replicas_timeout_ms : 10;
-    uint32_t own : 27; /* the type's own */
+    uint32_t own : 27; /* the type's own; of a kept lock with one end its cache_ms */
 };
 
 _Static_assert(sizeof(struct rdl__settings) == 16, "each idle handle pays for it");
@@ -55,7 +55,7 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting;  /* waiting calls that stand in line (rdl__news_in_line); and the bits below */
+    _Atomic uint32_t waiting;  /* calls that wait at the server (rdl__news_counted); and the bits below */
     uint32_t next_serial : 31; /* of handles; under mu */
     uint32_t tells : 1;        /* somebody has asked to be told of losses; under mu */
     _Atomic uint64_t undos;    /* unanswered ones, by way (undo.c); 0: none */
@@ -120,7 +120,7 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
     return rdl__client_shard(name->client, name->hash_slot);
 }
 
-/* How many calls of this process wait? */
+/* How many calls of this process wait at the server, of those that are counted (rdl__news_counted)? */
 static inline uint32_t rdl__name_waiting(const struct rdl__name *name)
 {
     return atomic_load(&name->waiting) & (RDL__OTHERS - 1);

@@ -344,7 +344,7 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
         return RDL_ENOMEM;
     cache->size = sizeof *cache + channel_len;
     cache->name = name;
-    cache->ops = lock->ops->other_end != NULL && rdl__news_in_line(lock->ops->news) ? lock->ops->other_end : lock->ops;
+    cache->ops = lock->ops->other_end != NULL && !rdl__news_shares(lock->ops->news) ? lock->ops->other_end : lock->ops;
     cache->keep.shared = rdl__cache_is_shared(cache);
     cache->cache_ms = cache_ms;
     cache->lease_ms = rdl__keep_lease_ms(cache_ms, cache->ops->trusted_ms(name, name->client->watchdog_lease_ms));

@@ -4,8 +4,8 @@
  *
  * A lock with two ends, as the read-write lock, has a table for each. Types share functions for what they do alike: the
  * ordinary ones are here (type.c), those of types that live in the same hash in locks/hash.h. So every lock type fills
- * in every function, and the engine does not test for NULL. Semaphores and latches, which have no holds, leave the
- * functions of holds out.
+ * in every function but those that say NULL, and the engine does not test for others. Semaphores and latches, which
+ * have no holds, leave the functions of holds out.
  */
 #ifndef REDLATCH_CALL_TYPE_H
 #define REDLATCH_CALL_TYPE_H

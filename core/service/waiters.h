@@ -71,7 +71,7 @@ static inline bool rdl__news_for_all(enum rdl__news news)
 
 /* Are the waiting calls of a process counted, and does a new one wait behind them without a first try? Not where each
  * may be let in at any time: by a message of its own, or beside others. */
-static inline bool rdl__news_in_line(enum rdl__news news)
+static inline bool rdl__news_counted(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
 }
