@@ -30,7 +30,7 @@ void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
 {
     rdl__assert_locked(&cache->name->mu);
     call->hold.local = RDL__LOCAL_QUEUED;
-    call->take.contended = true;
+    call->take.contended = cache->keep.state != RDL__KEEP_GIVING || cache->keep.wanted;
     rdl__list_init(&call->waiter.link);
     rdl__list_push_back(call->ops == cache->ops ? &cache->queue : &cache->others, &call->waiter.link);
     rdl__name_waits(cache->name, 1);

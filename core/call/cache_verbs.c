@@ -259,6 +259,7 @@ static void take_ended(struct rdl__call *call, int rc)
 {
     struct rdl__cache *cache = of_call(call);
     struct rdl__record *rec = call->rec;
+    bool unwanted = false;
     int64_t now;
 
     if (left_queue(cache, call))
@@ -267,8 +268,11 @@ static void take_ended(struct rdl__call *call, int rc)
     if (rc == RDL_OK && call->ops->other_end != NULL && !rdl__is_kept(call->n)) {
         rdl__mutex_lock(&cache->name->mu);
         rdl__cache_asked(cache, call->op.owner, call->ops);
+        unwanted = rdl__cache_takes_for_nobody(cache);
         rdl__mutex_unlock(&cache->name->mu);
     }
+    if (unwanted)
+        (void)rdl_owner_cancel(cache->keeper);
     if (call->hold.local == RDL__LOCAL_NONE || call->hold.local == RDL__LOCAL_EXTENDS)
         return;
     now = rdl__now();

@@ -174,7 +174,8 @@ void rdl__call_unrecord(struct rdl__call *call)
     struct rdl__record *rec = call->rec;
 
     rdl__mutex_lock(&rec->name->mu);
-    if (rec->count > 0 || atomic_load(&rec->refs) > 3) { /* the list's, the owner's, and the call's own */
+    /* Does somebody need it: its own hold, a call behind this one, or others than the list, the owner and the call? */
+    if (rec->count > 0 || !rdl__list_empty(&call->op.pending) || atomic_load(&rec->refs) > 3) {
         rdl__mutex_unlock(&rec->name->mu);
         return;
     }

@@ -185,7 +185,7 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
         cache->token = cache->hold->hold.id.token - 1;
         cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
-        cache->mourns = false;
+        cache->mourns = cache->leaves = false;
         cache->wrote = cache->wrote && writes_here(cache);
         rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
@@ -284,12 +284,6 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
         rdl__cache_cannot(cache);
 }
 
-/* Would a take that waits keep readers out, maybe on behalf of callers who have given up?  @locks the name's */
-static bool leaves_mark(const struct rdl__cache *cache)
-{
-    return cache->name->settings.life_ms > 0 && !rdl__cache_is_shared(cache);
-}
-
 /* @thread loop  @locks none */
 void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
 {
@@ -306,7 +300,7 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     rdl__mutex_lock(&cache->name->mu);
     cache->keep.sound = cache->keep.heard && rdl__cache_at_home(cache);
     order.ops = cache->ops;
-    order.wait_ms = cache->once || leaves_mark(cache) ? 0 : RDL_WAIT_FOREVER;
+    order.wait_ms = cache->once ? 0 : RDL_WAIT_FOREVER;
     rdl__mutex_unlock(&cache->name->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         rdl__cache_cannot(cache);

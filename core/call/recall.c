@@ -187,7 +187,7 @@ static bool leaves(struct rdl__cache *cache)
         rdl__cache_post(cache);
     } else if (may_leave(cache)) {
         at_once = true;
-        cache->engaged = false;
+        cache->engaged = cache->leaves = false;
         rdl__keep_unheard(&cache->keep);
     }
     rdl__mutex_unlock(&cache->name->mu);

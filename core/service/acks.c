@@ -134,7 +134,7 @@ int16_t rdl__acks_judge(const struct rdl__acks *acks, const struct rdl__reply *r
     int64_t confirmed;
 
     if (reply->type != RDL__REPLY_ERROR)
-        return rdl__reply_integer(reply, &confirmed) && confirmed <= INT16_MAX ? (int16_t)confirmed : 0;
+        return (int16_t)(rdl__reply_integer(reply, &confirmed) && confirmed <= INT16_MAX ? confirmed : 0);
     return acks->if_able && rdl__reply_refuses_wait(reply) ? RDL__ACKS_NEEDLESS : RDL__ACKS_REFUSED;
 }
 

@@ -9,10 +9,10 @@
  * So a waiter that joins a confirmed channel on which others wait may sleep at once, without a try: what wakes the
  * others reaches it in turn.
  *
- * A channel of one waiter's own lingers after it has left. If it joins again and nothing was heard there since its
- * refused try was sent, it sleeps: the subscription was in force all that time, so a message after the refusal is yet
- * to come. Otherwise it is woken at once: the message, which was kept (rdl__waiter_message), may be its grant, or else
- * it tries.
+ * A channel of one waiter's own lingers after it has left, and a writer's. If it joins again and nothing was heard
+ * there since its refused try was sent, it sleeps: the subscription was in force all that time, so a message after the
+ * refusal is yet to come. Otherwise it is woken at once: the message, which was kept (rdl__waiter_message), may be its
+ * grant, or else it tries.
  *
  * Where wishes differ, that is not enough: a message may have woken nobody, because no sleeper's wish fitted, just
  * before a waiter with a smaller wish joins. So a waiter that joins such a channel when it is confirmed tries once
@@ -464,8 +464,11 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
     c->heard_at = c->news_at = now;
     if (c->news == RDL__NEWS_OWN)
         keep_words(c, payload, len);
-    if (c->waiters == 0) /* it lingers */
+    if (c->waiters == 0) {              /* it lingers */
+        if (c->news == RDL__NEWS_ALONE) /* no longer: each release of the lock would go to all who have waited lately */
+            rdl__loop_timer(c->ws->loop, &c->hint, now);
         return;
+    }
     wake_by(c, payload, len, now);
     wake_listeners(c, payload, len);
 }
@@ -650,7 +653,8 @@ static bool may_have_missed(const struct rdl__waiter *w)
     case RDL__NEWS_WAKE:
         return first && w->channel->listening > 0;
     case RDL__NEWS_ALONE: /* a message that found readers alone; who shares what a client keeps publishes no release */
-        return w->channel->waiters - w->channel->listening - w->channel->sharing <= 1 && w->channel->waiters > 1;
+        return w->channel->waiters == 1 ? w->channel->heard_at >= w->tried_at
+                                        : w->channel->waiters - w->channel->listening - w->channel->sharing <= 1;
     case RDL__NEWS_OWN:
         return w->channel->heard_at >= w->tried_at;
     case RDL__NEWS_NAMED:

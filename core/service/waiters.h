@@ -82,10 +82,11 @@ static inline bool rdl__news_shares(enum rdl__news news)
     return news == RDL__NEWS_SHARED;
 }
 
-/* Does a channel stay for a while after its waiter? */
+/* Does a channel stay for a while after its waiter? Of those that many share only a writer's, whom readers' comings and
+ * goings say nothing, and until the first message. */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {
-    return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED;
+    return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;
 }
 
 /* RDL__NEWS_NAMED: does a client that is refused listen on the lock's channel, too? (protocol.md, 5, rules 11 and 17)

@@ -130,6 +130,40 @@ Test(sleepers, verbs_of_a_sleepers_owner_begin_when_its_time_is_over)
     get_up();
 }
 
+/* It is told to try, as who is woken is, while the rival has the lock. */
+static void wake_in_vain(int times)
+{
+    struct monitor *monitor = monitor_start(st.server);
+    char *channel =
+        must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS redisson_lock__channel:{" NAME "}:*")->items[0].text);
+
+    for (int i = 0; i < times; i++) {
+        size_t mark = monitor_mark(monitor);
+
+        expect(1, probe_int(st.probe, "PUBLISH %s 0", channel));
+        cr_assert(monitor_wait(monitor, mark, "EVALSHA|" NAME, 1, SOON_MS));
+    }
+    free(channel);
+    monitor_stop(monitor);
+}
+
+/* And what its owner has begun besides ends as well, when its turn comes. */
+Test(sleepers, one_whose_owner_is_gone_keeps_its_record_for_who_is_behind_it)
+{
+    static struct outcome again;
+
+    put_to_sleep(20000);
+    expect(RDL_OK, rdl_lock_async(lock, owners[0], RDL_LEASE_AUTO, outcome_note, &again, NULL, &err));
+    owners[0] = rdl_owner_free(owners[0]);
+    given_back[0] = true;
+    wake_in_vain(10);
+    expect(RDL_OK, rdl_unlock(rival, &err));
+    all_the_others(SLEEPERS - 1);
+    expect(RDL_ELOST, outcome_wait(&taken[0], SOON_MS));
+    expect(RDL_ELOST, outcome_wait(&again, SOON_MS));
+    get_up();
+}
+
 /* Nor does it keep the lock from the next one. */
 Test(sleepers, one_whose_owner_is_gone_gets_nothing)
 {

@@ -61,9 +61,11 @@ int64_t cast_linger_ns(void)
 
     for (size_t i = 0; i < cast.name_count; i++) {
         const struct kind *kind = cast.names[i].kind;
-        /* a client listens for recalls until cache_ms after the end of what it kept for cache_ms */
-        int64_t ms = kind->life_ms > 0 || kind->line ? RDL__LINGER_MS : 2 * kind->cache_ms;
+        /* its channel lingers; and a client listens for recalls until cache_ms after the end of what it kept so long */
+        int64_t ms = kind->life_ms > 0 || kind->line || kind->make_shared != NULL ? RDL__LINGER_MS : 0;
 
+        if (ms < 2 * kind->cache_ms)
+            ms = 2 * kind->cache_ms;
         linger_ms = ms > linger_ms ? ms : linger_ms;
     }
     return linger_ms * RDL__MS;

@@ -526,6 +526,40 @@ Test(waiters, who_comes_again_to_a_broken_subscription_is_woken_by_its_acknowled
     cr_assert_str_eq(trail, "a");
 }
 
+static int come_to_write(char letter, int64_t tried_at)
+{
+    waiter(letter)->news = RDL__NEWS_ALONE;
+    waiter(letter)->tried_at = tried_at;
+    return rdl__waiter_join(&waiters, waiter(letter), "ch", 2, -1, loop.now);
+}
+
+Test(waiters, writer_who_comes_again_sleeps_if_nothing_was_heard_since_its_try)
+{
+    cr_assert_eq(come_to_write('a', T0), RDL_OK);
+    acknowledge_now();
+    go_away('a', true);
+    trail[0] = '\0';
+    fake_loop_run(&loop, T0 + (RDL__CLIENT_LINGER_MS - 1) * RDL__MS);
+    cr_assert_eq(sub.count, 1);
+    cr_assert_eq(come_to_write('a', T0 + 1), RDL_OK);
+    message("0");
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, writers_channel_stays_until_the_first_message)
+{
+    cr_assert_eq(come_to_write('a', T0), RDL_OK);
+    acknowledge_now();
+    go_away('a', true);
+    loop.now = T0 + 10;
+    message("0");
+    cr_assert_eq(come_to_write('b', T0 + 9), 1, "it was sent after its refused try");
+    go_away('b', true);
+    message("0");
+    fake_loop_run(&loop, T0 + 11);
+    cr_assert_eq(sub.count, 0);
+}
+
 Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
 {
     char many[RDL__MESSAGE_KEPT + 2];
