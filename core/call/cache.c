@@ -356,10 +356,15 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     single_tries_ask(cache);
 }
 
-bool rdl__cache_takes_for_nobody(const struct rdl__cache *cache)
+void rdl__cache_end_unwanted(struct rdl__cache *cache)
 {
-    rdl__assert_locked(&cache->name->mu);
-    return cache->keep.state == RDL__KEEP_TAKING && rdl__list_empty(&cache->queue);
+    bool unwanted;
+
+    rdl__mutex_lock(&cache->name->mu);
+    unwanted = cache->keep.state == RDL__KEEP_TAKING && rdl__list_empty(&cache->queue);
+    rdl__mutex_unlock(&cache->name->mu);
+    if (unwanted)
+        (void)rdl_owner_cancel(cache->keeper);
 }
 
 void rdl__cache_fail(struct rdl__cache *cache, int rc)

@@ -141,9 +141,8 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now);
 /* Nothing is kept any more: those who want the other end ask for it, single tries ask, and if the state is NONE those
  * who wait here try anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
-/* Have all for whom the take under way was sent given up? Then it is canceled (rdl_owner_cancel of the keeper).
- * @locks the name's */
-bool rdl__cache_takes_for_nobody(const struct rdl__cache *cache);
+/* If all have given up for whom the client's take was sent, it is canceled.  @locks none */
+void rdl__cache_end_unwanted(struct rdl__cache *cache);
 /* The server had hold n when its clock was clock_us; 0: it has not said so. Who waits here is let in, or the hold is
  * given back.  @locks the name's */
 void rdl__cache_confirmed(struct rdl__cache *cache, int64_t n, int64_t clock_us, int64_t now);

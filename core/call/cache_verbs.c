@@ -33,17 +33,16 @@ static rdl__step_t waited(struct rdl__call *call, int64_t now)
  * @locks none */
 static bool left_queue(struct rdl__cache *cache, struct rdl__call *call)
 {
-    bool queued, unwanted;
+    bool queued;
 
     rdl__mutex_lock(&cache->name->mu);
     if ((queued = call->hold.local == RDL__LOCAL_QUEUED)) {
         rdl__cache_unqueue(cache, call);
         call->hold.local = RDL__LOCAL_NONE;
     }
-    unwanted = queued && rdl__cache_takes_for_nobody(cache);
     rdl__mutex_unlock(&cache->name->mu);
-    if (unwanted)
-        (void)rdl_owner_cancel(cache->keeper);
+    if (queued)
+        rdl__cache_end_unwanted(cache);
     return queued;
 }
 
@@ -259,7 +258,6 @@ static void take_ended(struct rdl__call *call, int rc)
 {
     struct rdl__cache *cache = of_call(call);
     struct rdl__record *rec = call->rec;
-    bool unwanted = false;
     int64_t now;
 
     if (left_queue(cache, call))
@@ -268,11 +266,9 @@ static void take_ended(struct rdl__call *call, int rc)
     if (rc == RDL_OK && call->ops->other_end != NULL && !rdl__is_kept(call->n)) {
         rdl__mutex_lock(&cache->name->mu);
         rdl__cache_asked(cache, call->op.owner, call->ops);
-        unwanted = rdl__cache_takes_for_nobody(cache);
         rdl__mutex_unlock(&cache->name->mu);
+        rdl__cache_end_unwanted(cache);
     }
-    if (unwanted)
-        (void)rdl_owner_cancel(cache->keeper);
     if (call->hold.local == RDL__LOCAL_NONE || call->hold.local == RDL__LOCAL_EXTENDS)
         return;
     now = rdl__now();

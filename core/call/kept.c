@@ -294,7 +294,6 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
                                .fn = (rdl__callback_fn *)on_taken,
                                .arg = cache,
                                .direct = true};
-    bool unwanted;
 
     rdl__assert_on_loop(rdl__client_loop(cache->name->client));
     rdl__mutex_lock(&cache->name->mu);
@@ -304,11 +303,7 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     rdl__mutex_unlock(&cache->name->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         rdl__cache_cannot(cache);
-    rdl__mutex_lock(&cache->name->mu);
-    unwanted = rdl__cache_takes_for_nobody(cache); /* its callers have given up before there was a take to cancel */
-    rdl__mutex_unlock(&cache->name->mu);
-    if (unwanted)
-        (void)rdl_owner_cancel(cache->keeper);
+    rdl__cache_end_unwanted(cache); /* its callers may have given up before there was a take to cancel */
 }
 
 /* @thread loop  @locks none */
