@@ -31,12 +31,14 @@ if left == '0' then
     end
     -- include holds.inc
     -- include line.inc
+    local client = client_of(field)
     if ARGV[4] == 'leave' then
-        leave(line, client_of(field))
+        leave(line, client)
     end
     if gone > 0 then
-        if ARGV[4] == 'stay' then
-            enter(line, client_of(field))
+        local l = ARGV[4] == 'stay' and read_line(line, client)
+        if l then
+            enter(line, l, client)
         end
         return tell_freed(line, publish)
     end

@@ -100,6 +100,20 @@ static void run_hget(struct call *c)
     answer_blob(c, item == NULL ? NULL : item->value);
 }
 
+static void run_hmget(struct call *c)
+{
+    struct key *key;
+
+    if (!word_key(c, 1, KEY_HASH, &key))
+        return;
+    answer_array(c, c->argc - 2);
+    for (size_t i = 2; i < c->argc; i++) {
+        const struct item *item = find_item(c, key, i);
+
+        answer_blob(c, item == NULL ? NULL : item->value);
+    }
+}
+
 static void run_hexists(struct call *c)
 {
     struct key *key;
@@ -497,6 +511,7 @@ const struct command collection_commands[] = {
     {.name = "hincrby", .arity = 4, .run = run_hincrby},
     {.name = "hkeys", .arity = 2, .run = run_hkeys},
     {.name = "hlen", .arity = 2, .run = run_hlen},
+    {.name = "hmget", .arity = -3, .run = run_hmget},
     {.name = "hset", .arity = -4, .run = run_hset},
     {.name = "lindex", .arity = 3, .run = run_lindex},
     {.name = "llen", .arity = 2, .run = run_llen},

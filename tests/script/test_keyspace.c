@@ -280,6 +280,7 @@ static const char *const TEMPLATES[] = {
     "decrby K N",
     "hset K +FV",
     "hget K F",
+    "hmget K F F",
     "hexists K F",
     "hdel K +F",
     "hlen K",
