@@ -63,7 +63,11 @@ local client
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, stand = stand, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, gives_way = gives_way}
+    waits.stand = function(...)
+        -- include line_queue.inc
+        return stand(...)
+    end
 end
 local ttl = call('pttl', key)
 if ttl == -2 then

@@ -9,6 +9,7 @@
 -- include arguments.inc
 -- include holds.inc
 -- include line.inc
+-- include line_queue.inc
 -- include evicted.inc
 -- include recall.inc
 
@@ -24,4 +25,4 @@ end
 call('del', key)
 tell_evicted(ARGV[1])
 recall(key, {ARGV[1]}, true)
-return tell_freed(KEYS[2], publish)
+return tell_freed(KEYS[2], read_line(KEYS[2]), publish)

@@ -29,18 +29,25 @@ if left == '0' then
         local heard = redis.pcall(publish, line, '0')
         return type(heard) == 'table' and 2 or heard > 0 and 4 or 1
     end
-    -- include holds.inc
     -- include line.inc
+    local l = not ARGV[4] and read_line(line)
+    local heard = l and tell_only_one(line, l, publish)
+    if heard == true then
+        return 3
+    end
+    -- include holds.inc
+    -- include line_queue.inc
     local client = client_of(field)
     if ARGV[4] == 'leave' then
         leave(line, client)
     end
     if gone > 0 then
-        local l = ARGV[4] == 'stay' and read_line(line, client)
-        if l then
+        l = l or read_line(line, client)
+        if ARGV[4] == 'stay' and l then
             enter(line, l, client)
+            l = read_line(line)
         end
-        return tell_freed(line, publish)
+        return tell_freed(line, l, publish, heard)
     end
     hand_on(key, line, publish)
     return -14

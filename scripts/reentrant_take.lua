@@ -38,7 +38,11 @@ local client, waits, line = nil, ARGV[5], KEYS[2]
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, stand = stand, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, gives_way = gives_way}
+    waits.stand = function(...)
+        -- include line_queue.inc
+        return stand(...)
+    end
 end
 local answer
 local ttl = call('pttl', key)
