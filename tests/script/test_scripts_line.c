@@ -61,6 +61,7 @@ Test(scripts_line, Q7_the_only_one_in_line_stands_there_until_it_tries, .timeout
     cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("A") " 1 60000 0 yield"), 100, "it gives way");
     cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
     cr_expect_eq(probe_int(f.probe, "HGET ch count"), 1, "A");
+    cr_expect_str_eq(probe_text(f.probe, "HGET ch %" PRId64, probe_int(f.probe, "HGET ch head")), "A");
     cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 2 60000 0 yield"), -11);
     cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish leave"), -14);
     cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 1);
