@@ -124,15 +124,15 @@ bool rdl__lane_has_room(struct rdl__lane *lane)
 
 void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_t now)
 {
-    struct rdl__line *line = lane->line;
+    struct rdl__lane_conn *lc = lane->live;
     struct rdl__link wake;
 
     rdl__assert_locked(&lane->mu);
-    if (lane->writing || line == NULL)
+    if (lane->writing || lc == NULL)
         return;
     rdl__list_init(&wake);
     lane->writing = true;
-    while (lane->line == line && (rdl__lane_out_pending(lane) || !rdl__list_empty(&lane->queued))) {
+    while (lane->live == lc && (rdl__lane_out_pending(lane) || !rdl__list_empty(&lane->queued))) {
         ssize_t n;
 
         encode_queued(lane, now != 0 ? now : rdl__now(), &wake);
@@ -140,10 +140,10 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
         rdl__mutex_unlock(&lane->mu);
         rdl__lane_wake(&wake, self);
         n = rdl__lane_out_pending(lane)
-                ? rdl__conn_send(&line->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
+                ? rdl__conn_send(&lc->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
                 : 0;
         if (n < 0)
-            rdl__sock_shutdown(&line->conn.sock);
+            rdl__sock_shutdown(&lc->conn.sock);
         rdl__mutex_lock(&lane->mu);
         if (n <= 0)
             break;
@@ -152,7 +152,7 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
             rdl__lane_empty_out(lane);
     }
     lane->writing = false;
-    if (lane->line != line) { /* it broke meanwhile: what was encoded is back in `queued` */
+    if (lane->live != lc) { /* it broke meanwhile: what was encoded is back in `queued` */
         rdl__lane_empty_out(lane);
         rdl__loop_post(lane->node->loop, &lane->attend);
     } else if (rdl__lane_out_pending(lane) && lane->role == RDL__ROLE_LOOP && !rdl__loop_here(lane->node->loop)) {
@@ -195,7 +195,7 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
     }
     if (lane->node->finder != NULL && (rdl__reply_is_error(reply, "READONLY") ||
                                        rdl__reply_is_error(reply, "MASTERDOWN"))) { /* it is a replica now */
-        lane->line->refused = true;
+        lane->live->refused = true;
         return false;
     }
     req->owed--;
@@ -217,7 +217,7 @@ static const char unasked[] = "a reply that nobody asked for";
 
 const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake)
 {
-    struct rdl__reader *reader = lane->line->conn.reader;
+    struct rdl__reader *reader = lane->live->conn.reader;
     const struct rdl__reply *reply;
     const char *at = lane->recv, *end = at + len;
 
@@ -236,7 +236,7 @@ const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now
         if (reply == NULL)
             return NULL;
         if (!hand_out(lane, reply, now, wake))
-            return lane->line->refused ? reply->str : unasked;
+            return lane->live->refused ? reply->str : unasked;
     }
 }
 
@@ -321,12 +321,12 @@ struct rdl__lane *rdl__lane_free(struct rdl__lane *lane)
 
     if (lane == NULL)
         return NULL;
-    if (lane->line != NULL)
-        rdl__line_free(lane->line);
+    if (lane->live != NULL)
+        rdl__lane_conn_free(lane->live);
     while ((l = rdl__list_pop(&lane->broken)) != NULL)
-        rdl__line_free(rdl__container(l, struct rdl__line, link));
+        rdl__lane_conn_free(rdl__container(l, struct rdl__lane_conn, link));
     while ((l = rdl__list_pop(&lane->severed)) != NULL)
-        rdl__line_free(rdl__container(l, struct rdl__line, link));
+        rdl__lane_conn_free(rdl__container(l, struct rdl__lane_conn, link));
     rdl__buf_done(&lane->out);
     rdl__mutex_done(&lane->mu);
     rdl__free(lane->node->mem, lane, sizeof *lane);
@@ -366,7 +366,7 @@ bool rdl__lane_up(struct rdl__lane *lane)
     bool up;
 
     rdl__mutex_lock(&lane->mu);
-    up = lane->line != NULL;
+    up = lane->live != NULL;
     rdl__mutex_unlock(&lane->mu);
     return up;
 }

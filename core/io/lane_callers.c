@@ -46,7 +46,7 @@ void rdl__lane_pass_role(struct rdl__lane *lane)
     rdl__assert_locked(&lane->mu);
     if (first == NULL)
         first = first_caller(&lane->queued);
-    if (lane->line == NULL || lane->closed || rdl__lane_loop_reads(lane)) {
+    if (lane->live == NULL || lane->closed || rdl__lane_loop_reads(lane)) {
         give_to_loop(lane);
     } else if (first != NULL) {
         lane->role = RDL__ROLE_CALLER;
@@ -70,7 +70,7 @@ bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *sel
            rdl__list_empty(&lane->queued);
 }
 
-ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rdl__busypoll *account, int64_t now,
+ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__lane_conn *lc, struct rdl__busypoll *account, int64_t now,
                        int64_t deadline)
 {
     struct rdl__node *node = lane->node;
@@ -81,13 +81,13 @@ ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rd
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    n = rdl__conn_recv(&line->conn, lane->recv, RDL__CONN_RECV, now, now);
+    n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, now);
     if (n !=
         0) { /* the answer was there already, perhaps because the server ran on this core: polling gained nothing */
         atomic_store_explicit(&node->polling, false, memory_order_release);
         return n;
     }
-    n = rdl__conn_poll(&line->conn, lane->recv, RDL__CONN_RECV, &now, most, &idle);
+    n = rdl__conn_poll(&lc->conn, lane->recv, RDL__CONN_RECV, &now, most, &idle);
     if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
         rdl__busypoll_wasted(account, now - began);
     else
@@ -127,7 +127,7 @@ void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *le
     if (n > 0)
         wrong = rdl__lane_take_bytes(lane, (size_t)n, now, wake);
     else if (n < 0)
-        wrong = rdl__conn_why(&lane->line->conn, n);
+        wrong = rdl__conn_why(&lane->live->conn, n);
     if (wrong != NULL)
         rdl__lane_sever(lane, wrong);
     else if (leader->state == RDL__REQ_SETTLED)
@@ -147,7 +147,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED &&
            (now == 0 || !waited_enough(self, now, deadline))) {
-        struct rdl__line *line = lane->line;
+        struct rdl__lane_conn *lc = lane->live;
         bool full, lone, polls;
         ssize_t n = 0;
         int64_t began;
@@ -162,11 +162,11 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         lane->reading = true;
         rdl__mutex_unlock(&lane->mu);
         if (full)
-            rdl__sock_wait(&line->conn.sock, true, now, deadline);
+            rdl__sock_wait(&lc->conn.sock, true, now, deadline);
         else if (polls)
-            n = rdl__lane_poll(lane, line, &lane->node->caller_poll, now, deadline);
+            n = rdl__lane_poll(lane, lc, &lane->node->caller_poll, now, deadline);
         if (n == 0)
-            n = rdl__conn_recv(&line->conn, lane->recv, RDL__CONN_RECV, now, full ? now : deadline);
+            n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, full ? now : deadline);
         now = rdl__now();
         if (lone && !polls && n > 0)
             note_sleep(lane, now - began);
@@ -200,7 +200,7 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
         return RDL__ANSWERED;
     }
     rdl__lane_enqueue(lane, req);
-    if (lane->line == NULL)
+    if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
     while (outcome == RDL__ANSWERED && req->state != RDL__REQ_SETTLED) {
         if (lane->role == RDL__ROLE_NONE || lane->leader == req) {
@@ -266,7 +266,7 @@ void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
     lane->watched = true;
     if (watch)
         rdl__loop_post(lane->node->loop, &lane->watch);
-    if (lane->line == NULL)
+    if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
     else if (lane->role != RDL__ROLE_CALLER || lane->reading)
         rdl__lane_flush(lane, NULL, rdl__now());

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* lane_doubt.c - connections that broke with requests unanswered: these may still run.
  *
- * The server may still read what was sent on a broken connection. So each is kept, as a severed line, until the server
- * has answered a CLIENT KILL for it; the KILLs go before everything else on the next connection, and the unanswered
+ * The server may still read what was sent on a broken connection. So each is kept, severed, until the server has
+ * answered a CLIENT KILL for it; the KILLs go before everything else on the next connection, and the unanswered
  * requests are repeated behind them (protocol.md, 3). A KILL names a client by its id and address, which one run of a
  * server never uses again. So an unanswered KILL may arrive late without harm, and the next connection makes a new one.
- *
- * A broken connection is closed by the loop, never by the thread that found it broken: another may be writing to its
- * descriptor. The loop waits for that writer, and begins no new connection before: the writer might send requests that
- * the KILLs of the new connection do not cover.
  */
 #include "core/io/lane_inner.h"
 
@@ -16,98 +12,98 @@
 
 #include <string.h>
 
-#define OTHER_RUNS 16 /* the most severed lines that are kept of other runs of the server than the present one */
+#define OTHER_RUNS 16 /* the most that are kept severed of other runs of the server than the present one */
 
 static const struct rdl__req_ops kill_ops;
 
-void rdl__line_free(struct rdl__line *line)
+void rdl__lane_conn_free(struct rdl__lane_conn *lc)
 {
-    const struct rdl__mem *mem = line->lane->node->mem;
+    const struct rdl__mem *mem = lc->lane->node->mem;
 
-    rdl__conn_done(&line->conn);
-    rdl__free(mem, line, sizeof *line);
+    rdl__conn_done(&lc->conn);
+    rdl__free(mem, lc, sizeof *lc);
 }
 
 /* Did the server tell its run and the connection's client id? */
-static bool can_be_killed(const struct rdl__line *line)
+static bool can_be_killed(const struct rdl__lane_conn *lc)
 {
-    return line->conn.id != 0 && line->conn.run_id[0] != '\0';
+    return lc->conn.id != 0 && lc->conn.run_id[0] != '\0';
 }
 
 /* ---- CLIENT KILL ------------------------------------------------------------------------------------------------ */
 
 static void encode_kill(struct rdl__req *req, struct rdl__buf *to, bool eval)
 {
-    const struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
+    const struct rdl__lane_conn *lc = rdl__container(req, struct rdl__lane_conn, kill);
 
     (void)eval;
     rdl__cmd_begin(to, 6);
     rdl__cmd_str(to, "CLIENT");
     rdl__cmd_str(to, "KILL");
     rdl__cmd_str(to, "ID");
-    rdl__cmd_int(to, line->conn.id);
+    rdl__cmd_int(to, lc->conn.id);
     rdl__cmd_str(to, "ADDR");
-    rdl__cmd_str(to, line->conn.addr);
+    rdl__cmd_str(to, lc->conn.addr);
 }
 
 static void decode_kill(struct rdl__req *req, const struct rdl__reply *reply, int64_t now)
 {
-    const struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
+    const struct rdl__lane_conn *lc = rdl__container(req, struct rdl__lane_conn, kill);
 
     (void)now;
     if (reply->type == RDL__REPLY_ERROR)
-        atomic_store(&line->lane->node->kill_refused, true);
+        atomic_store(&lc->lane->node->kill_refused, true);
 }
 
 /* @locks mu */
-static void queue_kill(struct rdl__lane *lane, struct rdl__line *line)
+static void queue_kill(struct rdl__lane *lane, struct rdl__lane_conn *lc)
 {
     rdl__assert_locked(&lane->mu);
-    rdl__req_init(&line->kill, &kill_ops);
-    line->kill.state = RDL__REQ_QUEUED;
-    rdl__list_push_front(&lane->queued, &line->kill.link);
+    rdl__req_init(&lc->kill, &kill_ops);
+    lc->kill.state = RDL__REQ_QUEUED;
+    rdl__list_push_front(&lane->queued, &lc->kill.link);
     lane->loop_owed++;
 }
 
 /* Without memory it is sent again after a pause, before anything else; or made anew on the next connection. */
 static void done_kill(struct rdl__req *req, int64_t now)
 {
-    struct rdl__line *line = rdl__container(req, struct rdl__line, kill);
-    struct rdl__lane *lane = line->lane;
+    struct rdl__lane_conn *lc = rdl__container(req, struct rdl__lane_conn, kill);
+    struct rdl__lane *lane = lc->lane;
     bool unsent = req->rc == RDL_ENOMEM;
 
     rdl__mutex_lock(&lane->mu);
     if (!unsent)
-        rdl__list_remove(&line->link);
-    else if (lane->line != NULL)
-        queue_kill(lane, line);
+        rdl__list_remove(&lc->link);
+    else if (lane->live != NULL)
+        queue_kill(lane, lc);
     rdl__mutex_unlock(&lane->mu);
     if (unsent)
         rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + RDL__LANE_MEMORY_PAUSE);
     else
-        rdl__line_free(line);
+        rdl__lane_conn_free(lc);
 }
 
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
-/* Ids of one run mean other clients in another run. But the former master may come back: so lines of other runs are
+/* Ids of one run mean other clients in another run. But the former master may come back: so those of other runs are
  * kept, the newest OTHER_RUNS of them. A server that does not tell its run may be the same one. */
-void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh)
+void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__lane_conn *fresh)
 {
     struct rdl__link *before;
     unsigned others = 0;
 
     rdl__assert_locked(&lane->mu);
     for (struct rdl__link *l = lane->severed.prev; l != &lane->severed; l = before) {
-        struct rdl__line *line = rdl__container(l, struct rdl__line, link);
-        bool same = strcmp(line->conn.run_id, fresh->conn.run_id) == 0;
+        struct rdl__lane_conn *lc = rdl__container(l, struct rdl__lane_conn, link);
+        bool same = strcmp(lc->conn.run_id, fresh->conn.run_id) == 0;
 
         before = l->prev;
         if (same) {
-            queue_kill(lane, line);
+            queue_kill(lane, lc);
         } else if (++others > OTHER_RUNS) {
             rdl__list_remove(l);
-            rdl__line_free(line);
+            rdl__lane_conn_free(lc);
         }
     }
     if (others > 0 && fresh->conn.run_id[0] == '\0')
@@ -118,7 +114,7 @@ void rdl__lane_drop_kills(struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
     for (struct rdl__link *l = lane->severed.next; l != &lane->severed; l = l->next) {
-        struct rdl__req *kill = &rdl__container(l, struct rdl__line, link)->kill;
+        struct rdl__req *kill = &rdl__container(l, struct rdl__lane_conn, link)->kill;
 
         if (kill->state == RDL__REQ_QUEUED || kill->state == RDL__REQ_SENT) {
             rdl__list_remove(&kill->link);
@@ -132,15 +128,15 @@ void rdl__lane_drop_kills(struct rdl__lane *lane)
 
 void rdl__lane_sever(struct rdl__lane *lane, const char *why)
 {
-    struct rdl__line *line = lane->line;
+    struct rdl__lane_conn *lc = lane->live;
     char server[sizeof lane->node->place];
 
     rdl__assert_locked(&lane->mu);
-    rdl__sock_shutdown(&line->conn.sock);
+    rdl__sock_shutdown(&lc->conn.sock);
     rdl__lane_drop_kills(lane);
-    line->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
-    rdl__list_push_back(&lane->broken, &line->link);
-    lane->line = NULL;
+    lc->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
+    rdl__list_push_back(&lane->broken, &lc->link);
+    lane->live = NULL;
     for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
@@ -171,17 +167,17 @@ void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now)
     if (lane->writing)
         return; /* the writer posts `attend` when it has left */
     while ((l = rdl__list_pop(&lane->broken)) != NULL) {
-        struct rdl__line *line = rdl__container(l, struct rdl__line, link);
+        struct rdl__lane_conn *lc = rdl__container(l, struct rdl__lane_conn, link);
 
-        rdl__conn_close(&line->conn);
+        rdl__conn_close(&lc->conn);
         if (!lane->closed)
-            rdl__node_broke(lane->node, line->conn.up_at, line->refused, now);
-        if (line->owed && can_be_killed(line)) {
-            rdl__list_push_back(&lane->severed, &line->link);
+            rdl__node_broke(lane->node, lc->conn.up_at, lc->refused, now);
+        if (lc->owed && can_be_killed(lc)) {
+            rdl__list_push_back(&lane->severed, &lc->link);
             continue;
         }
-        if (line->owed)
+        if (lc->owed)
             atomic_store(&lane->node->kill_refused, true);
-        rdl__line_free(line);
+        rdl__lane_conn_free(lc);
     }
 }

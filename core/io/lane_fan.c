@@ -24,7 +24,7 @@ static bool in_fan(const struct rdl__fan *fan, const struct rdl__req *req)
 static bool can_lead(const struct rdl__fan *fan, const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    return fan->n < RDL__FAN_MAX && !lane->closed && lane->line != NULL && lane->line->conn.tls == NULL &&
+    return fan->n < RDL__FAN_MAX && !lane->closed && lane->live != NULL && lane->live->conn.tls == NULL &&
            (lane->role == RDL__ROLE_NONE || (lane->role == RDL__ROLE_CALLER && in_fan(fan, lane->leader)));
 }
 
@@ -41,7 +41,7 @@ bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req
         lane->leader = lane->role == RDL__ROLE_NONE ? req : lane->leader;
         lane->role = RDL__ROLE_CALLER;
         atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
-    } else if (lane->line == NULL && !lane->closed && !lane->wanted) {
+    } else if (lane->live == NULL && !lane->closed && !lane->wanted) {
         lane->wanted = true;
         rdl__loop_post(lane->node->loop, &lane->attend);
     }
@@ -66,12 +66,12 @@ static void wake_others(const struct rdl__fan *fan, struct rdl__link *wake)
     rdl__lane_wake(wake, NULL);
 }
 
-/* Receive on the lane that `leader` leads. lane->line stays although the mutex is not held: only the reader takes it
+/* Receive on the lane that `leader` leads. lane->live stays although the mutex is not held: only the reader takes it
  * away.  @locks none */
 static void read_lane(const struct rdl__fan *fan, struct rdl__lane *lane, const struct rdl__req *leader)
 {
     int64_t now = rdl__now();
-    ssize_t n = rdl__conn_recv(&lane->line->conn, lane->recv, RDL__CONN_RECV, now, now);
+    ssize_t n = rdl__conn_recv(&lane->live->conn, lane->recv, RDL__CONN_RECV, now, now);
     struct rdl__link wake;
 
     rdl__list_init(&wake);
@@ -105,7 +105,7 @@ static bool leaves(struct rdl__fan *fan, unsigned i, struct reading *r, int64_t 
     led = req->state != RDL__REQ_SETTLED && lane->leader != NULL && in_fan(fan, lane->leader);
     if (led && lane->leader == req) {
         lane->reading = true;
-        r->waits[r->n] = (struct rdl__sock_wait){.sock = &lane->line->conn.sock,
+        r->waits[r->n] = (struct rdl__sock_wait){.sock = &lane->live->conn.sock,
                                                  .writable = rdl__lane_out_pending(lane) && !lane->writing};
         r->of[r->n].lane = lane;
         r->of[r->n++].leader = req;

@@ -28,7 +28,7 @@ enum rdl__lane_role {
 };
 
 /* A connection of a lane. After its end it is kept until the server has answered a CLIENT KILL for it. */
-struct rdl__line {
+struct rdl__lane_conn {
     struct rdl__conn conn;
     struct rdl__lane *lane;
     struct rdl__link link; /* on the lane's broken or severed list */
@@ -52,8 +52,8 @@ struct rdl__lane {
     bool writing;   /* a thread is in rdl__lane_flush */
     bool reading;   /* the leader is in recv, or about to call it */
     enum rdl__lane_role role;
-    struct rdl__req *leader; /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
-    struct rdl__line *line;  /* NULL: down */
+    struct rdl__req *leader;     /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
+    struct rdl__lane_conn *live; /* NULL: down */
     struct rdl__link queued;
     struct rdl__link sent;
     uint32_t tail_skip;  /* how many replies to skip after the last of `sent` */
@@ -65,11 +65,11 @@ struct rdl__lane {
     size_t out_sent;
     int64_t heard_at;         /* when bytes came last */
     struct rdl__link settled; /* the loop's requests, waiting for ops->done */
-    struct rdl__link broken;  /* lines to be closed */
-    struct rdl__link severed; /* closed lines whose KILL is unanswered, the newest last */
+    struct rdl__link broken;  /* connections to be closed */
+    struct rdl__link severed; /* closed, with an unanswered KILL each, the newest last */
 
     /* loop thread only */
-    struct rdl__line *making; /* a connection that is being made */
+    struct rdl__lane_conn *making; /* a connection that is being made */
     struct rdl__task attend;
     struct rdl__task flush_later;
     struct rdl__timer stall; /* the server has not answered for too long */
@@ -166,7 +166,7 @@ void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *le
 bool rdl__lane_may_poll(const struct rdl__lane *lane, const struct rdl__req *self);
 
 /* Poll for the answer before sleeping. As rdl__conn_recv; 0: it has not come.  @thread the reader  @locks none */
-ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__line *line, struct rdl__busypoll *account, int64_t now,
+ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__lane_conn *lc, struct rdl__busypoll *account, int64_t now,
                        int64_t deadline);
 
 /* ---- lane_loop.c ------------------------------------------------------------------------------------------------ */
@@ -183,13 +183,13 @@ void rdl__lane_sever(struct rdl__lane *lane, const char *why);
 /* Close the connections that broke, and keep those whose requests may still run.  @thread loop  @locks mu */
 void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now);
 
-/* Queue, before anything else, a KILL for every severed line that the server behind `fresh` may still serve.  @thread
- * loop  @locks mu */
-void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__line *fresh);
+/* Queue, before anything else, a KILL for every severed connection that the server behind `fresh` may still serve.
+ * @thread loop  @locks mu */
+void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__lane_conn *fresh);
 
 /* Take every KILL off the lists; the next connection makes new ones.  @locks mu */
 void rdl__lane_drop_kills(struct rdl__lane *lane);
 
-void rdl__line_free(struct rdl__line *line);
+void rdl__lane_conn_free(struct rdl__lane_conn *lc);
 
 #endif

@@ -25,7 +25,7 @@ static bool may_start(const struct rdl__lane *lane)
 }
 
 /* Lines to be killed are a reason to connect at once: their requests may still run.  @locks mu */
-static bool wants_line(const struct rdl__lane *lane)
+static bool wants_conn(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
     return lane->wanted || !rdl__list_empty(&lane->queued) ||
@@ -33,21 +33,21 @@ static bool wants_line(const struct rdl__lane *lane)
 }
 
 /* @thread loop  @locks mu */
-static void start_line(struct rdl__lane *lane, int64_t now)
+static void start_conn(struct rdl__lane *lane, int64_t now)
 {
-    struct rdl__line *line = rdl__lane_has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *line) : NULL;
+    struct rdl__lane_conn *lc = rdl__lane_has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *lc) : NULL;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
-    if (line == NULL) {
+    if (lc == NULL) {
         rdl__loop_timer(lane->node->loop, &lane->memory_retry, now + RDL__LANE_MEMORY_PAUSE);
         return;
     }
-    line->lane = lane;
-    rdl__conn_init(&line->conn, lane->node, &conn_ops);
-    rdl__list_init(&line->link);
-    lane->making = line;
-    rdl__conn_start(&line->conn, now);
+    lc->lane = lane;
+    rdl__conn_init(&lc->conn, lane->node, &conn_ops);
+    rdl__list_init(&lc->link);
+    lane->making = lc;
+    rdl__conn_start(&lc->conn, now);
 }
 
 /* @thread loop */
@@ -55,7 +55,7 @@ static void stop_making(struct rdl__lane *lane)
 {
     rdl__assert_on_loop(lane->node->loop);
     if (lane->making != NULL)
-        rdl__line_free(lane->making);
+        rdl__lane_conn_free(lane->making);
     lane->making = NULL;
 }
 
@@ -106,17 +106,17 @@ static void run_settled(struct rdl__lane *lane, int64_t now)
 }
 
 /* Watch the socket while the loop is the reader.  @thread loop  @locks mu */
-static void watch_line(struct rdl__lane *lane)
+static void watch_conn(struct rdl__lane *lane)
 {
     int events = 0;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
-    if (lane->line == NULL)
+    if (lane->live == NULL)
         return;
     if (lane->role == RDL__ROLE_LOOP)
         events = RDL__READABLE | (rdl__lane_out_pending(lane) && !lane->writing ? RDL__WRITABLE : 0);
-    rdl__conn_watch(&lane->line->conn, events);
+    rdl__conn_watch(&lane->live->conn, events);
 }
 
 /* When the connection is given up if no reply comes, so that its requests can be repeated on another; RDL__NEVER: none
@@ -124,7 +124,7 @@ static void watch_line(struct rdl__lane *lane)
 static int64_t stalls_at(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    if (lane->role != RDL__ROLE_LOOP || lane->line == NULL || rdl__list_empty(&lane->sent))
+    if (lane->role != RDL__ROLE_LOOP || lane->live == NULL || rdl__list_empty(&lane->sent))
         return RDL__NEVER;
     return rdl__after_ms(rdl__container(lane->sent.next, struct rdl__req, link)->sent_at,
                          2 * lane->node->config.command_timeout_ms);
@@ -148,14 +148,14 @@ static void sever(struct rdl__lane *lane, const char *why)
 {
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
-    rdl__conn_watch(&lane->line->conn, 0);
+    rdl__conn_watch(&lane->live->conn, 0);
     rdl__lane_sever(lane, why);
 }
 
 /* The loop has received n bytes, or an error; n is not 0.  @thread loop  @locks mu */
 static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
 {
-    const char *wrong = n > 0 ? rdl__lane_take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->line->conn, n);
+    const char *wrong = n > 0 ? rdl__lane_take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->live->conn, n);
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
@@ -169,7 +169,7 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct
 static void poll_on_loop(struct rdl__lane *lane)
 {
     struct rdl__link *l = rdl__list_first(&lane->sent);
-    struct rdl__line *line = lane->line;
+    struct rdl__lane_conn *lc = lane->live;
     struct rdl__link wake;
     ssize_t n;
 
@@ -177,13 +177,13 @@ static void poll_on_loop(struct rdl__lane *lane)
     rdl__assert_locked(&lane->mu);
     if (!lane->kept_up || atomic_load_explicit(&lane->node->callers, memory_order_relaxed) > 0)
         return;
-    if (lane->role != RDL__ROLE_LOOP || line == NULL || l == NULL ||
+    if (lane->role != RDL__ROLE_LOOP || lc == NULL || l == NULL ||
         !rdl__lane_may_poll(lane, rdl__container(l, struct rdl__req, link)) || rdl__lane_out_pending(lane) ||
         !rdl__busypoll_due(&lane->node->loop_poll))
         return;
     rdl__list_init(&wake);
     rdl__mutex_unlock(&lane->mu);
-    n = rdl__lane_poll(lane, line, &lane->node->loop_poll, rdl__now(), RDL__NEVER);
+    n = rdl__lane_poll(lane, lc, &lane->node->loop_poll, rdl__now(), RDL__NEVER);
     rdl__mutex_lock(&lane->mu);
     if (n != 0)
         loop_received(lane, n, rdl__now(), &wake);
@@ -226,25 +226,25 @@ static void attend(struct rdl__lane *lane, int64_t now)
     on_demand = lane->on_demand;
     if (lane->role == RDL__ROLE_NONE && rdl__lane_loop_reads(lane))
         lane->role = RDL__ROLE_LOOP;
-    if (lane->role == RDL__ROLE_LOOP && lane->line != NULL) {
+    if (lane->role == RDL__ROLE_LOOP && lane->live != NULL) {
         if (closed)
             rdl__lane_sever(lane, "the client is closed");
         else
             rdl__lane_flush(lane, NULL, now);
         poll_on_loop(lane);
-        if (lane->line != NULL && !lane->kept_up && !rdl__lane_loop_reads(lane))
+        if (lane->live != NULL && !lane->kept_up && !rdl__lane_loop_reads(lane))
             rdl__lane_pass_role(lane);
-    } else if (lane->line != NULL && lane->reading) {
+    } else if (lane->live != NULL && lane->reading) {
         rdl__lane_flush(lane, NULL, now); /* the leader is in recv: what the loop has submitted goes out now */
     }
-    down = lane->line == NULL;
+    down = lane->live == NULL;
     if (down)
         settle_misrouted(lane, &wake);
     rdl__lane_close_broken(lane, now);
-    watch_line(lane);
+    watch_conn(lane);
     watch_stall(lane);
-    if (down && may_start(lane) && wants_line(lane))
-        start_line(lane, now);
+    if (down && may_start(lane) && wants_conn(lane))
+        start_conn(lane, now);
     rdl__mutex_unlock(&lane->mu);
     rdl__lane_wake(&wake, NULL);
     if (down)
@@ -354,7 +354,7 @@ static void on_silence(struct rdl__timer *timer, int64_t now)
     bool up;
 
     rdl__mutex_lock(&lane->mu);
-    up = lane->line != NULL;
+    up = lane->live != NULL;
     due = rdl__after_ms(lane->heard_at, lane->node->config.ping_interval_ms);
     rdl__mutex_unlock(&lane->mu);
     if (!up)
@@ -373,13 +373,13 @@ static void on_silence(struct rdl__timer *timer, int64_t now)
 
 static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
 {
-    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
-    struct rdl__lane *lane = line->lane;
+    struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
+    struct rdl__lane *lane = lc->lane;
     struct rdl__link wake;
 
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
-    if (lane->line == line && lane->role == RDL__ROLE_LOOP && (events & RDL__READABLE)) {
+    if (lane->live == lc && lane->role == RDL__ROLE_LOOP && (events & RDL__READABLE)) {
         ssize_t n = rdl__conn_recv(conn, lane->recv, RDL__CONN_RECV, now, now);
 
         if (n != 0)
@@ -393,8 +393,8 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
 
 static void on_conn_up(struct rdl__conn *conn, int64_t now)
 {
-    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
-    struct rdl__lane *lane = line->lane;
+    struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
+    struct rdl__lane *lane = lc->lane;
     bool anew = up_anew(lane, conn);
 
     lane->making = NULL;
@@ -402,8 +402,8 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
         rdl__metric(lane->node->sinks, RDL_M_RECONNECTS, 1);
     lane->connected_once = true;
     rdl__mutex_lock(&lane->mu);
-    rdl__lane_queue_kills(lane, line);
-    lane->line = line;
+    rdl__lane_queue_kills(lane, lc);
+    lane->live = lc;
     lane->role = RDL__ROLE_LOOP;
     lane->wanted = false;
     lane->heard_at = now;
@@ -417,12 +417,12 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
 
 static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t now)
 {
-    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
-    struct rdl__lane *lane = line->lane;
+    struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
+    struct rdl__lane *lane = lc->lane;
 
     rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "cannot connect: %s", why->message);
     lane->making = NULL;
-    rdl__line_free(line);
+    rdl__lane_conn_free(lc);
     rdl__mutex_lock(&lane->mu);
     lane->wanted = false;
     rdl__mutex_unlock(&lane->mu);
@@ -435,13 +435,13 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
  * the connection broken. */
 static void on_conn_moved(struct rdl__conn *conn, int64_t now)
 {
-    struct rdl__line *line = rdl__container(conn, struct rdl__line, conn);
-    struct rdl__lane *lane = line->lane;
+    struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
+    struct rdl__lane *lane = lc->lane;
 
     rdl__mutex_lock(&lane->mu);
-    if (lane->line == line && lane->role == RDL__ROLE_CALLER) {
+    if (lane->live == lc && lane->role == RDL__ROLE_CALLER) {
         rdl__sock_shutdown(&conn->sock);
-    } else if (lane->line == line) {
+    } else if (lane->live == lc) {
         sever(lane, "another server has taken over");
     }
     rdl__mutex_unlock(&lane->mu);
@@ -492,7 +492,7 @@ void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)
     rdl__mutex_lock(&lane->mu);
     lane->on_demand = on_demand;
     unused = on_demand && idle(lane);
-    if (unused && lane->line != NULL && lane->role != RDL__ROLE_CALLER && !lane->writing)
+    if (unused && lane->live != NULL && lane->role != RDL__ROLE_CALLER && !lane->writing)
         sever(lane, "it was not used");
     rdl__mutex_unlock(&lane->mu);
     if (unused)
@@ -518,9 +518,9 @@ void rdl__lane_close(struct rdl__lane *lane, int64_t now)
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     lane->closed = true;
-    if (lane->line != NULL) {
+    if (lane->live != NULL) {
         if (lane->role == RDL__ROLE_CALLER)
-            rdl__sock_shutdown(&lane->line->conn.sock); /* the leader returns from recv, and severs */
+            rdl__sock_shutdown(&lane->live->conn.sock); /* the leader returns from recv, and severs */
         else
             sever(lane, "the client is closed");
     }

@@ -314,7 +314,7 @@ static enum rdl__outcome call_for(const char *replies)
 /* The server's bytes come while the loop reads. */
 static void loop_reads(const char *replies)
 {
-    struct rdl__conn *conn = &lane->line->conn;
+    struct rdl__conn *conn = &lane->live->conn;
 
     cr_assert_eq(conn->watch.events & RDL__READABLE, RDL__READABLE, "the loop does not watch");
     coming = replies;
@@ -431,7 +431,7 @@ Test(lane, leader_goes_on_with_what_did_not_fit_into_the_socket)
 Test(lane, what_nobody_waits_for_and_did_not_fit_into_the_socket_is_the_loops)
 {
     struct ask detached = make("DETACHED", &nobody_waits);
-    struct rdl__conn *conn = &lane->line->conn;
+    struct rdl__conn *conn = &lane->live->conn;
 
     room = 5;
     rdl__lane_detach(lane, &detached.req);
@@ -510,7 +510,7 @@ static void break_under_a_caller(void)
     meanwhile = caller_cancels;
     cr_assert_eq(call(&undo, RDL__SUCCESSOR_REPLACES), RDL__UNSURE);
     cr_assert_eq(lane->role, RDL__ROLE_LOOP);
-    cr_assert_null(lane->line);
+    cr_assert_null(lane->live);
     coming = "";
     fake_loop_tasks(&loop);
     cr_assert_str_eq(sent_since(), "MINE;");
@@ -570,7 +570,7 @@ Test(lane, connection_that_broke_with_nothing_unanswered_is_not_killed)
 {
     cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
     rdl__lane_on_demand(lane, true, loop.now);
-    cr_assert_null(lane->line);
+    cr_assert_null(lane->live);
     rdl__lane_submit(lane, &of_loop.req);
     fake_loop_tasks(&loop);
     (void)sent_since();
@@ -602,9 +602,9 @@ Test(lane, server_that_is_silent_for_twice_the_command_timeout_is_given_up)
 {
     rdl__lane_submit(lane, &of_loop.req);
     fake_loop_run(&loop, loop.now + 5999 * RDL__MS);
-    cr_assert_not_null(lane->line);
+    cr_assert_not_null(lane->live);
     fake_loop_run(&loop, loop.now + RDL__MS);
-    cr_assert_null(lane->line);
+    cr_assert_null(lane->live);
     cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
 }
 
