@@ -57,12 +57,12 @@ struct rdl__cache {
     unsigned char doublings; /* of the other end: the keep's, until it is turned to */
     unsigned takes;
     unsigned inside;           /* HELD: how many owners are: those of rdl__cache_has */
-    struct rdl__record *hold;  /* HELD: the keeper's */
+    struct rdl__record *kept;  /* HELD: the keeper's */
     struct rdl__link queue;    /* calls that wait here, by their waiter.link */
     struct rdl__link others;   /* and those of the end that is not kept, until nothing is */
     int64_t known_until;       /* HELD: the hold is valid so long at least, unless it is lost */
     int64_t local_n;           /* the number of the last local hold; they fall */
-    int64_t since;             /* local holds from this number up were of an earlier kept hold */
+    int64_t ended_n;           /* local holds from this number up were of an earlier kept hold, and have ended */
     int64_t token, last_token; /* the last that was given, and the last of the hold's; equal: there are no more */
     unsigned char confirms;    /* HELD: enum rdl__confirm */
     int64_t used_at;           /* the last time that somebody wanted the lock */
@@ -153,7 +153,7 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc);
 /* Is that owner inside the present kept hold? Its own lease may be over.  @locks the name's */
 static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct rdl__record *rec)
 {
-    return rec->inside && rec->hold.id.n < cache->since;
+    return rec->inside && rec->hold.id.n < cache->ended_n;
 }
 
 /* A call waits here, for this end or the other, or no more.  @locks the name's */

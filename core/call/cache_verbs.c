@@ -143,7 +143,7 @@ static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
 
     rdl__assert_locked(&cache->name->mu);
     if (!rdl__cache_has(cache, call->rec) || cache->keep.n != call->n ||
-        !rdl__watchdog_raise(wd, &cache->hold->hold, call->req.sent_at, lease_ms, true))
+        !rdl__watchdog_raise(wd, &cache->kept->hold, call->req.sent_at, lease_ms, true))
         return false;
     return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
 }
@@ -151,7 +151,7 @@ static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
 static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
 {
     struct rdl__cache *cache = of_call(call);
-    struct rdl__record *hold = NULL;
+    struct rdl__record *kept = NULL;
     int rc = rdl__answer_failed(call);
     bool nests = call->hold.local == RDL__LOCAL_EXTENDS;
 
@@ -162,15 +162,15 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     rdl__mutex_lock(&cache->name->mu);
-    if (call->answer == RDL__NO_HOLD && rdl__cache_has(cache, call->rec) && (hold = cache->hold) != NULL)
-        atomic_fetch_add(&hold->refs, 1);
+    if (call->answer == RDL__NO_HOLD && rdl__cache_has(cache, call->rec) && (kept = cache->kept) != NULL)
+        atomic_fetch_add(&kept->refs, 1);
     rc = call->answer != RDL__NO_HOLD && extended(cache, call) ? RDL_OK : RDL_ELOST;
     if (rc == RDL_OK && nests)
         call->rec->count++;
     rdl__mutex_unlock(&cache->name->mu);
-    if (hold != NULL) {
-        rdl__watchdog_gone(rdl__cache_watchdog(cache), &hold->hold, call->n);
-        rdl__record_unref(hold);
+    if (kept != NULL) {
+        rdl__watchdog_gone(rdl__cache_watchdog(cache), &kept->hold, call->n);
+        rdl__record_unref(kept);
     }
     return rdl__finish_with(rc);
 }
@@ -187,8 +187,8 @@ static void extend_ended(struct rdl__call *call, int rc)
         return;
     ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
     rdl__mutex_lock(&cache->name->mu);
-    if (cache->hold != NULL && cache->keep.n == call->n) {
-        rdl__record_lasts(cache->hold, ends_by);
+    if (cache->kept != NULL && cache->keep.n == call->n) {
+        rdl__record_lasts(cache->kept, ends_by);
         cache->keep.stretched = cache->keep.stretched || call->op.lease_ms > cache->lease_ms;
         if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
             rdl__cache_next(cache, now);

@@ -183,7 +183,7 @@ static void drop(rdl_lock_t *lock)
 {
     struct rdl__name *name = lock->name;
     rdl_client_t *client = name->client;
-    struct rdl__record *hold = NULL;
+    struct rdl__record *kept = NULL;
     struct rdl__cache *cache;
     bool closing = rdl__client_call_begins(client) < 0, last;
 
@@ -192,11 +192,11 @@ static void drop(rdl_lock_t *lock)
     rdl__list_remove(&lock->link); /* here, so that of two threads one has the last */
     cache = of_name(name);         /* NULL: there was no memory for it */
     if ((last = rdl__list_empty(&name->handles) && cache != NULL))
-        hold = last_drop(cache, closing);
+        kept = last_drop(cache, closing);
     rdl__mutex_unlock(&name->mu);
-    if (hold != NULL) {
-        rdl__client_forget_hold(client, &hold->hold);
-        rdl__record_unref(hold);
+    if (kept != NULL) {
+        rdl__client_forget_hold(client, &kept->hold);
+        rdl__record_unref(kept);
     }
     if (last && !closing) {
         rdl__cache_release(cache, lock);

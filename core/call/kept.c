@@ -133,7 +133,7 @@ int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
     int64_t valid_ns;
 
     rdl__assert_locked(&cache->name->mu);
-    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->hold->hold, now, &valid_ns) == RDL_LOST)
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->kept->hold, now, &valid_ns) == RDL_LOST)
         valid_ns = 0;
     cache->known_until = now + valid_ns;
     return valid_ns;
@@ -179,15 +179,15 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__mutex_lock(&name->mu);
     cache->keep.sound = cache->keep.sound && rdl__cache_at_home(cache);
     if (result == RDL_OK) {
-        cache->hold = rdl__record_find(name, cache->keeper, cache->ops);
-        cache->hold->renewed = true;
-        rdl__record_ends(cache->hold); /* nobody holds it yet */
-        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->hold->hold);
-        cache->token = cache->hold->hold.id.token - 1;
+        cache->kept = rdl__record_find(name, cache->keeper, cache->ops);
+        cache->kept->renewed = true;
+        rdl__record_ends(cache->kept); /* nobody holds it yet */
+        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->kept->hold);
+        cache->token = cache->kept->hold.id.token - 1;
         cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
         cache->mourns = cache->leaves = false;
         cache->wrote = cache->wrote && writes_here(cache);
-        rdl__keep_granted(&cache->keep, cache->hold->hold.id.n, now, cache->cache_ms);
+        rdl__keep_granted(&cache->keep, cache->kept->hold.id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
             rdl__keep_want(&cache->keep, now);
         rdl__name_metric(name, RDL_M_KEPT, 1);
@@ -215,7 +215,7 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
     (void)lock;
     (void)why;
     rdl__mutex_lock(&name->mu);
-    cache->hold = NULL;
+    cache->kept = NULL;
     count_end(cache, result == RDL_ELOST       ? RDL__END_LOST
                      : result == RDL_ENOTOWNER ? RDL__END_EVICTED
                                                : (enum rdl__keep_end)cache->keep.end);
@@ -241,25 +241,25 @@ static void post_if_engaged(struct rdl__cache *cache)
 void rdl__cache_cannot(struct rdl__cache *cache)
 {
     struct rdl__name *name = cache->name;
-    struct rdl__record *hold;
+    struct rdl__record *kept;
     int64_t now = rdl__now();
 
     rdl__mutex_lock(&name->mu);
-    hold = cache->keep.state == RDL__KEEP_GIVING ? cache->hold : NULL;
-    if (hold == NULL) {
+    kept = cache->keep.state == RDL__KEEP_GIVING ? cache->kept : NULL;
+    if (kept == NULL) {
         rdl__keep_failed(&cache->keep);
         rdl__cache_anew(cache, now);
         rdl__mutex_unlock(&name->mu);
         return;
     }
-    rdl__watchdog_forget(rdl__cache_watchdog(cache), &hold->hold); /* it ends with its lease */
-    cache->hold = NULL;
-    hold->count = 0;
+    rdl__watchdog_forget(rdl__cache_watchdog(cache), &kept->hold); /* it ends with its lease */
+    cache->kept = NULL;
+    kept->count = 0;
     count_end(cache, RDL__END_LOST);
     rdl__keep_lost(&cache->keep, RDL__END_LOST);
     rdl__cache_anew(cache, now);
     post_if_engaged(cache); /* it may have found it in use, as the last handle was dropped */
-    rdl__record_retire(hold);
+    rdl__record_retire(kept);
 }
 
 void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
@@ -333,10 +333,10 @@ void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n)
 static void empty(struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
-    cache->hold->count = 0;
-    cache->hold = NULL;
+    cache->kept->count = 0;
+    cache->kept = NULL;
     cache->inside = 0;
-    cache->since = cache->local_n;
+    cache->ended_n = cache->local_n;
 }
 
 /* The kept hold is lost: so are the holds of the owners inside, and those who wait here ask for themselves.  @locks the
@@ -407,7 +407,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
     if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
-    present = cache->hold == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
+    present = cache->kept == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
     if (present) {
         cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
@@ -448,35 +448,35 @@ void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, 
 
 struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
 {
-    struct rdl__record *hold = cache->hold;
+    struct rdl__record *kept = cache->kept;
     struct rdl__name *name = cache->name;
 
     rdl__assert_locked(&name->mu);
-    atomic_fetch_add(&hold->refs, 1);
+    atomic_fetch_add(&kept->refs, 1);
     empty(cache);
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
         rdl__container(l, struct rdl__record, link)->inside = false; /* nobody is told */
     count_end(cache, RDL__END_CLOSED);
     rdl__keep_lost(&cache->keep, RDL__END_CLOSED);
     rdl__cache_anew(cache, rdl__now());
-    return hold;
+    return kept;
 }
 
 /* The client closes: nobody is told, and the holds are left to their leases. */
 static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
 {
     rdl_client_t *client = rec->name->client;
-    struct rdl__record *hold = NULL;
+    struct rdl__record *kept = NULL;
 
     rdl__mutex_lock(&rec->name->mu);
     if (rdl__cache_has(cache, rec))
-        hold = rdl__cache_forsake(cache);
+        kept = rdl__cache_forsake(cache);
     rdl__mutex_unlock(&rec->name->mu);
     rdl__client_forget_hold(client, &rec->hold);
-    if (hold == NULL)
+    if (kept == NULL)
         return;
-    rdl__client_forget_hold(client, &hold->hold);
-    rdl__record_unref(hold);
+    rdl__client_forget_hold(client, &kept->hold);
+    rdl__record_unref(kept);
 }
 
 /* Of those who share the kept hold one has ended inside: nobody else comes in, and the hold is left to its lease when
@@ -503,7 +503,7 @@ static void mourn(struct rdl__record *rec, struct rdl__cache *cache)
 void rdl__cache_abandon(struct rdl__record *rec, bool closing)
 {
     struct rdl__cache *cache = of_record(rec);
-    struct rdl__record *hold = NULL;
+    struct rdl__record *kept = NULL;
 
     if (closing) {
         abandon_closing(rec, cache);
@@ -514,11 +514,11 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
         return;
     }
     rdl__mutex_lock(&rec->name->mu);
-    if (rdl__cache_has(cache, rec) && (hold = cache->hold) != NULL)
-        atomic_fetch_add(&hold->refs, 1);
+    if (rdl__cache_has(cache, rec) && (kept = cache->kept) != NULL)
+        atomic_fetch_add(&kept->refs, 1);
     rdl__mutex_unlock(&rec->name->mu);
-    if (hold == NULL)
+    if (kept == NULL)
         return;
-    rdl__watchdog_orphan(rdl__cache_watchdog(cache), &hold->hold);
-    rdl__record_unref(hold);
+    rdl__watchdog_orphan(rdl__cache_watchdog(cache), &kept->hold);
+    rdl__record_unref(kept);
 }

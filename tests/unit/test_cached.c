@@ -72,7 +72,7 @@ static struct rdl__record *keep(void)
     rec->hold.id.n = -rdl__client_number(client);
     rec->count = 1;
     rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
-    cache->hold = rec;
+    cache->kept = rec;
     cache->keep.sound = true;
     rdl__keep_granted(&cache->keep, rec->hold.id.n, rdl__now(), CACHE_MS);
     rdl__mutex_unlock(&name->mu);
@@ -149,7 +149,7 @@ static void tell_nobody(void)
  * among all, thousands of times. */
 Test(cached, telling_many_readers_costs_in_proportion)
 {
-    struct rdl__record *hold = keep();
+    struct rdl__record *kept = keep();
     int64_t telling = INT64_MAX, looking = INT64_MAX;
 
     let_in();
@@ -158,7 +158,7 @@ Test(cached, telling_many_readers_costs_in_proportion)
 
         tell_nobody();
         from = cpu_us();
-        rdl__cache_changed(hold, &hold->hold.id, RDL_AT_RISK, RDL_LOSS_RENEWAL, rdl__now());
+        rdl__cache_changed(kept, &kept->hold.id, RDL_AT_RISK, RDL_LOSS_RENEWAL, rdl__now());
         between = cpu_us();
         cr_assert_eq(told(), READERS);
         to = cpu_us();
