@@ -233,10 +233,10 @@ static void give_back(struct rdl__cache *cache, enum rdl__keep_end end)
     rdl__cache_post(cache);
 }
 
-/* An owner was not let in. Is it that the hold's tokens are used up for now, and is the server asked whether it has the
- * hold, by which there are more? Not of a hold that may have been gone and come again (rec->may_come): somebody may
- * have had higher ones meanwhile.  @locks the name's */
-static bool waits_for_tokens(struct rdl__cache *cache, int64_t now)
+/* An owner was not let in: if that is because the hold's tokens are used up for now, have the server asked whether it
+ * has the hold, by which there are more. False: it is not; or it is a hold that may have been gone and come again
+ * (rec->may_come), as somebody may have had higher ones meanwhile.  @locks the name's */
+static bool ask_for_tokens(struct rdl__cache *cache, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->name->settings.fencing != RDL_FENCING_TIME || cache->token != cache->last_token ||
@@ -273,7 +273,7 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     case RDL__EMPTY_PASS:
         if (call != NULL && let_in(cache, call->rec, call->op.lease_ms, now))
             wake_in(cache, call);
-        else if (!waits_for_tokens(cache, now))
+        else if (!ask_for_tokens(cache, now))
             give_back(cache, RDL__END_SHORT);
         break;
     case RDL__EMPTY_GIVE:
@@ -480,7 +480,7 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
         cache->once = once;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
         entry = cache->inside > 0 ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE; /* lost just now: those inside are told yet */
-        if (cache->inside == 0 && !waits_for_tokens(cache, now))
+        if (cache->inside == 0 && !ask_for_tokens(cache, now))
             rdl__keep_give(&cache->keep, RDL__END_SHORT);
     }
     if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))

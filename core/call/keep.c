@@ -12,10 +12,8 @@
 
 /* Is this take the one whose hold is to be kept? From the second on, of one that is shared from the first; each hold
  * that was recalled too soon doubles how many go to the server by themselves before the next. */
-static bool is_to_be_kept(struct rdl__keep *keep)
+static bool is_to_be_kept(const struct rdl__keep *keep)
 {
-    if (keep->takes <= 1u << DOUBLINGS_MOST)
-        keep->takes++;
     return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings >> keep->shared;
 }
 
@@ -39,6 +37,8 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool onc
     case RDL__KEEP_NONE:
         break;
     }
+    if (keep->takes <= 1u << DOUBLINGS_MOST)
+        keep->takes++;
     if (!is_to_be_kept(keep))
         return RDL__ENTRY_ASK;
     keep->state = RDL__KEEP_TAKING;

@@ -32,16 +32,16 @@ static void count_turns(const struct rdl__call *call)
     atomic_store(&rdl__call_name(call)->turns, call->take.tries < OVERTAKEN_TRIES ? 0 : call->take.tries);
 }
 
-/* Others have heard the release. */
-static bool gives_way(const struct rdl__call *call)
+/* Others have heard the release: a turn that the client is owed is used up. False: none is, so it gives way. */
+static bool spend_turn(const struct rdl__call *call)
 {
     _Atomic uint16_t *turns = &rdl__call_name(call)->turns;
     uint16_t left = atomic_load(turns);
 
-    return left == 0 || !atomic_compare_exchange_strong(turns, &left, (uint16_t)(left - 1));
+    return left != 0 && atomic_compare_exchange_strong(turns, &left, (uint16_t)(left - 1));
 }
 
-enum rdl__line rdl__line_of_take(const struct rdl__call *call)
+enum rdl__line rdl__line_note_take(const struct rdl__call *call)
 {
     enum rdl__line line = RDL__LINE_NOT;
     uint32_t last; /* how its client's last release went */
@@ -66,7 +66,7 @@ bool rdl__line_others_wait(const struct rdl__call *call)
 
 /* Noted before the waiting calls are counted: so either this request takes the client away, or the last of them does.
  */
-static enum rdl__line stays_or(const struct rdl__call *call, enum rdl__line otherwise)
+static enum rdl__line stay_or(const struct rdl__call *call, enum rdl__line otherwise)
 {
     note(call, RDL__PLACED);
     if (rdl__name_waited_for(rdl__call_name(call)))
@@ -75,29 +75,29 @@ static enum rdl__line stays_or(const struct rdl__call *call, enum rdl__line othe
     return otherwise;
 }
 
-enum rdl__line rdl__line_of_release(const struct rdl__call *call)
+enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
     if (call->count > 0 || !rdl__name_waited_for(rdl__call_name(call)) || !has_line(call))
         return RDL__LINE_NOT;
     (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__LEFT);
-    return stays_or(call, RDL__LINE_NOT);
+    return stay_or(call, RDL__LINE_NOT);
 }
 
-enum rdl__line rdl__line_of_undo(const struct rdl__call *call)
+enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
 {
     bool stood = call->verb->acquires ? call->op.wait_ms > 0 : call->line == RDL__LINE_STAYS;
 
     if (call->hold.undo_count > 0 || !stood || !has_line(call))
         return RDL__LINE_NOT;
     note(call, RDL__LEFT);
-    return stays_or(call, RDL__LINE_LEAVES);
+    return stay_or(call, RDL__LINE_LEAVES);
 }
 
 bool rdl__line_released(const struct rdl__call *call)
 {
     if (call->answer == RDL__WOKE_ANOTHER && has_line(call))
         note(call, RDL__YIELDS);
-    else if (call->answer == RDL__TOLD_OTHERS && has_line(call) && gives_way(call))
+    else if (call->answer == RDL__TOLD_OTHERS && has_line(call) && !spend_turn(call))
         note(call, RDL__OTHERS);
     return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
            (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;

@@ -22,10 +22,10 @@ enum rdl__line {
     RDL__LINE_LEAVES, /* an undo: none does */
 };
 
-/* Of the take, release or undo that is encoded now. */
-enum rdl__line rdl__line_of_take(const struct rdl__call *call);
-enum rdl__line rdl__line_of_release(const struct rdl__call *call);
-enum rdl__line rdl__line_of_undo(const struct rdl__call *call);
+/* What the take, release or undo that is encoded now says of it, which is noted for later ones. */
+enum rdl__line rdl__line_note_take(const struct rdl__call *call);
+enum rdl__line rdl__line_note_release(const struct rdl__call *call);
+enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
 
 /* Beside the take that is encoded now, do other calls of its client wait? */
 bool rdl__line_others_wait(const struct rdl__call *call);

@@ -189,13 +189,13 @@ static void put_release(const struct rdl__call *call, struct rdl__buf *to, bool 
 
 void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    call->line = (unsigned char)rdl__line_of_release(call);
+    call->line = (unsigned char)rdl__line_note_release(call);
     put_release(call, to, eval, call->count, (enum rdl__line)call->line);
 }
 
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_release(call, to, eval, call->hold.undo_count, rdl__line_of_undo(call));
+    put_release(call, to, eval, call->hold.undo_count, rdl__line_note_undo(call));
 }
 
 /* ---- releases that another server may not have seen ------------------------------------------------------------- */
