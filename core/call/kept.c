@@ -100,9 +100,9 @@ static void confirm_decode(struct rdl__call *call, const struct rdl__reply *repl
     int64_t s, us;
 
     rdl__extend_decode(call, reply);
-    call->hold.token = 0;
+    call->hold.clock_us = 0;
     if (seconds != NULL && more != NULL && rdl__reply_integer(seconds, &s) && rdl__reply_integer(more, &us))
-        call->hold.token = s * 1000000 + us;
+        call->hold.clock_us = s * 1000000 + us;
 }
 
 static void confirm_ended(struct rdl__call *call, int rc)
@@ -110,7 +110,7 @@ static void confirm_ended(struct rdl__call *call, int rc)
     struct rdl__cache *cache = rdl__call_name(call)->cache;
 
     rdl__mutex_lock(&cache->name->mu);
-    rdl__cache_confirmed(cache, call->n, rc == RDL_OK ? call->hold.token : 0, rdl__now());
+    rdl__cache_confirmed(cache, call->n, rc == RDL_OK ? call->hold.clock_us : 0, rdl__now());
     rdl__mutex_unlock(&cache->name->mu);
 }
 

@@ -69,6 +69,7 @@ struct rdl__hold_fields { /* take and release of a lock */
     union {
         int64_t valid_until; /* of a release that is not waited for: when the hold would have ended */
         int64_t alone_at;    /* of a take: when the host's own lock stands in (alone.h); 0: not yet known */
+        int64_t clock_us;    /* of a question whether a kept hold is there (kept.c): the server's; 0: not told */
     };
     int32_t undo_count;  /* the count that the undo leaves */
     unsigned char form;  /* free for the lock type's use: which command the try was */
