@@ -172,42 +172,37 @@ static bool leaves_mark(const struct rdl__call *call)
     return marks(rdl__call_name(call)) && !call->take.one_try && call->count == 1;
 }
 
-/* The end of a take that leaves no mark: it is told of the owner's hold of the other end, if there is one. */
-static void put_wish_beside(const struct rdl__call *call, struct rdl__buf *to, const char *field, size_t len)
-{
-    rdl__put_wish(call, to, call->hold.own != 0);
-    if (call->hold.own != 0)
-        rdl__cmd_arg(to, field, len);
-}
-
 static size_t wish_args(const struct rdl__call *call)
 {
-    return call->hold.own != 0 ? 5 : rdl__wants_token(call) ? 4 : 3;
+    return rdl__wants_token(call) ? 4 : 3;
 }
 
+/* It is told of the owner's write hold, if there is one. */
 static void put_read_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
+    bool writes = call->hold.own != 0;
     char field[RDL__FIELD_MAX];
 
-    rdl__script_begin(to, RDL__SCRIPT_READ_TAKE, eval, marks(name) ? 2 : 1, wish_args(call));
+    rdl__script_begin(to, RDL__SCRIPT_READ_TAKE, eval, marks(name) ? 2 : 1, writes ? 5 : wish_args(call));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     put_marks(to, name);
-    put_wish_beside(call, to, field, write_field(field, name, call->hold.own));
+    rdl__put_wish(call, to, writes);
+    if (writes)
+        rdl__cmd_arg(to, field, write_field(field, name, call->hold.own));
 }
 
 /* A writer that is granted deletes the marks, and publishes that. */
 static void put_write_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
     const struct rdl__name *name = rdl__call_name(call);
-    char field[RDL__FIELD_MAX];
     bool marked = marks(name);
 
     rdl__script_begin(to, RDL__SCRIPT_WRITE_TAKE, eval, marked ? 3 : 1,
                       marked ? 5 + rdl__publish_args(name) : wish_args(call));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     if (!marked) {
-        put_wish_beside(call, to, field, rdl__plain_field(field, name, call->hold.own));
+        rdl__put_wish(call, to, false);
         return;
     }
     put_marks(to, name);
