@@ -134,7 +134,7 @@ static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
     rdl_owner_t *owner = order->owner;
     int rc;
 
-    if (!takes && !order->verb->may_detach) /* a release may */
+    if (!takes && !order->verb->releases)
         return call_engine(order, order->verb->kept, err);
     if ((rc = rdl__client_call_begins(client)) < 0)
         return rdl__err_set(err, rc, NULL);

@@ -210,7 +210,7 @@ struct rdl__call *rdl__detached_reserved(const struct rdl__order *order, rdl_own
     struct rdl__record *rec;
     struct rdl__call *call = NULL;
 
-    if (!order->verb->may_detach)
+    if (!order->verb->releases)
         return NULL;
     rdl__mutex_lock(&name->mu);
     rec = rdl__record_find(name, owner, order->lock->ops);

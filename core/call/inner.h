@@ -185,7 +185,7 @@ void rdl__undo_heard(struct rdl__call *call);
  * RDL_OK.  @thread the caller's */
 static inline bool rdl__call_detaches(const struct rdl__call *call)
 {
-    return call->verb->may_detach && rdl__call_name(call)->settings.detaches && call->detours == 0;
+    return call->verb->releases && rdl__call_name(call)->settings.detaches && call->detours == 0;
 }
 void rdl__detached_send(struct rdl__call *call);
 

@@ -67,7 +67,6 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_release = {
     RDL__RELEASES,
-    .may_detach = true,
     .undone = rdl__line_undone,
     .begin = rdl__release_begin,
     .answered = rdl__release_answered,

@@ -21,13 +21,13 @@ typedef struct rdl__take_step rdl__step_t;
 
 struct rdl__verb {
     bool acquires;   /* may wait, and be canceled by the user */
+    bool releases;   /* gives a hold of a lock back: where the lock wants that, nobody waits for it (detached.c) */
     bool on_record;  /* concerns the owner's own hold */
     bool acked;      /* counts only when as many replicas have confirmed it as the lock wants */
     bool prolongs;   /* where it ran, the hold lasts for its lease */
     bool restores;   /* takes for a hold that is there: gives way to the next verb of its record, which cancels it */
     bool listens;    /* joins the waiters as a listener (waiters.h) */
     bool unrecorded; /* while it sleeps among the waiters, nobody looks at its record (record.h) */
-    bool may_detach; /* its caller need not wait for the answer (detached.c) */
     bool uncounted;  /* the client's own: no owner's, for the metrics */
     enum rdl__successor_mode successor_mode;
     bool has_successor;
@@ -308,7 +308,7 @@ const char *rdl__nothing_done(int code); /* of questions */
     .acquires = true, .on_record = true, .acked = true, .prolongs = true, .successor_mode = RDL__SUCCESSOR_FOLLOWS,    \
     RDL__UNDONE_BY_RELEASE
 #define RDL__RELEASES                                                                                                  \
-    .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,                              \
+    .releases = true, .on_record = true, .successor_mode = RDL__SUCCESSOR_REPLACES, RDL__UNDONE_BY_RELEASE,            \
     .encode = rdl__release_encode, .decode = rdl__decode_number, .texts = rdl__goes_on
 
 /* The functions of the usual verbs, for those of kept locks, and of a host's (alone.c). */
