@@ -2,8 +2,8 @@
 /* alone.h - locks for which the host's own lock stands in while there is no server (RDL_OUTAGE_LOCAL; protocol.md, 10).
  *
  * Whatever takes such a lock has the host's lock first (core/base/hostlock.h) and gives it back last: the record keeps
- * it in hold.host, from the outermost take's beginning until nothing is held or under way (rdl__record_retire). So
- * whoever is told that there is no server is alone on the host, and stays so whatever the server does later.
+ * it in hold.host, from the outermost take's beginning until nothing is held or under way (record.c). So whoever is
+ * told that there is no server is alone on the host, and stays so whatever the server does later.
  *
  * Such a hold is RDL_DEGRADED: the watchdog has it, renews nothing, and offers it to the server now and then, by a verb
  * of its own that gives way to the owner's. Locks that are not RDL_OUTAGE_LOCAL come by here only where calls give up.

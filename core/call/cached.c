@@ -47,7 +47,7 @@ static bool take_here(const struct rdl__order *order, rdl_owner_t *owner, int64_
             name->idle = NULL;
     }
     if (rec != NULL && !done)
-        rdl__record_retire(rec);
+        rdl__record_retire_and_unlock(rec);
     else
         rdl__mutex_unlock(&name->mu);
     return done;
@@ -84,11 +84,11 @@ static bool release_here(const struct rdl__order *order, rdl_owner_t *owner, int
     outermost = rec->count == 0;
     if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
         atomic_fetch_add(&rec->refs, 1);
-        rdl__record_retire(rec);
+        rdl__record_retire_and_unlock(rec);
         rdl__cache_tell_left(rec, &id, outermost, unnoticed, *ret_rc, since, now);
         rdl__record_unref(rec);
     } else {
-        rdl__record_retire(rec);
+        rdl__record_retire_and_unlock(rec);
     }
     return true;
 }
@@ -140,7 +140,7 @@ static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
         return rdl__err_set(err, rc, NULL);
     if ((owner != NULL || (rc = rdl__owner_self(client, &owner)) == RDL_OK) &&
         !rdl__loop_here(rdl__client_loop(client))) {
-        rdl__mutex_lock(&name->mu);
+        rdl__mutex_lock(&name->mu); /* which these unlock */
         done = takes ? take_here(order, owner, rdl__now(), &rc) : release_here(order, owner, rdl__now(), &rc);
     }
     if (done && takes)

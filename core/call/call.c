@@ -182,7 +182,7 @@ void rdl__call_unrecord(struct rdl__call *call)
     call->unrecorded = true;
     call->rec = NULL;
     rec->active = NULL;
-    rdl__record_let_go(rec);
+    rdl__record_let_go_and_unlock(rec);
     rdl__record_unref(rec);
 }
 
@@ -198,7 +198,7 @@ int rdl__call_record_anew(struct rdl__call *call)
     while (call->rec == NULL && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) == RDL_ENOMEM &&
            (idle = name->idle) != NULL) {
         name->idle = NULL;
-        rdl__record_let_go(idle);
+        rdl__record_let_go_and_unlock(idle);
         rdl__mutex_lock(&name->mu);
     }
     if (call->rec == NULL && rc == RDL_OK)
@@ -298,7 +298,7 @@ static void leave(struct rdl__call *call, int64_t now)
     if (abandon)
         rdl__mutex_unlock(&name->mu);
     else
-        rdl__record_retire(rec);
+        rdl__record_retire_and_unlock(rec);
     if (abandon)
         rdl__record_abandon(rec);
     rdl__record_unref(rec);

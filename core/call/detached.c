@@ -142,7 +142,7 @@ void rdl__detached_ends(struct rdl__call *call)
     rec->overtaken |= call->req.eval || call->next == RDL__NEXT_UNDONE;
     if (code != RDL_OK)
         rec->verdict = (int16_t)code;
-    rdl__record_retire(rec);
+    rdl__record_retire_and_unlock(rec);
     rdl__record_unref(rec);
 }
 

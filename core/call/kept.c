@@ -259,7 +259,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     rdl__keep_lost(&cache->keep, RDL__END_LOST);
     rdl__cache_anew(cache, now);
     post_if_engaged(cache); /* it may have found it in use, as the last handle was dropped */
-    rdl__record_retire(kept);
+    rdl__record_retire_and_unlock(kept);
 }
 
 void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
@@ -414,7 +414,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
             lose(cache, reason, now);
     }
     if (state == RDL_LOST)
-        rdl__record_retire(rec);
+        rdl__record_retire_and_unlock(rec);
     else
         rdl__mutex_unlock(&name->mu);
     while (present && (who = next_to_tell(cache, state, who, &local)) != NULL)

@@ -141,7 +141,7 @@ void rdl__record_abandon(struct rdl__record *rec)
     rdl__mutex_lock(&name->mu);
     rec->count = 0;
     rdl__record_ends(rec);
-    rdl__record_retire(rec);
+    rdl__record_retire_and_unlock(rec);
 }
 
 static void orphan(struct rdl__owner_link *owner_link)
@@ -153,7 +153,7 @@ static void orphan(struct rdl__owner_link *owner_link)
     rec->linked = false;
     rec->orphaned = true;
     if (rec->active != NULL || rec->count == 0) {
-        rdl__record_retire(rec); /* a verb in flight: `leave` abandons what is held then */
+        rdl__record_retire_and_unlock(rec); /* a verb in flight: `leave` abandons what is held then */
     } else {
         rdl__mutex_unlock(&name->mu);
         rdl__record_abandon(rec);
@@ -244,7 +244,7 @@ void rdl__record_clear(struct rdl__record *rec)
     rdl__mutex_unlock(&rec->name->mu);
 }
 
-void rdl__record_let_go(struct rdl__record *rec)
+void rdl__record_let_go_and_unlock(struct rdl__record *rec)
 {
     bool unlinked = rec->linked && rdl__owner_link_remove(rec->owner, &rec->owner_link);
 
@@ -258,7 +258,7 @@ void rdl__record_let_go(struct rdl__record *rec)
 }
 
 /* A name keeps one idle record, as its owner is likely to come again; the one before it goes. */
-void rdl__record_retire(struct rdl__record *rec)
+void rdl__record_retire_and_unlock(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
     bool owes = rec->detached != 0 || rec->verdict != RDL_OK; /* its owner's next take wants to know */
@@ -282,7 +282,7 @@ void rdl__record_retire(struct rdl__record *rec)
         name->idle = rec;
     }
     if (leaving != NULL)
-        rdl__record_let_go(leaving);
+        rdl__record_let_go_and_unlock(leaving);
     else
         rdl__mutex_unlock(&name->mu);
 }
@@ -339,7 +339,7 @@ static void forget_hold(struct rdl__record *rec)
         rdl__client_forget_hold(name->client, &rec->hold);
     }
     rdl__mutex_lock(&name->mu);
-    rdl__record_retire(rec);
+    rdl__record_retire_and_unlock(rec);
 }
 
 void rdl__record_forget_all(struct rdl__name *name)

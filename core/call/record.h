@@ -131,11 +131,10 @@ void rdl__record_ends(const struct rdl__record *rec);
  * in flight */
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
-/* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's, which is
- * released */
-void rdl__record_retire(struct rdl__record *rec);
-/* Take it off the list, with the list's and the owner's references.  @locks the name's, which is released */
-void rdl__record_let_go(struct rdl__record *rec);
+/* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's */
+void rdl__record_retire_and_unlock(struct rdl__record *rec);
+/* Take it off the list, with the list's and the owner's references.  @locks the name's */
+void rdl__record_let_go_and_unlock(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec);                           /* nobody has a reference to it */
 void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec); /* its memory; NULL is fine */
 void rdl__detached_done(struct rdl__record *rec);                           /* detached.c: free what is reserved */

@@ -68,7 +68,7 @@ static struct rdl__record *find(rdl_owner_t *owner)
 static void retire(struct rdl__record *rec)
 {
     rdl__mutex_lock(&name->mu);
-    rdl__record_retire(rec);
+    rdl__record_retire_and_unlock(rec);
 }
 
 static struct rdl__view view(rdl_owner_t *owner)
