@@ -1,80 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* test_cached_read.c - the read end of a read-write lock that stays with its client (option cache_ms). */
-#include "tests/live/kept.h"
-
-#define CACHE_MS 60000
-#define LEASE_MS 10000
+#include "tests/live/kept_ends.h"
 
 LIVE_SUITE(cached_read, 60);
-
-static rdl_lock_t *reads, *writes; /* of the client that keeps it */
-static rdl_client_t *other;        /* a client that does not */
-static rdl_lock_t *reads_there, *writes_there;
-
-static void make_kept(rdl_client_t *client)
-{
-    reads = read_end(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
-    writes = write_end(client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
-}
-
-static void make_ends(void)
-{
-    make_kept(st.client);
-    other = client_open(stage_uri(&st), NULL);
-    reads_there = read_end(other, NAME, NULL);
-    writes_there = write_end(other, NAME, NULL);
-}
-
-static void free_ends(void)
-{
-    rdl_lock_free(reads_there);
-    rdl_lock_free(writes_there);
-    rdl_client_close(other);
-    rdl_lock_free(writes);
-    lock_over(st.probe, reads);
-}
-
-/* How many fields the server has, the mode's not counted: of holds that are kept, `U:-n`, or of the others. */
-static int fields(bool kept)
-{
-    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
-    int count = 0;
-
-    for (size_t i = 0; i < keys->count; i++)
-        count += strlen(keys->items[i].text) > 37 && (keys->items[i].text[37] == '-') == kept;
-    return count;
-}
-
-/* Read until the lock stays, and nobody reads. */
-static void make_reads_idle(void)
-{
-    for (int i = 0; i < 1000 && fields(true) == 0; i++) {
-        take(reads);
-        give(reads);
-    }
-    cr_assert_eq(fields(true), 1, "the lock is never kept");
-}
-
-static struct actor *reader_inside(void)
-{
-    struct actor *actor = actor_new();
-
-    actor_lock(actor, reads, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
-    return actor;
-}
-
-static void leaves(struct actor *actor, rdl_lock_t *lock, int result)
-{
-    actor_unlock(actor, lock);
-    expect_result(result, actor, SOON_MS);
-}
 
 /* Has one who waits for the write end elsewhere closed the gate here? */
 static bool newcomer_asks(void)
 {
-    struct actor *actor = reader_inside();
-    bool asked = fields(false) == 1;
+    struct actor *actor = inside(reads);
+    bool asked = holds(OWNERS, reads) == 1;
 
     leaves(actor, reads, RDL_OK);
     actor_free(actor);
@@ -90,11 +24,11 @@ Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
     for (int i = 0; i < READERS; i++)
-        actors[i] = reader_inside();
+        actors[i] = inside(reads);
     for (int i = 0; i < 100; i++) {
         take(reads);
         expect(1, rdl_is_held(reads, &err));
@@ -122,14 +56,14 @@ Test(cached_read, one_who_writes_elsewhere_has_an_idle_lock_at_once_and_one_who_
     stage_open(&st);
     make_ends();
     for (int i = 0; i < 3; i++) {
-        make_reads_idle();
+        make_idle_end(reads);
         take(reads_there);
-        cr_assert_eq(fields(true), 1);
+        cr_assert_eq(holds(KEPT, reads), 1);
         expect(1, rdl_is_locked(reads, &err));
         give(reads_there);
         expect(0, rdl_is_locked(reads, &err));
         expect(RDL_OK, rdl_try_lock(writes_there, WOKEN_MS, LEASE_MS, &err));
-        cr_assert_eq(fields(true), 0);
+        cr_assert_eq(holds(KEPT, reads), 0);
         expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
         give(writes_there);
     }
@@ -143,17 +77,17 @@ Test(cached_read, recall_closes_the_gate)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
-    one = reader_inside();
-    two = reader_inside();
+    make_idle_end(reads);
+    one = inside(reads);
+    two = inside(reads);
     actor_lock(writer, writes_there, LEASE_MS);
     cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
     actor_lock(one, reads, RDL_LEASE_AUTO); /* again */
     expect_result(RDL_OK, one, SOON_MS);
-    cr_assert_eq(fields(false), 0);
+    cr_assert_eq(holds(OWNERS, reads), 0);
     leaves(one, reads, RDL_OK);
     leaves(one, reads, RDL_OK);
-    cr_assert_eq(fields(true), 1);
+    cr_assert_eq(holds(KEPT, reads), 1);
     cr_assert(!actor_idle(writer));
     leaves(two, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
@@ -176,13 +110,13 @@ Test(cached_read, kept_hold_that_joins_others_is_recalled_by_who_sleeps_already)
     tries = probe_calls(st.probe, "evalsha");
     actor_lock(writer, writes_there, LEASE_MS);
     expect_asleep(tries, 2, 1);
-    here = reader_inside();
-    for (int i = 0; i < 1000 && fields(true) == 0; i++) {
+    here = inside(reads);
+    for (int i = 0; i < 1000 && holds(KEPT, reads) == 0; i++) {
         leaves(here, reads, RDL_OK);
         actor_lock(here, reads, RDL_LEASE_AUTO);
         expect_result(RDL_OK, here, SOON_MS);
     }
-    cr_assert_eq(fields(true), 1);
+    cr_assert_eq(holds(KEPT, reads), 1);
     give(reads_there);
     leaves(here, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
@@ -198,11 +132,11 @@ Test(cached_read, one_who_writes_here_has_it_when_the_last_reader_is_out)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     expect(RDL_OK, rdl_try_lock(writes, 0, LEASE_MS, &err)); /* nobody is in its way */
     give(writes);
-    make_reads_idle();
-    one = reader_inside();
+    make_idle_end(reads);
+    one = inside(reads);
     take(reads);
     expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
     expect(RDL_EDEADLK, rdl_lock(writes, RDL_LEASE_AUTO, &err));
@@ -233,8 +167,8 @@ Test(cached_read, one_who_writes_here_needs_no_recall)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
-    one = reader_inside();
+    make_idle_end(reads);
+    one = inside(reads);
     expect(1, (int64_t)probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
     actor_lock(writer, writes, LEASE_MS);
     cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
@@ -250,11 +184,11 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
 {
     stage_open(&st);
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     take(writes);
     for (int i = 0; i < 5; i++) {
         take(reads);
-        cr_assert_eq(fields(true), 0);
+        cr_assert_eq(holds(KEPT, reads) + holds(KEPT, writes), 0);
         give(reads);
     }
     take(reads);
@@ -263,7 +197,7 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
     expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err)); /* others come in */
     give(reads_there);
     give(reads);
-    make_reads_idle();
+    make_idle_end(reads);
     free_ends();
 }
 
@@ -278,10 +212,10 @@ Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
     make_ends();
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
     for (int here = 0; here < 2; here++) {
-        make_reads_idle();
+        make_idle_end(reads);
         lost = reasons[RDL_LOSS_GONE] = 0;
         for (int i = 0; i < READERS; i++)
-            actors[i] = reader_inside();
+            actors[i] = inside(reads);
         expect(RDL_OK, rdl_try_lock(reads, 0, 4000, &err)); /* by the watchdog */
         expect(1, rdl_force_unlock(here ? reads : reads_there, &err));
         cr_assert(WAIT_UNTIL(lost == READERS + 1, SOON_MS));
@@ -305,19 +239,19 @@ Test(cached_read, explicit_lease_that_has_passed_is_lost_and_the_others_read_on)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
-    one = reader_inside();
+    one = inside(reads);
     expect(RDL_OK, rdl_try_lock(reads, 0, 500, &err));
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
     expect(RDL_ELOST, rdl_try_lock(reads, 0, 500, &err));
     expect(RDL_ELOST, rdl_unlock(reads, &err));
     expect(RDL_ENOTOWNER, rdl_unlock(reads, &err));
-    cr_assert_eq(fields(true), 1);
+    cr_assert_eq(holds(KEPT, reads), 1);
     expect(RDL_ETIMEDOUT, rdl_try_lock(writes_there, 200, LEASE_MS, &err)); /* of whom nobody is left at the end */
     leaves(one, reads, RDL_OK);
-    cr_assert(WAIT_UNTIL(fields(true) == 0, SOON_MS));
+    cr_assert(WAIT_UNTIL(holds(KEPT, reads) == 0, SOON_MS));
     cr_assert_eq(lost, 1);
     actor_free(one);
     free_ends();
@@ -329,8 +263,8 @@ Test(cached_read, lease_is_extended_for_one_of_those_inside)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
-    one = reader_inside();
+    make_idle_end(reads);
+    one = inside(reads);
     expect(RDL_OK, rdl_try_lock(reads, 0, 1000, &err));
     expect(RDL_OK, rdl_extend(reads, 25000, &err));
     expect_between(20000, rdl_remaining_ms(reads, &err), 25000);
@@ -348,16 +282,16 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
-    one = reader_inside();
-    dying = reader_inside();
+    one = inside(reads);
+    dying = inside(reads);
     actor_free(dying);
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
     cr_assert(newcomer_asks());
     leaves(one, reads, RDL_OK);
-    cr_assert_eq(fields(true), 1);
+    cr_assert_eq(holds(KEPT, reads), 1);
     expect(1, rdl_is_locked(reads, &err)); /* here as elsewhere, as it is kept no more */
     expect(1, rdl_is_locked(reads_there, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(writes_there, 0, LEASE_MS, &err));
@@ -386,8 +320,8 @@ Test(cached_read, handles_of_a_name_agree_about_it)
            rdl_read_lock(st.client, "x", LOCK_OPTIONS(.cache_ms = 1000, .fencing = RDL_FENCING_TIME), &lock, &err));
     expect(RDL_EINVAL, rdl_multi_lock(&reads, 1, NULL, &multi, &err));
     expect(RDL_EINVAL, rdl_multi_lock(&writes, 1, NULL, &multi, &err));
-    rdl_lock_free(writes);
-    make_reads_idle();
+    writes = rdl_lock_free(writes);
+    make_idle_end(reads);
     rdl_lock_free(reads);
     cr_assert(stage_is_clean(&st, SOON_MS));
 }
@@ -398,22 +332,22 @@ Test(cached_read, last_handle_and_close_give_an_idle_lock_back_and_age_does)
 
     stage_open(&st);
     make_kept(st.client);
-    make_reads_idle();
+    make_idle_end(reads);
     rdl_lock_free(reads);
-    cr_assert_eq(fields(true), 1);
+    cr_assert_eq(holds(KEPT, reads), 1);
     take(writes); /* by the handle that is left */
     give(writes);
     rdl_lock_free(writes);
     cr_assert(stage_is_clean(&st, SOON_MS));
     client = client_open(stage_uri(&st), NULL);
     make_kept(client);
-    make_reads_idle();
+    make_idle_end(reads);
     rdl_client_close(client);
     cr_assert_eq(probe_keys(st.probe), 0);
-    rdl_lock_free(writes);
+    writes = rdl_lock_free(writes);
     rdl_lock_free(reads);
     reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = 300));
-    make_reads_idle();
+    make_idle_end(reads);
     cr_assert(stage_is_clean(&st, SOON_MS));
     rdl_lock_free(reads);
 }
@@ -427,7 +361,7 @@ Test(cached_read, asynchronous_verbs_share_it)
 
     stage_open(&st);
     make_ends();
-    make_reads_idle();
+    make_idle_end(reads);
     expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
     expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
     expect(RDL_OK, rdl_owner_new(st.client, &three, &err));

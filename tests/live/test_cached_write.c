@@ -1,75 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* test_cached_write.c - the write end of a read-write lock that stays with its client (option cache_ms). */
 #include "tests/live/child.h"
-#include "tests/live/kept.h"
+#include "tests/live/kept_ends.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CACHE_MS 60000
-#define LEASE_MS 10000
-
 LIVE_SUITE(cached_write, 60);
-
-static rdl_lock_t *reads, *writes; /* of the client that keeps it */
-static rdl_client_t *other;        /* a client that does not */
-static rdl_lock_t *reads_there, *writes_there;
-
-static void make_ends(void)
-{
-    reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
-    writes = write_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS));
-    other = client_open(stage_uri(&st), NULL);
-    reads_there = read_end(other, NAME, NULL);
-    writes_there = write_end(other, NAME, NULL);
-}
-
-static void free_ends(void)
-{
-    rdl_lock_free(reads_there);
-    rdl_lock_free(writes_there);
-    rdl_client_close(other);
-    rdl_lock_free(reads);
-    lock_over(st.probe, writes);
-}
-
-/* How many fields the server has of holds that are kept, `U:-n`: of writers, or of readers. */
-static int kept_fields(bool of_writers)
-{
-    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
-    int count = 0;
-
-    for (size_t i = 0; i < keys->count; i++)
-        count += strlen(keys->items[i].text) > 37 && keys->items[i].text[37] == '-' &&
-                 (strstr(keys->items[i].text, ":write") != NULL) == of_writers;
-    return count;
-}
-
-/* Use the end until it stays, and is idle. */
-static void make_idle_end(rdl_lock_t *end)
-{
-    for (int i = 0; i < 5000 && kept_fields(end == writes) == 0; i++) {
-        take(end);
-        give(end);
-    }
-    cr_assert_eq(kept_fields(end == writes), 1, "the end is never kept");
-    cr_assert_eq(kept_fields(end != writes), 0, "both are");
-}
-
-static struct actor *inside(rdl_lock_t *end)
-{
-    struct actor *actor = actor_new();
-
-    actor_lock(actor, end, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
-    return actor;
-}
-
-static void leaves(struct actor *actor, rdl_lock_t *lock, int result)
-{
-    actor_unlock(actor, lock);
-    expect_result(result, actor, SOON_MS);
-}
 
 Test(cached_write, pair_of_a_kept_write_lock_sends_nothing)
 {
@@ -121,7 +58,7 @@ Test(cached_write, somebody_else_has_an_idle_lock_at_once)
         make_idle_end(writes);
         expect(RDL_ETIMEDOUT, rdl_try_lock(there, 0, LEASE_MS, &err)); /* and so recalls it */
         expect(RDL_OK, rdl_try_lock(there, WOKEN_MS, LEASE_MS, &err));
-        cr_assert_eq(kept_fields(true), 0);
+        cr_assert_eq(holds(KEPT, writes), 0);
         expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, LEASE_MS, &err));
         give(there);
     }
@@ -159,7 +96,7 @@ Test(cached_write, one_who_reads_here_has_it_when_it_is_idle_and_when_the_writer
         make_ends();
         make_idle_end(writes);
         expect(RDL_OK, rdl_try_lock(reads, 0, LEASE_MS, &err)); /* nobody is in its way */
-        cr_assert_eq(kept_fields(true), 0);
+        cr_assert_eq(holds(KEPT, writes), 0);
         give(reads);
         make_idle_end(writes);
         writer = inside(writes);
@@ -174,7 +111,7 @@ Test(cached_write, one_who_reads_here_has_it_when_it_is_idle_and_when_the_writer
         cr_assert(!actor_idle(reader));
         leaves(writer, writes, RDL_OK);
         expect_result(RDL_OK, reader, WOKEN_MS);
-        cr_assert_eq(kept_fields(true), 0);
+        cr_assert_eq(holds(KEPT, writes), 0);
         expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, LEASE_MS, &err));
         leaves(reader, reads, RDL_OK);
         actor_free(reader);
@@ -307,7 +244,7 @@ Test(cached_write, writer_reads_and_goes_on_reading)
     take(reads);
     take(reads);
     take(writes);
-    cr_assert_eq(kept_fields(true), 1);
+    cr_assert_eq(holds(KEPT, writes), 1);
     expect(1, rdl_is_locked(reads, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(reads_there, 0, LEASE_MS, &err));
     actor_lock(next, writes, LEASE_MS);
@@ -336,7 +273,7 @@ Test(cached_write, hold_that_its_writer_has_read_beside_is_not_kept)
     take(reads);
     give(reads);
     give(writes);
-    cr_assert(WAIT_UNTIL(kept_fields(true) == 0, SOON_MS)); /* nobody else wants it */
+    cr_assert(WAIT_UNTIL(holds(KEPT, writes) == 0, SOON_MS)); /* nobody else wants it */
     free_ends();
 }
 
