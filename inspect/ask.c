@@ -62,7 +62,7 @@ static int explain(struct sending *s, enum rdl__outcome outcome, rdl_err_t *err)
     rdl__node_server(&s->shard->node, server, sizeof server);
     if (outcome == RDL__UNSENT && rdl__node_error(&s->shard->node, RDL_ECONN, &why) < 0)
         rc = rdl__err_set(err, RDL_ECONN, "%s", why.message);
-    else if (outcome == RDL__ANSWERED)
+    else if (outcome == RDL__SETTLED)
         rc = rdl__err_set(err, s->req.rc, "%s", rdl_strerror(s->req.rc));
     else
         rc = rdl__err_set(err, outcome == RDL__UNSENT ? RDL_ECONN : RDL_EUNKNOWN,
@@ -95,7 +95,7 @@ int rdl__ask_shard(rdl_client_t *client, struct rdl__shard *shard, const struct 
     struct sending s = {.ask = ask, .client = client, .shard = shard};
     enum rdl__outcome outcome = send_and_wait(&s, rdl__after_ms(rdl__now(), client->command_timeout_ms));
 
-    return outcome == RDL__ANSWERED && s.req.rc == RDL_OK ? RDL_OK : explain(&s, outcome, err);
+    return outcome == RDL__SETTLED && s.req.rc == RDL_OK ? RDL_OK : explain(&s, outcome, err);
 }
 
 int rdl__ask_slot(rdl_client_t *client, unsigned slot, const struct rdl__ask *ask, rdl_err_t *err)
@@ -109,9 +109,9 @@ int rdl__ask_slot(rdl_client_t *client, unsigned slot, const struct rdl__ask *as
             pause_a_moment();
         s.shard = s.detour == RDL__DETOUR_ASK ? s.elsewhere : rdl__client_shard(client, slot);
         outcome = send_and_wait(&s, deadline);
-        if (outcome == RDL__ANSWERED && s.req.rc == RDL_OK && s.detour == RDL__DETOUR_NONE)
+        if (outcome == RDL__SETTLED && s.req.rc == RDL_OK && s.detour == RDL__DETOUR_NONE)
             return RDL_OK;
-        if (outcome != RDL__ANSWERED || (s.req.rc != RDL_OK && s.req.rc != RDL__MISROUTED))
+        if (outcome != RDL__SETTLED || (s.req.rc != RDL_OK && s.req.rc != RDL__MISROUTED))
             return explain(&s, outcome, err);
     } while (rdl__now() < deadline);
     return rdl__err_set(err, RDL_ECONN, "%s: no server of the cluster has slot %u at the moment",

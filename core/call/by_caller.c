@@ -33,7 +33,7 @@ again:
         outcome = rdl__lane_call(rdl__call_lane(call), &call->req, rdl__call_send_deadline(call, now),
                                  rdl__call_successor(call), call->verb->successor_mode);
         now = rdl__now();
-        if (outcome == RDL__ANSWERED) {
+        if (outcome == RDL__SETTLED) {
             step = rdl__call_answered(call, now);
         } else {
             rdl__call_successor_begins(call, outcome, way);

@@ -320,7 +320,7 @@ static void stop(struct rdl__call *call, int code, int64_t now)
         enum rdl__outcome outcome =
             rdl__lane_give_up(rdl__call_lane(call), &call->req, rdl__call_successor(call), call->verb->successor_mode);
 
-        if (outcome == RDL__ANSWERED)
+        if (outcome == RDL__SETTLED)
             return; /* ops->done is about to run */
         rdl__call_goes(call, RDL__BY_LOOP);
         rdl__call_successor_begins(call, outcome, way);

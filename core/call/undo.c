@@ -294,7 +294,7 @@ void rdl__undo_at_once(struct rdl__call *call, int64_t now)
         RDL_OK) /* canceled before POST_CANCEL could reach this request: leave it to the loop */
         until = now;
     if (rdl__lane_call(rdl__call_lane(call), &call->req, until, &rdl__undo_ops, RDL__SUCCESSOR_REPLACES) !=
-        RDL__ANSWERED)
+        RDL__SETTLED)
         return;
     call->next = RDL__NEXT_UNDONE;
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);

@@ -251,7 +251,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
 
     rdl__assert_locked(&lane->mu);
     if (req->state == RDL__REQ_SETTLED)
-        return RDL__ANSWERED;
+        return RDL__SETTLED;
     if (rdl__req_loops(req))
         lane->loop_owed--;
     if (!in_place) {

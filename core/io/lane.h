@@ -93,9 +93,9 @@ static inline void rdl__req_init(struct rdl__req *req, const struct rdl__req_ops
 
 /* The state of a request whose caller has stopped waiting. */
 enum rdl__outcome {
-    RDL__ANSWERED, /* settled after all: look at req->rc */
-    RDL__UNSENT,   /* it was never sent */
-    RDL__UNSURE,   /* it was sent; whether it ran is unknown */
+    RDL__SETTLED, /* after all, with an answer or without: look at req->rc */
+    RDL__UNSENT,  /* it was never sent */
+    RDL__UNSURE,  /* it was sent; whether it ran is unknown */
 };
 
 enum rdl__successor_mode {
@@ -150,7 +150,7 @@ void rdl__lane_submit(struct rdl__lane *lane, struct rdl__req *req);
 void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req);
 void rdl__lane_tend(struct rdl__lane *lane, int64_t now);
 
-/* Give up a submitted request. Unless RDL__ANSWERED, its done will not run, but its successor's may.  @thread loop */
+/* Give up a submitted request. Unless RDL__SETTLED, its done will not run, but its successor's may.  @thread loop */
 enum rdl__outcome rdl__lane_give_up(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
                                     enum rdl__successor_mode mode);
 

@@ -190,19 +190,19 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
                                        const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
 {
-    enum rdl__outcome outcome = RDL__ANSWERED;
+    enum rdl__outcome outcome = RDL__SETTLED;
 
     rdl__mutex_lock(&lane->mu);
     if (lane->closed) {
         rdl__mutex_unlock(&lane->mu);
         req->state = RDL__REQ_SETTLED;
         req->rc = RDL_ECLOSED;
-        return RDL__ANSWERED;
+        return RDL__SETTLED;
     }
     rdl__lane_enqueue(lane, req);
     if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
-    while (outcome == RDL__ANSWERED && req->state != RDL__REQ_SETTLED) {
+    while (outcome == RDL__SETTLED && req->state != RDL__REQ_SETTLED) {
         if (lane->role == RDL__ROLE_NONE || lane->leader == req) {
             lane->role = RDL__ROLE_CALLER;
             lane->leader = req;
@@ -217,20 +217,20 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             rdl__mutex_unlock(&lane->mu);
             bits = rdl__park(&req->park, deadline);
             if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)
-                return RDL__ANSWERED; /* not the leader: nothing to pass on */
+                return RDL__SETTLED; /* not the leader: nothing to pass on */
             rdl__mutex_lock(&lane->mu);
         }
         if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
             outcome = rdl__lane_drop(lane, req, successor, mode);
-        if (lane->leader == req && (outcome != RDL__ANSWERED || req->state == RDL__REQ_SETTLED))
+        if (lane->leader == req && (outcome != RDL__SETTLED || req->state == RDL__REQ_SETTLED))
             rdl__lane_pass_role(lane);
     }
-    if (outcome != RDL__ANSWERED && lane->role == RDL__ROLE_LOOP)
+    if (outcome != RDL__SETTLED && lane->role == RDL__ROLE_LOOP)
         rdl__loop_post(lane->node->loop, &lane->attend);
-    else if (outcome != RDL__ANSWERED && lane->reading)
+    else if (outcome != RDL__SETTLED && lane->reading)
         rdl__lane_flush(lane, NULL, rdl__now()); /* the successor */
     rdl__mutex_unlock(&lane->mu);
-    if (outcome == RDL__ANSWERED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
+    if (outcome == RDL__SETTLED && (rdl__parker_peek(&req->park) & RDL__POST_SETTLED) == 0)
         (void)rdl__park_for(&req->park, RDL__POST_SETTLED, RDL__NEVER);
     return outcome;
 }

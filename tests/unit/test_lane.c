@@ -359,7 +359,7 @@ static void caller_cancels(void)
 Test(lane, caller_that_finds_nobody_reading_leads_and_leaves_nobody_reading)
 {
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
-    cr_assert_eq(call_for(":7\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":7\r\n"), RDL__SETTLED);
     cr_assert_eq(mine.got, 7);
     cr_assert_str_eq(sent_since(), "MINE;");
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
@@ -369,7 +369,7 @@ Test(lane, caller_that_finds_nobody_reading_leads_and_leaves_nobody_reading)
 Test(lane, leader_reads_the_answers_of_others)
 {
     meanwhile = another_caller_comes;
-    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
     cr_assert_eq(other.got, 2);
     cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_SETTLED);
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
@@ -378,7 +378,7 @@ Test(lane, leader_reads_the_answers_of_others)
 Test(lane, leader_passes_its_role_to_the_caller_that_waits)
 {
     meanwhile = another_caller_comes;
-    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n"), RDL__SETTLED);
     cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_LEAD);
     cr_assert_eq(lane->leader, &other.req);
     other_goes_on(":2\r\n");
@@ -389,7 +389,7 @@ Test(lane, leader_passes_its_role_to_the_caller_that_waits)
 Test(lane, leader_passes_its_role_to_the_loop_where_that_waits)
 {
     meanwhile = loop_submits;
-    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n"), RDL__SETTLED);
     cr_assert_eq(lane->role, RDL__ROLE_LOOP);
     fake_loop_tasks(&loop);
     loop_reads(":2\r\n");
@@ -401,7 +401,7 @@ Test(lane, leader_passes_its_role_to_the_loop_where_that_waits)
 Test(lane, loop_hears_of_its_answer_that_a_leader_has_read)
 {
     meanwhile = loop_submits;
-    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
     cr_assert_eq(of_loop.done, 0);
     fake_loop_tasks(&loop);
     cr_assert_eq(of_loop.done, 1);
@@ -422,7 +422,7 @@ Test(lane, leader_goes_on_with_what_did_not_fit_into_the_socket)
 {
     room = 5;
     later = ":1\r\n";
-    cr_assert_eq(call_for(""), RDL__ANSWERED);
+    cr_assert_eq(call_for(""), RDL__SETTLED);
     cr_assert_str_eq(sent_since(), "MINE;");
     cr_assert_eq(lane->out.len, 0);
 }
@@ -442,7 +442,7 @@ Test(lane, what_nobody_waits_for_and_did_not_fit_into_the_socket_is_the_loops)
     conn->ops->ready(conn, RDL__WRITABLE, loop.now);
     fake_loop_tasks(&loop);
     cr_assert_str_eq(sent_since(), "DETACHED;");
-    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
     cr_assert_eq(detached.done, 1);
 }
 
@@ -496,7 +496,7 @@ Test(lane, what_was_never_sent_has_no_successor_that_follows)
 Test(lane, script_that_the_server_does_not_know_is_sent_with_its_text)
 {
     later = ":1\r\n";
-    cr_assert_eq(call_for("-NOSCRIPT no\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for("-NOSCRIPT no\r\n"), RDL__SETTLED);
     cr_assert_str_eq(sent_since(), "MINE;EVAL MINE;");
     cr_assert_eq(mine.got, 1);
 }
@@ -568,7 +568,7 @@ Test(lane, what_a_former_run_was_sent_is_killed_when_that_run_is_back)
 
 Test(lane, connection_that_broke_with_nothing_unanswered_is_not_killed)
 {
-    cr_assert_eq(call_for(":1\r\n"), RDL__ANSWERED);
+    cr_assert_eq(call_for(":1\r\n"), RDL__SETTLED);
     rdl__lane_on_demand(lane, true, loop.now);
     cr_assert_null(lane->live);
     rdl__lane_submit(lane, &of_loop.req);
