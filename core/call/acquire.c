@@ -67,7 +67,7 @@ void rdl__take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 
 static bool is_grant(int64_t answer)
 {
-    return answer == RDL__TAKEN || answer == RDL__HELD;
+    return answer == RDL__TAKEN || answer == RDL__HELD_ALREADY;
 }
 
 /* The server has granted it for lease_ms. False: that time is over already, or the owner is gone. */

@@ -288,7 +288,7 @@ static rdl__step_t restore_answered(struct rdl__call *call, int64_t now)
 
     if (rc < 0)
         return restore_failed(call, rc, call->req.resent || rdl__call_refused_in_doubt(call));
-    if (call->answer == RDL__TAKEN || call->answer == RDL__HELD)
+    if (call->answer == RDL__TAKEN || call->answer == RDL__HELD_ALREADY)
         return restore_commit(call) ? rdl__finish_with(RDL_OK) : restore_failed(call, RDL_ELOST, true);
     if (is_left_over(call, now))
         return restore_failed(call, RDL_ETIMEDOUT, false);

@@ -21,7 +21,7 @@
 
 /* The server's answers to a take (wire.md, Scripts); 0 and above: the holder's time left; -1: unknown. */
 #define RDL__TAKEN (-10)
-#define RDL__HELD (-11)
+#define RDL__HELD_ALREADY (-11)
 #define RDL__GONE (-12)
 #define RDL__NO_HOLD (-14)
 /* A release or force was done, but the server has refused to publish it; or it has woken the first client in line. */
