@@ -269,7 +269,7 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now)
     struct rdl__call *call = first_living(cache);
 
     rdl__assert_locked(&cache->name->mu);
-    switch (rdl__keep_empty(&cache->keep, call != NULL, now)) {
+    switch (rdl__keep_emptied(&cache->keep, call != NULL, now)) {
     case RDL__EMPTY_PASS:
         if (call != NULL && let_in(cache, call->rec, call->op.lease_ms, now))
             wake_in(cache, call);

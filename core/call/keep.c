@@ -94,7 +94,7 @@ static bool may_pass(const struct rdl__keep *keep, int64_t now)
     return keep->passes < RDL__PASSES_MOST && now < rdl__after_ms(keep->wanted_since, RDL__PASSES_MS);
 }
 
-enum rdl__keep_empty rdl__keep_empty(struct rdl__keep *keep, bool waits, int64_t now)
+enum rdl__keep_empty rdl__keep_emptied(struct rdl__keep *keep, bool waits, int64_t now)
 {
     if (!keep->sound || keep->closed)
         return give(keep, keep->wanted ? RDL__END_RECALLED : keep->closed ? RDL__END_CLOSED : RDL__END_UNHEARD);
@@ -174,7 +174,7 @@ void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns)
     ended(keep);
 }
 
-bool rdl__keep_paused(struct rdl__keep *keep, int64_t now)
+bool rdl__keep_pause_over(struct rdl__keep *keep, int64_t now)
 {
     if (keep->state != RDL__KEEP_PAUSING || now < keep->until)
         return false;

@@ -92,7 +92,7 @@ enum rdl__keep_empty {
     RDL__EMPTY_IDLE, /* keep it */
     RDL__EMPTY_GIVE, /* give it back: the state is GIVING */
 };
-enum rdl__keep_empty rdl__keep_empty(struct rdl__keep *keep, bool waits, int64_t now);
+enum rdl__keep_empty rdl__keep_emptied(struct rdl__keep *keep, bool waits, int64_t now);
 
 /* The next owner cannot be let in: what is left of the hold is too short for it, or its tokens are used up. */
 void rdl__keep_give(struct rdl__keep *keep, enum rdl__keep_end end);
@@ -112,7 +112,7 @@ void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end); /* the hold
 /* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */
 void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);
 /* True: the pause is over, and whoever waits here may go on. */
-bool rdl__keep_paused(struct rdl__keep *keep, int64_t now);
+bool rdl__keep_pause_over(struct rdl__keep *keep, int64_t now);
 
 /* Two hops of those outside, from a recent round trip of ours. */
 int64_t rdl__keep_pause(int64_t round_trip);

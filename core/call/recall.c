@@ -230,7 +230,7 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
     struct rdl__cache *cache = rdl__container(timer, struct rdl__cache, timer);
 
     rdl__mutex_lock(&cache->name->mu);
-    if (rdl__keep_paused(&cache->keep, now))
+    if (rdl__keep_pause_over(&cache->keep, now))
         rdl__cache_anew(cache, now);
     else if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);

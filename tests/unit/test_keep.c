@@ -48,7 +48,7 @@ static void assert_given(enum rdl__keep_end end)
 Test(keep, is_kept_from_the_second_take_on)
 {
     cr_assert_eq(until_kept(), 2);
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_IDLE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_IDLE);
     cr_assert_eq(come(true), RDL__ENTRY_IN);
     cr_assert_eq(keep.state, RDL__KEEP_HELD);
 }
@@ -61,16 +61,16 @@ Test(keep, what_is_shared_is_kept_from_the_first_take_on_while_one_more_comes_in
         cr_assert_eq(until_kept(), 1);
         cr_assert_eq(come(true), RDL__ENTRY_IN);
         cr_assert(rdl__keep_recalled(&keep, number, now));
-        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
         rdl__keep_given(&keep, now, RDL__MS);
-        cr_assert(rdl__keep_paused(&keep, now += RDL__MS));
+        cr_assert(rdl__keep_pause_over(&keep, now += RDL__MS));
     }
     for (int takes = 1; takes < 100; takes = takes == 1 ? 2 : 2 * takes - 1) {
         cr_assert_eq(until_kept(), takes);
         cr_assert(rdl__keep_recalled(&keep, number, now));
-        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
         rdl__keep_given(&keep, now, RDL__MS);
-        cr_assert(rdl__keep_paused(&keep, now += RDL__MS));
+        cr_assert(rdl__keep_pause_over(&keep, now += RDL__MS));
     }
 }
 
@@ -88,7 +88,7 @@ Test(keep, subscription_that_was_confirmed_after_the_take_was_sent_does_not_coun
     rdl__keep_unheard(&keep);
     rdl__keep_heard(&keep);
     rdl__keep_granted(&keep, -1, now, CACHE_MS);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_UNHEARD);
 }
 
@@ -97,7 +97,7 @@ Test(keep, cut_of_the_subscription_ends_what_is_kept_and_no_pass_is_made)
     (void)until_kept();
     rdl__keep_unheard(&keep);
     rdl__keep_heard(&keep); /* anew: holds of before do not count again */
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_UNHEARD);
     rdl__keep_given(&keep, now, RDL__MS);
     cr_assert_eq(keep.state, RDL__KEEP_NONE); /* nobody is known to want it */
@@ -106,9 +106,9 @@ Test(keep, cut_of_the_subscription_ends_what_is_kept_and_no_pass_is_made)
 Test(keep, recall_of_an_idle_lock_gives_it_back)
 {
     (void)until_kept();
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_IDLE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_IDLE);
     cr_assert(rdl__keep_recalled(&keep, number, now));
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
 }
 
@@ -119,7 +119,7 @@ Test(keep, recall_that_overtakes_the_grant_counts)
     cr_assert(!rdl__keep_recalled(&keep, -7, now));
     rdl__keep_granted(&keep, -7, now, CACHE_MS);
     cr_assert(keep.wanted);
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
 }
 
 Test(keep, recall_of_another_hold_is_nothing)
@@ -127,7 +127,7 @@ Test(keep, recall_of_another_hold_is_nothing)
     (void)until_kept();
     cr_assert(!rdl__keep_recalled(&keep, number - 1, now));
     cr_assert(!rdl__keep_recalled(&keep, number + 1, now));
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_IDLE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_IDLE);
     cr_assert(rdl__keep_recalled(&keep, number, now));
     cr_assert(!rdl__keep_recalled(&keep, number, now)); /* once is enough */
 }
@@ -136,7 +136,7 @@ Test(keep, unwanted_lock_is_passed_on_without_end)
 {
     (void)until_kept();
     for (int i = 0; i < 10000; i++)
-        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+        cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
 }
 
 Test(keep, after_a_recall_it_is_passed_on_sixteen_times_at_most)
@@ -144,8 +144,8 @@ Test(keep, after_a_recall_it_is_passed_on_sixteen_times_at_most)
     (void)until_kept();
     (void)rdl__keep_recalled(&keep, number, now);
     for (int i = 0; i < RDL__PASSES_MOST; i++)
-        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+        cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
 }
 
@@ -153,15 +153,15 @@ Test(keep, and_within_ten_milliseconds)
 {
     (void)until_kept();
     (void)rdl__keep_recalled(&keep, number, now);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now + RDL__PASSES_MS * RDL__MS - 1), RDL__EMPTY_PASS);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now + RDL__PASSES_MS * RDL__MS), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now + RDL__PASSES_MS * RDL__MS - 1), RDL__EMPTY_PASS);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now + RDL__PASSES_MS * RDL__MS), RDL__EMPTY_GIVE);
 }
 
 Test(keep, nobody_is_let_in_after_a_release_was_decided)
 {
     (void)until_kept();
     (void)rdl__keep_recalled(&keep, number, now);
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     keep.begun = true;
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_QUEUE); /* for that release */
@@ -169,16 +169,16 @@ Test(keep, nobody_is_let_in_after_a_release_was_decided)
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE); /* it stands back */
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
-    cr_assert(!rdl__keep_paused(&keep, now + 4 * RDL__MS - 1));
-    cr_assert(rdl__keep_paused(&keep, now + 4 * RDL__MS));
+    cr_assert(!rdl__keep_pause_over(&keep, now + 4 * RDL__MS - 1));
+    cr_assert(rdl__keep_pause_over(&keep, now + 4 * RDL__MS));
     cr_assert_eq(keep.state, RDL__KEEP_NONE);
 }
 
 Test(keep, is_kept_for_cache_ms_at_most_however_busy)
 {
     (void)until_kept();
-    cr_assert_eq(rdl__keep_empty(&keep, true, now + CACHE_MS * RDL__MS - 1), RDL__EMPTY_PASS);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now + CACHE_MS * RDL__MS), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now + CACHE_MS * RDL__MS - 1), RDL__EMPTY_PASS);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now + CACHE_MS * RDL__MS), RDL__EMPTY_GIVE);
     assert_given(RDL__END_OLD);
     rdl__keep_given(&keep, now, RDL__MS);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING); /* as if recalled: those of Java cannot */
@@ -187,7 +187,7 @@ Test(keep, is_kept_for_cache_ms_at_most_however_busy)
 Test(keep, idle_lock_that_is_too_old_lets_nobody_in)
 {
     (void)until_kept();
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_IDLE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_IDLE);
     now += CACHE_MS * RDL__MS;
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
     assert_given(RDL__END_OLD);
@@ -200,18 +200,18 @@ Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_ne
     for (int i = 0; i < 20; i++) {
         cr_assert_eq(until_kept(), expected, "%d", i);
         (void)rdl__keep_recalled(&keep, number, now);
-        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
         rdl__keep_given(&keep, now, 0);
-        cr_assert(rdl__keep_paused(&keep, now));
+        cr_assert(rdl__keep_pause_over(&keep, now));
         expected = expected > 1024 ? 1025 : expected == 2 ? 3 : 2 * (expected - 1) + 1;
     }
     (void)until_kept();
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
     (void)rdl__keep_recalled(&keep, number, now);
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     rdl__keep_given(&keep, now, 0);
-    cr_assert(rdl__keep_paused(&keep, now));
+    cr_assert(rdl__keep_pause_over(&keep, now));
     cr_assert_eq(until_kept(), 2); /* a better one sets them back */
 }
 
@@ -221,7 +221,7 @@ Test(keep, so_does_one_that_could_let_nobody_in)
         cr_assert_eq(until_kept(), expected, "%d", i);
         rdl__keep_give(&keep, RDL__END_SHORT);
         rdl__keep_given(&keep, now, 0);
-        (void)rdl__keep_paused(&keep, now);
+        (void)rdl__keep_pause_over(&keep, now);
     }
 }
 
@@ -230,14 +230,14 @@ Test(keep, after_one_that_let_four_owners_in_the_next_take_is_kept)
     for (int owners = 2; owners <= 4; owners++) {
         (void)until_kept();
         for (int i = 0; i < owners; i++)
-            cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+            cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
         (void)rdl__keep_recalled(&keep, number, now);
-        cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+        cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
         rdl__keep_given(&keep, now, 0);
-        cr_assert(rdl__keep_paused(&keep, now));
+        cr_assert(rdl__keep_pause_over(&keep, now));
         cr_assert_eq(until_kept(), owners < 4 ? 2 : 1);
-        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
-        cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_PASS);
+        cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
+        cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
         rdl__keep_lost(&keep, RDL__END_LOST);
     }
 }
@@ -256,11 +256,11 @@ Test(keep, hold_that_may_have_been_evicted_or_was_extended_is_not_passed_on)
 {
     (void)until_kept();
     cr_assert(rdl__keep_doubted(&keep, number));
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     rdl__keep_given(&keep, now, 0);
     (void)until_kept();
     keep.stretched = true;
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_SHORT);
 }
 
@@ -272,7 +272,7 @@ Test(keep, eviction_that_overtakes_the_grant_counts)
     cr_assert(!rdl__keep_doubted(&keep, -7));
     rdl__keep_granted(&keep, -7, now, CACHE_MS);
     cr_assert(!keep.sound);
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     cr_assert(!rdl__keep_doubted(&keep, -6)); /* another's */
 }
 
@@ -280,7 +280,7 @@ Test(keep, closed_keeps_nothing)
 {
     (void)until_kept();
     keep.closed = true;
-    cr_assert_eq(rdl__keep_empty(&keep, true, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     rdl__keep_given(&keep, now, 0);
     for (int i = 0; i < 3000; i++)
         cr_assert_eq(come(true), RDL__ENTRY_ASK);
@@ -310,7 +310,7 @@ Test(keep, others_join_until_its_end_is_in_sight)
     cr_assert_not(rdl__keep_is_open(&keep, now + CACHE_MS * RDL__MS));
     (void)rdl__keep_recalled(&keep, number, now);
     cr_assert_not(rdl__keep_is_open(&keep, now));
-    (void)rdl__keep_empty(&keep, false, now);
+    (void)rdl__keep_emptied(&keep, false, now);
     assert_given(RDL__END_RECALLED);
 }
 
@@ -333,7 +333,7 @@ Test(keep, what_is_wanted_here_is_given_back_as_if_recalled)
     (void)until_kept();
     rdl__keep_want(&keep, now);
     cr_assert_not(rdl__keep_is_open(&keep, now));
-    cr_assert_eq(rdl__keep_empty(&keep, false, now), RDL__EMPTY_GIVE);
+    cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
     rdl__keep_given(&keep, now, RDL__MS);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
