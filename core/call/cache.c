@@ -347,7 +347,7 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(&cache->queue)) != NULL) {
         if (!is_long(cache, call->op.lease_ms) &&
             rdl__keep_enter(&cache->keep, false, call->one_try, now) == RDL__ENTRY_TAKE) {
-            cache->once = call->one_try;
+            cache->one_try = call->one_try;
             rdl__cache_post(cache);
         } else {
             wake(cache, call, RDL__LOCAL_ASKS);
@@ -445,7 +445,7 @@ static void turn_to(struct rdl__cache *cache, const struct rdl__lock_ops *ops)
 
 /* An owner wants the end that is not kept: it waits until what is kept is given back, as if recalled, and asks.  @locks
  * the name's */
-static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool once, int64_t now)
+static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool one_try, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->keep.state != RDL__KEEP_HELD && cache->keep.state != RDL__KEEP_GIVING)
@@ -453,13 +453,13 @@ static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool once, in
     if (cache->keep.state == RDL__KEEP_HELD)
         rdl__keep_want(&cache->keep, now);
     if (cache->inside > 0)
-        return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+        return one_try ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
     if (cache->keep.state == RDL__KEEP_HELD)
         rdl__cache_next(cache, now);
     return RDL__ENTRY_QUEUE;
 }
 
-enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
                                       int64_t now)
 {
     bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || rdl__cache_is_shared(cache));
@@ -473,11 +473,11 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, now))
         entry = RDL__ENTRY_ASK;
     else if (cache->ops != rec->ops)
-        entry = enter_beside(cache, once, now);
+        entry = enter_beside(cache, one_try, now);
     else
-        entry = rdl__keep_enter(&cache->keep, free, once, now);
+        entry = rdl__keep_enter(&cache->keep, free, one_try, now);
     if (entry == RDL__ENTRY_TAKE)
-        cache->once = once;
+        cache->one_try = one_try;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
         entry = cache->inside > 0 ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE; /* lost just now: those inside are told yet */
         if (cache->inside == 0 && !ask_for_tokens(cache, now))

@@ -66,7 +66,7 @@ struct rdl__cache {
     int64_t token, last_token; /* the last that was given, and the last of the hold's; equal: there are no more */
     unsigned char confirms;    /* HELD: enum rdl__confirm */
     int64_t used_at;           /* the last time that somebody wanted the lock */
-    bool once;                 /* TAKING: for a call that does not wait */
+    bool one_try;              /* TAKING: for a call that does not wait */
     bool risk_told;            /* HELD: of the hold, to an owner before, or to nobody */
     bool mourns;               /* HELD: of those who share it one has ended inside: it is left to its lease */
     bool wrote;                /* an owner here may hold the end that excludes others */
@@ -161,7 +161,7 @@ void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call);
 void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
 
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
-enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool once,
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
                                       int64_t now);
 /* The owner has taken that end of two at the server: what it wants of the other it asks for as if nothing were kept.
  * @locks the name's */

@@ -17,12 +17,12 @@ static bool is_to_be_kept(const struct rdl__keep *keep)
     return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings >> keep->shared;
 }
 
-enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool once, int64_t now)
+enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one_try, int64_t now)
 {
     switch ((enum rdl__keep_state)keep->state) {
     case RDL__KEEP_HELD:
         if (!free)
-            return once ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+            return one_try ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
         if (now < keep->until) {
             keep->local++;
             return RDL__ENTRY_IN;
@@ -33,7 +33,7 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool onc
         return RDL__ENTRY_QUEUE;
     case RDL__KEEP_TAKING:
     case RDL__KEEP_PAUSING:
-        return once ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+        return one_try ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
     case RDL__KEEP_NONE:
         break;
     }

@@ -299,7 +299,7 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock)
     rdl__mutex_lock(&cache->name->mu);
     cache->keep.sound = cache->keep.heard && rdl__cache_at_home(cache);
     order.ops = cache->ops;
-    order.wait_ms = cache->once ? 0 : RDL_WAIT_FOREVER;
+    order.wait_ms = cache->one_try ? 0 : RDL_WAIT_FOREVER;
     rdl__mutex_unlock(&cache->name->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         rdl__cache_cannot(cache);
