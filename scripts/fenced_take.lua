@@ -63,7 +63,7 @@ local client
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, give_way = give_way}
     waits.stand = function(...)
         -- include line_queue.inc
         return stand(...)
@@ -74,7 +74,7 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local look = waits and waits.gives_way(line, client, waits.how)
+    local look = waits and waits.give_way(line, client, waits.how)
     if look then
         return waits.stand(key, line, client, look, {})
     end

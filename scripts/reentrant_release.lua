@@ -39,7 +39,7 @@ if left == '0' then
     -- include line_queue.inc
     local client = client_of(field)
     if ARGV[4] == 'leave' then
-        leave(line, client)
+        leave(redis.pcall, line, client)
     end
     if gone > 0 then
         l = l or read_line(line, client)

@@ -38,7 +38,7 @@ local client, waits, line = nil, ARGV[5], KEYS[2]
 if waits then
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, gives_way = gives_way}
+    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, give_way = give_way}
     waits.stand = function(...)
         -- include line_queue.inc
         return stand(...)
@@ -50,7 +50,7 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local look = waits and waits.gives_way(line, client, waits.how)
+    local look = waits and waits.give_way(line, client, waits.how)
     if look then
         return waits.stand(key, line, client, look, {})
     end

@@ -24,7 +24,7 @@ static bool may_start(const struct rdl__lane *lane)
     return !lane->closed && lane->making == NULL && rdl__list_empty(&lane->broken);
 }
 
-/* Lines to be killed are a reason to connect at once: their requests may still run.  @locks mu */
+/* Connections to be killed are a reason to connect at once: their requests may still run.  @locks mu */
 static bool wants_conn(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);

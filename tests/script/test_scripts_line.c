@@ -70,6 +70,43 @@ Test(scripts_line, Q7_the_only_one_in_line_stands_there_until_it_tries, .timeout
     close_fixture(&f);
 }
 
+/* Who stands in line, hears and never tries is given way to once, and not each time by those that go on without it. */
+Test(scripts_line, Q7_who_is_woken_and_never_tries_is_given_way_to_once, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *all = probe_open(f.server);
+    int given = 0;
+
+    (void)probe_ask(all, "PSUBSCRIBE ch:*");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("B") " 1 60000");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("A") " 1 60000 0 again");
+    for (int i = 0; i < 4; i++) { /* A alone hears, and never tries; B comes back each time */
+        bool yields = run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0") == 3;
+
+        if (run_integer(&f, "reentrant_take", yields ? "N ch , " FIELD("B") " 1 60000 0 yield"
+                                                     : "N , " FIELD("B") " 1 60000") == -10)
+            continue;
+        given++;
+        cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
+    }
+    cr_expect_eq(given, 1);
+    (void)probe_int(f.probe, "DEL N");
+    (void)probe_int(f.probe, "DEL ch");
+    (void)run_integer(&f, "reentrant_take", "N , " FIELD("B") " 1 60000");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("A") " 1 60000 0 again");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("D") " 1 60000 0 again");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 3, "A, before D, and it never tries");
+    (void)probe_int(f.probe, "HDEL ch ear");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("D") " 1 60000 0 again"), -10);
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("D") " 0"), 3);
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0"), 1);
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("D") " 1 60000 0 yield"), -10, "B has had it");
+    probe_close(all);
+    close_fixture(&f);
+}
+
 /* Beside somebody who is not of the line each so many releases let those come first. */
 Test(scripts_line, Q7_others_than_those_in_line_have_their_turns, .timeout = 60)
 {
