@@ -28,7 +28,7 @@
 #define RDL__RECALL_PREFIX "redlatch_recall"
 #define RDL__LOCAL_NUMBERS (-(INT64_C(1) << 62)) /* those of local holds begin below, and are drawn in blocks */
 #define RDL__LOCAL_BLOCK (INT64_C(1) << 20)
-#define RDL__POST_KEPT 256u /* to a caller that waits here, on its request's parker */
+#define RDL__POST_KEPT 256u /* to req.park of a caller that waits here, beside the bits of lane.h */
 
 /* How a call that waits here stands: struct rdl__hold_fields, local. */
 enum rdl__local {

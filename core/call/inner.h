@@ -18,7 +18,7 @@
 #include "core/call/alone.h"
 #include "core/call/verb.h"
 
-#define RDL__POST_DONE 1u /* to a blocked caller: the loop has ended its call */
+#define RDL__POST_DONE 1u /* to op.parker of a blocked caller: the loop has ended its call */
 
 /* ---- phases (phase.h) ------------------------------------------------------------------------------------------- */
 

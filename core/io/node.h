@@ -73,7 +73,7 @@ struct rdl__node {
     int64_t next_attempt;        /* no attempt before then */
     struct rdl__addr first_addr; /* of several, the one to be tried first; len 0: none in particular */
     int64_t placed_at;           /* when the finder has moved it last */
-    int64_t vain_since;          /* since when connections have been of no use (rdl__node_broke); 0: they are */
+    int64_t vain_since;          /* since when connections were of no use, as of vain_at (rdl__node_broke); 0: never */
     int64_t vain_at;             /* when the last such one broke */
 
     /* any thread */
@@ -100,8 +100,7 @@ void rdl__node_failed(struct rdl__node *node, const rdl_err_t *why, int64_t now)
 void rdl__node_connected(struct rdl__node *node, int64_t now);
 
 /* A connection that was up since up_at has ended. If it was of no use, because it broke at once or the server is a
- * replica
- * (`refused`), it counts as a failed attempt: the next one is delayed, and the finder is told.  @thread loop */
+ * replica (`refused`), it counts as a failed attempt: the next one is delayed, and the finder is told.  @thread loop */
 void rdl__node_broke(struct rdl__node *node, int64_t up_at, bool refused, int64_t now);
 
 /* Since when attempts have failed or connections been of no use; 0: the last one was good.  @thread loop */
