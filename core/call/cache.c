@@ -131,7 +131,7 @@ static bool let_in(struct rdl__cache *cache, struct rdl__record *rec, int64_t le
     if (!rdl__cache_fits(cache, lease_ms, now) || !next_token(cache, &token))
         return false;
     if (cache->risk_told)
-        rdl__watchdog_tell_anew(rdl__cache_watchdog(cache), &cache->kept->hold);
+        rdl__watchdog_tell_anew(rdl__cache_watchdog(cache), &cache->kept_rec->hold);
     cache->risk_told = false;
     rec->hold.id = (struct rdl__hold_id){.n = next_number(cache), .token = token};
     rec->hold.state = RDL_HELD;
@@ -162,7 +162,7 @@ static rdl_hold_state_t state_of(struct rdl__cache *cache, struct rdl__record *r
     *ret_valid_ns = 0;
     if (!rdl__cache_has(cache, rec))
         return RDL_LOST;
-    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->kept->hold, now, ret_valid_ns);
+    state = rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->kept_rec->hold, now, ret_valid_ns);
     if (rec->renewed || state == RDL_LOST)
         return state;
     if (rdl__watchdog_state(rdl__cache_watchdog(cache), &rec->hold, now, &own) == RDL_LOST)
@@ -240,7 +240,7 @@ static bool ask_for_tokens(struct rdl__cache *cache, int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->name->settings.fencing != RDL_FENCING_TIME || cache->token != cache->last_token ||
-        !rdl__keep_is_open(&cache->keep, now) || cache->kept->may_come)
+        !rdl__keep_is_open(&cache->keep, now) || cache->kept_rec->may_come)
         return false;
     cache->keep.local--; /* which was to be let in */
     if (cache->confirms == RDL__CONFIRM_NONE) {

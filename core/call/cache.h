@@ -56,23 +56,23 @@ struct rdl__cache {
     struct rdl__keep keep;
     unsigned char doublings; /* of the other end: the keep's, until it is turned to */
     unsigned takes;
-    unsigned inside;           /* HELD: how many owners are: those of rdl__cache_has */
-    struct rdl__record *kept;  /* HELD: the keeper's */
-    struct rdl__link queue;    /* calls that wait here, by their waiter.link */
-    struct rdl__link others;   /* and those of the end that is not kept, until nothing is */
-    int64_t known_until;       /* HELD: the hold is valid so long at least, unless it is lost */
-    int64_t local_n;           /* the number of the last local hold; they fall */
-    int64_t ended_n;           /* local holds from this number up were of an earlier kept hold, and have ended */
-    int64_t token, last_token; /* the last that was given, and the last of the hold's; equal: there are no more */
-    unsigned char confirms;    /* HELD: enum rdl__confirm */
-    int64_t used_at;           /* the last time that somebody wanted the lock */
-    bool one_try;              /* TAKING: for a call that does not wait */
-    bool risk_told;            /* HELD: of the hold, to an owner before, or to nobody */
-    bool mourns;               /* HELD: of those who share it one has ended inside: it is left to its lease */
-    bool wrote;                /* an owner here may hold the end that excludes others */
-    bool posted;               /* the task is, with a reference to the name */
-    bool leaves;               /* makes room for another name as soon as nothing is at the server */
-    bool engaged;              /* the loop listens for recalls, with a reference to the name */
+    unsigned inside;              /* HELD: how many owners are: those of rdl__cache_has */
+    struct rdl__record *kept_rec; /* HELD: the keeper's */
+    struct rdl__link queue;       /* calls that wait here, by their waiter.link */
+    struct rdl__link others;      /* and those of the end that is not kept, until nothing is */
+    int64_t known_until;          /* HELD: the hold is valid so long at least, unless it is lost */
+    int64_t local_n;              /* the number of the last local hold; they fall */
+    int64_t ended_n;              /* local holds from this number up were of an earlier kept hold, and have ended */
+    int64_t token, last_token;    /* the last that was given, and the last of the hold's; equal: there are no more */
+    unsigned char confirms;       /* HELD: enum rdl__confirm */
+    int64_t used_at;              /* the last time that somebody wanted the lock */
+    bool one_try;                 /* TAKING: for a call that does not wait */
+    bool risk_told;               /* HELD: of the hold, to an owner before, or to nobody */
+    bool mourns;                  /* HELD: of those who share it one has ended inside: it is left to its lease */
+    bool wrote;                   /* an owner here may hold the end that excludes others */
+    bool posted;                  /* the task is, with a reference to the name */
+    bool leaves;                  /* makes room for another name as soon as nothing is at the server */
+    bool engaged;                 /* the loop listens for recalls, with a reference to the name */
 
     /* loop thread only */
     struct rdl__task task;

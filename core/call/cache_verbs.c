@@ -143,7 +143,7 @@ static bool extended(struct rdl__cache *cache, const struct rdl__call *call)
 
     rdl__assert_locked(&cache->name->mu);
     if (!rdl__cache_has(cache, call->rec) || cache->keep.n != call->n ||
-        !rdl__watchdog_raise(wd, &cache->kept->hold, call->req.sent_at, lease_ms, true))
+        !rdl__watchdog_raise(wd, &cache->kept_rec->hold, call->req.sent_at, lease_ms, true))
         return false;
     return call->rec->renewed || rdl__watchdog_raise(wd, &call->rec->hold, call->req.sent_at, lease_ms, false);
 }
@@ -162,7 +162,7 @@ static rdl__step_t extend_answered(struct rdl__call *call, int64_t now)
     if (rc < 0)
         return rdl__finish_with(rc);
     rdl__mutex_lock(&cache->name->mu);
-    if (call->answer == RDL__NO_HOLD && rdl__cache_has(cache, call->rec) && (kept = cache->kept) != NULL)
+    if (call->answer == RDL__NO_HOLD && rdl__cache_has(cache, call->rec) && (kept = cache->kept_rec) != NULL)
         atomic_fetch_add(&kept->refs, 1);
     rc = call->answer != RDL__NO_HOLD && extended(cache, call) ? RDL_OK : RDL_ELOST;
     if (rc == RDL_OK && nests)
@@ -187,8 +187,8 @@ static void extend_ended(struct rdl__call *call, int rc)
         return;
     ends_by = rdl__watchdog_expiry(rdl__cache_watchdog(cache), now, call->op.lease_ms);
     rdl__mutex_lock(&cache->name->mu);
-    if (cache->kept != NULL && cache->keep.n == call->n) {
-        rdl__record_lasts(cache->kept, ends_by);
+    if (cache->kept_rec != NULL && cache->keep.n == call->n) {
+        rdl__record_lasts(cache->kept_rec, ends_by);
         cache->keep.stretched = cache->keep.stretched || call->op.lease_ms > cache->lease_ms;
         if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
             rdl__cache_next(cache, now);

@@ -133,7 +133,7 @@ int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
     int64_t valid_ns;
 
     rdl__assert_locked(&cache->name->mu);
-    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->kept->hold, now, &valid_ns) == RDL_LOST)
+    if (rdl__watchdog_state(rdl__cache_watchdog(cache), &cache->kept_rec->hold, now, &valid_ns) == RDL_LOST)
         valid_ns = 0;
     cache->known_until = now + valid_ns;
     return valid_ns;
@@ -179,15 +179,15 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__mutex_lock(&name->mu);
     cache->keep.sound = cache->keep.sound && rdl__cache_at_home(cache);
     if (result == RDL_OK) {
-        cache->kept = rdl__record_find(name, cache->keeper, cache->ops);
-        cache->kept->renewed = true;
-        rdl__record_ends(cache->kept); /* nobody holds it yet */
-        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->kept->hold);
-        cache->token = cache->kept->hold.id.token - 1;
+        cache->kept_rec = rdl__record_find(name, cache->keeper, cache->ops);
+        cache->kept_rec->renewed = true;
+        rdl__record_ends(cache->kept_rec); /* nobody holds it yet */
+        rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->kept_rec->hold);
+        cache->token = cache->kept_rec->hold.id.token - 1;
         cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
         cache->mourns = cache->leaves = false;
         cache->wrote = cache->wrote && writes_here(cache);
-        rdl__keep_granted(&cache->keep, cache->kept->hold.id.n, now, cache->cache_ms);
+        rdl__keep_granted(&cache->keep, cache->kept_rec->hold.id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
             rdl__keep_want(&cache->keep, now);
         rdl__name_metric(name, RDL_M_KEPT, 1);
@@ -215,7 +215,7 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
     (void)lock;
     (void)why;
     rdl__mutex_lock(&name->mu);
-    cache->kept = NULL;
+    cache->kept_rec = NULL;
     count_end(cache, result == RDL_ELOST       ? RDL__END_LOST
                      : result == RDL_ENOTOWNER ? RDL__END_EVICTED
                                                : (enum rdl__keep_end)cache->keep.end);
@@ -245,7 +245,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     int64_t now = rdl__now();
 
     rdl__mutex_lock(&name->mu);
-    kept = cache->keep.state == RDL__KEEP_GIVING ? cache->kept : NULL;
+    kept = cache->keep.state == RDL__KEEP_GIVING ? cache->kept_rec : NULL;
     if (kept == NULL) {
         rdl__keep_failed(&cache->keep);
         rdl__cache_anew(cache, now);
@@ -253,7 +253,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
         return;
     }
     rdl__watchdog_forget(rdl__cache_watchdog(cache), &kept->hold); /* it ends with its lease */
-    cache->kept = NULL;
+    cache->kept_rec = NULL;
     kept->count = 0;
     count_end(cache, RDL__END_LOST);
     rdl__keep_lost(&cache->keep, RDL__END_LOST);
@@ -333,8 +333,8 @@ void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n)
 static void empty(struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
-    cache->kept->count = 0;
-    cache->kept = NULL;
+    cache->kept_rec->count = 0;
+    cache->kept_rec = NULL;
     cache->inside = 0;
     cache->ended_n = cache->local_n;
 }
@@ -407,7 +407,7 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
     if (state == RDL_LOST && reason == RDL_LOSS_LEASE)
         rdl__call_tidy(rec, id->n); /* the server's clock may still grant it (protocol.md, 3) */
     rdl__mutex_lock(&name->mu);
-    present = cache->kept == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
+    present = cache->kept_rec == rec && cache->keep.state == RDL__KEEP_HELD && rec->hold.id.n == id->n;
     if (present) {
         cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
@@ -448,7 +448,7 @@ void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, 
 
 struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
 {
-    struct rdl__record *kept = cache->kept;
+    struct rdl__record *kept = cache->kept_rec;
     struct rdl__name *name = cache->name;
 
     rdl__assert_locked(&name->mu);
@@ -514,7 +514,7 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
         return;
     }
     rdl__mutex_lock(&rec->name->mu);
-    if (rdl__cache_has(cache, rec) && (kept = cache->kept) != NULL)
+    if (rdl__cache_has(cache, rec) && (kept = cache->kept_rec) != NULL)
         atomic_fetch_add(&kept->refs, 1);
     rdl__mutex_unlock(&rec->name->mu);
     if (kept == NULL)

@@ -10,9 +10,9 @@ int64_t rec_valid_until(const struct rdl__record *rec)
     const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
     int64_t until = rec->hold.deadline;
 
-    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->kept->hold.deadline))
+    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->kept_rec->hold.deadline))
         return until;
-    return cache->kept->hold.deadline;
+    return cache->kept_rec->hold.deadline;
 }
 
 /* When the server has granted what the record rests on, at the earliest, by the world's time: who is let in to a kept
@@ -22,10 +22,10 @@ int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec
     const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
     int64_t now = process_clock(&actor->app->process);
 
-    if (cache == NULL || cache->kept == NULL)
+    if (cache == NULL || cache->kept_rec == NULL)
         return deed->called;
-    return process_when(&actor->app->process,
-                        (cache->kept->held_since < now ? cache->kept->held_since : now) - cache->lease_ms * RDL__MS);
+    return process_when(&actor->app->process, (cache->kept_rec->held_since < now ? cache->kept_rec->held_since : now) -
+                                                  cache->lease_ms * RDL__MS);
 }
 
 int64_t rec_asked_at(const struct rdl__record *rec)

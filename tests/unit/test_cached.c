@@ -72,7 +72,7 @@ static struct rdl__record *keep(void)
     rec->hold.id.n = -rdl__client_number(client);
     rec->count = 1;
     rdl__watchdog_add(client->watchdog, &rec->hold, rdl__now(), LEASE_MS, false);
-    cache->kept = rec;
+    cache->kept_rec = rec;
     cache->keep.sound = true;
     rdl__keep_granted(&cache->keep, rec->hold.id.n, rdl__now(), CACHE_MS);
     rdl__mutex_unlock(&name->mu);
