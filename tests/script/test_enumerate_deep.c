@@ -10,7 +10,7 @@
 
 Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_reentrant_lock, LONG)
 {
-    expect_pairs_ok(&reentrant_type, SET(PROGRAMS) - 1, 1, 6);
+    expect_pairs_ok(&reentrant_type, SET(PROGRAMS) - 1, 1, 5);
 }
 
 Test(enumerate_deep, pairs_of_all_programs_survive_a_fault_on_a_simple_lock, LONG)
