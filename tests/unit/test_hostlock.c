@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,6 +206,40 @@ static int race_as(uid_t user, gid_t group, atomic_int *arrived, int rounds)
         rdl__hostlock_leave(lock);
     }
     return failed;
+}
+
+/* How many names the directory has, without drafts. */
+static int named(void)
+{
+    char pattern[sizeof path + 2];
+    glob_t found = {0};
+    int count;
+
+    (void)snprintf(pattern, sizeof pattern, "%s/*", path);
+    count = glob(pattern, 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+static int opened_to_a_group, named_before;
+
+/* In place of the C library's: what others find in the directory before its group may open a new file. */
+int fchown(int fd, uid_t user, gid_t group)
+{
+    opened_to_a_group++;
+    named_before += named();
+    return (int)syscall(SYS_fchown, fd, user, group);
+}
+
+Test(hostlock, has_its_name_when_it_is_whole)
+{
+    int lock = -1;
+
+    cr_assert_eq(try_it("a", &lock), RDL_OK);
+    cr_assert_eq(opened_to_a_group, 1);
+    cr_assert_eq(named_before, 0);
+    cr_assert_eq(named(), 1);
+    rdl__hostlock_leave(lock);
 }
 
 /* Neither finds a file that the other has made and not yet opened to the group. */
