@@ -69,7 +69,7 @@ static void print_all(struct stage *stage, const char *command)
 
 bool stage_is_clean(struct stage *stage, int64_t bound_ms)
 {
-    bool clean = WAIT_UNTIL(probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+    bool clean = WAIT_UNTIL_EVERY(5, probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
 
     if (!clean) {
         print_all(stage, "KEYS");

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 int64_t now_us(void)
 {
@@ -44,6 +47,27 @@ void let_pass_ms(int64_t ms)
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
         ;
+}
+
+static const char *limited;
+
+static void took_too_much(int signo)
+{
+    static const char text[] = "tests/support: more of a processor than it may takes: ";
+
+    (void)signo;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    (void)!write(STDERR_FILENO, limited, strlen(limited));
+    abort();
+}
+
+void limit_cpu_us(int64_t us, const char *what)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = us / 1000000, .tv_usec = us % 1000000}};
+
+    limited = what;
+    if (signal(SIGPROF, took_too_much) == SIG_ERR || setitimer(ITIMER_PROF, &limit, NULL) != 0)
+        die("no limit of a processor");
 }
 
 void die(const char *format, ...)
