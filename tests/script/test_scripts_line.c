@@ -83,8 +83,8 @@ Test(scripts_line, Q7_who_is_woken_and_never_tries_is_given_way_to_once, .timeou
     for (int i = 0; i < 4; i++) { /* A alone hears, and never tries; B comes back each time */
         bool yields = run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0") == 3;
 
-        if (run_integer(&f, "reentrant_take", yields ? "N ch , " FIELD("B") " 1 60000 0 yield"
-                                                     : "N , " FIELD("B") " 1 60000") == -10)
+        if (run_integer(&f, "reentrant_take",
+                        yields ? "N ch , " FIELD("B") " 1 60000 0 yield" : "N , " FIELD("B") " 1 60000") == -10)
             continue;
         given++;
         cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
