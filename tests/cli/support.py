@@ -204,18 +204,27 @@ class Server:
         return [key for key in self.redis("KEYS", "*") if not key.startswith(b"redlatch_client:")]
 
 
-def free_port():
+def free_port(port=0):
     """Reserved for whoever says SO_REUSEADDR, as servers do, until the socket is closed: (socket, port)."""
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
+    try:
+        reserved.bind(("127.0.0.1", port))
+    except OSError:
+        reserved.close()
+        raise
     return reserved, reserved.getsockname()[1]
 
 
 def start_on_port(case, *arguments):
-    """A server that listens on a free port, `port`, too, and is gone when the test is over."""
-    reserved, port = free_port()
-    case.addCleanup(reserved.close)
+    """A server that listens on a free port, `port`, too, and is gone when the test is over. The port on which it would
+    hear other nodes of a cluster is free as well."""
+    while True:
+        reserved, port = free_port()
+        case.addCleanup(reserved.close)
+        with contextlib.suppress(OSError, OverflowError):
+            case.addCleanup(free_port(port + 10000)[0].close)
+            break
     server = Server("--port", str(port), "--bind", "127.0.0.1", *arguments)
     case.addCleanup(server.stop)
     server.port = port

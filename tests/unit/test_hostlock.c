@@ -224,11 +224,11 @@ static int named(void)
 static int opened_to_a_group, named_before;
 
 /* In place of the C library's: what others find in the directory before its group may open a new file. */
-int fchown(int fd, uid_t user, gid_t group)
+int fchown(int fd, uid_t owner, gid_t group)
 {
     opened_to_a_group++;
     named_before += named();
-    return (int)syscall(SYS_fchown, fd, user, group);
+    return (int)syscall(SYS_fchown, fd, owner, group);
 }
 
 Test(hostlock, has_its_name_when_it_is_whole)
