@@ -2,7 +2,7 @@
 /* cached.c - the handle of a lock that is kept by its client (cache.h).
  *
  * An owner whose record has no verb in flight takes and gives back an idle kept lock in the call itself, without a call
- * object (take_here, release_here); all else is a verb of cache_verbs.c.
+ * object (take_here_and_unlock, release_here_and_unlock); all else is a verb of cache_verbs.c.
  */
 #include "core/call/cached.h"
 #include "core/call/cache.h"
@@ -28,8 +28,8 @@ static struct rdl__record *quiet_record(struct rdl__name *name, rdl_owner_t *own
     return rec == NULL || rec->active != NULL ? NULL : rec;
 }
 
-/* Take an idle kept lock, or a local hold again. False: it is the engine's.  @locks the name's, which is released */
-static bool take_here(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
+/* Take an idle kept lock, or a local hold again. False: it is the engine's.  @locks the name's */
+static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
 {
     struct rdl__name *name = order->lock->name;
     struct rdl__cache *cache = of_name(name);
@@ -64,8 +64,8 @@ static void count_here(const struct rdl__name *name, int rc)
     rdl__name_metric(name, RDL_M_WAIT_US, 0);
 }
 
-/* Take one count of a local hold back. False: it is the engine's.  @locks the name's, which is released */
-static bool release_here(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
+/* Take one count of a local hold back. False: it is the engine's.  @locks the name's */
+static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
 {
     struct rdl__name *name = order->lock->name;
     struct rdl__record *rec = quiet_record(name, owner, order->lock->ops, false);
@@ -140,8 +140,9 @@ static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
         return rdl__err_set(err, rc, NULL);
     if ((owner != NULL || (rc = rdl__owner_self(client, &owner)) == RDL_OK) &&
         !rdl__loop_here(rdl__client_loop(client))) {
-        rdl__mutex_lock(&name->mu); /* which these unlock */
-        done = takes ? take_here(order, owner, rdl__now(), &rc) : release_here(order, owner, rdl__now(), &rc);
+        rdl__mutex_lock(&name->mu);
+        done = takes ? take_here_and_unlock(order, owner, rdl__now(), &rc)
+                     : release_here_and_unlock(order, owner, rdl__now(), &rc);
     }
     if (done && takes)
         count_here(name, rc);

@@ -155,8 +155,8 @@ static bool looked_up(const struct rdl__resolver *resolver, const struct name *n
     return false;
 }
 
-/* Drop a reference.  @locks mu, which is released */
-static void let_go(struct rdl__resolver *resolver)
+/* Drop a reference.  @locks mu */
+static void let_go_and_unlock(struct rdl__resolver *resolver)
 {
     bool last = --resolver->refs == 0;
 
@@ -221,7 +221,7 @@ static void *work(void *arg)
         if (more)
             rdl__mutex_unlock(&resolver->mu);
     } while (more);
-    let_go(resolver);
+    let_go_and_unlock(resolver);
     return NULL;
 }
 
@@ -289,7 +289,7 @@ struct rdl__resolver *rdl__resolver_free(struct rdl__resolver *resolver)
 {
     if (resolver != NULL) {
         rdl__mutex_lock(&resolver->mu);
-        let_go(resolver);
+        let_go_and_unlock(resolver);
     }
     return NULL;
 }
