@@ -114,11 +114,11 @@ static inline bool rdl__client_forked(const rdl_client_t *client)
     return rdl__forked(&client->forkmark);
 }
 
-/* `count` numbers never used before in this client, from the one returned on (protocol.md, 1 and 2).  @thread any */
 /* The first number. All have 16 digits, by which scripts know that the hold's release reads the line beside the lock
  * (scripts/line.inc). */
 #define RDL__NUMBERS_FROM INT64_C(1000000000000001)
 
+/* `count` numbers never used before in this client, from the one returned on (protocol.md, 1 and 2).  @thread any */
 static inline int64_t rdl__client_numbers(rdl_client_t *client, int64_t count)
 {
     return atomic_fetch_add_explicit(&client->next_n, count, memory_order_relaxed);
