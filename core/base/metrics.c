@@ -94,12 +94,14 @@ static size_t set_size(size_t len)
     return sizeof(struct rdl__counters) + len + label_size(len);
 }
 
-/* @locks mu, or before anybody has the metrics. NULL: no memory. */
+/* NULL: no memory.  @locks mu; but for the first, when nobody has the metrics yet */
 static struct rdl__counters *add_set(rdl_metrics_t *metrics, const char *name, size_t len)
 {
     size_t count = atomic_load_explicit(&metrics->count, memory_order_relaxed);
     struct rdl__counters *set = rdl__zalloc(&metrics->mem, set_size(len));
 
+    if (count > 0)
+        rdl__assert_locked(&metrics->mu);
     if (set == NULL)
         return NULL;
     rdl__list_init(&set->meters);

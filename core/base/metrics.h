@@ -101,7 +101,7 @@ static inline int64_t rdl__meter_since(const struct rdl__meter *meter)
     return atomic_load_explicit(&meter->held_since, memory_order_relaxed);
 }
 
-/* @locks the name's */
+/* By one thread at a time: under the name's mutex. */
 static inline void rdl__meter_set(struct rdl__meter *meter, uint32_t held, int64_t since)
 {
     atomic_store_explicit(&meter->held, held, memory_order_relaxed);

@@ -40,7 +40,7 @@ struct rdl__repeats {
     } lines[8];
 };
 
-/* @locks as rdl__log_ */
+/* @locks none */
 void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rdl__repeats *r, int64_t now,
                     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

@@ -176,6 +176,7 @@ int64_t rdl__cache_valid_for(struct rdl__record *rec, int64_t now)
 {
     int64_t valid_ns;
 
+    rdl__assert_locked(&rec->name->mu);
     (void)state_of(of_name(rec->name), rec, now, &valid_ns);
     return valid_ns;
 }

@@ -94,6 +94,7 @@ static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache 
 /* Is what is kept the read end of a read-write lock?  @locks the name's */
 static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 {
+    rdl__assert_locked(&cache->name->mu);
     return rdl__news_shares(cache->ops->news);
 }
 
@@ -153,6 +154,7 @@ void rdl__cache_fail(struct rdl__cache *cache, int rc);
 /* Is that owner inside the present kept hold? Its own lease may be over.  @locks the name's */
 static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct rdl__record *rec)
 {
+    rdl__assert_locked(&cache->name->mu);
     return rec->inside && rec->hold.id.n < cache->ended_n;
 }
 

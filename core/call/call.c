@@ -139,6 +139,7 @@ static struct rdl__call *sleeper_of(const struct rdl__call *call)
     rdl_owner_t *owner = call->op.owner;
     struct rdl__call *found = NULL;
 
+    rdl__assert_locked(&rdl__call_name(call)->mu);
     if (!rdl__name_waited_for(rdl__call_name(call)))
         return NULL;
     rdl__mutex_lock(&owner->mu);
@@ -162,6 +163,7 @@ static int bring_record(const struct rdl__call *call, struct rdl__record **ret)
     struct rdl__call *sleeper = sleeper_of(call);
     int rc = RDL_OK;
 
+    rdl__assert_locked(&rdl__call_name(call)->mu);
     if (sleeper != NULL || call->verb->acquires)
         rc = rdl__record_make(rdl__call_name(call), call->op.owner, call->ops, ret);
     if (sleeper != NULL && rc == RDL_OK)
@@ -173,6 +175,7 @@ void rdl__call_unrecord(struct rdl__call *call)
 {
     struct rdl__record *rec = call->rec;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__mutex_lock(&rec->name->mu);
     /* Does somebody need it: its own hold, a call behind this one, or others than the list, the owner and the call? */
     if (rec->count > 0 || !rdl__list_empty(&call->op.pending) || atomic_load(&rec->refs) > 3) {
@@ -194,6 +197,7 @@ int rdl__call_record_anew(struct rdl__call *call)
     struct rdl__record *rec, *idle;
     int rc = RDL_OK;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__mutex_lock(&name->mu);
     while (call->rec == NULL && (rc = rdl__record_make(name, call->op.owner, call->ops, &rec)) == RDL_ENOMEM &&
            (idle = name->idle) != NULL) {

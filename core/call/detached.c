@@ -190,11 +190,12 @@ bool rdl__detached_reserve(struct rdl__record *rec)
     return reserved;
 }
 
-/* What is set aside for the record, or NULL.  @locks the name's, or nobody else has the record; takes the owner's */
+/* What is set aside for the record, or NULL.  @locks the name's; takes the owner's */
 static struct rdl__call *take_reserved(struct rdl__record *rec)
 {
     struct rdl__call *call = NULL;
 
+    rdl__assert_locked(&rec->name->mu);
     if (!rec->reserved)
         return NULL;
     rec->reserved = false;
@@ -222,5 +223,6 @@ struct rdl__call *rdl__detached_reserved(const struct rdl__order *order, rdl_own
 
 void rdl__detached_done(struct rdl__record *rec)
 {
+    rdl__assert_locked(&rec->name->mu);
     rdl__free(&rec->name->client->mem, take_reserved(rec), sizeof(struct rdl__call));
 }

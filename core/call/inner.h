@@ -110,7 +110,7 @@ extern const struct rdl__req_ops rdl__loop_ops, rdl__loop_acked_ops;
 #define RDL__DETOUR_PAUSE_MS 10
 #define RDL__EARLY_PAUSE_MS 1 /* a take is asked again that has come before its owner's release */
 
-/* Does the answer send the request elsewhere? RDL__DETOUR_ASK: to call->ask.  @locks the lane's */
+/* For a request's `decode`: does the answer send it elsewhere? RDL__DETOUR_ASK: to call->ask. */
 enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply);
 bool rdl__call_misrouted(const struct rdl__req *req);
 
@@ -137,7 +137,7 @@ rdl__step_t rdl__call_stopped_between(struct rdl__call *call, int code);
 /* Instead of a request that would be undone, as the server has refused WAIT lately (RDL__ASKS_REFUSED). */
 rdl__step_t rdl__call_not_asked(struct rdl__call *call);
 
-/* Append WAIT to the request, with a timeout that ends before the call's. Its answer.  @locks the lane's */
+/* For a request's `encode`: append WAIT, with a timeout that ends before the call's. For `decode`: its answer. */
 void rdl__call_put_wait(const struct rdl__call *call, struct rdl__buf *to);
 void rdl__call_hear_acks(struct rdl__call *call, const struct rdl__reply *reply);
 
@@ -189,9 +189,9 @@ static inline bool rdl__call_detaches(const struct rdl__call *call)
 }
 void rdl__detached_send(struct rdl__call *call);
 
-/* Later, as the undo: read its answer.  @locks the lane's. It has ended, or has been answered: told once.  @locks none
- */
+/* Later, as the undo, for its `decode`: read its answer. */
 void rdl__detached_read(struct rdl__call *call, const struct rdl__reply *reply);
+/* It has ended, or has been answered: told once.  @locks none */
 void rdl__detached_ends(struct rdl__call *call);
 
 /* A release of the record's owner has failed (rec->verdict), which is told here, once.  @locks the name's */

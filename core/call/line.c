@@ -108,6 +108,7 @@ void rdl__line_undone(const struct rdl__call *call, int64_t now)
     rdl_client_t *client = rdl__call_client(call);
     struct rdl__buf channel;
 
+    rdl__assert_on_loop(rdl__client_loop(client));
     if (!has_line(call))
         return;
     rdl__buf_init(&channel, &client->mem);

@@ -119,8 +119,8 @@ static inline bool rdl__op_unref(rdl_op_t *op, unsigned refs)
     return atomic_fetch_sub_explicit(&op->refs, refs, memory_order_acq_rel) == refs;
 }
 
-/* Cancel it with `code`. False: it was canceled before, may not be (`owed`), or is not an acquire, which alone the user
- * may cancel.  @locks the owner's */
+/* For struct rdl__underway's `cancel`: with `code`. False: it was canceled before, may not be (`owed`), or is not an
+ * acquire, which alone the user may cancel. */
 static inline bool rdl__op_cancels(rdl_op_t *op, bool acquires, int code)
 {
     int none = RDL_OK;

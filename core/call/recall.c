@@ -180,6 +180,7 @@ static bool leaves(struct rdl__cache *cache)
 {
     bool at_once = false;
 
+    rdl__assert_on_loop(rdl__client_loop(cache->name->client));
     rdl__mutex_lock(&cache->name->mu);
     if (may_leave(cache) && cache->keep.state == RDL__KEEP_HELD) {
         cache->leaves = true;
@@ -204,6 +205,7 @@ static bool makes_room(rdl_client_t *client)
     struct rdl__cache *least = NULL;
     int64_t used_at = 0;
 
+    rdl__assert_on_loop(rdl__client_loop(client));
     for (int looks = 0; looks < LOOKS && !rdl__list_empty(&client->cached); looks++) {
         struct rdl__cache *cache = rdl__container(client->cached.next, struct rdl__cache, room);
 
@@ -222,6 +224,7 @@ static bool makes_room(rdl_client_t *client)
 /* Is the loop to listen for this name?  @thread loop  @locks none */
 static bool has_room(rdl_client_t *client)
 {
+    rdl__assert_on_loop(rdl__client_loop(client));
     return atomic_load(&client->cached_names) < client->cache_names || makes_room(client);
 }
 
@@ -345,7 +348,7 @@ int rdl__cache_make(rdl_lock_t *lock, int64_t cache_ms)
     cache->size = sizeof *cache + channel_len;
     cache->name = name;
     cache->ops = lock->ops->other_end != NULL && !rdl__news_shares(lock->ops->news) ? lock->ops->other_end : lock->ops;
-    cache->keep.shared = rdl__cache_is_shared(cache);
+    cache->keep.shared = rdl__news_shares(cache->ops->news);
     cache->cache_ms = cache_ms;
     cache->lease_ms = rdl__keep_lease_ms(cache_ms, cache->ops->trusted_ms(name, name->client->watchdog_lease_ms));
     rdl__list_init(&cache->queue);

@@ -223,6 +223,8 @@ int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now)
     int64_t ends_by = rdl__record_ends_by(rec);
     int64_t by = rec->renewed ? rdl__watchdog_expiry(client->watchdog, now, client->watchdog_lease_ms) : now;
 
+    if (rec->active == NULL)
+        rdl__assert_locked(&rec->name->mu);
     return ((ends_by > by ? ends_by : by) - now) / RDL__MS + 1;
 }
 
@@ -292,8 +294,8 @@ void rdl__record_unused(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
     rdl_owner_t *owner = rec->owner;
 
-    rdl__detached_done(rec);
     rdl__mutex_lock(&name->mu);
+    rdl__detached_done(rec);
     if (name->spare == NULL) {
         name->spare = rec;
         rec = NULL;

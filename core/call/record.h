@@ -120,6 +120,7 @@ static inline void rdl__record_begins(const struct rdl__record *rec)
 {
     struct rdl__meter *meter = rdl__name_meter(rec->name);
 
+    rdl__assert_locked(&rec->name->mu);
     if (rdl__name_has_meter(rec->name))
         rdl__meter_set(meter, rdl__meter_held(meter) + 1,
                        rdl__meter_held(meter) == 0 ? rec->held_since : rdl__meter_since(meter));
@@ -127,8 +128,8 @@ static inline void rdl__record_begins(const struct rdl__record *rec)
 void rdl__record_ends(const struct rdl__record *rec);
 
 /* How long, in ms, the server may keep the present hold from now on: the longest lease asked for, also by extends and
- * nested takes whose outcome is unknown. Longer than the hold counts as held here.  @locks the name's, or by the verb
- * in flight */
+ * nested takes whose outcome is unknown. Longer than the hold counts as held here.  @locks the name's; not for the
+ * verb in flight */
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
 /* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's */
@@ -137,7 +138,7 @@ void rdl__record_retire_and_unlock(struct rdl__record *rec);
 void rdl__record_let_go_and_unlock(struct rdl__record *rec);
 void rdl__record_unused(struct rdl__record *rec);                           /* nobody has a reference to it */
 void rdl__record_free(const rdl_client_t *client, struct rdl__record *rec); /* its memory; NULL is fine */
-void rdl__detached_done(struct rdl__record *rec);                           /* detached.c: free what is reserved */
+void rdl__detached_done(struct rdl__record *rec); /* detached.c: free what is reserved  @locks the name's */
 static inline void rdl__record_unref(struct rdl__record *rec)
 {
     if (atomic_fetch_sub_explicit(&rec->refs, 1, memory_order_acq_rel) == 1)

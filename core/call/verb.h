@@ -231,8 +231,8 @@ static inline bool rdl__call_may_come(const struct rdl__call *call)
     return (call->req.resent || call->resent_once) && rdl__call_unkilled(call);
 }
 
-/* Keep bytes of the server's answer in call->words; empty when memory is short. `error`: they are an error.
- * @locks the lane's */
+/* Keep bytes of the server's answer in call->words; empty when memory is short. `error`: they are an error. By who
+ * reads the answer, or drives the call while no request of it is in a lane. */
 void rdl__call_keep_words(struct rdl__call *call, const char *bytes, size_t len, bool error);
 
 /* Into call->answer; an error in call->words when the reply is no number. */

@@ -249,6 +249,7 @@ const char *rdl__conn_receive(struct rdl__conn *conn, int64_t now)
     char bytes[RDL__CONN_RECV];
     ssize_t n = rdl__conn_recv(conn, bytes, sizeof bytes, now, now);
 
+    rdl__assert_on_loop(conn->node->loop);
     if (n < 0)
         return rdl__conn_why(conn, n);
     return n > 0 && rdl__reader_feed(conn->reader, bytes, (size_t)n) < 0 ? rdl__reader_why(conn->reader) : NULL;

@@ -30,7 +30,7 @@ static void give_to_loop(struct rdl__lane *lane)
     lane->leader = NULL;
 }
 
-/* The first request on the list for which a thread blocks, if none is the loop's; or NULL.  @locks mu */
+/* The first request on the list for which a thread blocks, if none is the loop's; or NULL. */
 static struct rdl__req *first_caller(const struct rdl__link *list)
 {
     for (struct rdl__link *l = list->next; l != list; l = l->next)

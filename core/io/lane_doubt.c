@@ -93,6 +93,7 @@ void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__lane_conn *
     struct rdl__link *before;
     unsigned others = 0;
 
+    rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     for (struct rdl__link *l = lane->severed.prev; l != &lane->severed; l = before) {
         struct rdl__lane_conn *lc = rdl__container(l, struct rdl__lane_conn, link);

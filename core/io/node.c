@@ -119,6 +119,7 @@ void rdl__node_uptime(struct rdl__node *node, const char *seconds, int64_t now)
     long long up = 0;
     int64_t born_at = now;
 
+    rdl__assert_on_loop(node->loop);
     /* A difference of whole seconds of its clock: up to one less has passed. */
     if (sscanf(seconds, "%lld", &up) == 1 && up > 0 && up < INT32_MAX)
         born_at = now - (up - 1) * RDL__SEC;

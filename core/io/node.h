@@ -129,6 +129,7 @@ bool rdl__node_found(struct rdl__node *node, const char *host, int port, int64_t
 /* Has the last attempt to connect succeeded, or was there none?  @thread loop */
 static inline bool rdl__node_reachable(const struct rdl__node *node)
 {
+    rdl__assert_on_loop(node->loop);
     return node->outage_began == 0;
 }
 

@@ -142,6 +142,7 @@ static bool same_name(const struct name *a, const struct name *b)
 /* @locks mu */
 static bool is_busy(const struct worker *worker)
 {
+    rdl__assert_locked(&worker->resolver->mu);
     return worker->name.host[0] != '\0';
 }
 

@@ -290,7 +290,7 @@ static SSL_CTX *make_context(const struct rdl__tls *tls, char *why, size_t cap)
     return NULL;
 }
 
-/* Make a new context if the files have changed.  @thread loop, or before there is one */
+/* Make a new context if the files have changed. */
 static bool refresh(struct rdl__tls *tls, char *why, size_t cap)
 {
     if (unchanged(tls) && tls->context != NULL)

@@ -2,7 +2,8 @@
 /* tls.h - TLS over a socket: the context that a client's connections share, and the stream that each has of its own.
  *
  * A stream sits between a connection and its rdl__sock and is read and written by the same rules: one reader and one
- * writer at a time, on any threads, neither ever kept waiting by the other's system calls. See tls.c.
+ * writer at a time, on any threads, neither ever kept waiting by the other's system calls. It begins, shakes hands and
+ * ends on the loop, with its connection (conn.c). See tls.c.
  */
 #ifndef REDLATCH_IO_TLS_H
 #define REDLATCH_IO_TLS_H
@@ -25,12 +26,12 @@ int rdl__tls_new(const struct rdl__mem *mem, const rdl_tls_options_t *options, s
 struct rdl__tls *rdl__tls_free(struct rdl__tls *tls); /* its streams have ended. NULL is fine; returns NULL */
 
 /* A stream over a connected socket to `host`, whose certificate must be for that name or address unless the options say
- * otherwise. Files that have changed are read again. NULL: `why` says the reason.  @thread loop */
+ * otherwise. Files that have changed are read again. NULL: `why` says the reason. */
 struct rdl__tls_stream *rdl__tls_begin(struct rdl__tls *tls, struct rdl__sock *sock, const char *host, char *why,
                                        size_t cap);
-struct rdl__tls_stream *rdl__tls_end(struct rdl__tls_stream *stream); /* NULL is fine; returns NULL.  @thread loop */
+struct rdl__tls_stream *rdl__tls_end(struct rdl__tls_stream *stream); /* NULL is fine; returns NULL */
 
-/* Go on with the handshake: RDL__TLS_READY, what the socket must become first, or -errno as below.  @thread loop */
+/* Go on with the handshake: RDL__TLS_READY, what the socket must become first, or -errno as below. */
 enum { RDL__TLS_READY, RDL__TLS_WANTS_READ, RDL__TLS_WANTS_WRITE };
 int rdl__tls_handshake(struct rdl__tls_stream *stream);
 

@@ -109,7 +109,7 @@ static void decode_acks(struct rdl__batch *batch, const struct rdl__reply *reply
         (void)rdl__refusal_text(batch->refusal, sizeof batch->refusal, reply->str);
 }
 
-/* Was the script redirected?  @locks the lane's */
+/* Was the script redirected? */
 static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     const struct rdl__routes *routes = batch->wd->config.routes;
@@ -118,7 +118,7 @@ static bool detoured(struct rdl__batch *batch, const struct rdl__reply *reply)
            routes->detoured(routes->arg, reply, batch->acks.replicas > 0, &batch->ask);
 }
 
-/* What to note for all holds of a script that was answered with an error.  @locks the lane's */
+/* What to note for all holds of a script that was answered with an error. */
 static int64_t decode_error(struct rdl__batch *batch, const struct rdl__reply *reply)
 {
     if (!detoured(batch, reply)) {
@@ -195,7 +195,7 @@ static bool shortened(const struct rdl__batch *batch, unsigned i, int64_t now)
     return batch->ttl[i] >= 0 && batch->ttl[i] < (batch->due_end[i] - now) / RDL__MS;
 }
 
-/* Has one of the holds moved to another server?  @locks the lane's */
+/* Has one of the holds moved to another server? */
 static bool renew_misrouted(const struct rdl__req *req)
 {
     const struct rdl__batch *batch = rdl__container(req, struct rdl__batch, req);

@@ -40,11 +40,13 @@ struct rdl__renewer *rdl__renewer_of(const struct rdl__watchdog *wd, const struc
 /* The list on which it waits for a batch.  @locks mu */
 static struct rdl__link *due_list(struct rdl__renewer *at, const struct rdl__hold *hold)
 {
+    rdl__assert_locked(&at->batches[0].wd->mu);
     return hold->acks.replicas > 0 ? &at->due_acked : &at->due;
 }
 
 void rdl__renewer_due(struct rdl__renewer *at, struct rdl__hold *hold)
 {
+    rdl__assert_locked(&at->batches[0].wd->mu);
     hold->renew_at = RDL__NEVER;
     hold->renewal = RDL__RENEWAL_DUE;
     rdl__list_push_back(due_list(at, hold), &hold->due);
@@ -60,7 +62,6 @@ static bool fits(const struct rdl__batch *batch, const struct rdl__hold *hold)
            (!hold->by_itself && !batch->hold[0]->by_itself && hold->acks.if_able == batch->acks.if_able);
 }
 
-/* @locks mu */
 static bool shares_script(const struct rdl__hold *first, const struct rdl__hold *hold)
 {
     return hold->hash_slot == first->hash_slot && hold->script == first->script;
@@ -132,6 +133,7 @@ static void fill(struct rdl__batch *batch, const struct rdl__link *due)
  * @locks mu */
 static const struct rdl__link *next_due_list(const struct rdl__renewer *at)
 {
+    rdl__assert_locked(&at->batches[0].wd->mu);
     if (!rdl__list_empty(&at->due_acked) && !at->acks_under_way)
         return &at->due_acked;
     return rdl__list_empty(&at->due) ? NULL : &at->due;
@@ -172,6 +174,8 @@ struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane
     unsigned count = wd->config.routes == NULL ? IN_FLIGHT : IN_FLIGHT_SPREAD;
     struct rdl__renewer *at = rdl__zalloc(wd->mem, sizeof *at + count * sizeof at->batches[0]);
 
+    if (wd->home != NULL)
+        rdl__assert_on_loop(wd->loop);
     if (at == NULL)
         return NULL;
     at->lane = lane;

@@ -95,7 +95,7 @@ void rdl__replay_note(struct rdl__replay *replay, const struct rdl__replay_entry
         entry->ops->drop(entry);
 }
 
-/* The next entry to be repeated, with a reference. False: none is left.  @thread loop */
+/* The next entry to be repeated, with a reference. False: none is left. */
 static bool next_entry(struct rdl__replay *replay, int64_t now, struct rdl__replay_entry *ret)
 {
     bool found = false;

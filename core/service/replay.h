@@ -40,10 +40,10 @@ struct rdl__replay *rdl__replay_new(const struct rdl__mem *mem, struct rdl__lane
 /* Remember the entry, unless memory is short.  @thread any  @locks none */
 void rdl__replay_note(struct rdl__replay *replay, const struct rdl__replay_entry *entry, int64_t now);
 
-/* Another server has taken over: repeat all entries there.  @thread loop */
+/* Another server has taken over: repeat all entries there, by the lane's loop. */
 void rdl__replay_repeat(struct rdl__replay *replay, int64_t now);
 
-/* Forget all: nothing will be repeated any more.  @thread loop  @locks none */
+/* Forget all: nothing will be repeated any more; by the lane's loop, or when it has stopped.  @locks none */
 void rdl__replay_forget(struct rdl__replay *replay);
 
 /* NULL is fine; returns NULL. The loop has stopped, and no entry is noted any more. */

@@ -57,6 +57,7 @@ static void move_to_check(struct rdl__watchdog *wd, struct rdl__hold *hold, int6
 {
     int64_t at = rdl__hold_next_due(hold);
 
+    rdl__assert_locked(&wd->mu);
     move_to(wd, hold, rdl__hold_wants_listening(wd, hold) && check_at < at ? check_at : at);
 }
 
@@ -70,7 +71,7 @@ static int64_t next_renewal(struct rdl__watchdog *wd, const struct rdl__hold *ho
     return now + third - (int64_t)rdl__rand_below(&wd->rand, (uint64_t)(third / 4 + 1));
 }
 
-/* Its end was put off, and no renewal is due or under way that would confirm it until then?  @locks mu */
+/* Its end was put off, and no renewal is due or under way that would confirm it until then? */
 static bool lacks_renewal(const struct rdl__hold *hold)
 {
     return hold->renewed && hold->renew_at == RDL__NEVER && !rdl__hold_under_way(hold) &&

@@ -34,24 +34,26 @@ struct rdl__watchdog {
     struct rdl__rand rand;
 };
 
+/* Of a hold's fields, which are under mu: */
+
 static inline int64_t rdl__hold_risk_at(const struct rdl__hold *hold)
 {
     return hold->deadline - hold->lease_ms * RDL__MS / 3;
 }
 
-/* Is its deadline one that renewals should have put off?  @locks mu */
+/* Is its deadline one that renewals should have put off? */
 static inline bool rdl__hold_may_be_at_risk(const struct rdl__hold *hold)
 {
     return hold->renewed && hold->state == RDL_HELD && hold->deadline < hold->ends_at;
 }
 
-/* Would a renewal that is confirmed now be late: half the way from the last one to the end of the lease?  @locks mu */
+/* Would a renewal that is confirmed now be late: half the way from the last one to the end of the lease? */
 static inline bool rdl__hold_late(const struct rdl__hold *hold, int64_t now)
 {
     return !hold->brief && hold->deadline - now < hold->lease_ms * RDL__MS / 2;
 }
 
-/* When is something due for this hold?  @locks mu */
+/* When is something due for this hold? */
 static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
 {
     int64_t at = hold->deadline;
@@ -63,7 +65,7 @@ static inline int64_t rdl__hold_next_due(const struct rdl__hold *hold)
     return at;
 }
 
-/* Is a renewal of it under way, or due? Its outcome sets renew_at.  @locks mu */
+/* Is a renewal of it under way, or due? Its outcome sets renew_at. */
 static inline bool rdl__hold_under_way(const struct rdl__hold *hold)
 {
     return hold->renewal != RDL__RENEWAL_NONE;

@@ -60,7 +60,7 @@ void rdl__shard_tend(struct rdl__shard *shard, int64_t now);
 
 /* Close its lanes and its subscriber; once the last caller has left, it is quiet.  @thread loop */
 void rdl__shard_close(struct rdl__shard *shard, int64_t now);
-bool rdl__shard_quiet(struct rdl__shard *shard);
+bool rdl__shard_quiet(struct rdl__shard *shard); /* @thread any */
 
 static inline struct rdl__lane *rdl__shard_lane(const struct rdl__shard *shard, unsigned index)
 {

@@ -66,7 +66,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
     return true;
 }
 
-/* Is the hold's renewal due within a 32nd of the usual interval?  @locks mu */
+/* Is the hold's renewal due within a 32nd of the usual interval? */
 static bool nearly_due(const struct rdl__hold *hold, int64_t now)
 {
     return hold->state != RDL_DEGRADED && hold->node.at == hold->renew_at &&

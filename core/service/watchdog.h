@@ -117,8 +117,7 @@ struct rdl__watchdog *rdl__watchdog_new(const struct rdl__mem *mem, const struct
                                         struct rdl__loop *loop, struct rdl__lane *lane,
                                         const struct rdl__acks_lane *acked, const struct rdl__watchdog_config *config);
 struct rdl__renewer *rdl__watchdog_home(const struct rdl__watchdog *wd); /* of the first server */
-/* A further server's renewer. It is freed with the watchdog. NULL: no memory.  @thread loop, or before the loop has the
- * watchdog */
+/* A further server's renewer. It is freed with the watchdog. NULL: no memory.  @thread loop; but for the first */
 struct rdl__renewer *rdl__renewer_new(struct rdl__watchdog *wd, struct rdl__lane *lane,
                                       const struct rdl__acks_lane *acked);
 void rdl__watchdog_close(struct rdl__watchdog *wd); /* nothing is renewed or reported any more.  @thread loop */

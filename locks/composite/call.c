@@ -86,7 +86,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     return call;
 }
 
-/* @locks mu, or an owner's (then the call is under way, and is not freed) */
+/* By who has mu; or an owner's mutex, as the call is under way then, and is not freed. */
 void rdl__composite_nudge(struct rdl__composite_op *call)
 {
     if (call->op.blocking)

@@ -10,7 +10,9 @@ int64_t rec_valid_until(const struct rdl__record *rec)
     const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
     int64_t until = rec->hold.deadline;
 
-    if (cache == NULL || !rdl__cache_has(cache, rec) || (!rec->renewed && until < cache->kept_rec->hold.deadline))
+    /* rdl__cache_has, without the mutex, which whoever is interrupted may have */
+    if (cache == NULL || !rec->inside || rec->hold.id.n >= cache->ended_n ||
+        (!rec->renewed && until < cache->kept_rec->hold.deadline))
         return until;
     return cache->kept_rec->hold.deadline;
 }

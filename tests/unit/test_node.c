@@ -9,11 +9,33 @@
 #define NOW (1000 * RDL__SEC)
 
 static struct rdl__node node;
+static const char *told;
+
+static void on_told(struct rdl__task *task, int64_t now)
+{
+    (void)task;
+    (void)now;
+    rdl__node_uptime(&node, told, NOW);
+}
+
+/* On a loop, which ends after it. */
+static void tell(const char *uptime)
+{
+    struct rdl__mem mem;
+    struct rdl__task task;
+
+    rdl__mem_init(&mem, NULL);
+    cr_assert_eq(rdl__loop_start(&mem, &node.loop, NULL), RDL_OK);
+    rdl__task_init(&task, on_told);
+    told = uptime;
+    rdl__loop_post(node.loop, &task);
+    node.loop = rdl__loop_stop(node.loop);
+}
 
 static int64_t seconds_after(const char *uptime)
 {
     node.born_at = INT64_MIN;
-    rdl__node_uptime(&node, uptime, NOW);
+    tell(uptime);
     return (NOW - node.born_at) / RDL__SEC;
 }
 
@@ -36,6 +58,6 @@ Test(node, server_that_says_nothing_of_its_age_is_new)
 Test(node, server_never_gets_older_by_another_connection)
 {
     node.born_at = NOW - RDL__SEC;
-    rdl__node_uptime(&node, "60", NOW);
+    tell("60");
     cr_assert_eq(node.born_at, NOW - RDL__SEC);
 }
