@@ -10,6 +10,7 @@
 
 #define NAME "dormitory"
 #define LEASE_MS 30000
+#define OWN_CHANNELS "PUBSUB CHANNELS redisson_lock__channel:{" NAME "}:*"
 
 enum { SLEEPERS = 20, LAST = SLEEPERS - 1 };
 
@@ -134,9 +135,10 @@ Test(sleepers, verbs_of_a_sleepers_owner_begin_when_its_time_is_over)
 static void wake_in_vain(int times)
 {
     struct monitor *monitor = monitor_start(st.server);
-    char *channel =
-        must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS redisson_lock__channel:{" NAME "}:*")->items[0].text);
+    char *channel;
 
+    cr_assert(WAIT_UNTIL(probe_ask(st.probe, OWN_CHANNELS)->count == 1, SOON_MS));
+    channel = must_format("%s", probe_ask(st.probe, OWN_CHANNELS)->items[0].text);
     for (int i = 0; i < times; i++) {
         size_t mark = monitor_mark(monitor);
 
