@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     printf("%llu calls, %llu callbacks, %llu acquired\n", started, called, acquired);
     race_claim(started == called, "every call calls back, once");
     race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
-    race_claim(acquired > 0, "the locks were taken");
+    race_claim(acquired > 100, "the locks were taken");
     race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
     for (int i = 0; i < 2 * CHAINS; i++)
         rdl_owner_free(chains[i % 2][i / 2].owner);

@@ -15,6 +15,8 @@ static rdl_lock_t *lock;
 static rdl_owner_t *owners[WAITERS];
 static struct guarded resource;
 static atomic_bool over;
+#define ENOUGH_MS 30000 /* for both sides to win, on a crowded machine too */
+
 static atomic_ullong taken, cancelled, timed_out;
 
 static void judge(int64_t rc, const char *what, const rdl_err_t *err)
@@ -117,7 +119,8 @@ int main(int argc, char **argv)
     race_start(waiters, WAITERS, wait_and_hold, NULL);
     race_start(cancellers, CANCELLERS, cancel_owners, NULL);
     race_start(starters, ASYNC, start_and_cancel, NULL);
-    while (race_goes_on())
+    start = now_ms();
+    while (race_goes_on() || ((taken <= 100 || cancelled <= 100) && now_ms() - start < ENOUGH_MS))
         let_pass_ms(20);
     atomic_store(&over, true);
     race_join(waiters, WAITERS);
@@ -125,7 +128,7 @@ int main(int argc, char **argv)
     race_join(starters, ASYNC);
     printf("%llu taken, %llu cancelled, %llu timed out\n", taken, cancelled, timed_out);
     race_claim(race_violations() == 0, "every call has one of its outcomes, and whoever is inside is alone");
-    race_claim(taken > 0 && cancelled > 0, "both sides of the race have won");
+    race_claim(taken > 100 && cancelled > 100, "both sides of the race have won");
     start = now_ms();
     race_claim(rdl_try_lock(lock, 4000, RDL_LEASE_AUTO, &err) == RDL_OK && now_ms() - start < 2000,
                "the lock is free at the end");

@@ -316,7 +316,7 @@ int main(int argc, char **argv)
            refused, visits, started, called);
     race_claim(started == called, "every call calls back, once");
     race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
-    race_claim(acquired > 0 && visits > 0, "locks were taken, and guests came");
+    race_claim(acquired > 100 && visits > 0, "locks were taken, and guests came");
     race_claim(cluster_is_clean(cluster, CLEAN_MS), "nothing is left at any master");
     clear_away();
     rdl_client_close(client);

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     race_join(threads, THREADS);
     printf("%llu taken, %llu found lost, %llu told, %u handles\n", taken, lost, told, atomic_load(&watch_count));
     race_claim(race_violations() == 0, "no loss is told twice");
-    race_claim(taken > 0 && told > 0, "locks were taken and lost");
+    race_claim(taken > 100 && told > 10, "locks were taken and lost");
     race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
     stage_close(&st);
     free(watches);

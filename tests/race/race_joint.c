@@ -282,7 +282,7 @@ int main(int argc, char **argv)
     } while (race_goes_on());
     printf("%llu acquired, %llu refused, %llu canceled, %llu closed\n", acquired, refused, canceled, closed);
     race_claim(race_violations() == 0, "whoever is inside is alone, and every call comes home");
-    race_claim(acquired > 0 && refused > 0 && canceled > 0 && closed > 0,
+    race_claim(acquired > 50 && refused > 0 && canceled > 0 && closed > 0,
                "the locks were taken, refused, canceled and closed");
     for (int i = 0; i < SIDES; i++) {
         side_close_clients(&sides[i], 0);

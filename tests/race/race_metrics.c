@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     text = rdl_metrics_text(metrics);
     printf("%llu taken, %llu refused, %llu texts\n", taken, refused, texts);
     race_claim(race_violations() == 0, "nothing goes back");
-    race_claim(taken > 0 && texts > 0, "locks were taken, and metrics read");
+    race_claim(taken > 100 && texts > 10, "locks were taken, and metrics read");
     race_claim(sum_of(text, "\nredlatch_attempts_total{") == taken + refused + hurried, "every attempt was counted");
     race_claim(sum_of(text, "\nredlatch_timed_out_total{") + sum_of(text, "\nredlatch_unknown_total{") == refused,
                "every refusal was counted");

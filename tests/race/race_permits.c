@@ -105,7 +105,7 @@ static void take_blocks(int64_t permits, int64_t ms)
     (void)probe_int(st.probe, "DEL " NAME " {" NAME "}:timeout");
     printf("blocks of %" PRId64 ": %d rounds\n", permits, rounds);
     race_claim(!wrong, claim);
-    race_claim(wrong || rounds > 0, "many rounds were played");
+    race_claim(wrong || rounds > 3, "many rounds were played");
     free(claim);
 }
 
