@@ -198,27 +198,39 @@ static bool leaves(struct rdl__cache *cache)
 }
 
 /* Of a few of the names in use the one that was wanted least lately leaves, as a list of all by their last use would
- * cost each take here the client's mutex. True: there is room now; else there will be for whoever comes next.
+ * cost each take here the client's mutex. True: there is room now; else there will be for whoever comes next. Until
+ * then it is the list's first, and no other leaves: who comes again and again meanwhile would empty the list.
  * @thread loop  @locks none */
 static bool makes_room(rdl_client_t *client)
 {
     struct rdl__cache *least = NULL;
     int64_t used_at = 0;
+    bool at_once;
 
     rdl__assert_on_loop(rdl__client_loop(client));
     for (int looks = 0; looks < LOOKS && !rdl__list_empty(&client->cached); looks++) {
         struct rdl__cache *cache = rdl__container(client->cached.next, struct rdl__cache, room);
+        bool leaving;
 
         rdl__mutex_lock(&cache->name->mu);
+        leaving = cache->leaves;
         if (may_leave(cache) && (least == NULL || cache->used_at < used_at)) {
             least = cache;
             used_at = cache->used_at;
         }
         rdl__mutex_unlock(&cache->name->mu);
+        if (leaving)
+            return false;
         rdl__list_remove(&cache->room);
         rdl__list_push_back(&client->cached, &cache->room);
     }
-    return least != NULL && leaves(least);
+    if (least == NULL)
+        return false;
+    if (!(at_once = leaves(least))) {
+        rdl__list_remove(&least->room);
+        rdl__list_push_front(&client->cached, &least->room);
+    }
+    return at_once;
 }
 
 /* Is the loop to listen for this name?  @thread loop  @locks none */

@@ -638,6 +638,53 @@ Test(cached, names_beyond_as_many_as_may_be_kept_take_the_place_of_what_is_wante
     cr_assert_null(rdl_metrics_free(metrics));
 }
 
+static void on_another(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
+{
+    (void)lock;
+    (void)why;
+    *(_Atomic int64_t *)arg = result;
+}
+
+/* A name that is wanted again while another still makes room for it needs no more room. */
+Test(cached, only_one_name_leaves_for_another)
+{
+    rdl_lock_t *locks[4];
+    const char *const names[] = {"first", "second", "last", "another"};
+    rdl_owner_t *one = NULL, *two = NULL;
+    _Atomic int64_t taken = 1, refused = 1;
+    int leaving;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.cache_names = 3));
+    expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
+    expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
+    for (int i = 0; i < 4; i++)
+        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    for (int i = 0; i < 3; i++)
+        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
+            use(locks[i], 1);
+    use(locks[3], 1);
+    leaving = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "first");
+    expect(RDL_OK, rdl_lock_async(locks[3], one, RDL_LEASE_AUTO, on_another, (void *)&taken, NULL, &err));
+    cr_assert(proxy_wait(st.proxy, leaving, 1, SOON_MS));
+    expect(RDL_OK, rdl_try_lock_async(locks[3], two, 0, RDL_LEASE_AUTO, on_another, (void *)&refused, NULL, &err));
+    for (int i = 2; i >= 1; i--) { /* the loop sees to one after the other; the server answers nothing yet */
+        expect(RDL_OK, rdl_try_lock_async(locks[i], one, 0, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+        expect_done(RDL_OK);
+    }
+    proxy_let_go(st.proxy, leaving);
+    cr_assert(WAIT_UNTIL(taken == RDL_OK && refused == RDL_ETIMEDOUT, SOON_MS));
+    cr_assert_not(is_there("first"));
+    for (int i = 3; i >= 1; i--) {
+        expect(RDL_OK, rdl_unlock_async(locks[i], one, on_done, NULL, NULL, &err));
+        expect_done(RDL_OK);
+    }
+    rdl_owner_free(one);
+    rdl_owner_free(two);
+    for (int i = 0; i < 4; i++)
+        rdl_lock_free(locks[i]);
+    st.client = rdl_client_close(st.client);
+}
+
 /* What is idle has to be given back for a lease that is as long as the kept hold's. */
 Test(cached, single_try_is_not_refused_of_what_its_own_client_keeps)
 {
