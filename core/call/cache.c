@@ -357,6 +357,15 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     single_tries_ask(cache);
 }
 
+void rdl__cache_ask(struct rdl__cache *cache)
+{
+    struct rdl__call *call;
+
+    rdl__assert_locked(&cache->name->mu);
+    while ((call = first_of(&cache->queue)) != NULL)
+        wake(cache, call, RDL__LOCAL_ASKS);
+}
+
 void rdl__cache_end_unwanted(struct rdl__cache *cache)
 {
     bool unwanted;
@@ -416,14 +425,18 @@ static bool has_other_end(const struct rdl__cache *cache, const struct rdl__reco
 }
 
 /* Does the owner take a hold of its own, as if nothing were kept? A long lease where there is nothing. Of a lock that
- * is shared also newcomers once the end of the present hold is in sight: they would put it off; and waiting here they
- * would be held up by one slow reader.  @locks the name's */
-static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, int64_t now)
+ * is shared also newcomers once the end of the present hold is in sight: they would put it off. While it is likely to
+ * end soon they wait here, as each that asked would be one more that the writer waits for; but not for one slow reader.
+ * @locks the name's */
+static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, bool one_try,
+                           int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms))
         return true;
     if (cache->ops != rec->ops || !rdl__cache_is_shared(cache) || cache->inside == 0)
+        return false;
+    if (!one_try && now < rdl__keep_ends_soon(&cache->keep))
         return false;
     return !rdl__keep_is_open(&cache->keep, now) || cache->risk_told || !rdl__cache_fits(cache, lease_ms, now);
 }
@@ -463,7 +476,9 @@ static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool one_try,
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
                                       int64_t now)
 {
-    bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || rdl__cache_is_shared(cache));
+    bool nobody = rdl__list_empty(&cache->queue);
+    bool ends = cache->inside > 0 && now < rdl__keep_ends_soon(&cache->keep);
+    bool free = nobody && (cache->inside == 0 || (rdl__cache_is_shared(cache) && !ends));
     bool engages = may_engage(cache, now);
     enum rdl__keep_entry entry;
 
@@ -471,7 +486,7 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     cache->used_at = now;
     if (cache->ops != rec->ops && cache->keep.state == RDL__KEEP_NONE)
         turn_to(cache, rec->ops);
-    if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, now))
+    if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, one_try, now))
         entry = RDL__ENTRY_ASK;
     else if (cache->ops != rec->ops)
         entry = enter_beside(cache, one_try, now);
@@ -484,7 +499,8 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
         if (cache->inside == 0 && !ask_for_tokens(cache, now))
             rdl__keep_give(&cache->keep, RDL__END_SHORT);
     }
-    if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
+    if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun) ||
+        (ends && nobody && cache->keep.shared && entry == RDL__ENTRY_QUEUE)) /* for the timer */
         rdl__cache_post(cache);
     return entry;
 }

@@ -142,6 +142,8 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now);
 /* Nothing is kept any more: those who want the other end ask for it, single tries ask, and if the state is NONE those
  * who wait here try anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
+/* Whoever waits here asks the server.  @locks the name's */
+void rdl__cache_ask(struct rdl__cache *cache);
 /* If all have given up for whom the client's take was sent, it is canceled.  @locks none */
 void rdl__cache_end_unwanted(struct rdl__cache *cache);
 /* The server had hold n when its clock was clock_us; 0: it has not said so. Who waits here is let in, or the hold is

@@ -102,7 +102,7 @@ enum rdl__keep_empty rdl__keep_emptied(struct rdl__keep *keep, bool waits, int64
         return give(keep, keep->wanted ? RDL__END_RECALLED : RDL__END_SHORT);
     if (now >= keep->until)
         return give(keep, RDL__END_OLD);
-    if (keep->wanted && (!waits || !may_pass(keep, now)))
+    if (keep->wanted && (keep->shared || !waits || !may_pass(keep, now)))
         return give(keep, RDL__END_RECALLED);
     if (!waits)
         return RDL__EMPTY_IDLE;
@@ -125,6 +125,13 @@ bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now)
 bool rdl__keep_is_open(const struct rdl__keep *keep, int64_t now)
 {
     return keep->sound && !keep->wanted && !keep->closed && !keep->stretched && now < keep->until;
+}
+
+int64_t rdl__keep_ends_soon(const struct rdl__keep *keep)
+{
+    int64_t until = rdl__after_ms(keep->wanted_since, RDL__PASSES_MS);
+
+    return keep->state != RDL__KEEP_HELD || !keep->wanted ? 0 : until < keep->until ? until : keep->until;
 }
 
 void rdl__keep_heard(struct rdl__keep *keep)

@@ -15,6 +15,13 @@
 
 /* ---- timer ------------------------------------------------------------------------------------------------------ */
 
+/* Does somebody wait for those who are inside and share it to leave?  @locks the name's */
+static bool awaits_the_last(const struct rdl__cache *cache)
+{
+    rdl__assert_locked(&cache->name->mu);
+    return cache->keep.shared && !rdl__list_empty(&cache->queue) && rdl__keep_ends_soon(&cache->keep) != 0;
+}
+
 /* When the loop has to act by itself; RDL__NEVER: something else comes first.  @locks the name's */
 static int64_t due_at(const struct rdl__cache *cache)
 {
@@ -23,6 +30,9 @@ static int64_t due_at(const struct rdl__cache *cache)
     case RDL__KEEP_NONE:
         return rdl__after_ms(cache->used_at, cache->cache_ms);
     case RDL__KEEP_HELD:
+        if (awaits_the_last(cache))
+            return rdl__keep_ends_soon(&cache->keep);
+        return cache->keep.until;
     case RDL__KEEP_PAUSING:
         return cache->keep.until;
     case RDL__KEEP_TAKING:
@@ -249,6 +259,8 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
         rdl__cache_anew(cache, now);
     else if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);
+    else if (awaits_the_last(cache) && now >= rdl__keep_ends_soon(&cache->keep))
+        rdl__cache_ask(cache);
     if (cache->keep.state == RDL__KEEP_HELD && cache->keep.until <= now) { /* its owner gives it back when it leaves */
         rdl__mutex_unlock(&cache->name->mu);
         return;

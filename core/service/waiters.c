@@ -53,6 +53,7 @@ struct rdl__channel {
     struct rdl__topic topic;
     struct rdl__subscriber *sub; /* while subscribed */
     bool subscribed;
+    unsigned char heard; /* RDL__NEWS_ALONE: messages since it lingers */
     struct queue sleepers;
     struct queue sharers; /* and those that are let in beside others: rdl__news_shares */
     struct queue listeners;
@@ -219,6 +220,7 @@ static void linger(struct rdl__channel *c, int64_t now)
     struct rdl__waiters *ws = c->ws;
 
     c->look_at = 0;
+    c->heard = 0;
     if (c->for_all)
         close_ear(c);
     c->for_all = false;
@@ -464,8 +466,8 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
     c->heard_at = c->news_at = now;
     if (c->news == RDL__NEWS_OWN)
         keep_words(c, payload, len);
-    if (c->waiters == 0) {              /* it lingers */
-        if (c->news == RDL__NEWS_ALONE) /* no longer: each release of the lock would go to all who have waited lately */
+    if (c->waiters == 0) { /* it lingers; not for long, or each release would go to all who have waited lately */
+        if (c->news == RDL__NEWS_ALONE && ++c->heard == RDL__LINGER_HEARD)
             rdl__loop_timer(c->ws->loop, &c->hint, now);
         return;
     }

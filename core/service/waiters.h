@@ -33,6 +33,7 @@
 #define RDL__EAR_MS 5000           /* an ear that hears nobody is kept so long */
 #define RDL__LINGER_MS 5000        /* how long a channel of one waiter's own lingers, */
 #define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, */
+#define RDL__LINGER_HEARD 16       /* or, a writer's, until it has heard so much, */
 #define RDL__LINGER_MAX 64         /* and how many do; the oldest is freed */
 #define RDL__MESSAGE_KEPT 64       /* bytes of a message that are kept */
 
@@ -83,7 +84,7 @@ static inline bool rdl__news_shares(enum rdl__news news)
 }
 
 /* Does a channel stay for a while after its waiter? Of those that many share only a writer's, whom readers' comings and
- * goings say nothing, and until the first message. */
+ * goings say little. */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {
     return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;

@@ -81,8 +81,9 @@ Test(cached_read, recall_closes_the_gate)
     one = inside(reads);
     two = inside(reads);
     actor_lock(writer, writes_there, LEASE_MS);
-    cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
-    actor_lock(one, reads, RDL_LEASE_AUTO); /* again */
+    cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS)); /* as who is inside stays */
+    cr_assert(newcomer_asks());                      /* and so does the next */
+    actor_lock(one, reads, RDL_LEASE_AUTO);          /* again */
     expect_result(RDL_OK, one, SOON_MS);
     cr_assert_eq(holds(OWNERS, reads), 0);
     leaves(one, reads, RDL_OK);

@@ -37,12 +37,18 @@ static void turns(int64_t count)
     fibre_join(fibre_start(&p->process, take_turns, &count));
 }
 
-static bool is_kept(void)
+static bool is_kept_by(const struct app *app)
 {
     const char *field;
     size_t len;
 
-    return shown(&cast.names[N], &field, &len) && field[strlen(p->id) + 1] == '-';
+    return shown(&cast.names[N], &field, &len) && strncmp(field, app->id, strlen(app->id)) == 0 &&
+           field[strlen(app->id) + 1] == '-';
+}
+
+static bool is_kept(void)
+{
+    return is_kept_by(p);
 }
 
 static void make_idle(void)
@@ -189,4 +195,56 @@ static void refused_long_ago(void)
 Test(directed, Q7_writer_that_joins_readers_looks_whether_others_keep_the_lock)
 {
     check_scene(&(struct scene){.kind = "kept read-write", .play = refused_long_ago, .unfenced = true});
+}
+
+/* b reads what q keeps, a wants to write, and c of q wants to read when the recall has come. */
+static struct deed *come_to_read_behind_a_recall(struct deed **ret_writer)
+{
+    struct deed *newcomer;
+    int64_t asked;
+
+    for (int i = 0; i < 20 && !(is_kept_by(q)); i++) {
+        read_at_once(b);
+        pass_ms(5);
+    }
+    must_answer(end(begin_at(b, READS, TAKE, 1000, RDL_LEASE_AUTO)), RDL_OK, "a read");
+    *ret_writer = begin(a, TAKE, 1000, RDL_LEASE_AUTO);
+    pass_ms(3);
+    asked = scripts_ran;
+    newcomer = begin_at(c, READS, TAKE, 1000, RDL_LEASE_AUTO);
+    pass_ms(4);
+    must(scripts_ran == asked, "the newcomer asks nobody");
+    return newcomer;
+}
+
+static void reader_leaves_soon(void)
+{
+    struct deed *writer, *newcomer = come_to_read_behind_a_recall(&writer);
+    int64_t left = world_now();
+
+    must_answer(end(begin_at(b, READS, RELEASE, 0, 0)), RDL_OK, "the reader's release");
+    must_answer(end(writer), RDL_OK, "the writer");
+    must(world_now() - left < 5 * RDL__MS, "it has the lock before the newcomer");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+    must_answer(end(newcomer), RDL_OK, "the newcomer");
+    must_answer(end(begin_at(c, READS, RELEASE, 0, 0)), RDL_OK, "its release");
+}
+
+static void reader_stays(void)
+{
+    struct deed *writer, *newcomer = come_to_read_behind_a_recall(&writer);
+    int64_t waits = world_now();
+
+    must_answer(end(newcomer), RDL_OK, "the newcomer");
+    must(world_now() - waits < 12 * RDL__MS, "it asks when the one who is inside does not leave");
+    must_answer(end(begin_at(c, READS, RELEASE, 0, 0)), RDL_OK, "its release");
+    must_answer(end(begin_at(b, READS, RELEASE, 0, 0)), RDL_OK, "the reader's release");
+    must_answer(end(writer), RDL_OK, "the writer");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+}
+
+Test(directed, Q8_newcomers_wait_for_readers_who_leave_soon_and_not_for_one_who_stays)
+{
+    check_scene(&(struct scene){.kind = "kept read-write", .play = reader_leaves_soon, .unfenced = true});
+    check_scene(&(struct scene){.kind = "kept read-write", .play = reader_stays, .unfenced = true});
 }

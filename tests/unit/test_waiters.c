@@ -546,7 +546,7 @@ Test(waiters, writer_who_comes_again_sleeps_if_nothing_was_heard_since_its_try)
     cr_assert_str_eq(trail, "a");
 }
 
-Test(waiters, writers_channel_stays_until_the_first_message)
+Test(waiters, writers_channel_stays_until_it_has_heard_so_much)
 {
     cr_assert_eq(come_to_write('a', T0), RDL_OK);
     acknowledge_now();
@@ -555,6 +555,10 @@ Test(waiters, writers_channel_stays_until_the_first_message)
     message("0");
     cr_assert_eq(come_to_write('b', T0 + 9), 1, "it was sent after its refused try");
     go_away('b', true);
+    for (int i = 1; i < RDL__LINGER_HEARD; i++)
+        message("0");
+    fake_loop_run(&loop, T0 + 11);
+    cr_assert_eq(sub.count, 1);
     message("0");
     fake_loop_run(&loop, T0 + 11);
     cr_assert_eq(sub.count, 0);
