@@ -16,6 +16,20 @@ static void wait_for_sleepers(const char *name, int64_t clients)
     free(channel);
 }
 
+/* The client that listens for all has tried again since it does, in vain: it is subscribed to what it will be, and
+ * tries no more until it is woken. */
+static void wait_for_sleep(struct monitor *monitor, const char *name)
+{
+    char *channel = channel_of(name), *listens = must_format("SUBSCRIBE|\"%s\"", channel),
+         *tries = must_format("EVALSHA|\"%s\"", name);
+    size_t behind = monitor_mark_behind(monitor, 0, listens, SOON_MS);
+
+    cr_assert(behind > 0 && monitor_wait(monitor, behind, tries, 1, SOON_MS), "%s has not been tried for again", name);
+    free(tries);
+    free(listens);
+    free(channel);
+}
+
 static void expect_lock_and_unlock(struct actor *actor, rdl_lock_t *lock, int64_t bound_ms)
 {
     expect_result(RDL_OK, actor, bound_ms);
@@ -122,16 +136,18 @@ static void expect_let_in_behind(int dead, int64_t bound_ms)
     struct actor *waiter = actor_new();
     struct probe *stopped[2] = {NULL, NULL};
     char *channel = channel_of(NAME);
+    struct monitor *monitor;
     rdl_lock_t *lock;
     int64_t start;
 
     stage_open(&st);
+    monitor = monitor_start(st.server);
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     for (int i = 1; i <= dead; i++)
         (void)probe_ask(st.probe, "HSET %s %d dead%d dead%d %d head %d count %d", channel, -i, i, i, -i, -i, i);
     actor_try_lock(waiter, lock, 15000, LEASE_MS);
-    wait_for_sleepers(NAME, 1);
+    wait_for_sleep(monitor, NAME);
     for (int i = 1; i <= dead; i++) {
         stopped[i - 1] = probe_open(st.server);
         (void)probe_ask(stopped[i - 1], "SUBSCRIBE %s:{dead%d}", channel, i);
@@ -143,6 +159,7 @@ static void expect_let_in_behind(int dead, int64_t bound_ms)
     left_behind = true; /* the line, for 15 s: who was woken last has not tried */
     for (int i = 0; i < dead; i++)
         probe_close(stopped[i]);
+    monitor_stop(monitor);
     actor_free(waiter);
     rdl_lock_free(lock);
     free(channel);

@@ -150,6 +150,19 @@ bool monitor_wait(struct monitor *m, size_t mark, const char *needles, size_t n,
     return met;
 }
 
+size_t monitor_mark_behind(struct monitor *m, size_t mark, const char *needles, int64_t bound_ms)
+{
+    size_t behind = mark + 1;
+
+    if (!monitor_wait(m, mark, needles, 1, bound_ms))
+        return 0;
+    pthread_mutex_lock(&m->mu);
+    while (count_lines(m, behind - 1, needles, false) == count_lines(m, behind, needles, false))
+        behind++;
+    pthread_mutex_unlock(&m->mu);
+    return behind;
+}
+
 size_t monitor_mark(struct monitor *m)
 {
     char *word = must_format("monitor-mark-%u", m->marks++);

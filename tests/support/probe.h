@@ -72,6 +72,9 @@ size_t monitor_count_lua(struct monitor *m, size_t mark, const char *needles);
 /* Wait until `n` such commands (not from scripts) have been seen after `mark`. */
 bool monitor_wait(struct monitor *m, size_t mark, const char *needles, size_t n, int64_t bound_ms);
 
+/* Wait for the first such command, and return how many had been seen with it: a mark behind it. 0: not in time. */
+size_t monitor_mark_behind(struct monitor *m, size_t mark, const char *needles, int64_t bound_ms);
+
 /* Print what was seen after `mark`, to explain a failure. */
 void monitor_print(struct monitor *m, size_t mark);
 
