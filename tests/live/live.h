@@ -113,6 +113,20 @@ static inline void expect_asleep_at(struct probe *p, bool sharded, const char *c
     let_pass_ms(20); /* the answer to the last of them */
 }
 
+/* The one client in line for a lock that another of ours has, by what the monitor has seen: it has come to listen for
+ * all, and has tried again since, in vain. From then on it tries when it is woken, or as the holder's lease ends. Who
+ * is just subscribed, or has tried twice, has another try or two before it. */
+__attribute__((unused)) static void expect_sleeps(struct monitor *monitor, const char *name)
+{
+    char *listens = must_format("SUBSCRIBE|\"redisson_lock__channel:{%s}\"", name),
+         *tries = must_format("EVALSHA|\"%s\"", name);
+    size_t behind = monitor_mark_behind(monitor, 0, listens, SOON_MS);
+
+    cr_assert(behind > 0 && monitor_wait(monitor, behind, tries, 1, SOON_MS), "%s has not been tried for again", name);
+    free(tries);
+    free(listens);
+}
+
 static inline void expect_asleep(int64_t scripts_before, int64_t scripts, int64_t channels)
 {
     expect_asleep_at(st.probe, false, "evalsha", scripts_before, scripts, channels);

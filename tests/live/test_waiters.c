@@ -16,20 +16,6 @@ static void wait_for_sleepers(const char *name, int64_t clients)
     free(channel);
 }
 
-/* The client that listens for all has tried again since it does, in vain: it is subscribed to what it will be, and
- * tries no more until it is woken. */
-static void wait_for_sleep(struct monitor *monitor, const char *name)
-{
-    char *channel = channel_of(name), *listens = must_format("SUBSCRIBE|\"%s\"", channel),
-         *tries = must_format("EVALSHA|\"%s\"", name);
-    size_t behind = monitor_mark_behind(monitor, 0, listens, SOON_MS);
-
-    cr_assert(behind > 0 && monitor_wait(monitor, behind, tries, 1, SOON_MS), "%s has not been tried for again", name);
-    free(tries);
-    free(listens);
-    free(channel);
-}
-
 static void expect_lock_and_unlock(struct actor *actor, rdl_lock_t *lock, int64_t bound_ms)
 {
     expect_result(RDL_OK, actor, bound_ms);
@@ -147,7 +133,7 @@ static void expect_let_in_behind(int dead, int64_t bound_ms)
     for (int i = 1; i <= dead; i++)
         (void)probe_ask(st.probe, "HSET %s %d dead%d dead%d %d head %d count %d", channel, -i, i, i, -i, -i, i);
     actor_try_lock(waiter, lock, 15000, LEASE_MS);
-    wait_for_sleep(monitor, NAME);
+    expect_sleeps(monitor, NAME);
     for (int i = 1; i <= dead; i++) {
         stopped[i - 1] = probe_open(st.server);
         (void)probe_ask(stopped[i - 1], "SUBSCRIBE %s:{dead%d}", channel, i);
