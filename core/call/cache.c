@@ -28,11 +28,15 @@ static struct rdl__call *first_of(const struct rdl__link *list)
 
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call)
 {
+    struct rdl__link *list = call->ops == cache->ops ? &cache->queue : &cache->others;
+
     rdl__assert_locked(&cache->name->mu);
+    if (list == &cache->queue && rdl__list_empty(list) && rdl__keep_awaited_until(&cache->keep) != 0)
+        rdl__cache_post(cache); /* for the timer */
     call->hold.local = RDL__LOCAL_QUEUED;
     call->take.contended = cache->keep.state != RDL__KEEP_GIVING || cache->keep.wanted;
     rdl__list_init(&call->waiter.link);
-    rdl__list_push_back(call->ops == cache->ops ? &cache->queue : &cache->others, &call->waiter.link);
+    rdl__list_push_back(list, &call->waiter.link);
     rdl__name_waits(cache->name, 1);
 }
 
@@ -357,7 +361,7 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
     single_tries_ask(cache);
 }
 
-void rdl__cache_ask(struct rdl__cache *cache)
+void rdl__cache_all_ask(struct rdl__cache *cache)
 {
     struct rdl__call *call;
 
@@ -426,17 +430,15 @@ static bool has_other_end(const struct rdl__cache *cache, const struct rdl__reco
 
 /* Does the owner take a hold of its own, as if nothing were kept? A long lease where there is nothing. Of a lock that
  * is shared also newcomers once the end of the present hold is in sight: they would put it off. While it is likely to
- * end soon they wait here, as each that asked would be one more that the writer waits for; but not for one slow reader.
+ * end soon they wait here (`awaits`), as many that ask keep the server from the release; but not for one slow reader.
  * @locks the name's */
-static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, bool one_try,
+static bool goes_by_itself(struct rdl__cache *cache, const struct rdl__record *rec, int64_t lease_ms, bool awaits,
                            int64_t now)
 {
     rdl__assert_locked(&cache->name->mu);
     if (cache->keep.state == RDL__KEEP_NONE && is_long(cache, lease_ms))
         return true;
-    if (cache->ops != rec->ops || !rdl__cache_is_shared(cache) || cache->inside == 0)
-        return false;
-    if (!one_try && now < rdl__keep_ends_soon(&cache->keep))
+    if (cache->ops != rec->ops || !rdl__cache_is_shared(cache) || cache->inside == 0 || awaits)
         return false;
     return !rdl__keep_is_open(&cache->keep, now) || cache->risk_told || !rdl__cache_fits(cache, lease_ms, now);
 }
@@ -474,19 +476,20 @@ static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool one_try,
 }
 
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
-                                      int64_t now)
+                                      int64_t until, int64_t now)
 {
-    bool nobody = rdl__list_empty(&cache->queue);
-    bool ends = cache->inside > 0 && now < rdl__keep_ends_soon(&cache->keep);
-    bool free = nobody && (cache->inside == 0 || (rdl__cache_is_shared(cache) && !ends));
+    int64_t ends_at = rdl__keep_awaited_until(&cache->keep);
+    bool awaits = cache->inside > 0 && now < ends_at && !one_try && rdl__after_ms(ends_at, RDL__PAUSE_MOST_MS) < until;
+    bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || (rdl__cache_is_shared(cache) && !awaits));
     bool engages = may_engage(cache, now);
     enum rdl__keep_entry entry;
 
     rdl__assert_locked(&cache->name->mu);
     cache->used_at = now;
+    cache->to_engage = cache->to_engage || engages;
     if (cache->ops != rec->ops && cache->keep.state == RDL__KEEP_NONE)
         turn_to(cache, rec->ops);
-    if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, one_try, now))
+    if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, awaits, now))
         entry = RDL__ENTRY_ASK;
     else if (cache->ops != rec->ops)
         entry = enter_beside(cache, one_try, now);
@@ -499,8 +502,7 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
         if (cache->inside == 0 && !ask_for_tokens(cache, now))
             rdl__keep_give(&cache->keep, RDL__END_SHORT);
     }
-    if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun) ||
-        (ends && nobody && cache->keep.shared && entry == RDL__ENTRY_QUEUE)) /* for the timer */
+    if (entry == RDL__ENTRY_TAKE || engages || (cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun))
         rdl__cache_post(cache);
     return entry;
 }

@@ -16,8 +16,9 @@
  *
  * Of a read-write lock one end is kept at a time: that which the last owner came for while nothing was at the
  * server. Readers share one kept hold: all who wait are let in with the grant, and others join until somebody wants it;
- * from then on newcomers take holds of their own. Whoever wants the end that is not kept asks the server for itself,
- * when what is kept was given back. Only a writer's own reads are beside its kept hold, which then ends with it.
+ * from then on newcomers wait for it to be given back, but not for long, and then take holds of their own. Whoever
+ * wants the end that is not kept asks the server for itself, when what is kept was given back. Only a writer's own
+ * reads are beside its kept hold, which then ends with it.
  */
 #ifndef REDLATCH_CALL_CACHE_H
 #define REDLATCH_CALL_CACHE_H
@@ -71,8 +72,9 @@ struct rdl__cache {
     bool mourns;                  /* HELD: of those who share it one has ended inside: it is left to its lease */
     bool wrote;                   /* an owner here may hold the end that excludes others */
     bool posted;                  /* the task is, with a reference to the name */
-    bool leaves;                  /* makes room for another name as soon as nothing is at the server */
-    bool engaged;                 /* the loop listens for recalls, with a reference to the name */
+    bool leaves;                  /* its release makes room for another name, unless it is taken anew by then */
+    bool to_engage;               /* an owner has come for whom the loop is to listen for recalls */
+    bool engaged;                 /* it listens, with a reference to the name */
 
     /* loop thread only */
     struct rdl__task task;
@@ -142,8 +144,8 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now);
 /* Nothing is kept any more: those who want the other end ask for it, single tries ask, and if the state is NONE those
  * who wait here try anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
-/* Whoever waits here asks the server.  @locks the name's */
-void rdl__cache_ask(struct rdl__cache *cache);
+/* Whoever waits here for the end that is kept asks the server.  @locks the name's */
+void rdl__cache_all_ask(struct rdl__cache *cache);
 /* If all have given up for whom the client's take was sent, it is canceled.  @locks none */
 void rdl__cache_end_unwanted(struct rdl__cache *cache);
 /* The server had hold n when its clock was clock_us; 0: it has not said so. Who waits here is let in, or the hold is
@@ -166,7 +168,7 @@ void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
 
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
 enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
-                                      int64_t now);
+                                      int64_t until, int64_t now);
 /* The owner has taken that end of two at the server: what it wants of the other it asks for as if nothing were kept.
  * @locks the name's */
 void rdl__cache_asked(struct rdl__cache *cache, const rdl_owner_t *owner, const struct rdl__lock_ops *ops);

@@ -104,8 +104,9 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         rdl__mutex_unlock(&cache->name->mu);
         return rc > 0 ? rdl__send_it() : rdl__finish_with(rc);
     }
-    entry = rec->count > 0 || rec->orphaned ? RDL__ENTRY_ASK
-                                            : rdl__cache_enter(cache, rec, call->op.lease_ms, call->one_try, now);
+    entry = rec->count > 0 || rec->orphaned
+                ? RDL__ENTRY_ASK
+                : rdl__cache_enter(cache, rec, call->op.lease_ms, call->one_try, call->deadline, now);
     if (entry == RDL__ENTRY_QUEUE || entry == RDL__ENTRY_TAKE)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)

@@ -127,11 +127,11 @@ bool rdl__keep_is_open(const struct rdl__keep *keep, int64_t now)
     return keep->sound && !keep->wanted && !keep->closed && !keep->stretched && now < keep->until;
 }
 
-int64_t rdl__keep_ends_soon(const struct rdl__keep *keep)
+int64_t rdl__keep_awaited_until(const struct rdl__keep *keep)
 {
-    int64_t until = rdl__after_ms(keep->wanted_since, RDL__PASSES_MS);
+    bool ends = keep->shared && keep->state == RDL__KEEP_HELD && keep->wanted;
 
-    return keep->state != RDL__KEEP_HELD || !keep->wanted ? 0 : until < keep->until ? until : keep->until;
+    return ends ? rdl__after_ms(keep->wanted_since, RDL__PASSES_MS) : 0;
 }
 
 void rdl__keep_heard(struct rdl__keep *keep)

@@ -104,8 +104,8 @@ bool rdl__keep_recalled(struct rdl__keep *keep, int64_t n, int64_t now);
 void rdl__keep_want(struct rdl__keep *keep, int64_t now);
 /* HELD: may one more join those who share it, so that the hold has no end in sight? */
 bool rdl__keep_is_open(const struct rdl__keep *keep, int64_t now);
-/* HELD and wanted: until when who comes waits here for it to be given back. Else 0. */
-int64_t rdl__keep_ends_soon(const struct rdl__keep *keep);
+/* HELD, shared and wanted: until when who comes waits here for it to be given back. Else 0. */
+int64_t rdl__keep_awaited_until(const struct rdl__keep *keep);
 void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed */
 void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 /* Hold n may have been evicted: nobody else is let in. True: it is the present one, and the server is to be asked. */

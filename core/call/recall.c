@@ -19,7 +19,7 @@
 static bool awaits_the_last(const struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);
-    return cache->keep.shared && !rdl__list_empty(&cache->queue) && rdl__keep_ends_soon(&cache->keep) != 0;
+    return !rdl__list_empty(&cache->queue) && rdl__keep_awaited_until(&cache->keep) != 0;
 }
 
 /* When the loop has to act by itself; RDL__NEVER: something else comes first.  @locks the name's */
@@ -31,7 +31,7 @@ static int64_t due_at(const struct rdl__cache *cache)
         return rdl__after_ms(cache->used_at, cache->cache_ms);
     case RDL__KEEP_HELD:
         if (awaits_the_last(cache))
-            return rdl__keep_ends_soon(&cache->keep);
+            return rdl__keep_awaited_until(&cache->keep);
         return cache->keep.until;
     case RDL__KEEP_PAUSING:
         return cache->keep.until;
@@ -185,8 +185,9 @@ static bool may_leave(const struct rdl__cache *cache)
            rdl__list_empty(&cache->queue);
 }
 
-/* It does; what it keeps is given back first. True: it has.  @thread loop  @locks none */
-static bool leaves(struct rdl__cache *cache)
+/* It is to; what it keeps is given back first, and until then it stands first in the list. True: it has left.  @thread
+ * loop  @locks none */
+static bool leave(struct rdl__cache *cache)
 {
     bool at_once = false;
 
@@ -196,6 +197,8 @@ static bool leaves(struct rdl__cache *cache)
         cache->leaves = true;
         rdl__keep_give(&cache->keep, RDL__END_ROOM);
         rdl__cache_post(cache);
+        rdl__list_remove(&cache->room);
+        rdl__list_push_front(&cache->name->client->cached, &cache->room);
     } else if (may_leave(cache)) {
         at_once = true;
         cache->engaged = cache->leaves = false;
@@ -208,14 +211,13 @@ static bool leaves(struct rdl__cache *cache)
 }
 
 /* Of a few of the names in use the one that was wanted least lately leaves, as a list of all by their last use would
- * cost each take here the client's mutex. True: there is room now; else there will be for whoever comes next. Until
- * then it is the list's first, and no other leaves: who comes again and again meanwhile would empty the list.
+ * cost each take here the client's mutex. True: there is room now; else there will be for whoever comes next. While
+ * what one keeps is given back no other leaves: a name that is wanted again and again meanwhile would empty the list.
  * @thread loop  @locks none */
 static bool makes_room(rdl_client_t *client)
 {
     struct rdl__cache *least = NULL;
     int64_t used_at = 0;
-    bool at_once;
 
     rdl__assert_on_loop(rdl__client_loop(client));
     for (int looks = 0; looks < LOOKS && !rdl__list_empty(&client->cached); looks++) {
@@ -223,7 +225,7 @@ static bool makes_room(rdl_client_t *client)
         bool leaving;
 
         rdl__mutex_lock(&cache->name->mu);
-        leaving = cache->leaves;
+        leaving = cache->leaves && cache->keep.state == RDL__KEEP_GIVING;
         if (may_leave(cache) && (least == NULL || cache->used_at < used_at)) {
             least = cache;
             used_at = cache->used_at;
@@ -234,13 +236,7 @@ static bool makes_room(rdl_client_t *client)
         rdl__list_remove(&cache->room);
         rdl__list_push_back(&client->cached, &cache->room);
     }
-    if (least == NULL)
-        return false;
-    if (!(at_once = leaves(least))) {
-        rdl__list_remove(&least->room);
-        rdl__list_push_front(&client->cached, &least->room);
-    }
-    return at_once;
+    return least != NULL && leave(least);
 }
 
 /* Is the loop to listen for this name?  @thread loop  @locks none */
@@ -259,8 +255,8 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
         rdl__cache_anew(cache, now);
     else if (cache->keep.state == RDL__KEEP_HELD && cache->inside == 0)
         rdl__cache_next(cache, now);
-    else if (awaits_the_last(cache) && now >= rdl__keep_ends_soon(&cache->keep))
-        rdl__cache_ask(cache);
+    else if (awaits_the_last(cache) && now >= rdl__keep_awaited_until(&cache->keep))
+        rdl__cache_all_ask(cache);
     if (cache->keep.state == RDL__KEEP_HELD && cache->keep.until <= now) { /* its owner gives it back when it leaves */
         rdl__mutex_unlock(&cache->name->mu);
         return;
@@ -291,7 +287,8 @@ static void on_task(struct rdl__task *task, int64_t now)
 
     rdl__mutex_lock(&name->mu);
     cache->posted = false;
-    engages = !cache->engaged && !cache->keep.closed;
+    engages = cache->to_engage && !cache->engaged && !cache->keep.closed;
+    cache->to_engage = false;
     rdl__mutex_unlock(&name->mu);
     engages = engages && !atomic_load(&name->client->closing) && has_room(name->client);
     rdl__mutex_lock(&name->mu);

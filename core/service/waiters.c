@@ -314,6 +314,13 @@ static void arm(struct rdl__channel *c, int64_t hint_ms, int64_t now)
     rdl__loop_timer(c->ws->loop, &c->hint, c->look_at > 0 && c->look_at < at ? c->look_at : at);
 }
 
+/* Where nothing is heard one asks for all, by turns, as often as all of them would: beside a process whose waiters each
+ * ask, they would otherwise have the chances of one. */
+static int64_t among_all(const struct rdl__channel *c, int64_t hint_ms)
+{
+    return c->news == RDL__NEWS_NONE && hint_ms > 0 ? hint_ms / c->waiters : hint_ms;
+}
+
 /* An older hint that comes sooner stands: the newer refusal may be about another holder.  */
 static void arm_sooner(struct rdl__channel *c, int64_t hint_ms, int64_t now)
 {
@@ -685,7 +692,7 @@ static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const ch
     c->waiters++;
     c->listening += w->listens;
     c->sharing += !w->listens && rdl__news_shares(w->news);
-    arm_sooner(c, hint_ms, now);
+    arm_sooner(c, among_all(c, hint_ms), now);
     if (c->topic.confirmed && may_have_missed(w)) {
         w->news_at = 0;
         set_woken(w, true);
@@ -737,7 +744,7 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     if (w->listens)
         return true;
     set_ear(c, w, now);
-    arm(c, hint_ms, now);
+    arm(c, among_all(c, hint_ms), now);
     if (wishes_differ(c))
         offer(c);
     return true;

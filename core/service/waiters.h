@@ -16,7 +16,7 @@
  *
  * A channel of one waiter's own, or one client's, stays subscribed for a while after the waiter has left (it lingers),
  * so that it need not subscribe again. A shared channel does not linger, because then each release would be sent to
- * every process that has waited lately.
+ * every process that has waited lately; but a writer's does, until it has heard so much.
  */
 #ifndef REDLATCH_SERVICE_WAITERS_H
 #define REDLATCH_SERVICE_WAITERS_H
@@ -32,8 +32,8 @@
 #define RDL__EAR_LOST 12           /* an ear that has heard so many releases for nothing listens anew */
 #define RDL__EAR_MS 5000           /* an ear that hears nobody is kept so long */
 #define RDL__LINGER_MS 5000        /* how long a channel of one waiter's own lingers, */
-#define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, */
-#define RDL__LINGER_HEARD 16       /* or, a writer's, until it has heard so much, */
+#define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, or a writer's, */
+#define RDL__LINGER_HEARD 16       /* this one for so many messages at most, */
 #define RDL__LINGER_MAX 64         /* and how many do; the oldest is freed */
 #define RDL__MESSAGE_KEPT 64       /* bytes of a message that are kept */
 
@@ -83,8 +83,8 @@ static inline bool rdl__news_shares(enum rdl__news news)
     return news == RDL__NEWS_SHARED;
 }
 
-/* Does a channel stay for a while after its waiter? Of those that many share only a writer's, whom readers' comings and
- * goings say little. */
+/* Does a channel stay for a while after its waiter? Of those that many share only a writer's, to whom readers' comings
+ * and goings say little. */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {
     return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;

@@ -47,7 +47,8 @@ typedef enum rdl_fencing {
 
 /* When to try again without a message. Locks whose unlock is published need no such pause: waiters are woken by
  * messages, and try again when the present lease ends, at least every 5 s. The simple lock is shared with code that
- * publishes nothing, so it also polls. All waiters of a process for one lock poll together, with one request. */
+ * publishes nothing, so it also polls. All waiters of a process for one lock poll together, with one request at a time:
+ * those of a spin lock by turns, as often as all of them would; other types' as often as one would. */
 typedef enum rdl_retry_kind {
     RDL_RETRY_DEFAULT = 0, /* the type's own: NONE; for the simple lock EXPONENTIAL, 25 to 1000 ms, for the spin lock
                               EXPONENTIAL, 1 to 128 ms */

@@ -685,6 +685,46 @@ Test(cached, only_one_name_leaves_for_another)
     st.client = rdl_client_close(st.client);
 }
 
+/* It was to make room, and is taken anew instead, and held elsewhere: another makes room. */
+Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
+{
+    rdl_client_t *other;
+    rdl_lock_t *locks[3], *there;
+    struct actor *early = actor_new();
+    const char *const names[] = {"first", "second", "another"};
+    int leaving;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.cache_names = 2));
+    other = client_open(server_uri(st.server), NULL);
+    there = reentrant(other, "first", NULL);
+    for (int i = 0; i < 3; i++)
+        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    for (int i = 0; i < 2; i++) {
+        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
+            use(locks[i], 1);
+        use(locks[i], 8); /* so it is kept again by its next take */
+    }
+    leaving = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = "first");
+    use(locks[2], 2);
+    cr_assert(proxy_wait(st.proxy, leaving, 1, SOON_MS));
+    expect(RDL_OK, rdl_try_lock(there, 0, LEASE_MS, &err));
+    actor_lock(early, locks[0], RDL_LEASE_AUTO); /* it waits for the answer */
+    proxy_let_go(st.proxy, leaving);
+    for (int tries = 0; tries < 1000 && !is_there("another"); tries++)
+        use(locks[2], 1);
+    cr_assert(is_there("another"));
+    expect(RDL_OK, rdl_unlock(there, &err));
+    expect_result(RDL_OK, early, SOON_MS);
+    actor_unlock(early, locks[0]);
+    expect_result(RDL_OK, early, SOON_MS);
+    actor_free(early);
+    rdl_lock_free(there);
+    rdl_client_close(other);
+    for (int i = 0; i < 3; i++)
+        rdl_lock_free(locks[i]);
+    st.client = rdl_client_close(st.client);
+}
+
 /* What is idle has to be given back for a lease that is as long as the kept hold's. */
 Test(cached, single_try_is_not_refused_of_what_its_own_client_keeps)
 {

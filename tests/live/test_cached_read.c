@@ -70,7 +70,7 @@ Test(cached_read, one_who_writes_elsewhere_has_an_idle_lock_at_once_and_one_who_
     free_ends();
 }
 
-/* Who is inside enters again, newcomers ask the server, and the last one out gives back. */
+/* Who is inside enters again, newcomers ask the server when 10 ms have passed, and the last one out gives back. */
 Test(cached_read, recall_closes_the_gate)
 {
     struct actor *writer = actor_new(), *one, *two;

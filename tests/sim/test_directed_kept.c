@@ -198,53 +198,81 @@ Test(directed, Q7_writer_that_joins_readers_looks_whether_others_keep_the_lock)
 }
 
 /* b reads what q keeps, a wants to write, and c of q wants to read when the recall has come. */
-static struct deed *come_to_read_behind_a_recall(struct deed **ret_writer)
+static struct deed *come_to_read_behind_a_recall(int64_t wait_ms, struct deed **ret_writer)
 {
-    struct deed *newcomer;
-    int64_t asked;
-
-    for (int i = 0; i < 20 && !(is_kept_by(q)); i++) {
+    for (int i = 0; i < 20 && !is_kept_by(q); i++) {
         read_at_once(b);
         pass_ms(5);
     }
     must_answer(end(begin_at(b, READS, TAKE, 1000, RDL_LEASE_AUTO)), RDL_OK, "a read");
     *ret_writer = begin(a, TAKE, 1000, RDL_LEASE_AUTO);
     pass_ms(3);
-    asked = scripts_ran;
-    newcomer = begin_at(c, READS, TAKE, 1000, RDL_LEASE_AUTO);
-    pass_ms(4);
-    must(scripts_ran == asked, "the newcomer asks nobody");
-    return newcomer;
+    return begin_at(c, READS, TAKE, wait_ms, RDL_LEASE_AUTO);
 }
 
-static void reader_leaves_soon(void)
+static void reader_leaves(struct actor *who)
 {
-    struct deed *writer, *newcomer = come_to_read_behind_a_recall(&writer);
-    int64_t left = world_now();
+    must_answer(end(begin_at(who, READS, RELEASE, 0, 0)), RDL_OK, "a reader's release");
+}
 
-    must_answer(end(begin_at(b, READS, RELEASE, 0, 0)), RDL_OK, "the reader's release");
+static void writer_comes_and_leaves(struct deed *writer)
+{
+    must_answer(end(writer), RDL_OK, "the writer");
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+}
+
+static void readers_leave_soon(void)
+{
+    int64_t asked, left;
+    struct deed *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
+
+    asked = scripts_ran;
+    pass_ms(2);
+    must(scripts_ran == asked, "the newcomer asks nobody");
+    left = world_now();
+    reader_leaves(b);
     must_answer(end(writer), RDL_OK, "the writer");
     must(world_now() - left < 5 * RDL__MS, "it has the lock before the newcomer");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
     must_answer(end(newcomer), RDL_OK, "the newcomer");
-    must_answer(end(begin_at(c, READS, RELEASE, 0, 0)), RDL_OK, "its release");
+    reader_leaves(c);
 }
 
 static void reader_stays(void)
 {
-    struct deed *writer, *newcomer = come_to_read_behind_a_recall(&writer);
+    struct deed *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
     int64_t waits = world_now();
 
     must_answer(end(newcomer), RDL_OK, "the newcomer");
     must(world_now() - waits < 12 * RDL__MS, "it asks when the one who is inside does not leave");
-    must_answer(end(begin_at(c, READS, RELEASE, 0, 0)), RDL_OK, "its release");
-    must_answer(end(begin_at(b, READS, RELEASE, 0, 0)), RDL_OK, "the reader's release");
-    must_answer(end(writer), RDL_OK, "the writer");
-    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+    reader_leaves(c);
+    reader_leaves(b);
+    writer_comes_and_leaves(writer);
+}
+
+/* Nobody who writes has the lock: whoever cannot wait for so long asks at once, and is let in. */
+static void newcomers_have_little_time(void)
+{
+    static const int64_t waits_ms[] = {0, 5, 15};
+
+    for (size_t i = 0; i < sizeof waits_ms / sizeof waits_ms[0]; i++) {
+        struct deed *writer, *newcomer = come_to_read_behind_a_recall(waits_ms[i], &writer);
+
+        must_answer(end(newcomer), RDL_OK, "the newcomer");
+        reader_leaves(c);
+        reader_leaves(b);
+        writer_comes_and_leaves(writer);
+        pass_ms(20);
+    }
 }
 
 Test(directed, Q8_newcomers_wait_for_readers_who_leave_soon_and_not_for_one_who_stays)
 {
-    check_scene(&(struct scene){.kind = "kept read-write", .play = reader_leaves_soon, .unfenced = true});
+    check_scene(&(struct scene){.kind = "kept read-write", .play = readers_leave_soon, .unfenced = true});
     check_scene(&(struct scene){.kind = "kept read-write", .play = reader_stays, .unfenced = true});
+}
+
+Test(directed, Q8_newcomer_with_little_time_is_let_in_beside_those_who_read)
+{
+    check_scene(&(struct scene){.kind = "kept read-write", .play = newcomers_have_little_time, .unfenced = true});
 }

@@ -57,6 +57,7 @@ static void engage(void)
 {
     rdl__mutex_lock(&name->mu);
     cache->used_at = rdl__now();
+    cache->to_engage = true;
     rdl__cache_post(cache);
     rdl__mutex_unlock(&name->mu);
     cr_assert(WAIT_UNTIL(is_engaged(), SOON_MS));
@@ -93,6 +94,29 @@ Test(cached, name_whose_hold_is_left_to_its_lease_is_looked_at_again)
     rdl__cache_release(cache, reads);
     cr_assert(WAIT_UNTIL(!is_engaged(), SOON_MS));
     cr_assert_eq(cache->keep.state, RDL__KEEP_NONE);
+}
+
+static bool is_posted(void)
+{
+    bool posted;
+
+    rdl__mutex_lock(&name->mu);
+    posted = cache->posted;
+    rdl__mutex_unlock(&name->mu);
+    return posted;
+}
+
+/* It has made room for another while what it is told is on its way: it would take the place of a third. */
+Test(cached, name_is_listened_for_only_when_somebody_comes)
+{
+    for (int i = 0; i < 2; i++) { /* when the second has begun the first is over */
+        rdl__mutex_lock(&name->mu);
+        cache->used_at = rdl__now();
+        rdl__cache_post(cache);
+        rdl__mutex_unlock(&name->mu);
+        cr_assert(WAIT_UNTIL(!is_posted(), SOON_MS));
+    }
+    cr_assert(!is_engaged());
 }
 
 /* ---- what many owners cost -------------------------------------------------------------------------------------- */

@@ -343,12 +343,12 @@ Test(keep, what_is_shared_is_passed_to_nobody_once_it_is_wanted)
 {
     keep.shared = true;
     (void)until_kept();
-    cr_assert_eq(rdl__keep_ends_soon(&keep), 0);
+    cr_assert_eq(rdl__keep_awaited_until(&keep), 0);
     now += RDL__MS;
     (void)rdl__keep_recalled(&keep, number, now);
-    cr_assert_eq(rdl__keep_ends_soon(&keep), now + RDL__PASSES_MS * RDL__MS);
+    cr_assert_eq(rdl__keep_awaited_until(&keep), now + RDL__PASSES_MS * RDL__MS);
     cr_assert_eq(rdl__keep_enter(&keep, false, false, now), RDL__ENTRY_QUEUE);
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
-    cr_assert_eq(rdl__keep_ends_soon(&keep), 0);
+    cr_assert_eq(rdl__keep_awaited_until(&keep), 0);
 }

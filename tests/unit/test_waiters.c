@@ -319,18 +319,20 @@ Test(waiters, a_channel_is_subscribed_while_somebody_waits)
     cr_assert_eq(sub.count, 0);
 }
 
-Test(waiters, those_who_only_poll_meet_without_a_subscription_and_are_told_one_by_one)
+Test(waiters, those_who_only_poll_meet_without_a_subscription_and_ask_as_often_as_all_of_them)
 {
     waiter('a')->news = waiter('b')->news = RDL__NEWS_NONE;
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, 30, T0), RDL_OK);
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, 50, T0), RDL_OK);
     cr_assert_eq(sub.count, 0);
-    fake_loop_run(&loop, T0 + 29 * RDL__MS);
+    fake_loop_run(&loop, T0 + 24 * RDL__MS);
     cr_assert_str_eq(trail, "");
-    fake_loop_run(&loop, T0 + 30 * RDL__MS);
+    fake_loop_run(&loop, T0 + 25 * RDL__MS);
     cr_assert_str_eq(trail, "a");
     cr_assert(rdl__waiter_refused(waiter('a'), 40, loop.now));
-    fake_loop_run(&loop, T0 + 70 * RDL__MS);
+    fake_loop_run(&loop, T0 + 44 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+    fake_loop_run(&loop, T0 + 45 * RDL__MS);
     cr_assert_str_eq(trail, "aa");
     go_away('a', false); /* its wake-up goes to the next */
     cr_assert_str_eq(trail, "aab");
