@@ -40,16 +40,18 @@ static void be_woken(void)
 {
     struct actor *waiter = actor_new();
     rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
+    char *channel = channel_of(NAME);
 
     foreign_take(st.probe, NAME, LEASE_MS);
     actor_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     let_pass_ms(200); /* pings on the listening connection */
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);
     actor_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     actor_free(waiter);
+    free(channel);
     rdl_lock_free(lock);
 }
 
