@@ -81,7 +81,8 @@ static void *play(void *arg)
     }
 }
 
-/* Rounds in which both take half of all there are, for as long or until one is wrong. */
+/* Rounds in which both take half of all there are, for as long, and a few however slow the machine is; or until one is
+ * wrong. */
 static void take_blocks(int64_t permits, int64_t ms)
 {
     char *claim = must_format("two blocks of %" PRId64 " have no permit in common", permits);
@@ -90,7 +91,7 @@ static void take_blocks(int64_t permits, int64_t ms)
 
     block = permits;
     phase_begins(ms);
-    for (; phase_goes_on() && !wrong; rounds++) {
+    for (; (phase_goes_on() || rounds <= 3) && !wrong; rounds++) {
         if (rdl_permit_semaphore_set_permits(semaphore, THREADS * permits, NULL) != RDL_OK)
             die("the number of permits cannot be set");
         (void)pthread_barrier_wait(&together);
@@ -105,7 +106,6 @@ static void take_blocks(int64_t permits, int64_t ms)
     (void)probe_int(st.probe, "DEL " NAME " {" NAME "}:timeout");
     printf("blocks of %" PRId64 ": %d rounds\n", permits, rounds);
     race_claim(!wrong, claim);
-    race_claim(wrong || rounds > 3, "many rounds were played");
     free(claim);
 }
 

@@ -8,11 +8,18 @@
 
 #define DEFAULT_SECONDS 12
 #define PRINTED_VIOLATIONS 5
+#define LONGER_MS 30000
+#define WANTED_MAX 4
 
 static unsigned seed = 1;
 static int64_t end_ms;
 static int passed, failed;
 static atomic_uint violations;
+static struct {
+    const atomic_ullong *count;
+    unsigned long long above;
+} wanted[WANTED_MAX];
+static int wanted_count;
 
 void race_begin(int argc, char **argv)
 {
@@ -30,9 +37,28 @@ int64_t race_left_ms(void)
     return end_ms - now_ms();
 }
 
+void race_wants(const atomic_ullong *count, unsigned long long above)
+{
+    if (wanted_count == WANTED_MAX)
+        die("a race wants too much");
+    wanted[wanted_count].count = count;
+    wanted[wanted_count++].above = above;
+}
+
+bool race_had_them(void)
+{
+    int i = 0;
+
+    while (i < wanted_count && atomic_load(wanted[i].count) > wanted[i].above)
+        i++;
+    return i == wanted_count;
+}
+
 bool race_goes_on(void)
 {
-    return race_left_ms() > 0;
+    int64_t left = race_left_ms();
+
+    return left > 0 || (left > -LONGER_MS && !race_had_them());
 }
 
 int race_end(void)

@@ -18,9 +18,14 @@
 #define RACE_THREADS_MAX 64
 
 void race_begin(int argc, char **argv);
-bool race_goes_on(void); /* any thread: is there time left? */
 int64_t race_left_ms(void);
-int race_end(void); /* to be returned from main */
+
+/* Before its threads begin: the race is to go on until the count is above that, on a crowded machine too, half a minute
+ * longer at most. */
+void race_wants(const atomic_ullong *count, unsigned long long above);
+bool race_goes_on(void);  /* any thread: is there time left, or is something still wanted? */
+bool race_had_them(void); /* all that was wanted */
+int race_end(void);       /* to be returned from main */
 
 /* A claim. It is said once when it holds and every time it does not. */
 void race_claim(bool holds, const char *claim);
