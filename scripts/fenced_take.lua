@@ -74,9 +74,12 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local look = waits and waits.give_way(line, client, waits.how)
+    local look, l
+    if waits then
+        look, l = waits.give_way(line, client, waits.how)
+    end
     if look then
-        return waits.stand(key, line, client, look, {})
+        return waits.stand(key, line, client, look, {}, l)
     end
     local token = said(next_token())
     if type(token) == 'table' then

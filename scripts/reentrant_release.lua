@@ -37,7 +37,7 @@ if left == '0' then
     end
     -- include holds.inc
     -- include line_queue.inc
-    local client = client_of(field)
+    local client = ARGV[4] and client_of(field)
     if ARGV[4] == 'leave' then
         leave(redis.pcall, line, client)
     end
