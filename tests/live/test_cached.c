@@ -608,6 +608,28 @@ static void use(rdl_lock_t *lock, int times)
     }
 }
 
+/* A lock of each name. */
+static void make_each(rdl_lock_t **locks, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+}
+
+/* However often it is used meanwhile. */
+static void use_until_kept(rdl_lock_t *lock, const char *name)
+{
+    for (int tries = 0; tries < 1000 && !is_there(name); tries++)
+        use(lock, 1);
+    cr_assert(is_there(name), "%s never gets a place", name);
+}
+
+static void free_each(rdl_lock_t **locks, int count)
+{
+    for (int i = 0; i < count; i++)
+        rdl_lock_free(locks[i]);
+    st.client = rdl_client_close(st.client);
+}
+
 /* Of more names than a client may keep those are kept that are wanted; and one that is taken once costs no more than
  * without the option. */
 Test(cached, names_beyond_as_many_as_may_be_kept_take_the_place_of_what_is_wanted_least)
@@ -617,24 +639,18 @@ Test(cached, names_beyond_as_many_as_may_be_kept_take_the_place_of_what_is_wante
 
     expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
     stage_open(&st, .client = OPTIONS(.metrics = metrics, .cache_names = 2));
-    for (int i = 0; i < 3; i++)
-        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    make_each(locks, names, 3);
     for (int i = 0; i < 2; i++)
-        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
-            use(locks[i], 1);
+        use_until_kept(locks[i], names[i]);
     cr_assert(is_there("first") && is_there("second"));
     use(locks[0], 1);
     use(locks[2], 1);
     cr_assert(is_there("first") && is_there("second"), "a name that was taken once has taken a place");
-    for (int tries = 0; tries < 1000 && !is_there("third"); tries++)
-        use(locks[2], 1);
-    cr_assert(is_there("third"), "it never gets a place");
+    use_until_kept(locks[2], "third");
     cr_assert(is_there("first"), "what was wanted since has gone");
     cr_assert_not(is_there("second"));
     expect(1, counted(RDL_M_KEPT_EXPIRED));
-    for (int i = 0; i < 3; i++)
-        rdl_lock_free(locks[i]);
-    st.client = rdl_client_close(st.client);
+    free_each(locks, 3);
     cr_assert_null(rdl_metrics_free(metrics));
 }
 
@@ -657,11 +673,9 @@ Test(cached, only_one_name_leaves_for_another)
     stage_open(&st, .proxied = true, .client = OPTIONS(.cache_names = 3));
     expect(RDL_OK, rdl_owner_new(st.client, &one, &err));
     expect(RDL_OK, rdl_owner_new(st.client, &two, &err));
-    for (int i = 0; i < 4; i++)
-        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    make_each(locks, names, 4);
     for (int i = 0; i < 3; i++)
-        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
-            use(locks[i], 1);
+        use_until_kept(locks[i], names[i]);
     use(locks[3], 1);
     leaving = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "first");
     expect(RDL_OK, rdl_lock_async(locks[3], one, RDL_LEASE_AUTO, on_another, (void *)&taken, NULL, &err));
@@ -680,9 +694,7 @@ Test(cached, only_one_name_leaves_for_another)
     }
     rdl_owner_free(one);
     rdl_owner_free(two);
-    for (int i = 0; i < 4; i++)
-        rdl_lock_free(locks[i]);
-    st.client = rdl_client_close(st.client);
+    free_each(locks, 4);
 }
 
 /* It was to make room, and is taken anew instead, and held elsewhere: another makes room. */
@@ -697,11 +709,9 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     stage_open(&st, .proxied = true, .client = OPTIONS(.cache_names = 2));
     other = client_open(server_uri(st.server), NULL);
     there = reentrant(other, "first", NULL);
-    for (int i = 0; i < 3; i++)
-        locks[i] = reentrant(st.client, names[i], LOCK_OPTIONS(.cache_ms = 30 * CACHE_MS));
+    make_each(locks, names, 3);
     for (int i = 0; i < 2; i++) {
-        for (int tries = 0; tries < 1000 && !is_there(names[i]); tries++)
-            use(locks[i], 1);
+        use_until_kept(locks[i], names[i]);
         use(locks[i], 8); /* so it is kept again by its next take */
     }
     leaving = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = "first");
@@ -710,9 +720,7 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     expect(RDL_OK, rdl_try_lock(there, 0, LEASE_MS, &err));
     actor_lock(early, locks[0], RDL_LEASE_AUTO); /* it waits for the answer */
     proxy_let_go(st.proxy, leaving);
-    for (int tries = 0; tries < 1000 && !is_there("another"); tries++)
-        use(locks[2], 1);
-    cr_assert(is_there("another"));
+    use_until_kept(locks[2], "another");
     expect(RDL_OK, rdl_unlock(there, &err));
     expect_result(RDL_OK, early, SOON_MS);
     actor_unlock(early, locks[0]);
@@ -720,9 +728,7 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     actor_free(early);
     rdl_lock_free(there);
     rdl_client_close(other);
-    for (int i = 0; i < 3; i++)
-        rdl_lock_free(locks[i]);
-    st.client = rdl_client_close(st.client);
+    free_each(locks, 3);
 }
 
 /* What is idle has to be given back for a lease that is as long as the kept hold's. */

@@ -43,14 +43,15 @@ static void tear_down(void)
 
 TestSuite(cached, .init = set_up, .fini = tear_down, .timeout = 60);
 
-static bool is_engaged(void)
+/* One of the cache's that are the mutex's. */
+static bool is_set(const bool *flag)
 {
-    bool engaged;
+    bool set;
 
     rdl__mutex_lock(&name->mu);
-    engaged = cache->engaged;
+    set = *flag;
     rdl__mutex_unlock(&name->mu);
-    return engaged;
+    return set;
 }
 
 static void engage(void)
@@ -60,7 +61,7 @@ static void engage(void)
     cache->to_engage = true;
     rdl__cache_post(cache);
     rdl__mutex_unlock(&name->mu);
-    cr_assert(WAIT_UNTIL(is_engaged(), SOON_MS));
+    cr_assert(WAIT_UNTIL(is_set(&cache->engaged), SOON_MS));
 }
 
 /* As a grant has it. Returns the keeper's record. */
@@ -92,18 +93,8 @@ Test(cached, name_whose_hold_is_left_to_its_lease_is_looked_at_again)
     rdl__keep_give(&cache->keep, RDL__END_RECALLED);
     rdl__mutex_unlock(&name->mu);
     rdl__cache_release(cache, reads);
-    cr_assert(WAIT_UNTIL(!is_engaged(), SOON_MS));
+    cr_assert(WAIT_UNTIL(!is_set(&cache->engaged), SOON_MS));
     cr_assert_eq(cache->keep.state, RDL__KEEP_NONE);
-}
-
-static bool is_posted(void)
-{
-    bool posted;
-
-    rdl__mutex_lock(&name->mu);
-    posted = cache->posted;
-    rdl__mutex_unlock(&name->mu);
-    return posted;
 }
 
 /* It has made room for another while what it is told is on its way: it would take the place of a third. */
@@ -114,9 +105,9 @@ Test(cached, name_is_listened_for_only_when_somebody_comes)
         cache->used_at = rdl__now();
         rdl__cache_post(cache);
         rdl__mutex_unlock(&name->mu);
-        cr_assert(WAIT_UNTIL(!is_posted(), SOON_MS));
+        cr_assert(WAIT_UNTIL(!is_set(&cache->posted), SOON_MS));
     }
-    cr_assert(!is_engaged());
+    cr_assert(!is_set(&cache->engaged));
 }
 
 /* ---- what many owners cost -------------------------------------------------------------------------------------- */
