@@ -74,12 +74,9 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local look, l
-    if waits then
-        look, l = waits.give_way(line, client, waits.how)
-    end
-    if look then
-        return waits.stand(key, line, client, look, {}, l)
+    local stands = waits and waits.give_way(key, line, client, waits)
+    if stands then
+        return stands
     end
     local token = said(next_token())
     if type(token) == 'table' then
