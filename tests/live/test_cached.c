@@ -706,7 +706,8 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     const char *const names[] = {"first", "second", "another"};
     int leaving;
 
-    stage_open(&st, .proxied = true, .client = OPTIONS(.cache_names = 2));
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = metrics, .cache_names = 2));
     other = client_open(server_uri(st.server), NULL);
     there = reentrant(other, "first", NULL);
     make_each(locks, names, 3);
@@ -718,7 +719,8 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     use(locks[2], 2);
     cr_assert(proxy_wait(st.proxy, leaving, 1, SOON_MS));
     expect(RDL_OK, rdl_try_lock(there, 0, LEASE_MS, &err));
-    actor_lock(early, locks[0], RDL_LEASE_AUTO); /* it waits for the answer */
+    actor_lock(early, locks[0], RDL_LEASE_AUTO);
+    cr_assert(WAIT_UNTIL(waiting_for(metrics, "first") == 1, SOON_MS)); /* for the answer */
     proxy_let_go(st.proxy, leaving);
     use_until_kept(locks[2], "another");
     expect(RDL_OK, rdl_unlock(there, &err));
@@ -729,6 +731,7 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     rdl_lock_free(there);
     rdl_client_close(other);
     free_each(locks, 3);
+    cr_assert_null(rdl_metrics_free(metrics));
 }
 
 /* What is idle has to be given back for a lease that is as long as the kept hold's. */
