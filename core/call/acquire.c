@@ -132,6 +132,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.code = rc;
     } else {
         ev.kind = RDL__EV_REFUSED;
+        rdl__line_refused(call);
         ev.queued = call->ops->leaves_trace(call);
         ev.ttl_ms = looks_after(call);
         if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
@@ -171,6 +172,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 const struct rdl__verb rdl__verb_take = {
     RDL__TAKES,
     .unrecorded = true,
+    .undo_once_more = rdl__line_stays,
     .undone = rdl__line_undone,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,

@@ -59,6 +59,12 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     return line;
 }
 
+void rdl__line_refused(const struct rdl__call *call)
+{
+    if (call->line != RDL__LINE_NOT)
+        note(call, RDL__PLACED);
+}
+
 bool rdl__line_others_wait(const struct rdl__call *call)
 {
     return rdl__name_waiting(rdl__call_name(call)) > (call->waiter.channel != NULL);
@@ -101,6 +107,12 @@ bool rdl__line_released(const struct rdl__call *call)
         note(call, RDL__OTHERS);
     return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
            (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;
+}
+
+bool rdl__line_stays(const struct rdl__call *call)
+{
+    return has_line(call) && call->op.wait_ms > 0 && !rdl__name_waited_for(rdl__call_name(call)) &&
+           take_note(call, RDL__PLACED) != 0;
 }
 
 void rdl__line_undone(const struct rdl__call *call, int64_t now)

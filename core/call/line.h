@@ -27,12 +27,20 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call);
 enum rdl__line rdl__line_note_release(const struct rdl__call *call);
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
 
+/* The take was refused. Its client has entered the line with it, perhaps behind the undo by which another call has left
+ * it meanwhile, which has taken the note away. */
+void rdl__line_refused(const struct rdl__call *call);
+
 /* Beside the take that is encoded now, do other calls of its client wait? */
 bool rdl__line_others_wait(const struct rdl__call *call);
 
 /* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
  * it meanwhile, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);
+
+/* A take's undo was answered. May its client stand in the line although nobody waits? A call that waited still when the
+ * undo was sent has been granted meanwhile, maybe before the last try that is undone entered the line. */
+bool rdl__line_stays(const struct rdl__call *call);
 
 /* The undo was answered, and may have taken the client out of the line: who waits by now tries again.  @thread loop */
 void rdl__line_undone(const struct rdl__call *call, int64_t now);

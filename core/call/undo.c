@@ -249,6 +249,10 @@ static void done_undo(struct rdl__req *req, int64_t now)
         if (call->undo.detached && req->rc == RDL_OK)
             rdl__detached_ends(call);
     }
+    if (!again && req->rc == RDL_OK && call->verb->undo_once_more != NULL && call->verb->undo_once_more(call)) {
+        send_undo(call);
+        return;
+    }
     if (!again || now >= undo_until(call, now) ||
         (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)

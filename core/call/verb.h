@@ -42,11 +42,13 @@ struct rdl__verb {
      * never. */
     rdl__step_t (*stay)(struct rdl__call *call, int64_t until);
     /* The undo's commands; required with has_successor or step.undo. undo_more: how many it writes behind the first
-     * (NULL: none). undo_short: has the undo left something, so that it is repeated (NULL: never)? undone: it was
-     * answered, and no request of the call can arrive any more (NULL: fine). */
+     * (NULL: none). undo_short: has the undo left something, so that it is repeated (NULL: never)? undo_once_more:
+     * the same, at once, and asked when it was answered. undone: it was answered, and no request of the call can arrive
+     * any more (NULL: fine). */
     void (*put_undo)(const struct rdl__call *call, struct rdl__buf *to, bool eval);
     unsigned (*undo_more)(const struct rdl__call *call);
     bool (*undo_short)(const struct rdl__reply *reply);
+    bool (*undo_once_more)(const struct rdl__call *call);
     void (*undone)(const struct rdl__call *call, int64_t now);
     void (*ended)(struct rdl__call *call, int rc);           /* before its undo begins, if there is one; may be NULL */
     bool (*lost)(const struct rdl__call *call, int64_t now); /* is what it was granted lost by now? NULL: never */

@@ -5,7 +5,7 @@
  * Only the reader receives, parses, and declares a connection broken.
  *
  *   NONE -> CALLER   a caller with a request finds no reader
- *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first
+ *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first, as the last to wake
  *   CALLER -> LOOP   requests of the loop's are unanswered, or the connection broke
  *   CALLER -> NONE   nothing is awaited; detached requests may be unanswered (rdl__lane_detach)
  *   NONE -> LOOP     those were not answered while other callers read (`tended`)
@@ -39,13 +39,20 @@ static struct rdl__req *first_caller(const struct rdl__link *list)
     return NULL;
 }
 
-void rdl__lane_pass_role(struct rdl__lane *lane)
+/* The next leader, if the role is passed on.  @locks mu */
+static struct rdl__req *first_waiting(const struct rdl__lane *lane)
 {
     struct rdl__req *first = first_caller(&lane->sent);
 
     rdl__assert_locked(&lane->mu);
-    if (first == NULL)
-        first = first_caller(&lane->queued);
+    return first != NULL ? first : first_caller(&lane->queued);
+}
+
+void rdl__lane_pass_role(struct rdl__lane *lane)
+{
+    struct rdl__req *first = first_waiting(lane);
+
+    rdl__assert_locked(&lane->mu);
     if (lane->live == NULL || lane->closed || rdl__lane_loop_reads(lane)) {
         give_to_loop(lane);
     } else if (first != NULL) {
@@ -117,8 +124,7 @@ static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadl
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
 }
 
-void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *leader, ssize_t n, int64_t now,
-                               struct rdl__link *wake)
+void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
 {
     const char *wrong = NULL;
 
@@ -130,13 +136,12 @@ void rdl__lane_leader_received(struct rdl__lane *lane, const struct rdl__req *le
         wrong = rdl__conn_why(&lane->live->conn, n);
     if (wrong != NULL)
         rdl__lane_sever(lane, wrong);
-    else if (leader->state == RDL__REQ_SETTLED)
-        rdl__lane_pass_role(lane);
 }
 
-/* Write and read for all callers until `self` is settled or has waited long enough. In the first case the role is
- * passed on before the others are woken. In the second it is still this thread's on return, or the loop's if the
- * connection broke. While others are woken the role may be taken away, and come back with another connection.
+/* Write and read for all callers until `self` is settled or has waited long enough. The role is still this thread's on
+ * return, or the loop's if the connection broke. It is passed on when all who have been answered are awake: what these
+ * ask for next is then written at once by the next leader, who is woken last, and not by each of them. While they are
+ * woken the role may be taken away, and come back with another connection.
  * @thread the leader  @locks mu, released while sending, receiving and waking */
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
@@ -171,7 +176,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (lone && !polls && n > 0)
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
-        rdl__lane_leader_received(lane, self, n, now, &wake);
+        rdl__lane_leader_received(lane, n, now, &wake);
         if (wake.next == &self->link &&
             wake.prev == &self->link) { /* the usual case: only the leader's own answer came */
             rdl__list_remove(&self->link);
@@ -180,6 +185,8 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
             rdl__mutex_unlock(&lane->mu);
             rdl__lane_wake(&wake, self);
             rdl__mutex_lock(&lane->mu);
+            if (lane->leader == self && first_waiting(lane) == NULL)
+                rdl__lane_flush(lane, self, 0); /* what was detached meanwhile: no leader comes that would write it */
         }
     }
 }

@@ -76,7 +76,9 @@ static void read_lane(const struct rdl__fan *fan, struct rdl__lane *lane, const 
 
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
-    rdl__lane_leader_received(lane, leader, n, now, &wake);
+    rdl__lane_leader_received(lane, n, now, &wake);
+    if (lane->leader == leader && leader->state == RDL__REQ_SETTLED)
+        rdl__lane_pass_role(lane);
     rdl__mutex_unlock(&lane->mu);
     wake_others(fan, &wake);
 }

@@ -78,7 +78,7 @@ int rdl__client_options_check(const rdl_client_options_t *given, rdl_client_opti
             return bad_option(err, times[i].name, value, times[i].least, times[i].most);
         memcpy((char *)o + times[i].offset, &value, sizeof value);
     }
-    if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 4)) < 0 ||
+    if ((rc = check_int(err, "connections", &o->connections, 1, RDL__LANES_MAX, 2)) < 0 ||
         (rc = check_int(err, "cache_names", &o->cache_names, 1, 1000000, 10000)) < 0 ||
         (rc = check_int(err, "drift_ppm", &o->drift_ppm, 1, 500000, 10000)) < 0 ||
         (rc = check_name(err, o->client_name)) < 0 || (rc = check_text(err, "label", o->label, RDL_LABEL_MAX)) < 0 ||

@@ -113,7 +113,7 @@ typedef struct rdl_client_options {
         reconnect_min_ms; /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */
     int64_t reconnect_max_ms; /* longest pause; 1000 */
     int64_t ping_interval_ms; /* silence on an idle connection before it is pinged; 15000 */
-    int32_t connections;      /* shared command connections for blocking calls, opened as needed; 4, at most 64 */
+    int32_t connections;      /* shared command connections for blocking calls, opened as needed; 2, at most 64 */
     int32_t drift_ppm;        /* allowance for clocks that run apart, parts per million of a lease; 10000 (1 %) */
     int64_t drift_ms;         /* and a constant part; 2 */
     int64_t poll_us; /* how long a lone blocking call may poll for its answer before it sleeps, where that pays: faster

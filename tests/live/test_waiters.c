@@ -364,6 +364,50 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
     rdl_lock_free(lock);
 }
 
+/* Two calls of it try at once. One is granted, which takes the client out of the line; the other one is refused behind
+ * that, which enters it, and its time is up before the first hears of its grant. */
+Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
+{
+    struct actor *first = actor_new(), *second = actor_new();
+    char *line = channel_of(NAME), *own;
+    rdl_metrics_t *metrics;
+    rdl_client_t *other;
+    rdl_lock_t *lock, *theirs;
+    int grant;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = metrics));
+    other = client_open(server_uri(st.server), NULL);
+    lock = reentrant(st.client, NAME, NULL);
+    theirs = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
+    actor_lock(first, lock, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    actor_try_lock(second, lock, 1000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
+    own = must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS %s:*", line)->items[0].text);
+    grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_OK, rdl_unlock(theirs, &err));
+    cr_assert(proxy_wait(st.proxy, grant, 1, SOON_MS));
+    (void)probe_int(st.probe, "PUBLISH %s 0", own);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HEXISTS %s count", line) == 1, SOON_MS));
+    expect_result(RDL_EUNKNOWN, second, SOON_MS);
+    proxy_let_go(st.proxy, grant);
+    expect_result(RDL_OK, first, SOON_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", line) == 0, SOON_MS), "it stands there for nobody");
+    actor_unlock(first, lock);
+    expect_result(RDL_OK, first, SOON_MS);
+    rdl_lock_free(theirs);
+    rdl_client_close(other);
+    actor_free(second);
+    actor_free(first);
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+    free(own);
+    free(line);
+}
+
 /* Q6: the one that is woken cannot ask, and its time is up. */
 Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
 {

@@ -386,6 +386,63 @@ Test(lane, leader_passes_its_role_to_the_caller_that_waits)
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
 }
 
+/* It would write what it finds, and those who are woken behind it would each write for themselves. */
+static uint32_t told;
+
+static void look_whether_the_next_leader_is_told(struct rdl__req *req)
+{
+    answered(req);
+    told = rdl__parker_peek(&other.req.park);
+}
+
+static struct ask detached, late;
+
+static void one_that_nobody_waits_for_and_a_caller_come(void)
+{
+    rdl__lane_detach(lane, &detached.req);
+    another_caller_comes();
+}
+
+Test(lane, next_leader_is_told_when_all_others_are_awake)
+{
+    static const struct rdl__req_ops looks = {
+        .encode = encode, .decode = decode, .detached = look_whether_the_next_leader_is_told};
+
+    detached = make("DETACHED", &looks);
+    meanwhile = one_that_nobody_waits_for_and_a_caller_come;
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
+    cr_assert_eq(detached.done, 1);
+    cr_assert_eq(told, 0);
+    cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_LEAD);
+    other_goes_on(":3\r\n");
+}
+
+static void detach_another(struct rdl__req *req)
+{
+    answered(req);
+    rdl__lane_detach(lane, &late.req);
+}
+
+static void one_that_nobody_waits_for_comes(void)
+{
+    rdl__lane_detach(lane, &detached.req);
+}
+
+Test(lane, what_is_detached_while_others_are_woken_is_not_left_to_the_loop)
+{
+    static const struct rdl__req_ops goes_on = {.encode = encode, .decode = decode, .detached = detach_another};
+
+    detached = make("DETACHED", &goes_on);
+    late = make("LATE", &nobody_waits);
+    meanwhile = one_that_nobody_waits_for_comes;
+    cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
+    cr_assert_str_eq(sent_since(), "MINE;DETACHED;LATE;");
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+    mine = make("MINE", &callers);
+    cr_assert_eq(call_for(":3\r\n:4\r\n"), RDL__SETTLED);
+    cr_assert_eq(late.done, 1);
+}
+
 Test(lane, leader_passes_its_role_to_the_loop_where_that_waits)
 {
     meanwhile = loop_submits;
@@ -430,9 +487,9 @@ Test(lane, leader_goes_on_with_what_did_not_fit_into_the_socket)
 /* At once, and not when somebody looks whether it was answered. */
 Test(lane, what_nobody_waits_for_and_did_not_fit_into_the_socket_is_the_loops)
 {
-    struct ask detached = make("DETACHED", &nobody_waits);
     struct rdl__conn *conn = &lane->live->conn;
 
+    detached = make("DETACHED", &nobody_waits);
     room = 5;
     rdl__lane_detach(lane, &detached.req);
     cr_assert_eq(lane->role, RDL__ROLE_LOOP);
