@@ -83,9 +83,6 @@ struct rdl__name {
 #define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
 #define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
 
-#define RDL__LISTENS                                                                                                   \
-    (UINT32_C(1) << 27) /* a take has said that it goes on to listen for all, and none has left since */
-
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
 {
@@ -126,7 +123,7 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 /* How many calls of this process wait at the server, of those that are counted (rdl__news_counted)? */
 static inline uint32_t rdl__name_waiting(const struct rdl__name *name)
 {
-    return atomic_load(&name->waiting) & (RDL__LISTENS - 1);
+    return atomic_load(&name->waiting) & (RDL__OTHERS - 1);
 }
 
 static inline bool rdl__name_waited_for(const struct rdl__name *name)

@@ -91,7 +91,7 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
     const struct rdl__name *name = rdl__call_name(call);
 
     bool stands = (call->line = (unsigned char)rdl__line_note_take(call)) != RDL__LINE_NOT;
-    bool among = stands && rdl__line_note_among(call);
+    bool among = stands && rdl__line_others_wait(call);
 
     rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands,
                       stands                   ? 5u + among

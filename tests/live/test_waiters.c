@@ -364,79 +364,48 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
     rdl_lock_free(lock);
 }
 
-/* Two calls of a client wait for a lock that is held elsewhere. The one that was there first tries, as that is given
- * back, and does not hear of its grant yet; the second waits for a second. */
-struct two {
-    struct actor *first, *second;
+/* Two calls of it try at once. One is granted, which takes the client out of the line; the other one is refused behind
+ * that, which enters it, and its time is up before the first hears of its grant. */
+Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
+{
+    struct actor *first = actor_new(), *second = actor_new();
+    char *line = channel_of(NAME), *own;
     rdl_metrics_t *metrics;
     rdl_client_t *other;
     rdl_lock_t *lock, *theirs;
-    char *line;
     int grant;
-};
 
-static struct two two_of_which_one_is_granted(void)
-{
-    struct two two = {.first = actor_new(), .second = actor_new(), .line = channel_of(NAME)};
-
-    expect(RDL_OK, rdl_metrics_new(NULL, &two.metrics, &err));
-    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = two.metrics));
-    two.other = client_open(server_uri(st.server), NULL);
-    two.lock = reentrant(st.client, NAME, NULL);
-    two.theirs = reentrant(two.other, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(two.theirs, 0, LEASE_MS, &err));
-    actor_lock(two.first, two.lock, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, two.line) == 1, SOON_MS), "nobody listens for all");
-    actor_try_lock(two.second, two.lock, 1000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(waiting_for(two.metrics, NAME) == 2, SOON_MS));
-    two.grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
-    expect(RDL_OK, rdl_unlock(two.theirs, &err));
-    cr_assert(proxy_wait(st.proxy, two.grant, 1, SOON_MS));
-    return two;
-}
-
-/* The first hears of its grant, and gives it back. */
-static void two_end(struct two *two)
-{
-    actor_unlock(two->first, two->lock);
-    expect_result(RDL_OK, two->first, SOON_MS);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", two->line) == 0, SOON_MS), "a line of nobody is left");
-    rdl_lock_free(two->theirs);
-    rdl_client_close(two->other);
-    actor_free(two->second);
-    actor_free(two->first);
-    rdl_lock_free(two->lock);
-    st.client = rdl_client_close(st.client);
-    cr_assert_null(rdl_metrics_free(two->metrics));
-    free(two->line);
-}
-
-/* The second is refused behind that grant, which has taken the client out of the line, and so enters it again. */
-Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
-{
-    struct two two = two_of_which_one_is_granted();
-    char *own = must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS %s:*", two.line)->items[0].text);
-
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = metrics));
+    other = client_open(server_uri(st.server), NULL);
+    lock = reentrant(st.client, NAME, NULL);
+    theirs = reentrant(other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
+    actor_lock(first, lock, LEASE_MS);
+    wait_for_sleepers(NAME, 1);
+    actor_try_lock(second, lock, 1000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
+    own = must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS %s:*", line)->items[0].text);
+    grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+    expect(RDL_OK, rdl_unlock(theirs, &err));
+    cr_assert(proxy_wait(st.proxy, grant, 1, SOON_MS));
     (void)probe_int(st.probe, "PUBLISH %s 0", own);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HGET %s count", two.line) == 1, SOON_MS));
-    expect_result(RDL_EUNKNOWN, two.second, SOON_MS);
-    proxy_let_go(st.proxy, two.grant);
-    expect_result(RDL_OK, two.first, SOON_MS);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HEXISTS %s count", two.line) == 0, SOON_MS), "it stands for nobody");
-    two_end(&two);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HEXISTS %s count", line) == 1, SOON_MS));
+    expect_result(RDL_EUNKNOWN, second, SOON_MS);
+    proxy_let_go(st.proxy, grant);
+    expect_result(RDL_OK, first, SOON_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", line) == 0, SOON_MS), "it stands there for nobody");
+    actor_unlock(first, lock);
+    expect_result(RDL_OK, first, SOON_MS);
+    rdl_lock_free(theirs);
+    rdl_client_close(other);
+    actor_free(second);
+    actor_free(first);
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
     free(own);
-}
-
-/* The grant leaves the name of the ear, as the second waits still. */
-Test(waiters, ear_of_nobody_goes_with_the_release)
-{
-    struct two two = two_of_which_one_is_granted();
-
-    expect_result(RDL_ETIMEDOUT, two.second, SOON_MS);
-    proxy_let_go(st.proxy, two.grant);
-    expect_result(RDL_OK, two.first, SOON_MS);
-    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.line), 1, "the grant leaves no name behind");
-    two_end(&two);
+    free(line);
 }
 
 /* Q6: the one that is woken cannot ask, and its time is up. */

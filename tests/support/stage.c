@@ -80,16 +80,46 @@ static void print_lines(struct stage *stage)
         fprintf(stderr, "left behind: a line: %s\n", lines->items[i].text);
 }
 
-bool stage_is_clean(struct stage *stage, int64_t bound_ms)
+static bool has_nothing(struct stage *stage)
 {
-    bool clean = WAIT_UNTIL_EVERY(5, probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0, bound_ms);
+    return probe_keys(stage->probe) == 0 && probe_channels(stage->probe) == 0;
+}
 
+static bool clean_or_said(struct stage *stage, bool clean)
+{
     if (!clean) {
         print_all(stage, "KEYS");
         print_lines(stage);
         print_all(stage, "PUBSUB CHANNELS");
     }
     return clean;
+}
+
+bool stage_is_clean(struct stage *stage, int64_t bound_ms)
+{
+    return clean_or_said(stage, WAIT_UNTIL_EVERY(5, has_nothing(stage), bound_ms));
+}
+
+/* How many lines of ears alone were taken away. */
+static int64_t end_ears(struct stage *stage)
+{
+    static const char script[] = "local gone = 0 "
+                                 "for _, line in ipairs(redis.call([[keys]], [[redisson_lock__channel:*]])) do "
+                                 "local said, ttl = redis.call([[hgetall]], line), redis.call([[pttl]], line) "
+                                 "local fields = {} "
+                                 "for i = 1, #said, 2 do fields[said[i]] = said[i + 1] end "
+                                 "if #said == 8 and fields.ear and fields.count == [[0]] and ttl > 0 and ttl <= 15000 "
+                                 "then gone = gone + redis.call([[del]], line) end "
+                                 "end "
+                                 "return gone";
+
+    return probe_ask_argv(stage->probe, 3, (const char *const[]){"EVAL", script, "0"}, NULL)->integer;
+}
+
+bool stage_ends_clean(struct stage *stage, int64_t bound_ms)
+{
+    return clean_or_said(
+        stage, WAIT_UNTIL_EVERY(5, has_nothing(stage) || (end_ears(stage) > 0 && has_nothing(stage)), bound_ms));
 }
 
 bool stage_lines_end(struct stage *stage)
