@@ -172,7 +172,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
 const struct rdl__verb rdl__verb_take = {
     RDL__TAKES,
     .unrecorded = true,
-    .undo_once_more = rdl__line_stays,
+    .undo_once_more = rdl__line_left_over,
     .undone = rdl__line_undone,
     .begin = rdl__take_begin,
     .encode = rdl__take_encode,

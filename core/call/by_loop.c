@@ -68,11 +68,8 @@ static int64_t next_try_ms(struct rdl__call *call)
  * A grant has given the place up itself. */
 static bool has_place(const struct rdl__call *call, int rc)
 {
-    struct rdl__name *name = rdl__call_name(call);
-
     return call->verb->has_successor && call->verb->acquires && call->op.wait_ms > 0 && rc != RDL_OK &&
-           !call->undo.begun && !rdl__name_waited_for(name) &&
-           (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+           !call->undo.begun && rdl__name_take_unused_place(rdl__call_name(call));
 }
 
 /* The place is given up by an undo. A call that ended before it began has drawn no number for that. */

@@ -109,10 +109,10 @@ bool rdl__line_released(const struct rdl__call *call)
            (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;
 }
 
-bool rdl__line_stays(const struct rdl__call *call)
+bool rdl__line_left_over(const struct rdl__call *call)
 {
     return has_line(call) && call->op.wait_ms > 0 && call->hold.undo_count == 0 &&
-           !rdl__name_waited_for(rdl__call_name(call)) && take_note(call, RDL__PLACED) != 0;
+           rdl__name_take_unused_place(rdl__call_name(call));
 }
 
 void rdl__line_undone(const struct rdl__call *call, int64_t now)

@@ -38,9 +38,10 @@ bool rdl__line_others_wait(const struct rdl__call *call);
  * it meanwhile, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);
 
-/* A take's undo was answered. May its client stand in the line although nobody waits? A call that waited still when the
- * undo was sent has been granted meanwhile, maybe before the last try that is undone entered the line. */
-bool rdl__line_stays(const struct rdl__call *call);
+/* A take's undo was answered. May its client stand in the line for nobody? It did not say that it leaves, as another
+ * call waited still; that one has been granted by now, maybe before the last try of this one entered the line. The
+ * note of the place is taken away: the undo that is sent once more leaves. */
+bool rdl__line_left_over(const struct rdl__call *call);
 
 /* The undo was answered, and may have taken the client out of the line: who waits by now tries again.  @thread loop */
 void rdl__line_undone(const struct rdl__call *call, int64_t now);

@@ -131,6 +131,13 @@ static inline bool rdl__name_waited_for(const struct rdl__name *name)
     return rdl__name_waiting(name) > 0;
 }
 
+/* May the process have a place in a queue at the server that no call of it uses? Whoever is told so gives it up: the
+ * next one is not. */
+static inline bool rdl__name_take_unused_place(struct rdl__name *name)
+{
+    return !rdl__name_waited_for(name) && (atomic_fetch_and(&name->waiting, ~RDL__PLACED) & RDL__PLACED) != 0;
+}
+
 static inline struct rdl__acks rdl__name_acks(const struct rdl__name *name)
 {
     if (name->settings.replicas == 0)

@@ -14,7 +14,8 @@
  * that is likeliest to carry the owner's own.
  *
  * It is repeated at growing intervals, for a lease or a waiter's life, if it was answered with an error, or while a
- * request of the call may still reach the server after it.
+ * request of the call may still reach the server after it; and once more, at once, if the verb has found that it left
+ * something (undo_once_more).
  */
 #include "core/call/inner.h"
 

@@ -43,8 +43,8 @@ struct rdl__verb {
     rdl__step_t (*stay)(struct rdl__call *call, int64_t until);
     /* The undo's commands; required with has_successor or step.undo. undo_more: how many it writes behind the first
      * (NULL: none). undo_short: has the undo left something, so that it is repeated (NULL: never)? undo_once_more:
-     * the same, at once, and asked when it was answered. undone: it was answered, and no request of the call can arrive
-     * any more (NULL: fine). */
+     * asked on the loop about an undo that was answered and is not repeated: is it sent again, at once (NULL: never)?
+     * Must soon say no. undone: it was answered, and no request of the call can arrive any more (NULL: fine). */
     void (*put_undo)(const struct rdl__call *call, struct rdl__buf *to, bool eval);
     unsigned (*undo_more)(const struct rdl__call *call);
     bool (*undo_short)(const struct rdl__reply *reply);

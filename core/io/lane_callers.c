@@ -5,7 +5,8 @@
  * Only the reader receives, parses, and declares a connection broken.
  *
  *   NONE -> CALLER   a caller with a request finds no reader
- *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first, as the last to wake
+ *   CALLER -> CALLER the leader's answer came and other callers wait: RDL__POST_LEAD to the first; by a
+ *                    leader that is no fan, when those who have been answered are awake
  *   CALLER -> LOOP   requests of the loop's are unanswered, or the connection broke
  *   CALLER -> NONE   nothing is awaited; detached requests may be unanswered (rdl__lane_detach)
  *   NONE -> LOOP     those were not answered while other callers read (`tended`)

@@ -156,8 +156,8 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
  * unanswered.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
-/* The leader has received n bytes, or an error. Is its own request settled now, it must pass its role on.  @thread the
- * leader  @locks mu */
+/* The leader has received n bytes, or an error. It does not pass its role on, although its own request may be settled
+ * now.  @thread the leader  @locks mu */
 void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake);
 
 /* May the reader poll for the answer to `self`? Only if it is the lane's only request that somebody waits for, and no

@@ -80,40 +80,57 @@ Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
     free(channel);
 }
 
-/* And is none of the others, whose turns its releases count, while it passes the lock on among its calls. */
-Test(waiters, client_that_listens_for_all_goes_on_with_the_lock_while_other_calls_of_it_wait)
-{
-    struct actor *first = actor_new(), *second = actor_new();
-    char *channel = channel_of(NAME);
+/* Two calls of one client that wait for a lock which is held elsewhere; the client listens for all in line. */
+struct two {
+    struct actor *first, *second;
+    char *channel; /* the lock's, and its line */
     rdl_metrics_t *metrics;
     rdl_client_t *other;
     rdl_lock_t *lock, *theirs;
+};
 
-    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
-    stage_open(&st, .client = OPTIONS(.metrics = metrics));
-    other = client_open(server_uri(st.server), NULL);
-    lock = reentrant(st.client, NAME, NULL);
-    theirs = reentrant(other, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
-    actor_try_lock(first, lock, 15000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS), "nobody listens for all");
-    actor_try_lock(second, lock, 15000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
-    expect(RDL_OK, rdl_unlock(theirs, &err));
-    expect_result(RDL_OK, first, WOKEN_MS);
-    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", channel), 1);
-    actor_unlock(first, lock);
-    expect_result(RDL_OK, first, SOON_MS);
-    expect_lock_and_unlock(second, lock, WOKEN_MS);
-    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", channel), 0);
-    rdl_lock_free(theirs);
-    rdl_client_close(other);
-    actor_free(second);
-    actor_free(first);
-    rdl_lock_free(lock);
+static struct two two_wait(bool proxied, int64_t second_ms)
+{
+    struct two two = {.first = actor_new(), .second = actor_new(), .channel = channel_of(NAME)};
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &two.metrics, &err));
+    stage_open(&st, .proxied = proxied, .client = OPTIONS(.metrics = two.metrics));
+    two.other = client_open(server_uri(st.server), NULL);
+    two.lock = reentrant(st.client, NAME, NULL);
+    two.theirs = reentrant(two.other, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(two.theirs, 0, LEASE_MS, &err));
+    actor_try_lock(two.first, two.lock, 15000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, two.channel) == 1, SOON_MS), "nobody listens for all");
+    actor_try_lock(two.second, two.lock, second_ms, LEASE_MS);
+    cr_assert(WAIT_UNTIL(waiting_for(two.metrics, NAME) == 2, SOON_MS));
+    return two;
+}
+
+static void two_end(struct two *two)
+{
+    rdl_lock_free(two->theirs);
+    rdl_client_close(two->other);
+    actor_free(two->second);
+    actor_free(two->first);
+    rdl_lock_free(two->lock);
     st.client = rdl_client_close(st.client);
-    cr_assert_null(rdl_metrics_free(metrics));
-    free(channel);
+    cr_assert_null(rdl_metrics_free(two->metrics));
+    free(two->channel);
+}
+
+/* And is none of the others, whose turns its releases count, while it passes the lock on among its calls. */
+Test(waiters, client_that_listens_for_all_goes_on_with_the_lock_while_other_calls_of_it_wait)
+{
+    struct two two = two_wait(false, 15000);
+
+    expect(RDL_OK, rdl_unlock(two.theirs, &err));
+    expect_result(RDL_OK, two.first, WOKEN_MS);
+    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 1);
+    actor_unlock(two.first, two.lock);
+    expect_result(RDL_OK, two.first, SOON_MS);
+    expect_lock_and_unlock(two.second, two.lock, WOKEN_MS);
+    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 0);
+    two_end(&two);
 }
 
 /* Clients that hear, and stand before it, and do nothing: as if they had stopped. */
@@ -368,44 +385,22 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
  * that, which enters it, and its time is up before the first hears of its grant. */
 Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
 {
-    struct actor *first = actor_new(), *second = actor_new();
-    char *line = channel_of(NAME), *own;
-    rdl_metrics_t *metrics;
-    rdl_client_t *other;
-    rdl_lock_t *lock, *theirs;
-    int grant;
+    struct two two = two_wait(true, 3000);
+    char *own = must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS %s:*", two.channel)->items[0].text);
+    int grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
 
-    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
-    stage_open(&st, .proxied = true, .client = OPTIONS(.metrics = metrics));
-    other = client_open(server_uri(st.server), NULL);
-    lock = reentrant(st.client, NAME, NULL);
-    theirs = reentrant(other, NAME, NULL);
-    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
-    actor_lock(first, lock, LEASE_MS);
-    wait_for_sleepers(NAME, 1);
-    actor_try_lock(second, lock, 1000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
-    own = must_format("%s", probe_ask(st.probe, "PUBSUB CHANNELS %s:*", line)->items[0].text);
-    grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
-    expect(RDL_OK, rdl_unlock(theirs, &err));
+    expect(RDL_OK, rdl_unlock(two.theirs, &err));
     cr_assert(proxy_wait(st.proxy, grant, 1, SOON_MS));
     (void)probe_int(st.probe, "PUBLISH %s 0", own);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HEXISTS %s count", line) == 1, SOON_MS));
-    expect_result(RDL_EUNKNOWN, second, SOON_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HGET %s count", two.channel) == 1, SOON_MS));
+    expect_result(RDL_EUNKNOWN, two.second, SOON_MS);
     proxy_let_go(st.proxy, grant);
-    expect_result(RDL_OK, first, SOON_MS);
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", line) == 0, SOON_MS), "it stands there for nobody");
-    actor_unlock(first, lock);
-    expect_result(RDL_OK, first, SOON_MS);
-    rdl_lock_free(theirs);
-    rdl_client_close(other);
-    actor_free(second);
-    actor_free(first);
-    rdl_lock_free(lock);
-    st.client = rdl_client_close(st.client);
-    cr_assert_null(rdl_metrics_free(metrics));
+    expect_result(RDL_OK, two.first, SOON_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", two.channel) == 0, SOON_MS), "it stands there for nobody");
+    actor_unlock(two.first, two.lock);
+    expect_result(RDL_OK, two.first, SOON_MS);
+    two_end(&two);
     free(own);
-    free(line);
 }
 
 /* Q6: the one that is woken cannot ask, and its time is up. */
