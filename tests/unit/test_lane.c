@@ -3,8 +3,8 @@
  *
  * The lane's files are the real ones, and so are the node and the reader; the loop is a fake one, and so are the
  * connection and the socket, below. One thread plays all: while a caller is inside rdl__lane_call, what others do
- * happens in `meanwhile`, which the fake socket runs when the leader receives. A second caller is a request that is
- * queued there; its thread would sleep on its parker, whose bits tell what it was woken for. */
+ * happens in `meanwhile`, which the fake socket runs when the leader receives, or in `while_sending`. A second caller
+ * is a request that is queued there; its thread would sleep on its parker, whose bits tell what it was woken for. */
 #include "core/io/lane_inner.h"
 #include "tests/support/counting_alloc.h"
 #include "tests/unit/fake_loop.h"
@@ -32,6 +32,7 @@ static size_t sent_len, room;
 static const char *coming; /* what the next receive finds; NULL: the connection broke */
 static const char *later;  /* and the one after it */
 static void (*meanwhile)(void);
+static void (*while_sending)(void);
 
 void rdl__conn_init(struct rdl__conn *conn, struct rdl__node *node, const struct rdl__conn_ops *ops)
 {
@@ -81,7 +82,12 @@ const char *rdl__conn_why(const struct rdl__conn *conn, ssize_t n)
 
 ssize_t rdl__sock_send(struct rdl__sock *s, const void *bytes, size_t len)
 {
+    void (*others)(void) = while_sending;
+
     (void)s;
+    while_sending = NULL;
+    if (others != NULL)
+        others();
     if (len > room)
         len = room;
     cr_assert_lt(sent_len + len, sizeof sent);
@@ -382,6 +388,37 @@ Test(lane, leader_passes_its_role_to_the_caller_that_waits)
     cr_assert_eq(rdl__parker_peek(&other.req.park), RDL__POST_LEAD);
     cr_assert_eq(lane->leader, &other.req);
     other_goes_on(":2\r\n");
+    cr_assert_eq(other.got, 2);
+    cr_assert_eq(lane->role, RDL__ROLE_NONE);
+}
+
+static void leader_has_its_answer(void)
+{
+    struct rdl__link wake;
+
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    memcpy(lane->recv, ":2\r\n", 4);
+    rdl__lane_leader_received(lane, 4, loop.now, &wake);
+    rdl__lane_pass_role(lane);
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
+    coming = ":1\r\n";
+}
+
+/* A caller that sleeps all the same sleeps for ever: the clock stands still. */
+Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
+{
+    rdl__mutex_lock(&lane->mu);
+    rdl__lane_enqueue(lane, &other.req);
+    lane->role = RDL__ROLE_CALLER;
+    lane->leader = &other.req;
+    rdl__lane_flush(lane, &other.req, loop.now);
+    lane->reading = true;
+    rdl__mutex_unlock(&lane->mu);
+    while_sending = leader_has_its_answer;
+    cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
+    cr_assert_eq(mine.got, 1);
     cr_assert_eq(other.got, 2);
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
 }
