@@ -65,9 +65,12 @@ void rdl__line_refused(const struct rdl__call *call)
         note(call, RDL__PLACED);
 }
 
-bool rdl__line_others_wait(const struct rdl__call *call)
+bool rdl__line_note_among(const struct rdl__call *call)
 {
-    return rdl__name_waiting(rdl__call_name(call)) > (call->waiter.channel != NULL);
+    if (rdl__name_waiting(rdl__call_name(call)) <= (call->waiter.channel != NULL))
+        return false;
+    note(call, RDL__NAMED);
+    return true;
 }
 
 /* Noted before the waiting calls are counted: so either this request takes the client away, or the last of them does.
@@ -83,10 +86,15 @@ static enum rdl__line stay_or(const struct rdl__call *call, enum rdl__line other
 
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
-    if (call->count > 0 || !rdl__name_waited_for(rdl__call_name(call)) || !has_line(call))
+    enum rdl__line unless_others_wait;
+
+    if (call->count > 0 || atomic_load(&rdl__call_name(call)->waiting) == 0 || !has_line(call))
         return RDL__LINE_NOT;
+    unless_others_wait = take_note(call, RDL__NAMED) != 0 ? RDL__LINE_READS : RDL__LINE_NOT;
+    if (!rdl__name_waited_for(rdl__call_name(call)))
+        return unless_others_wait;
     (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__LEFT);
-    return stay_or(call, RDL__LINE_NOT);
+    return stay_or(call, unless_others_wait);
 }
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)

@@ -3,7 +3,8 @@
  *
  * A client stands there once, however many of its calls wait. It enters with each try of a waiting call that is
  * refused, and with a release while calls of it still wait; a grant takes it away, and so does the undo of its last
- * waiting call. Only types whose news are RDL__NEWS_NAMED have a line.
+ * waiting call. If those that waited beside a grant have given up, its release takes away the name of the ear. Only
+ * types whose news are RDL__NEWS_NAMED have a line.
  */
 #ifndef REDLATCH_CALL_LINE_H
 #define REDLATCH_CALL_LINE_H
@@ -19,6 +20,7 @@ enum rdl__line {
     RDL__LINE_YIELDS, /* a take by a client whose last release has woken another: it gives way to that one */
     RDL__LINE_TURN,   /* a take by one whose last release was heard by others: it gives way to those for a moment */
     RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait */
+    RDL__LINE_READS,  /* a release: none does, and the client may be named as the ear */
     RDL__LINE_LEAVES, /* an undo: none does */
 };
 
@@ -31,8 +33,8 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
  * it meanwhile, which has taken the note away. */
 void rdl__line_refused(const struct rdl__call *call);
 
-/* Beside the take that is encoded now, do other calls of its client wait? */
-bool rdl__line_others_wait(const struct rdl__call *call);
+/* Beside the take that is encoded now, do other calls of its client wait? Then it stays the ear if it is granted. */
+bool rdl__line_note_among(const struct rdl__call *call);
 
 /* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
  * it meanwhile, so it is to be undone, too. */

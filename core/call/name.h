@@ -82,6 +82,7 @@ struct rdl__name {
 #define RDL__YIELDS (UINT32_C(1) << 30) /* its last release has woken another client, and it has not tried since */
 #define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
 #define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
+#define RDL__NAMED (UINT32_C(1) << 27)  /* it may be named as the ear, although it has the lock */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
@@ -123,7 +124,7 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 /* How many calls of this process wait at the server, of those that are counted (rdl__news_counted)? */
 static inline uint32_t rdl__name_waiting(const struct rdl__name *name)
 {
-    return atomic_load(&name->waiting) & (RDL__OTHERS - 1);
+    return atomic_load(&name->waiting) & (RDL__NAMED - 1);
 }
 
 static inline bool rdl__name_waited_for(const struct rdl__name *name)

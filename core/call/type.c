@@ -84,14 +84,15 @@ void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
 }
 
 static const char *const line_words[] = {
-    [RDL__LINE_AGAIN] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn"};
+    [RDL__LINE_AGAIN] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
+    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",   [RDL__LINE_LEAVES] = "leave"};
 
 void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     bool stands = (call->line = (unsigned char)rdl__line_note_take(call)) != RDL__LINE_NOT;
-    bool among = stands && rdl__line_others_wait(call);
+    bool among = stands && rdl__line_note_among(call);
 
     rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands,
                       stands                   ? 5u + among
@@ -126,7 +127,7 @@ void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool
         return;
     }
     rdl__put_publish(to, name);
-    rdl__cmd_str(to, hold->line == RDL__LINE_STAYS ? "stay" : "leave");
+    rdl__cmd_str(to, line_words[hold->line]);
 }
 
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script)

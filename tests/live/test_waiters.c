@@ -403,6 +403,24 @@ Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
     free(own);
 }
 
+/* The grant leaves its client named as the ear, as the second waits still; that one's time is up before the release. */
+Test(waiters, ear_that_nobody_needs_goes_with_the_release)
+{
+    struct two two = two_wait(true, 2000);
+    int grant = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
+
+    expect(RDL_OK, rdl_unlock(two.theirs, &err));
+    cr_assert(proxy_wait(st.proxy, grant, 1, SOON_MS));
+    expect_result(RDL_ETIMEDOUT, two.second, SOON_MS);
+    proxy_let_go(st.proxy, grant);
+    expect_result(RDL_OK, two.first, SOON_MS);
+    cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 1, "the grant leaves no name behind");
+    actor_unlock(two.first, two.lock);
+    expect_result(RDL_OK, two.first, SOON_MS);
+    cr_assert_eq(probe_int(st.probe, "EXISTS %s", two.channel), 0, "a line of nobody is left");
+    two_end(&two);
+}
+
 /* Q6: the one that is woken cannot ask, and its time is up. */
 Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
 {
