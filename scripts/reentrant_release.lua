@@ -5,8 +5,8 @@
 -- ARGV[1]  field `U:n` of the caller       ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- ARGV[4]  absent; 'stay': the caller's client still waits for the lock, and enters the line; 'leave': it does not wait
---          any more. It leaves the line, and if nobody will wake the next one, that one is woken; 'read': it neither
---          waits nor listens for all
+--          any more. It leaves the line, and if nobody will wake the next one, that one is woken; 'read': it does
+--          not wait. If it is named as the ear and does not stand in the line, its name goes
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 3 freed, and the first in line was woken;
 -- 4 freed, nobody stood in line, and `0` was heard by somebody; 0 still held; -14 the caller has no hold here.
 --

@@ -127,6 +127,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         ev.unsure = true; /* undo it at the master and at those replicas that have it */
     } else if (is_grant(call->answer)) {
         ev.kind = RDL__EV_TAKEN;
+        rdl__line_granted(call);
         ev.valid = take_commit(call, rdl__call_lease_ms(call), now);
     } else if ((rc = call->ops->may_take(call, now)) < 0) {
         ev.code = rc;

@@ -50,7 +50,7 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
         return line;
     if (call->waiter.channel != NULL) {
         count_turns(call);
-        line = RDL__LINE_AGAIN;
+        line = rdl__name_waiting(rdl__call_name(call)) > 1 ? RDL__LINE_AMONG : RDL__LINE_AGAIN;
     } else if ((last = take_note(call, RDL__YIELDS | RDL__OTHERS)) != 0) {
         line = (last & RDL__YIELDS) != 0 ? RDL__LINE_YIELDS : RDL__LINE_TURN;
     }
@@ -65,36 +65,33 @@ void rdl__line_refused(const struct rdl__call *call)
         note(call, RDL__PLACED);
 }
 
-bool rdl__line_note_among(const struct rdl__call *call)
+void rdl__line_granted(const struct rdl__call *call)
 {
-    if (rdl__name_waiting(rdl__call_name(call)) <= (call->waiter.channel != NULL))
-        return false;
-    note(call, RDL__NAMED);
-    return true;
+    if (call->line == RDL__LINE_AMONG)
+        note(call, RDL__NAMED);
 }
 
-/* Noted before the waiting calls are counted: so either this request takes the client away, or the last of them does.
- */
-static enum rdl__line stay_or(const struct rdl__call *call, enum rdl__line otherwise)
+/* Does the request say that the client stays, as other calls of it wait? Noted before those are counted: so either this
+ * request takes the client away, or the last of them does. */
+static bool stays(const struct rdl__call *call)
 {
     note(call, RDL__PLACED);
-    if (rdl__name_waited_for(rdl__call_name(call)))
-        return RDL__LINE_STAYS;
-    (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__PLACED);
-    return otherwise;
+    return rdl__name_waited_for(rdl__call_name(call));
 }
 
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
-    enum rdl__line unless_others_wait;
+    bool reads = call->line == RDL__LINE_READS; /* it is sent again */
 
-    if (call->count > 0 || atomic_load(&rdl__call_name(call)->waiting) == 0 || !has_line(call))
+    if (call->count > 0 || (!reads && atomic_load(&rdl__call_name(call)->waiting) == 0) || !has_line(call))
         return RDL__LINE_NOT;
-    unless_others_wait = take_note(call, RDL__NAMED) != 0 ? RDL__LINE_READS : RDL__LINE_NOT;
-    if (!rdl__name_waited_for(rdl__call_name(call)))
-        return unless_others_wait;
-    (void)atomic_fetch_and(&rdl__call_name(call)->waiting, ~RDL__LEFT);
-    return stay_or(call, unless_others_wait);
+    reads |= take_note(call, RDL__NAMED) != 0;
+    if (rdl__name_waited_for(rdl__call_name(call))) {
+        (void)take_note(call, RDL__LEFT);
+        if (stays(call))
+            return RDL__LINE_STAYS;
+    }
+    return reads ? RDL__LINE_READS : RDL__LINE_NOT;
 }
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
@@ -104,7 +101,10 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
     if (call->hold.undo_count > 0 || !stood || !has_line(call))
         return RDL__LINE_NOT;
     note(call, RDL__LEFT);
-    return stay_or(call, RDL__LINE_LEAVES);
+    if (stays(call))
+        return RDL__LINE_STAYS;
+    (void)take_note(call, RDL__PLACED);
+    return RDL__LINE_LEAVES;
 }
 
 bool rdl__line_released(const struct rdl__call *call)

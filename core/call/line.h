@@ -17,6 +17,7 @@ struct rdl__call;
 enum rdl__line {
     RDL__LINE_NOT,    /* nothing is said of it */
     RDL__LINE_AGAIN,  /* a take of a call that waits already */
+    RDL__LINE_AMONG,  /* the same, beside other calls of its client: with the lock, that is the ear still */
     RDL__LINE_YIELDS, /* a take by a client whose last release has woken another: it gives way to that one */
     RDL__LINE_TURN,   /* a take by one whose last release was heard by others: it gives way to those for a moment */
     RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait */
@@ -33,8 +34,8 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
  * it meanwhile, which has taken the note away. */
 void rdl__line_refused(const struct rdl__call *call);
 
-/* Beside the take that is encoded now, do other calls of its client wait? Then it stays the ear if it is granted. */
-bool rdl__line_note_among(const struct rdl__call *call);
+/* The take was granted. Its client may be named as the ear for others that wait, which its release has to know. */
+void rdl__line_granted(const struct rdl__call *call);
 
 /* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
  * it meanwhile, so it is to be undone, too. */

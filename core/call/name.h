@@ -82,7 +82,7 @@ struct rdl__name {
 #define RDL__YIELDS (UINT32_C(1) << 30) /* its last release has woken another client, and it has not tried since */
 #define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
 #define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
-#define RDL__NAMED (UINT32_C(1) << 27)  /* it may be named as the ear, although it has the lock */
+#define RDL__NAMED (UINT32_C(1) << 27)  /* it has been granted a hold as the ear, for others that waited */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)

@@ -84,15 +84,15 @@ void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
 }
 
 static const char *const line_words[] = {
-    [RDL__LINE_AGAIN] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
-    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",   [RDL__LINE_LEAVES] = "leave"};
+    [RDL__LINE_AGAIN] = "again", [RDL__LINE_AMONG] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
+    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",  [RDL__LINE_LEAVES] = "leave"};
 
 void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     bool stands = (call->line = (unsigned char)rdl__line_note_take(call)) != RDL__LINE_NOT;
-    bool among = stands && rdl__line_note_among(call);
+    bool among = call->line == RDL__LINE_AMONG;
 
     rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands,
                       stands                   ? 5u + among

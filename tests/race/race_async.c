@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     race_claim(started == called, "every call calls back, once");
     race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
     race_claim(race_had_them(), "the locks were taken");
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     for (int i = 0; i < 2 * CHAINS; i++)
         rdl_owner_free(chains[i % 2][i / 2].owner);
     for (int i = 0; i < 2 * LOCKS; i++)

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     make_locks(2, plain, 0);
     crowd_play(&crowd, &st);
     (void)probe_ask(st.probe, "DEL redisson_lock_token:{shared0}");
-    race_claim(stage_is_clean(&st, 10000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 10000), "nothing is left at the server");
     rdl_client_close(plain);
     rdl_client_close(other);
     stage_close(&st);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     race_join(threads, THREADS);
     printf("%llu pairs\n", pairs);
     race_claim(race_violations() == 0, "every call is answered");
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     for (int i = 0; i < THREADS; i++)
         rdl_lock_free(locks[i]);
     stage_close(&st);

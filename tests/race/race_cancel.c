@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     start = now_ms();
     race_claim(rdl_try_lock(lock, 4000, RDL_LEASE_AUTO, &err) == RDL_OK && now_ms() - start < 2000,
                "the lock is free at the end");
-    race_claim(rdl_unlock(lock, &err) == RDL_OK && stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(rdl_unlock(lock, &err) == RDL_OK && stage_ends_clean(&st, 5000), "nothing is left at the server");
     for (int i = 0; i < WAITERS; i++)
         rdl_owner_free(owners[i]);
     rdl_lock_free(lock);

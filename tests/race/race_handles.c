@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     printf("%llu taken, %llu found lost, %llu told, %u handles\n", taken, lost, told, atomic_load(&watch_count));
     race_claim(race_violations() == 0, "no loss is told twice");
     race_claim(race_had_them(), "locks were taken and lost");
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     stage_close(&st);
     free(watches);
     return race_end();

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     make_locks(0, st.client);
     make_locks(1, other);
     crowd_play(&crowd, &st);
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     rdl_client_close(other);
     stage_close(&st);
     return race_end();

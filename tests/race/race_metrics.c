@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     race_claim(sum_of(text, "\nredlatch_held{") == 0, "nothing is held");
     race_claim(sum_of(text, "\nredlatch_waiting{") == 0, "nobody waits");
     free(text);
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     rdl_client_close(clients[1]);
     stage_close(&st);
     (void)rdl_metrics_free(metrics);

@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     race_start(all, RUNNERS + RIVALS, crowd, &batons[0]);
     race_join(all, RUNNERS + RIVALS);
     race_claim(race_violations() == 0, "one owner on many threads: verbs take turns");
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     for (int i = 0; i < BATONS; i++) {
         rdl_lock_free(batons[i].lock);
         rdl_owner_free(batons[i].owner);

@@ -303,7 +303,7 @@ int main(int argc, char **argv)
     pthread_barrier_destroy(&round_.gate);
     printf("%lu rounds\n", rounds);
     race_claim(race_violations() == 0, "two threads agree with the server, whatever they do to each other");
-    race_claim(stage_is_clean(&st, 5000), "nothing is left at the server");
+    race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     stage_close(&st);
     return race_end();
 }

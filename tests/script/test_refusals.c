@@ -406,6 +406,7 @@ Test(refusals, N7_of_the_line_is_no_error_of_a_release)
 {
     static const char *const RELEASES[] = {"!reentrant_release N C , U:1000000000000001 0",
                                            "!reentrant_release N C , U:1000000000000001 0 publish stay",
+                                           "!reentrant_release N C , U:1000000000000001 0 publish read",
                                            "!reentrant_release N C , U:1000000000000001 0 publish leave"};
     struct kept before = {0};
 

@@ -285,6 +285,33 @@ Test(scripts_line, Q7_who_listens_for_all_stays_that_with_the_lock_and_is_none_o
     close_fixture(&f);
 }
 
+/* Those that waited beside its grant have given up, and its release knows that. One that has come since stands there
+ * still. */
+Test(scripts_line, Q7_release_takes_away_the_ear_that_nobody_needs_and_no_place, .timeout = 60)
+{
+    static const char AGAIN[] = "N ch , " FIELD("B") " 1 60000 0 again";
+    struct fixture f = open_fixture();
+    struct probe *b = probe_open(f.server);
+
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    for (int since = 0; since < 2; since++) {
+        (void)run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000");
+        (void)run(&f, "reentrant_take", AGAIN);
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0"), 3);
+        cr_expect_str_eq(heard(b), "0");
+        cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again 1"), -10);
+        cr_expect_str_eq(probe_text(f.probe, "HGET ch ear"), "B");
+        if (since > 0)
+            (void)run(&f, "reentrant_take", "N ch , B:1000000000000002 1 60000 0 again");
+        cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0 publish read"), since > 0 ? 3 : 1);
+        cr_expect_eq(probe_int(f.probe, "HEXISTS ch ear"), since);
+    }
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_str_eq(probe_text(f.probe, "HGET ch count"), "1");
+    probe_close(b);
+    close_fixture(&f);
+}
+
 static void stand_or_leave(struct fixture *f, const char *client, bool leaves)
 {
     char *words = must_format("N ch , %s:1000000000000001 %s", client, leaves ? "0 publish leave" : "1 60000 0 again");

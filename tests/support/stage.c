@@ -100,16 +100,34 @@ bool stage_is_clean(struct stage *stage, int64_t bound_ms)
     return clean_or_said(stage, WAIT_UNTIL_EVERY(5, has_nothing(stage), bound_ms));
 }
 
+/* Takes away lines: all, or those of an ear alone. Answers how many; -1: one would not have ended by itself in time. */
+static int64_t end_lines(struct stage *stage, const char *which)
+{
+    static const char script[] =
+        "local gone = 0 "
+        "for _, line in ipairs(redis.call([[keys]], [[redisson_lock__channel:*]])) do "
+        "if ARGV[1] == [[all]] or redis.call([[hlen]], line) == 4 and redis.call([[hget]], line, [[count]]) == [[0]] "
+        "and redis.call([[hexists]], line, [[ear]]) == 1 then "
+        "local ttl = redis.call([[pttl]], line) "
+        "if ttl < 0 or ttl > 15000 then return -1 end "
+        "gone = gone + redis.call([[del]], line) "
+        "end "
+        "end "
+        "return gone";
+
+    return probe_ask_argv(stage->probe, 4, (const char *const[]){"EVAL", script, "0", which}, NULL)->integer;
+}
+
+bool stage_ends_clean(struct stage *stage, int64_t bound_ms)
+{
+    return clean_or_said(
+        stage,
+        WAIT_UNTIL_EVERY(5, has_nothing(stage) || (end_lines(stage, "ears") > 0 && has_nothing(stage)), bound_ms));
+}
+
 bool stage_lines_end(struct stage *stage)
 {
-    static const char script[] = "for _, line in ipairs(redis.call([[keys]], [[redisson_lock__channel:*]])) do "
-                                 "local ttl = redis.call([[pttl]], line) "
-                                 "if ttl < 0 or ttl > 15000 then return -1 end "
-                                 "redis.call([[del]], line) "
-                                 "end "
-                                 "return 0";
-
-    return probe_ask_argv(stage->probe, 3, (const char *const[]){"EVAL", script, "0"}, NULL)->integer == 0;
+    return end_lines(stage, "all") >= 0;
 }
 
 #define HANDLE(type, make)                                                                                             \

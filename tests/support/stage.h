@@ -54,6 +54,10 @@ int64_t stage_refusals(struct stage *stage);
 /* Has the server no key and no subscription, or none soon? The key of a compensating release may take a moment. */
 bool stage_is_clean(struct stage *stage, int64_t bound_ms);
 
+/* The same, but for lines in which nobody stands and whose ear has had the lock: those end by themselves, 15 s after
+ * the last entry (protocol.md, 5, rule 17). */
+bool stage_ends_clean(struct stage *stage, int64_t bound_ms);
+
 /* Takes away the lines beside locks in which clients stand that are gone, and could not leave. False: one of them would
  * not have ended by itself within the time that wire.md, Line, promises. */
 bool stage_lines_end(struct stage *stage);
