@@ -4,7 +4,6 @@
 
 import concurrent.futures
 import contextlib
-import glob
 import http.client
 import os
 import re
@@ -385,9 +384,7 @@ class Scans(Case):
         exporter = self.export("--interval", "1h", "--timeout", "30")
 
         def threads():
-            """What each does; S: it waits."""
-            return [open(path).read().rpartition(") ")[2][0]
-                    for path in glob.glob("/proc/%d/task/*/stat" % exporter.process.pid)]
+            return support.thread_states(exporter.process.pid)
 
         before = len(threads())
         with self.server.paused():

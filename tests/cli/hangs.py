@@ -238,6 +238,7 @@ class Unread(support.Case):
             process = self.start("run", "--verbose", "x", "--", "sh", "-c", support.EveryKind.HOLD, stderr=writer)
             self.events.expect("held")
             self.assertEqual(fcntl.fcntl(writer, fcntl.F_GETFL) & os.O_NONBLOCK, 0 if blocking else os.O_NONBLOCK)
+            support.until(lambda: set(support.thread_states(process.pid)) == {"S"}, "it has written as far as it can")
             os.close(writer)
             self.gate.send()
             with open(reader, "rb") as lines:

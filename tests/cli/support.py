@@ -10,6 +10,7 @@ is.
 
 import contextlib
 import ctypes
+import glob
 import os
 import re
 import select
@@ -520,13 +521,18 @@ class EveryKind(Case):
                     self.assertIn(says, result.err)
 
 
+def thread_states(pid):
+    """What each thread of a process does, as in /proc: "S" waits, "R" runs or would."""
+    states = []
+    for path in glob.glob("/proc/%d/task/*/stat" % pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path) as f:
+            states.append(f.read().rpartition(")")[2].split()[0])
+    return states
+
+
 def process_is_gone(pid):
     """Ended, whether or not its parent has looked."""
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
+    return set(thread_states(pid)) <= set("ZX")
 
 
 def wait_until_gone(pid):
