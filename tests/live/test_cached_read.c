@@ -280,8 +280,11 @@ Test(cached_read, lease_is_extended_for_one_of_those_inside)
 Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobody_else)
 {
     struct actor *one, *dying;
+    rdl_metrics_t *metrics = NULL;
+    rdl_metric_value_t left_to_lease;
 
-    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000, .metrics = metrics));
     make_ends();
     make_idle_end(reads);
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
@@ -300,8 +303,11 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
     expect(0, rdl_is_locked(reads, &err));
     give(writes_there);
     cr_assert_eq(lost, 1);
+    rdl_metrics_get(metrics, RDL_M_KEPT_LOST, &left_to_lease);
+    cr_assert_eq(left_to_lease.sum, 1);
     actor_free(one);
     free_ends();
+    cr_assert_null(rdl_metrics_free(metrics));
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------- */
