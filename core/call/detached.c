@@ -6,11 +6,11 @@
  * at once, and its takes go behind the release, on the same connection; what breaks, is redirected or refused, is
  * repeated as any undo is; and the client's closing waits for it.
  *
- * The answer is read by whoever reads the lane next: `answered` notes a release that was done, and leaves everything
- * else to the loop. A release that has failed is told once: a hold that was gone by rdl_on_lost; and each failure by
- * the log, and by the next take of its owner on that lock, which the record keeps it for (rdl__detached_verdict). A
- * take that is refused while a release of its owner is unanswered, or because it has overtaken one that had to be sent
- * twice, is sent again (rdl__detached_in_the_way).
+ * The answer is read by whoever reads the lane next: `answered` notes a release that was done, and what it says of the
+ * lock's line, and leaves everything else to the loop. A release that has failed is told once: a hold that was gone by
+ * rdl_on_lost; and each failure by the log, and by the next take of its owner on that lock, which the record keeps it
+ * for (rdl__detached_verdict). A take that is refused while a release of its owner is unanswered, or because it has
+ * overtaken one that had to be sent twice, is sent again (rdl__detached_in_the_way).
  *
  * The take reserves the memory that its release needs, so that giving back cannot fail.
  */
@@ -49,16 +49,22 @@ static void answered(struct rdl__req *req)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
     int64_t now = rdl__now();
+    bool done = req->rc == RDL_OK && !call->undo.failed && call->answer != RDL__NO_HOLD && call->undo.all_answered;
+    bool in_line = false; /* its client stands there for nobody, which is to be undone */
 
-    if (req->rc == RDL_OK && !call->undo.failed && call->answer != RDL__NO_HOLD && call->undo.all_answered) {
-        if (call->hold.undo_count == 0)
+    if (done) {
+        if (call->hold.undo_count == 0) {
             rdl__note_release(call, now);
+            in_line = rdl__line_released(call);
+        }
         rdl__detached_ends(call);
+    }
+    if (done && !in_line) {
         rdl__undo_heard(call);
         rdl__undo_gate(call);
         return;
     }
-    call->next = RDL__NEXT_UNDONE;
+    call->next = done ? RDL__NEXT_UNDO : RDL__NEXT_UNDONE;
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
 }
 

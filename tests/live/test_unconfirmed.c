@@ -643,6 +643,61 @@ Test(unconfirmed, child_leaves_its_parents_release_alone)
     end(lock);
 }
 
+/* ---- the line --------------------------------------------------------------------------------------------------- */
+
+/* Two stand in line that hear, and do not try. When the answer is read, the next take knows that one was woken. */
+Test(unconfirmed, who_has_woken_another_gives_way_to_it)
+{
+    char *channel = channel_of(NAME);
+    struct probe *others[2];
+    rdl_lock_t *lock;
+    int64_t before;
+
+    open_stage();
+    lock = make(kinds);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    (void)probe_ask(st.probe, "HSET " NAME " %s:wanted 1", probe_ask(st.probe, "HKEYS " NAME)->items[0].text);
+    (void)probe_ask(st.probe, "HSET %s 0 other0 other0 0 1 other1 other1 1 head 0 tail 2 count 2", channel);
+    for (int i = 0; i < 2; i++) {
+        others[i] = probe_open(st.server);
+        (void)probe_ask(others[i], "SUBSCRIBE %s:{other%d}", channel, i);
+    }
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(WAIT_UNTIL(counter(RDL_M_RELEASED) == 2, SOON_MS));
+    before = probe_calls(st.probe, "evalsha");
+    expect(RDL_OK, rdl_try_lock(lock, 5000, LEASE_MS, &err));
+    cr_assert_gt(probe_calls(st.probe, "evalsha") - before, 1, "it was not refused first");
+    (void)probe_int(st.probe, "DEL %s", channel);
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    for (int i = 0; i < 2; i++)
+        probe_close(others[i]);
+    end(lock);
+    free(channel);
+}
+
+/* The release arrives after the call that waited has given up, and has left the line. */
+Test(unconfirmed, release_that_enters_the_line_for_nobody_leaves_it)
+{
+    struct actor *waiter = actor_new();
+    rdl_lock_t *lock;
+    int held;
+
+    open_stage();
+    lock = make(kinds);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    actor_try_lock(waiter, lock, FEW_MS, LEASE_MS);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
+    held = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REQUEST, .contains = "stay");
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
+    expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
+    cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 1, SOON_MS), "the place is not left");
+    proxy_let_go(st.proxy, held);
+    cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
+    actor_free(waiter);
+    end(lock);
+}
+
 /* ---- what it does not change ------------------------------------------------------------------------------------ */
 
 /* An asynchronous unlock calls back when it is answered; a composite's unlock waits for its members'. */
