@@ -49,22 +49,19 @@ static void answered(struct rdl__req *req)
 {
     struct rdl__call *call = rdl__container(req, struct rdl__call, req);
     int64_t now = rdl__now();
-    bool done = req->rc == RDL_OK && !call->undo.failed && call->answer != RDL__NO_HOLD && call->undo.all_answered;
-    bool in_line = false; /* its client stands there for nobody, which is to be undone */
+    bool failed = req->rc != RDL_OK || call->undo.failed;
+    bool in_line = !failed && call->hold.undo_count == 0 && rdl__line_released(call);
 
-    if (done) {
-        if (call->hold.undo_count == 0) {
+    if (!failed && !in_line && call->answer != RDL__NO_HOLD && call->undo.all_answered) {
+        if (call->hold.undo_count == 0)
             rdl__note_release(call, now);
-            in_line = rdl__line_released(call);
-        }
         rdl__detached_ends(call);
-    }
-    if (done && !in_line) {
         rdl__undo_heard(call);
         rdl__undo_gate(call);
         return;
     }
-    call->next = done ? RDL__NEXT_UNDO : RDL__NEXT_UNDONE;
+    call->undo.failed |= in_line; /* its client stands there for nobody until it is undone */
+    call->next = RDL__NEXT_UNDONE;
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
 }
 

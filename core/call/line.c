@@ -81,9 +81,11 @@ static bool stays(const struct rdl__call *call)
 
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
-    bool reads = call->line == RDL__LINE_READS; /* it is sent again */
+    enum rdl__line before = (enum rdl__line)call->line; /* it is sent again, and may have been carried out */
+    bool reads = before == RDL__LINE_READS;
 
-    if (call->count > 0 || (!reads && atomic_load(&rdl__call_name(call)->waiting) == 0) || !has_line(call))
+    if (call->count > 0 || (before == RDL__LINE_NOT && atomic_load(&rdl__call_name(call)->waiting) == 0) ||
+        !has_line(call))
         return RDL__LINE_NOT;
     reads |= take_note(call, RDL__NAMED) != 0;
     if (rdl__name_waited_for(rdl__call_name(call))) {
@@ -91,7 +93,7 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
         if (stays(call))
             return RDL__LINE_STAYS;
     }
-    return reads ? RDL__LINE_READS : RDL__LINE_NOT;
+    return before == RDL__LINE_STAYS ? before : reads ? RDL__LINE_READS : RDL__LINE_NOT;
 }
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)

@@ -757,3 +757,35 @@ Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
     cr_assert_lt(now_us() - began, SOON_MS * 1000, "closing waits for an undo that was answered");
     rdl_metrics_free(metrics);
 }
+
+/* Its first sending has entered its client in the line behind the undo of the last call that waited. */
+Test(doubt, release_that_is_sent_twice_leaves_the_line_that_it_has_entered_for_nobody)
+{
+    for (rdl_release_t release = RDL_RELEASE_CONFIRMED; release <= RDL_RELEASE_UNCONFIRMED; release++) {
+        struct actor *holder = actor_new(), *waiter = actor_new();
+        rdl_lock_t *lock;
+        int held, cut;
+
+        if (release != RDL_RELEASE_CONFIRMED)
+            live_again();
+        open_stage(3000);
+        lock = reentrant(st.client, NAME, LOCK_OPTIONS(.release = release));
+        actor_lock(holder, lock, LEASE_MS);
+        expect_result(RDL_OK, holder, SOON_MS);
+        actor_try_lock(waiter, lock, 400, LEASE_MS);
+        cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
+        held = proxy_on(st.proxy, .action = PROXY_HOLD, .contains = "stay");
+        cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .contains = "stay");
+        actor_unlock(holder, lock);
+        cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
+        expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 1, SOON_MS), "the place is not left");
+        proxy_let_go(st.proxy, held);
+        expect_result(RDL_OK, holder, SOON_MS);
+        cr_assert(proxy_wait(st.proxy, cut, 1, SOON_MS));
+        cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS));
+        actor_free(waiter);
+        actor_free(holder);
+        lock_over(st.probe, lock);
+    }
+}
