@@ -482,13 +482,22 @@ static void begin_waiting(bool paces)
             actor_try_lock(all[i].actor, all[i].lock, LEASE_MS, LEASE_MS);
 }
 
+/* The first in line looks after a while, and is asleep behind that. */
+static bool stands_in_line(const struct kind *kind)
+{
+    return kind->constructor == rdl_reentrant_lock || kind->constructor == rdl_nonreentrant_lock ||
+           kind->constructor == rdl_fenced_lock;
+}
+
 /* A red lock is not among them: without a majority it goes on asking as long as its wait. */
 Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 {
     int64_t listened = 0, scripts = 0, calls, killed_at;
+    struct monitor *monitor;
 
     stage_open(&st, .client = OPTIONS(.outage_timeout_ms = OUTAGE_MS));
     left_behind = true;
+    monitor = monitor_start(st.server);
     other = client_open(stage_uri(&st), NULL);
     FOR_EACH_KIND(kind)
     {
@@ -501,6 +510,10 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
     calls = probe_calls(st.probe, "evalsha");
     begin_waiting(false);
     expect_asleep(calls, scripts, listened);
+    for (const struct each *e = all; e < all + count; e++)
+        if (stands_in_line(e->kind))
+            expect_sleeps(monitor, e->name);
+    monitor_stop(monitor);
     begin_waiting(true); /* they send scripts unasked */
     let_pass_ms(50);
     killed_at = now_us();
