@@ -46,7 +46,7 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     enum rdl__line line = RDL__LINE_NOT;
     uint32_t last; /* how its client's last release went */
 
-    if (call->count > 1 || call->take.one_try || !has_line(call))
+    if (call->count > 1 || call->take.one_try || call->verb->restores || !has_line(call))
         return line;
     if (call->waiter.channel != NULL) {
         count_turns(call);
@@ -81,7 +81,7 @@ static bool stays(const struct rdl__call *call)
 
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
-    enum rdl__line before = (enum rdl__line)call->line; /* it is sent again, and may have been carried out */
+    enum rdl__line before = (enum rdl__line)call->line; /* RDL__LINE_NOT, or it is sent again, and may have been done */
     bool reads = before == RDL__LINE_READS;
 
     if (call->count > 0 || (before == RDL__LINE_NOT && atomic_load(&rdl__call_name(call)->waiting) == 0) ||
@@ -89,9 +89,11 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
         return RDL__LINE_NOT;
     reads |= take_note(call, RDL__NAMED) != 0;
     if (rdl__name_waited_for(rdl__call_name(call))) {
-        (void)take_note(call, RDL__LEFT);
+        uint32_t left = take_note(call, RDL__LEFT);
+
         if (stays(call))
             return RDL__LINE_STAYS;
+        note(call, left); /* the last of them has left meanwhile */
     }
     return before == RDL__LINE_STAYS ? before : reads ? RDL__LINE_READS : RDL__LINE_NOT;
 }

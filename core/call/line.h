@@ -20,7 +20,7 @@ enum rdl__line {
     RDL__LINE_AMONG,  /* the same, beside other calls of its client: with the lock, that is the ear still */
     RDL__LINE_YIELDS, /* a take by a client whose last release has woken another: it gives way to that one */
     RDL__LINE_TURN,   /* a take by one whose last release was heard by others: it gives way to those for a moment */
-    RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait */
+    RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait, or did when it was sent before */
     RDL__LINE_READS,  /* a release: none does, and the client may be named as the ear */
     RDL__LINE_LEAVES, /* an undo: none does */
 };

@@ -104,7 +104,7 @@ struct rdl__undo {
     bool detached;        /* it began as a release that is not waited for (detached.c); immutable once it has begun */
     bool told;            /* and what came of that has been told */
     unsigned char detour; /* enum rdl__detour: of its last request */
-    bool failed;          /* it was answered with an error, or fell short */
+    bool failed;          /* it was answered with an error, fell short, or left its client in the line */
     bool answered;        /* once at least; until then call->timer is the call's */
     _Atomic unsigned char gate; /* any thread: how often rdl__undo_gate was called */
 };

@@ -768,14 +768,14 @@ Test(doubt, release_that_is_sent_twice_leaves_the_line_that_it_has_entered_for_n
 
         if (release != RDL_RELEASE_CONFIRMED)
             live_again();
-        open_stage(3000);
+        open_stage(4 * SHORT_MS);
         lock = reentrant(st.client, NAME, LOCK_OPTIONS(.release = release));
         actor_lock(holder, lock, LEASE_MS);
         expect_result(RDL_OK, holder, SOON_MS);
-        actor_try_lock(waiter, lock, 400, LEASE_MS);
+        actor_try_lock(waiter, lock, SHORT_MS, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
-        held = proxy_on(st.proxy, .action = PROXY_HOLD, .contains = "stay");
-        cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .contains = "stay");
+        held = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "stay");
+        cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = "stay");
         actor_unlock(holder, lock);
         cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
         expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);

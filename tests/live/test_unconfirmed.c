@@ -10,8 +10,9 @@
 
 #define NAME "no-hurry"
 #define LEASE_MS 30000
-#define PROMPT_MS SOON_MS /* much less than a lease */
-#define FEW_MS 400        /* a command's time-out, for tests that wait for it */
+#define PROMPT_MS SOON_MS   /* much less than a lease */
+#define FEW_MS 400          /* a command's time-out, for tests that wait for it */
+#define LONG_ENOUGH_MS 1500 /* until a call gives up: longer than a busy machine stands still */
 
 LIVE_SUITE(unconfirmed, 120);
 
@@ -682,12 +683,12 @@ Test(unconfirmed, release_that_enters_the_line_for_nobody_leaves_it)
     rdl_lock_t *lock;
     int held;
 
-    open_stage();
+    open_with(OPTIONS(.command_timeout_ms = 4 * LONG_ENOUGH_MS));
     lock = make(kinds);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, FEW_MS, LEASE_MS);
+    actor_try_lock(waiter, lock, LONG_ENOUGH_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
-    held = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REQUEST, .contains = "stay");
+    held = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "stay");
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
     expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
