@@ -213,15 +213,18 @@ Test(cached_write, read_of_an_owner_who_is_let_in_to_write_meanwhile_tries_again
 Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
 {
     rdl_owner_t *owner = NULL;
+    rdl_metrics_t *metrics;
     struct actor *writer;
 
-    stage_open(&st);
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics));
     make_ends();
     make_idle_end(writes);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     writer = inside(writes);
     expect(RDL_OK, rdl_lock_async(writes, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
     expect(RDL_OK, rdl_lock_async(reads, owner, RDL_LEASE_AUTO, on_done, NULL, NULL, &err));
+    cr_assert(WAIT_UNTIL(waiting_for(metrics, NAME) == 2, SOON_MS));
     leaves(writer, writes, RDL_OK);
     cr_assert(WAIT_UNTIL(called == 2, WOKEN_MS), "%d", called);
     expect(RDL_HELD, rdl_owner_hold_state(owner, writes, &err));
@@ -232,6 +235,7 @@ Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
     rdl_owner_free(owner);
     actor_free(writer);
     free_ends();
+    cr_assert_null(rdl_metrics_free(metrics));
 }
 
 /* ---- reads of the writer ---------------------------------------------------------------------------------------- */
