@@ -233,6 +233,8 @@ Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     actor_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN redisson_lock_queue:{" NAME "}") == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect_asleep(calls, 2, 1); /* else it asks, whatever it is told */
     server_pause(replica[0]);
     expect(RDL_OK, rdl_unlock(lock, &err));
