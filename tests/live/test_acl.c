@@ -289,12 +289,6 @@ Test(acl, of_reentrant_nonreentrant_and_spin_locks_is_enough_and_no_more)
     expect_all_rights_of("Reentrant, non-reentrant and spin lock");
 }
 
-static bool is_confirmed(void)
-{
-    (void)probe_ask(st.probe, "SET sync 1");
-    return probe_int(st.probe, "WAIT 1 100") == 1;
-}
-
 Test(acl, of_the_option_replicas_is_enough_and_no_more)
 {
     struct server *replica;
@@ -305,7 +299,7 @@ Test(acl, of_the_option_replicas_is_enough_and_no_more)
     config = must_format("replicaof 127.0.0.1 %d\nrepl-ping-replica-period 1", server_port(st.server));
     replica = server_start(&(struct server_options){.config = config});
     free(config);
-    cr_assert(WAIT_UNTIL(is_confirmed(), 2 * SOON_MS));
+    cr_assert(probe_followed(st.probe, 1, 2 * SOON_MS));
     use_and_free(reentrant(st.client, NAME, LOCK_OPTIONS(.replicas = 1, .replicas_timeout_ms = 1000)));
     expect_all_rights_of(REPLICAS);
     server_stop(replica);

@@ -20,14 +20,6 @@ LIVE_SUITE(replicas, 60);
 
 static struct server *replica[REPLICAS_MAX];
 
-static unsigned followers(void)
-{
-    static const char field[] = "connected_slaves:";
-    const char *at = strstr(probe_text(st.probe, "INFO replication"), field);
-
-    return (unsigned)strtoul(at + sizeof field - 1, NULL, 10);
-}
-
 static void open_stage(unsigned replicas, bool proxied, int64_t watchdog_lease_ms)
 {
     char config[64];
@@ -38,12 +30,7 @@ static void open_stage(unsigned replicas, bool proxied, int64_t watchdog_lease_m
     (void)snprintf(config, sizeof config, "replicaof 127.0.0.1 %d\nrepl-ping-replica-period 1", server_port(st.server));
     for (unsigned i = 0; i < replicas; i++)
         replica[i] = server_start(&(struct server_options){.config = config});
-    /* What is written before the first replica has come has no offset, and what comes after it reaches a replica that
-     * is just synchronised up to a second later: so something is written in between, and confirmed. */
-    cr_assert(WAIT_UNTIL(followers() == replicas, 2 * SOON_MS));
-    (void)probe_ask(st.probe, "SET sync 1");
-    cr_assert(WAIT_UNTIL(probe_int(st.probe, "WAIT %u 100", replicas) == replicas, 2 * SOON_MS));
-    (void)probe_ask(st.probe, "DEL sync");
+    cr_assert(probe_followed(st.probe, replicas, 2 * SOON_MS));
 }
 
 static void end_replicas(void)

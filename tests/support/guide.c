@@ -30,17 +30,9 @@ static void name_master(struct proxy *mouth, int rules[2], int port, int epoch)
     free(details);
 }
 
-/* WAIT is about what its own connection has written last. */
-static bool confirmed(struct guide *g)
-{
-    (void)probe_text(g->probe[0], "SET guide 1");
-    (void)probe_int(g->probe[0], "DEL guide");
-    return probe_int(g->probe[0], "WAIT 1 100") == 1;
-}
-
 void guide_sync(struct guide *g)
 {
-    if (!WAIT_UNTIL(confirmed(g), BOUND_MS))
+    if (!probe_followed(g->probe[0], 1, BOUND_MS))
         die("the replica does not follow its master");
 }
 

@@ -357,3 +357,20 @@ int64_t probe_calls(struct probe *p, const char *command)
     free(needle);
     return n;
 }
+
+static unsigned followers(struct probe *p)
+{
+    static const char field[] = "connected_slaves:";
+    const char *at = strstr(probe_text(p, "INFO replication"), field);
+
+    return (unsigned)strtoul(at + sizeof field - 1, NULL, 10);
+}
+
+bool probe_followed(struct probe *p, unsigned replicas, int64_t bound_ms)
+{
+    if (!WAIT_UNTIL(followers(p) == replicas, bound_ms))
+        return false;
+    (void)probe_ask(p, "SET sync 1");
+    (void)probe_ask(p, "DEL sync");
+    return WAIT_UNTIL(probe_int(p, "WAIT %u 100", replicas) == replicas, bound_ms);
+}

@@ -54,6 +54,11 @@ int64_t probe_subscribers_of(struct probe *p, bool sharded, const char *channel)
 int64_t probe_clients(struct probe *p, const char *name);  /* connections whose CLIENT SETNAME is `name` */
 int64_t probe_calls(struct probe *p, const char *command); /* of a command since start: "evalsha" */
 
+/* Wait until so many replicas follow, and have confirmed what was written after they had come: what is written before
+ * has no offset, and what comes after it reaches a replica that is just synchronised up to a second later. No key is
+ * left. */
+bool probe_followed(struct probe *p, unsigned replicas, int64_t bound_ms);
+
 /* ---- monitor ---------------------------------------------------------------------------------------------------- */
 
 struct monitor;
