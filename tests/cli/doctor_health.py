@@ -21,7 +21,7 @@ PRELOAD = os.path.join(support.BUILD, "tests", "support", "clockstep.so")
 
 
 class Rights(Doctor):
-    """Against docs/acl.md, which live/test_acl runs."""
+    """Against docs/acl.md: live/test_acl runs what it says."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_restricted.c - servers that lack something, or forbid it: each fallback of docs/servers.md, by its effect.
+/* test_restricted.c - servers that lack something, or forbid it: each fallback that docs/servers.md names,
+ * by its effect.
  *
  * Whatever is missing, locks work, messages wake, a lost reply is settled, and nothing is left behind. */
 #include "tests/live/live.h"

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The work of Redisson's unlock (wire.md, reentrant and unlock latch), to be timed. The latch remembers the answer, so
--- that a repeat does not unlock twice; the client deletes it afterwards.
+-- The work of Redisson's unlock of a reentrant lock, to be timed. Its latch remembers the answer, so that a repeat
+-- does not unlock twice; the client deletes it afterwards.
 --
 -- KEYS[1] lock hash    KEYS[2] channel     KEYS[3] latch
 -- ARGV[1] message      ARGV[2] lease ms    ARGV[3] owner field    ARGV[4] the latch's time to live in ms
