@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* site.js - the search and the button for light and dark. FOUND, of index.js, has [words, address, kind, what else]. */
 "use strict";
 

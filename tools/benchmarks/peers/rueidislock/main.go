@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rueidislock, measured. The command line and the answer are described in tools/benchmarks/peers/build.
 package main
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! rslock, measured. The command line and the answer are described in tools/benchmarks/peers/build.
 //!
 //! The threads are tasks of one thread, over the one connection that a LockManager has.
