@@ -145,64 +145,43 @@ static bool has_end(struct keyspace *ks, const char *name, const char *field)
     return key != NULL && item_find(&key->items, field, strlen(field)) != ITEM_NONE;
 }
 
+/* ---- the types -------------------------------------------------------------------------------------------------- */
+
+/* What a type's row has from the registry. */
+#define NESTS(type, constructor, fencing, reentrant) NESTS_##type = (reentrant),
+enum { RDL_LOCK_TYPES(NESTS) RDL_LOCK_ENDS(NESTS) };
+#define OF(type) .name = #type, .make = rdl_##type##_lock, .reentrant = NESTS_##type
+#define KEPT(type) .name = "kept " #type, .make = rdl_##type##_lock, .reentrant = NESTS_##type
+
+/* And the rows of its two ends. */
+#define READ_WRITE(called, is_let_in)                                                                                  \
+    .name = called, .make = rdl_write_lock, .make_shared = rdl_read_lock, .reentrant = NESTS_write, .holders = ends,   \
+    .admits = (is_let_in), .holds = has_end
+
+/* In the order that seeds know. */
 const struct kind kinds[] = {
-    {.name = "reentrant", .make = rdl_reentrant_lock, .reentrant = true, .line = true, .holders = fields},
-    {.name = "nonreentrant", .make = rdl_nonreentrant_lock, .line = true, .holders = fields},
-    {.name = "simple", .make = rdl_simple_lock, .plain = true, .pause_ms = 1000, .holders = value},
-    {.name = "spin", .make = rdl_spin_lock, .reentrant = true, .polls = true, .pause_ms = 128, .holders = fields},
-    {.name = "read-write",
-     .make = rdl_write_lock,
-     .make_shared = rdl_read_lock,
-     .reentrant = true,
-     .holders = ends,
-     .admits = is_read_or_free,
-     .holds = has_end},
-    {.name = "fenced", .make = rdl_fenced_lock, .reentrant = true, .line = true, .counted = true, .holders = fields},
-    {.name = "fair", .make = rdl_fair_lock, .reentrant = true, .pause_ms = 80, .life_ms = 240, .holders = fields},
-    {.name = "read-write, writers preferred",
-     .make = rdl_write_lock,
-     .make_shared = rdl_read_lock,
-     .reentrant = true,
-     .mark_ms = 240,
-     .holders = ends,
-     .admits = is_not_wanted_alone,
-     .holds = has_end},
+    {OF(reentrant), .line = true, .holders = fields},
+    {OF(nonreentrant), .line = true, .holders = fields},
+    {OF(simple), .plain = true, .pause_ms = 1000, .holders = value},
+    {OF(spin), .polls = true, .pause_ms = 128, .holders = fields},
+    {READ_WRITE("read-write", is_read_or_free)},
+    {OF(fenced), .line = true, .counted = true, .holders = fields},
+    {OF(fair), .pause_ms = 80, .life_ms = 240, .holders = fields},
+    {READ_WRITE("read-write, writers preferred", is_not_wanted_alone), .mark_ms = 240},
 };
 const size_t kind_count = sizeof kinds / sizeof kinds[0];
 
+#define ONE(...) +1
+_Static_assert(sizeof kinds / sizeof kinds[0] == 0 RDL_LOCK_TYPES(ONE) RDL_LOCK_ENDS(ONE),
+               "each type of the registry has a row, and the read-write lock two for its two ends");
+
 const struct kind kept_kinds[] = {
-    {.name = "kept reentrant", .make = rdl_reentrant_lock, .reentrant = true, .cache_ms = 60, .holders = fields},
-    {.name = "kept nonreentrant", .make = rdl_nonreentrant_lock, .cache_ms = 200, .holders = fields},
-    {.name = "kept spin",
-     .make = rdl_spin_lock,
-     .reentrant = true,
-     .polls = true,
-     .pause_ms = 128,
-     .cache_ms = 100,
-     .holders = fields},
-    {.name = "kept fenced",
-     .make = rdl_fenced_lock,
-     .reentrant = true,
-     .counted = true,
-     .cache_ms = 20,
-     .holders = fields},
-    {.name = "kept read-write",
-     .make = rdl_write_lock,
-     .make_shared = rdl_read_lock,
-     .reentrant = true,
-     .cache_ms = 120,
-     .holders = ends,
-     .admits = is_read_or_free,
-     .holds = has_end},
-    {.name = "kept read-write, writers preferred",
-     .make = rdl_write_lock,
-     .make_shared = rdl_read_lock,
-     .reentrant = true,
-     .mark_ms = 240,
-     .cache_ms = 60,
-     .holders = ends,
-     .admits = is_not_wanted_alone,
-     .holds = has_end},
+    {KEPT(reentrant), .cache_ms = 60, .holders = fields},
+    {KEPT(nonreentrant), .cache_ms = 200, .holders = fields},
+    {KEPT(spin), .polls = true, .pause_ms = 128, .cache_ms = 100, .holders = fields},
+    {KEPT(fenced), .counted = true, .cache_ms = 20, .holders = fields},
+    {READ_WRITE("kept read-write", is_read_or_free), .cache_ms = 120},
+    {READ_WRITE("kept read-write, writers preferred", is_not_wanted_alone), .mark_ms = 240, .cache_ms = 60},
 };
 const size_t kept_kind_count = sizeof kept_kinds / sizeof kept_kinds[0];
 

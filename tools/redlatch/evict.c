@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/redlatch/evict.h"
 
+#include "tools/redlatch/locktype.h"
 #include "tools/redlatch/text.h"
 
 #include <stdio.h>
@@ -8,21 +9,15 @@
 
 int evict_open(rdl_client_t *client, const rdl_inspection_t *seen, rdl_lock_t **ret_lock, rdl_err_t *err)
 {
-    static const struct {
-        const char *type;
-        int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
-                    rdl_err_t *err);
-    } types[] = {
-        {"lock", rdl_reentrant_lock}, {"fenced", rdl_fenced_lock},    {"fair", rdl_fair_lock},
-        {"simple", rdl_simple_lock},  {"read-write", rdl_write_lock},
-    };
+    const struct lock_type *type = strcmp(seen->type, "lock") == 0         ? lock_type_default()
+                                   : strcmp(seen->type, "read-write") == 0 ? lock_type_exclusive()
+                                                                           : lock_type_find(seen->type);
     rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
     char shown[TEXT_SAFE_CAP];
 
     options.name_len = seen->name_len;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(seen->type, types[i].type) == 0)
-            return types[i].make(client, seen->name, &options, ret_lock, err);
+    if (type != NULL)
+        return type->make(client, seen->name, &options, ret_lock, err);
     err->code = RDL_EINVAL;
     (void)snprintf(err->message, sizeof err->message, "'%s' is a %s: it has no holders to evict",
                    text_safe(seen->name, seen->name_len, shown), seen->type);

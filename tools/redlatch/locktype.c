@@ -5,7 +5,13 @@
 
 #include <string.h>
 
-#define TYPE(type, constructor, tokens, ...) {.name = #type, .fencing = (tokens), .make = (constructor)},
+/* What a type has that is not the rule, and the registry does not say: WORD_type is a comma and what it is. */
+#define SECOND(first, second, ...) second
+#define ODD(...) SECOND(__VA_ARGS__, )
+#define QUEUES_fair , true
+
+#define TYPE(type, constructor, tokens, ...)                                                                           \
+    {.name = #type, .fencing = (tokens), .queues = ODD(QUEUES_##type, false), .make = (constructor)},
 
 /* The first is the default. */
 static const struct lock_type types[] = {RDL_LOCK_TYPES(TYPE)};

@@ -8,6 +8,7 @@
 struct lock_type {
     const char *name;
     rdl_fencing_t fencing; /* what its tokens are made of; RDL_FENCING_NONE: it has none */
+    bool queues;           /* who waits has a place in a queue at the server, so a host alone cannot grant it */
     int (*make)(rdl_client_t *client, const char *name, const rdl_lock_options_t *options, rdl_lock_t **ret_lock,
                 rdl_err_t *err);
 };

@@ -131,7 +131,7 @@ static int apply_type(void *to, const char *text, struct usage_error *why)
 
     o->type = lock_type_find(text);
     o->given &= ~(unsigned)GIVEN_FAIR;
-    o->given |= GIVEN_TYPE | (o->type != NULL && o->type->make == rdl_fair_lock ? GIVEN_FAIR : 0U);
+    o->given |= GIVEN_TYPE | (o->type != NULL && o->type->queues ? GIVEN_FAIR : 0U);
     if (o->type != NULL)
         return 0;
     near = lock_type_nearest(text);
