@@ -61,10 +61,12 @@ end
 
 local client
 if waits then
+    -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
     waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, give_way = give_way}
     waits.stand = function(...)
+        -- and here: who is granted would
         -- include line_queue.inc
         return stand(...)
     end

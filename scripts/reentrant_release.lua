@@ -30,12 +30,14 @@ if left == '0' then
         local heard = redis.pcall(publish, line, '0')
         return type(heard) == 'table' and 2 or heard > 0 and 4 or 1
     end
+    -- included here: whom nobody waits for would pay for it
     -- include line.inc
     local l = not ARGV[4] and read_line(line)
     local heard = l and tell_only_one(line, l, publish)
     if heard == true then
         return 3
     end
+    -- and here: who wakes the only one in line would
     -- include holds.inc
     -- include line_queue.inc
     local client = ARGV[4] and client_of(field)

@@ -11,7 +11,8 @@ long brackets, block comments, strings continued with a backslash.
 
 A line `-- include NAME.inc` stands for that file in the same folder: local functions, and before them the locals that
 they share. Of the functions those are put in that the script calls behind that line, or that one of them calls. Each
-costs time whenever that line is reached. What is included includes nothing itself.
+costs time whenever that line is reached (decisions.md, A script makes its functions where it needs them). What is
+included includes nothing itself.
 """
 
 import hashlib
