@@ -14,7 +14,7 @@
  * hold) is its record as of any lock, with a negative number of its own, which the server never sees. It is in the
  * watchdog only if its lease is explicit, and then it ends before the kept hold does; nothing is ever sent for it.
  *
- * Of a read-write lock one end is kept at a time: that which the last owner came for while nothing was at the
+ * Of a lock with two ends one is kept at a time: that which the last owner came for while nothing was at the
  * server. Readers share one kept hold: all who wait are let in with the grant, and others join until somebody wants it;
  * from then on newcomers wait for it to be given back, but not for long, and then take holds of their own. Whoever
  * wants the end that is not kept asks the server for itself, when what is kept was given back. Only a writer's own
@@ -93,7 +93,7 @@ static inline struct rdl__watchdog *rdl__cache_watchdog(const struct rdl__cache 
     return cache->name->client->watchdog;
 }
 
-/* Is what is kept the read end of a read-write lock?  @locks the name's */
+/* Is what is kept an end that many owners share?  @locks the name's */
 static inline bool rdl__cache_is_shared(const struct rdl__cache *cache)
 {
     rdl__assert_locked(&cache->name->mu);

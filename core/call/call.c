@@ -27,8 +27,6 @@
 
 #include "core/base/err.h"
 
-#include <string.h>
-
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
 /* The last reference was given back. */
@@ -40,8 +38,8 @@ void rdl__call_unused(rdl_op_t *op)
 
     if (call->words != NULL)
         rdl__free(&rdl__call_client(call)->mem, call->words, (size_t)call->words_len + 1);
-    if (call->verb->copies_permits)
-        rdl__free(&rdl__call_client(call)->mem, call->permit.list, (size_t)call->count * sizeof *call->permit.list);
+    if (call->verb->free_arguments != NULL)
+        call->verb->free_arguments(call);
     rdl__owner_give_spare(owner, call, sizeof *call);
     rdl__owner_unref(owner);
     rdl__handle_unref(lock);
@@ -56,21 +54,6 @@ static void cancel(struct rdl__underway *underway, int code)
     rdl__call_ref(call);
     rdl__parker_post(&call->req.park, RDL__POST_CANCEL);
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->cancel_task);
-}
-
-/* The list of permits that the verb is about, for as long as the call lasts. False: no memory. */
-static bool copy_permits(struct rdl__call *call, const struct rdl__order *order)
-{
-    size_t size = (size_t)order->count * sizeof *order->permits;
-
-    if (order->permits == NULL)
-        return true;
-    call->permit.list = order->permits;
-    if (!call->verb->copies_permits)
-        return true;
-    if ((call->permit.list = rdl__alloc(&order->lock->name->client->mem, size)) != NULL)
-        memcpy(call->permit.list, order->permits, size);
-    return call->permit.list != NULL;
 }
 
 static void call_memory(struct rdl__call *call)
@@ -104,10 +87,6 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
         call_memory(call);
     rdl__clear(&call->op.lock, offsetof(struct rdl__call, timer) - offsetof(struct rdl__call, op.lock));
     call->verb = order->verb;
-    if (!copy_permits(call, order)) {
-        rdl__owner_give_spare(owner, call, sizeof *call);
-        return NULL;
-    }
     rdl__op_init(&call->op, order, rdl__owner_ref(owner), 1);
     (void)rdl__handle_ref(order->lock);
     call->ops = order->ops != NULL ? order->ops : order->lock->ops;
@@ -116,8 +95,10 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     call->count = (int32_t)order->count;
     call->n = order->n;
     call->one_try = order->one_try || order->wait_ms == 0;
-    if (order->seen != NULL)
-        rdl__call_keep_words(call, order->seen, strlen(order->seen), false);
+    if (call->verb->keep_arguments != NULL && !call->verb->keep_arguments(call, order)) {
+        rdl__call_unused(&call->op);
+        return NULL;
+    }
     return call;
 }
 

@@ -36,7 +36,7 @@ static void force_decode(struct rdl__call *call, const struct rdl__reply *reply)
 }
 
 /* Was the record's hold evicted, and is that not known here yet? Not a hold that was granted after the request was
- * sent, even with the field that was named: its take may have been repeated (a fair lock may be granted before its
+ * sent, even with the field that was named: its take may have been repeated (a message may grant a lock before its
  * waiter asks). Its renewal will tell.  @locks the name's */
 static bool evicted(const struct rdl__call *call, const struct rdl__record *rec)
 {
@@ -98,17 +98,22 @@ static rdl__step_t force_answered(struct rdl__call *call, int64_t now)
     return rdl__send_it();
 }
 
+static bool evict_keep_arguments(struct rdl__call *call, const struct rdl__order *order)
+{
+    rdl__call_keep_words(call, order->seen, strlen(order->seen), false);
+    return call->words_len > 0;
+}
+
 static rdl__step_t evict_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    if (call->words_len == 0)
-        return rdl__finish_with(RDL_ENOMEM);
     call->force.stage = FORCE_EVICT;
     call->force.named = true;
     return rdl__send_it();
 }
 
 const struct rdl__verb rdl__verb_evict = {
+    .keep_arguments = evict_keep_arguments,
     .begin = evict_begin,
     .encode = force_encode,
     .decode = force_decode,

@@ -114,7 +114,7 @@ extern const struct rdl__req_ops rdl__loop_ops, rdl__loop_acked_ops;
 enum rdl__detour rdl__call_detour_of(struct rdl__call *call, const struct rdl__reply *reply);
 bool rdl__call_misrouted(const struct rdl__req *req);
 
-/* Does it wait for a server as it waits for a holder? Semaphores do, too. */
+/* Does it wait for a server as it waits for a holder? Acquires of types without holds do, too. */
 static inline bool rdl__call_outwaits(const struct rdl__call *call)
 {
     return call->verb->acquires && rdl__call_name(call)->settings.on_outage != RDL_OUTAGE_FAIL;

@@ -133,8 +133,8 @@ void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err)
 /* ---- calling back ----------------------------------------------------------------------------------------------- */
 
 /* Nothing works under such a hold, and only the count is left to be taken back: the loss has sent the release already,
- * and permits are over at the server as well. The order names this hold, because by its turn the owner may have a later
- * one. */
+ * or what was granted is over at the server as well. The order names this hold, because by its turn the owner may have
+ * a later one. */
 struct rdl__order rdl__call_lost_meanwhile(struct rdl__call *call)
 {
     struct rdl__order back = {.lock = call->op.lock, .owner = call->op.owner, .n = call->n, .direct = true};

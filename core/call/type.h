@@ -2,10 +2,10 @@
 /* type.h - what a lock type is to the engine: one const table of functions. The types themselves are in locks/
  * (locks/types.h); docs/adding-a-lock-type.md builds one.
  *
- * A lock with two ends, as the read-write lock, has a table for each. Types share functions for what they do alike: the
+ * A lock with two ends has a table for each. Types share functions for what they do alike: the
  * ordinary ones are here (type.c), those of types that live in the same hash in locks/hash.h. So every lock type fills
- * in every function but those that say NULL, and the engine does not test for others. Semaphores and latches, which
- * have no holds, leave the functions of holds out.
+ * in every function but those that say NULL, and the engine does not test for others. Types that
+ * have no holds leave the functions of holds out.
  */
 #ifndef REDLATCH_CALL_TYPE_H
 #define REDLATCH_CALL_TYPE_H
@@ -54,7 +54,7 @@ struct rdl__lock_ops {
     /* names */
     const char *name;
     const char *kind;  /* the same for both ends of one lock */
-    const char *thing; /* in messages, such as "semaphore"; NULL: "lock" */
+    const char *thing; /* what it is called in messages; NULL: "lock" */
     const char *busy;  /* why an acquire has timed out, in messages; NULL: "somebody else holds it" */
     void (*call_back)(const rdl_op_t *op, int64_t result, const rdl_err_t *err); /* op->fn is not NULL */
     void (*unused)(struct rdl__name *name); /* the name's last reference is gone; may be NULL  @locks none */

@@ -32,6 +32,10 @@ struct rdl__verb {
     enum rdl__successor_mode successor_mode;
     bool has_successor;
     rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
+    /* The order's arguments that are no numbers, which the caller may take away once the call has begun: keep them for
+     * the call (false: no memory), and free what that has allocated, which may be nothing. NULL: nothing to do. */
+    bool (*keep_arguments)(struct rdl__call *call, const struct rdl__order *order);
+    void (*free_arguments)(struct rdl__call *call);
     void (*encode)(struct rdl__call *call, struct rdl__buf *to, bool eval);
     void (*decode)(struct rdl__call *call, const struct rdl__reply *reply);
     rdl__step_t (*answered)(struct rdl__call *call, int64_t now);
@@ -56,8 +60,7 @@ struct rdl__verb {
     const struct rdl__verb *kept;       /* what it is of a lock that its client keeps (cached.h). NULL: the same */
     const char *(*texts)(int code);     /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
     int script;                         /* for verbs that share an encode function, which reads it here */
-    bool copies_permits; /* the order's permits are copied, as the caller's list may go when the call has begun */
-    bool undo_releases;  /* the undo with undo_count 0 releases the hold, for the replay log */
+    bool undo_releases;                 /* the undo with undo_count 0 releases the hold, for the replay log */
 };
 
 /* Which lane of the shard a request goes on: the loop's, one of the callers', the acks lane. None: an undo that was
@@ -76,16 +79,6 @@ struct rdl__hold_fields { /* take and release of a lock */
     int32_t undo_count;  /* the count that the undo leaves */
     unsigned char form;  /* free for the lock type's use: which command the try was */
     unsigned char local; /* enum rdl__local (cache.h), with `answer` under the name's mu while it is QUEUED */
-};
-
-struct rdl__permit_fields { /* permits with ids (permit_verbs.c) */
-    rdl_permit_t *list;
-    int64_t hint_ms;    /* of a refusal, whose answer has this time as well */
-    int64_t told_until; /* when the permits expire: kept here, because `req` may be the undo's by then */
-    uint16_t series;    /* of takes: which of the ids made from n they name */
-    bool unanswered;    /* a request with this series was sent and not answered */
-    bool in_doubt;      /* and another one was sent after it: the first may still come, unless it was killed */
-    bool told;          /* the caller has this series' ids, until told_until */
 };
 
 struct rdl__guard_fields { /* verbs with a guard (locks/counted/once.c) */
@@ -131,16 +124,16 @@ struct rdl__call {
     unsigned char line; /* enum rdl__line: of its request */
     int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
-    int32_t count; /* a take: the hold count wanted; a release: to be left; else how many permits */
+    int32_t count; /* a take: the hold count wanted; a release: to be left; else the order's */
     /* NULL: the verb needs none, or there is none. Under the name's mu while `unrecorded`. */
     struct rdl__record *rec;
-    int64_t n;      /* the number of the hold or request (protocol.md, 1); of several permits, the first */
+    int64_t n;      /* the number of the hold or request (protocol.md, 1); of several, the first */
     int64_t answer; /* the server's, as a number */
     union {
         struct rdl__hold_fields hold;
-        struct rdl__permit_fields permit;
         struct rdl__guard_fields guard;
         struct rdl__force_fields force;
+        unsigned char own[sizeof(struct rdl__hold_fields)]; /* a struct of the verb's file (rdl__call_own) */
     };
     char *words; /* bytes of the server's answer: an error, or a holder's field; NUL-terminated. NULL: none */
     uint32_t words_len;
@@ -185,6 +178,11 @@ static inline struct rdl__name *rdl__call_name(const struct rdl__call *call)
 static inline rdl_client_t *rdl__call_client(const struct rdl__call *call)
 {
     return call->op.lock->name->client;
+}
+
+static inline void *rdl__call_own(const struct rdl__call *call)
+{
+    return (void *)(uintptr_t)call->own;
 }
 
 static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)

@@ -16,7 +16,7 @@
  *
  * Where wishes differ, that is not enough: a message may have woken nobody, because no sleeper's wish fitted, just
  * before a waiter with a smaller wish joins. So a waiter that joins such a channel when it is confirmed tries once
- * more. The number of permits known to be free, from a message or from the answer to a try, less the wishes of waiters
+ * more. The number known to be free, from a message or from the answer to a try, less the wishes of waiters
  * that are trying, is offered to the sleepers in order (offer). That number may be older than a grant whose answer is
  * under way: the cost is a refused try, never a lost wake-up. With in_order only the first waiter tries, and when it
  * leaves it wakes the next.
@@ -71,7 +71,7 @@ struct rdl__channel {
     int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
     bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
-    int64_t known;            /* how many permits are free; UNKNOWN */
+    int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
     int64_t heard_at;         /* when the last message or acknowledgement came */

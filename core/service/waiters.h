@@ -5,8 +5,9 @@
  * when others wait already. ops->go tells it to try; it reports when its try is sent or refused, and when it leaves.
  * This module touches no socket and reads no clock: it uses the subscriber and the loop's timers.
  *
- * What a message means, and so which waiters it wakes, differs by channel (enum rdl__news). For semaphores each waiter
- * has a wish, the number of permits that it wants, and each answer to a try says how many are free (rdl__waiter_told).
+ * What a message means, and so which waiters it wakes, differs by channel (enum rdl__news). Where there are many of
+ * what is waited for, each waiter has a wish, how many it wants, and each answer to a try says how many are free
+ * (rdl__waiter_told).
  *
  * Beside the waiters there may be listeners (the listen verb), which do not want the lock: they are woken by every
  * message and every acknowledged subscription, and do not make others wait.
@@ -53,8 +54,8 @@ struct rdl__waiter_ops {
  * below; the values are for types' tables and waiters.c. */
 enum rdl__news {
     RDL__NEWS_WAKE,   /* `0` wakes the first waiter, `1` all */
-    RDL__NEWS_TOTAL,  /* a number above 0: so many permits are free. It wakes, in order, all whose wishes fit */
-    RDL__NEWS_SOME,   /* a number above 0: permits are free; the answer to the first waiter's try says how many */
+    RDL__NEWS_TOTAL,  /* a number above 0: so many are free. It wakes, in order, all whose wishes fit */
+    RDL__NEWS_SOME,   /* a number above 0: some are free; the answer to the first waiter's try says how many */
     RDL__NEWS_ALL,    /* any message wakes all */
     RDL__NEWS_OWN,    /* any message is for the one waiter whose channel this is, which may read it
                          (rdl__waiter_message) */
@@ -108,7 +109,7 @@ struct rdl__waiter {
     };
     uint32_t epoch; /* the channel's when the try was sent */
     uint32_t place; /* in the order of joining */
-    uint32_t wish;  /* how many permits it wants; set before it joins, like the next three */
+    uint32_t wish;  /* how many it wants; set before it joins, like the next three */
     unsigned char news;
     unsigned char own_tail; /* RDL__NEWS_NAMED: so much shorter is the name of the lock's channel */
     unsigned char wide;     /* likewise, set before it joins or is refused: an enum rdl__wide */
@@ -182,7 +183,7 @@ void rdl__waiter_sent(struct rdl__waiter *w);
  * message has come since the try was sent, so the refusal may be out of date: try again. */
 bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
 
-/* The answer to the try says how many permits are free. Call it before rdl__waiter_refused or rdl__waiter_leave. Does
+/* The answer to the try says how many are free. Call it before rdl__waiter_refused or rdl__waiter_leave. Does
  * nothing for one that has not joined. */
 void rdl__waiter_told(struct rdl__waiter *w, int64_t total);
 

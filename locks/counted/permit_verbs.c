@@ -23,6 +23,23 @@
 #define SERIES_SHIFT 48 /* bits of a number; the series is above them */
 #define EARLIER 4U
 
+/* What is ours of a call. */
+struct fields {
+    rdl_permit_t *list;
+    int64_t hint_ms;    /* of a refusal, whose answer has this time as well */
+    int64_t told_until; /* when the permits expire: kept here, because `req` may be the undo's by then */
+    uint16_t series;    /* of takes: which of the ids made from n they name */
+    bool unanswered;    /* a request with this series was sent and not answered */
+    bool in_doubt;      /* and another one was sent after it: the first may still come, unless it was killed */
+    bool told;          /* the caller has this series' ids, until told_until */
+};
+_Static_assert(sizeof(struct fields) <= sizeof((struct rdl__call *)NULL)->own, "a call has room for them");
+
+static struct fields *fields(const struct rdl__call *call)
+{
+    return rdl__call_own(call);
+}
+
 /* ---- ids -------------------------------------------------------------------------------------------------------- */
 
 static int hex_value(char c)
@@ -143,7 +160,7 @@ static void put_series(const struct rdl__call *call, struct rdl__buf *to, unsign
 /* How many series before the present one are undone. */
 static unsigned earlier(const struct rdl__call *call)
 {
-    return call->permit.series < EARLIER ? call->permit.series : EARLIER;
+    return fields(call)->series < EARLIER ? fields(call)->series : EARLIER;
 }
 
 /* How many of them a command may name. */
@@ -173,6 +190,12 @@ static void put_undos(const struct rdl__call *call, struct rdl__buf *to, bool ev
 
 /* ---- acquiring -------------------------------------------------------------------------------------------------- */
 
+static bool take_keep_arguments(struct rdl__call *call, const struct rdl__order *order)
+{
+    fields(call)->list = order->list;
+    return true;
+}
+
 static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
@@ -183,34 +206,34 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 /* May another sending of this series arrive besides the one that is answered? */
 static bool comes_twice(const struct rdl__call *call)
 {
-    return call->permit.in_doubt && rdl__call_unkilled(call);
+    return fields(call)->in_doubt && rdl__call_unkilled(call);
 }
 
 static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    call->permit.in_doubt |= call->permit.unanswered && call->req.resent;
+    fields(call)->in_doubt |= fields(call)->unanswered && call->req.resent;
     if (comes_twice(call)) {
-        call->permit.series++;
-        call->permit.in_doubt = false;
+        fields(call)->series++;
+        fields(call)->in_doubt = false;
     }
-    call->permit.unanswered = true;
+    fields(call)->unanswered = true;
     if (!call->req.asking) { /* ASKING is for one command */
-        put_undos(call, to, true, RDL__TURN_LET_BE, call->permit.series, earlier(call));
+        put_undos(call, to, true, RDL__TURN_LET_BE, fields(call)->series, earlier(call));
         call->req.owed += (unsigned char)undos_of(call, earlier(call));
     }
     put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)call->count);
-    put_series(call, to, call->permit.series);
+    put_series(call, to, fields(call)->series);
 }
 
 /* The series that the caller was told is not undone. */
 static unsigned undo_end(const struct rdl__call *call)
 {
-    return call->permit.series + (call->permit.told ? 0U : 1U);
+    return fields(call)->series + (fields(call)->told ? 0U : 1U);
 }
 
 static unsigned undo_count(const struct rdl__call *call)
 {
-    unsigned count = earlier(call) + (call->permit.told ? 0U : 1U);
+    unsigned count = earlier(call) + (fields(call)->told ? 0U : 1U);
 
     return call->req.asking && count > most_series(call) ? most_series(call) : count; /* ASKING is for one command */
 }
@@ -238,19 +261,19 @@ static void take_undone(const struct rdl__call *call, int64_t now)
     rdl__once_note(call, RDL__SCRIPT_PERMIT_UNDO, take_put_replay, false, now);
 }
 
-/* The number left; or {free, ms}: -1 - free goes to call->answer, ms to call->permit.hint_ms. Overwrites the answers of
- * undos before it. */
+/* The number left; or {free, ms}: -1 - free goes to call->answer, ms to fields(call)->hint_ms. Overwrites the answers
+ * of undos before it. */
 static void take_decode(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const struct rdl__reply *free = rdl__reply_at(reply, 0), *ms = rdl__reply_at(reply, 1);
 
-    call->permit.hint_ms = -1;
+    fields(call)->hint_ms = -1;
     rdl__decode_number(call, free != NULL ? free : reply);
     if (free == NULL || call->refused_words)
         return;
     call->answer = -1 - call->answer;
-    if (ms == NULL || !rdl__reply_integer(ms, &call->permit.hint_ms))
-        call->permit.hint_ms = -1;
+    if (ms == NULL || !rdl__reply_integer(ms, &fields(call)->hint_ms))
+        fields(call)->hint_ms = -1;
 }
 
 /* When the permits that the answered request has granted expire. */
@@ -263,7 +286,7 @@ static int64_t grant_ends(const struct rdl__call *call)
 
 static bool take_lost(const struct rdl__call *call, int64_t now)
 {
-    return now >= call->permit.told_until;
+    return now >= fields(call)->told_until;
 }
 
 static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
@@ -274,19 +297,19 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
     rdl__step_t step;
 
     if (call->req.rc == RDL_OK)
-        call->permit.unanswered = false;
-    call->permit.told = rdl__answer_failed(call) == RDL_OK && call->answer >= 0 && valid;
-    if (call->permit.told && comes_twice(call)) {
-        call->permit.told = false;
+        fields(call)->unanswered = false;
+    fields(call)->told = rdl__answer_failed(call) == RDL_OK && call->answer >= 0 && valid;
+    if (fields(call)->told && comes_twice(call)) {
+        fields(call)->told = false;
         return rdl__send_it();
     }
-    for (int64_t i = 0; call->permit.told && i < call->count; i++) {
-        take_id(call, call->permit.series, i, id);
-        id_text(id, &call->permit.list[i]);
+    for (int64_t i = 0; fields(call)->told && i < call->count; i++) {
+        take_id(call, fields(call)->series, i, id);
+        id_text(id, &fields(call)->list[i]);
     }
-    call->permit.told_until = until;
-    step = rdl__permits_answered(call, valid, call->permit.hint_ms);
-    step.undo |= call->permit.told && call->permit.series > 0;
+    fields(call)->told_until = until;
+    step = rdl__permits_answered(call, valid, fields(call)->hint_ms);
+    step.undo |= fields(call)->told && fields(call)->series > 0;
     return step;
 }
 
@@ -294,6 +317,7 @@ const struct rdl__verb rdl__permit_take = {
     .acquires = true,
     .has_successor = true,
     .successor_mode = RDL__SUCCESSOR_FOLLOWS,
+    .keep_arguments = take_keep_arguments,
     .begin = take_begin,
     .encode = take_encode,
     .decode = take_decode,
@@ -304,12 +328,28 @@ const struct rdl__verb rdl__permit_take = {
     .lost = take_lost,
 };
 
+/* ---- verbs of permits that the caller names ---------------------------------------------------------------------- */
+
+static bool keep_copy(struct rdl__call *call, const struct rdl__order *order)
+{
+    size_t size = (size_t)order->count * sizeof *fields(call)->list;
+
+    if ((fields(call)->list = rdl__alloc(&rdl__call_client(call)->mem, size)) != NULL)
+        memcpy(fields(call)->list, order->list, size);
+    return fields(call)->list != NULL;
+}
+
+static void free_copy(struct rdl__call *call)
+{
+    rdl__free(&rdl__call_client(call)->mem, fields(call)->list, (size_t)call->count * sizeof *fields(call)->list);
+}
+
 /* ---- giving back ------------------------------------------------------------------------------------------------ */
 
 static void put_ids(const struct rdl__call *call, struct rdl__buf *to)
 {
     for (int64_t i = 0; i < call->count; i++)
-        put_id(to, &call->permit.list[i]);
+        put_id(to, &fields(call)->list[i]);
 }
 
 static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
@@ -360,7 +400,8 @@ static const char *release_texts(int code)
 }
 
 const struct rdl__verb rdl__permit_release = {
-    .copies_permits = true,
+    .keep_arguments = keep_copy,
+    .free_arguments = free_copy,
     .has_successor = true,
     .successor_mode = RDL__SUCCESSOR_REPLACES,
     .begin = rdl__begin_by_asking,
@@ -380,7 +421,7 @@ static void extend_encode(struct rdl__call *call, struct rdl__buf *to, bool eval
     put_head(call, to, eval, RDL__SCRIPT_PERMIT_EXTEND, 0, 3);
     rdl__put_publish(to, rdl__call_name(call));
     rdl__cmd_int(to, call->op.lease_ms);
-    put_id(to, call->permit.list);
+    put_id(to, fields(call)->list);
 }
 
 static rdl__step_t remaining_answered(struct rdl__call *call, int64_t now)
@@ -404,7 +445,8 @@ static const char *permit_texts(int code)
 }
 
 const struct rdl__verb rdl__permit_extend = {
-    .copies_permits = true,
+    .keep_arguments = keep_copy,
+    .free_arguments = free_copy,
     .begin = rdl__begin_by_asking,
     .encode = extend_encode,
     .decode = rdl__decode_number,
@@ -413,7 +455,8 @@ const struct rdl__verb rdl__permit_extend = {
 };
 
 const struct rdl__verb rdl__permit_remaining = {
-    .copies_permits = true,
+    .keep_arguments = keep_copy,
+    .free_arguments = free_copy,
     .begin = rdl__begin_by_asking,
     .encode = extend_encode,
     .decode = rdl__decode_number,

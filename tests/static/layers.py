@@ -7,7 +7,9 @@ headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room 
 before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
 lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
 setting (core/call/name.h) that one type's file alone sets; but not the setting `own`, which the engine does not read,
-nor the member `other_end`, as the engine knows that a lock may have two ends. A value of an enum in that table which
+nor the member `other_end`, as the engine knows that a lock may have two ends. Likewise a flag of a verb
+(core/call/verb.h) that the verbs of one type's file alone set; but not a function, as a verb is its functions, and what
+one of them is for is said there and not in the engine. A value of an enum in the types' table which
 the tables of one file alone set is known to the module of the enum and to nobody else, and no value is set by nobody
 (decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
 
@@ -86,12 +88,13 @@ LIBRARIES = {
 }
 
 # Parts of names in core's code. Several are plain English words as well, so comments are searched for the clear ones
-# only.
+# only, and for `NAME lock`.
 # The registry's, but for `read` and `write`, which core does.
 with open(os.path.join(TOP, "include/redlatch/lock.h")) as registry:
     TYPE_NAMES = set(re.findall(r"\bX\((\w+), rdl_\w+_lock\b", registry.read().split("RDL_LOCK_ENDS")[0]))
-TYPE_NAMES |= {"semaphore", "latch", "multilock", "redlock", "readwrite"}
-TYPE_NAMES_IN_COMMENTS = {"reentrant", "nonreentrant", "fenced", "redlock"}
+TYPE_NAMES |= {"semaphore", "permit", "permits", "latch", "multilock", "redlock", "readwrite"}
+NAMED_IN_COMMENT = re.compile(r"\b(reentrant|nonreentrant|fenced|redlock|(?:semaphore|permit|latche?)s?|"
+                              r"(?:%s|multi|red|read-write)[-\s*]+locks?)\b" % "|".join(TYPE_NAMES))
 CLOCKS = {"clock_gettime", "gettimeofday", "ev_now", "ev_time", "time", "timespec_get"}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -141,12 +144,10 @@ def word_faults(room, text):
     """(offset, fault) for names that do not belong."""
     if not room.startswith("core/"):
         return
-    text = re.sub(r"(?m)^#include <redlatch/.*", lambda line: " " * len(line.group()), text)
     for match in TOKEN.finditer(text):
         token = match.group()
-        comment = token.startswith("/")
-        words = set(re.split(r"[^a-z]+", token.lower()))
-        for name in words & (TYPE_NAMES_IN_COMMENTS if comment else TYPE_NAMES):
+        words = TYPE_NAMES.intersection(re.split(r"[^a-z]+", token.lower()))
+        for name in NAMED_IN_COMMENT.findall(token.lower()) if token.startswith("/") else words:
             yield match.start(), "names a lock type: %s" % name
         called = re.match(r"\s*\(", text[match.end():match.end() + 8])
         if room != "core/base" and token in CLOCKS and called:
@@ -183,39 +184,52 @@ def body(text, head):
     return found[1] if found else ""
 
 
-def table_of_types(texts):
-    """What stands in struct rdl__lock_ops, without comments."""
-    return re.sub(r"/\*.*?\*/", "", body(texts.get("core/call/type.h", ""), "struct rdl__lock_ops {"), flags=re.S)
+def table_of(texts, header, kind):
+    """What stands in that struct, without comments."""
+    return re.sub(r"/\*.*?\*/", "", body(texts.get(header, ""), "struct %s {" % kind), flags=re.S)
 
 
-def settings_of_tables(texts):
-    """(path, member, value) of each line `.member = value` of a lock type's table, macros and all."""
+def settings_of_tables(texts, kind):
+    """(path, member, value) of each line `.member = value` of a table of that kind, macros and all."""
     define = r"#define (%s)\s((?:.*\\\n)*.*)"
     shared = dict(found for text in texts.values() for found in re.findall(define % r"RDL__\w+", text))
     for path, text in texts.items():
         macros = dict(re.findall(define % "[A-Z]+", text), **shared)
-        tables = "".join(re.findall(r"struct rdl__lock_ops \w+ = \{.*?\n\};", text, re.S))
+        tables = "".join(re.findall(r"struct %s \w+ = \{.*?\n\};" % kind, text, re.S))
         for _ in range(3):  # macros within macros
             tables = re.sub(r"\b(RDL__\w+|[A-Z]+)\b", lambda word: macros.get(word[0], word[0]), tables)
         for member, value in re.findall(r"\.(\w+) = ([^,;{}]*)", tables):
             yield path, member, value.strip()
 
 
+def setters_of_tables(texts, kind):
+    setters = collections.defaultdict(set)
+    for path, member, _ in settings_of_tables(texts, kind):
+        setters[member].add(path)
+    return setters
+
+
 def member_faults(texts):
     """Members of the lock types' table that not two files set. texts: {path: its text}."""
-    members = re.findall(r"(\w+);|\(\*(\w+)\)\(", table_of_types(texts))
-    setters = collections.defaultdict(set)
-    for path, member, _ in settings_of_tables(texts):
-        setters[member].add(path)
+    members = re.findall(r"(\w+);|\(\*(\w+)\)\(", table_of(texts, "core/call/type.h", "rdl__lock_ops"))
+    setters = setters_of_tables(texts, "rdl__lock_ops")
     return ["core/call/type.h: %s is set by %s alone" % (name, "".join(setters[name]) or "nobody")
             for name in map("".join, members) if len(setters[name]) < 2 and name != "other_end"]
+
+
+def flag_faults(texts):
+    """Members of a verb, its functions aside, that one type's file alone sets, or nobody."""
+    setters = setters_of_tables(texts, "rdl__verb")
+    return ["core/call/verb.h: %s is set by %s alone" % (name, "".join(setters[name]) or "nobody")
+            for name in re.findall(r"(\w+);", table_of(texts, "core/call/verb.h", "rdl__verb"))
+            if len(setters[name]) < 2 and not any(path.startswith("core/") for path in setters[name])]
 
 
 def value_faults(texts):
     """Values of the table's enums: of those that not two files set, where others name them. The first is set by who
     says nothing."""
-    faults, tables = [], list(settings_of_tables(texts))
-    for enum, member in re.findall(r"enum (\w+) (\w+);", table_of_types(texts)):
+    faults, tables = [], list(settings_of_tables(texts, "rdl__lock_ops"))
+    for enum, member in re.findall(r"enum (\w+) (\w+);", table_of(texts, "core/call/type.h", "rdl__lock_ops")):
         header = [path for path, text in texts.items() if "enum %s {" % enum in text][0]
         for value in re.findall(r"(?m)^ *(\w+),", body(texts[header], "enum %s {" % enum))[1:]:
             setters = {path for path, _, what in tables if what == value}
@@ -251,7 +265,7 @@ def check(top):
         faults += faults_in(path, text)
         if path.startswith(("core/call/", "core/service/", "locks/")):
             texts[path] = text
-    return faults + member_faults(texts) + value_faults(texts) + setting_faults(texts)
+    return faults + member_faults(texts) + flag_faults(texts) + value_faults(texts) + setting_faults(texts)
 
 
 # ---- the check, checked ----------------------------------------------------------------------------------------------
@@ -281,7 +295,12 @@ PLANTED = [
     ("core/service/a.c", "int rdl__reentrant_count;"),
     ("core/service/a.c", 'if (strcmp(type, "fair") == 0)'),
     ("core/service/a.c", "/* Only the reentrant lock does this. */"),
+    ("core/service/a.c", "/* A fair lock, or the\n * read-write lock. */"),
+    ("core/service/a.c", "/* Semaphores do, too. */"),
     ("core/service/a.c", "run(RDL__SCRIPT_SIMPLE_TAKE);"),
+    ("core/call/a.h", "#include <redlatch/semaphore.h>"),
+    ("core/call/a.h", "struct rdl__permit_fields;"),
+    ("core/call/a.h", "bool copies_permits;"),
     ("core/service/a.c", "clock_gettime(CLOCK_REALTIME, &t);"),
     ("core/io/a.c", "long now = time (NULL);"),
     ("core/service/a.c", '#include "core/call/call.h"'),
@@ -293,6 +312,9 @@ PLANTED = [
     ("core/call/type.h", "struct rdl__lock_ops {\n    const char *marks; /* of writers */\n};\n"
                          "const struct rdl__lock_ops a = {\n    .marks = 0,\n};"),
     ("core/call/type.h", "struct rdl__lock_ops {\n    bool (*polls)(void);\n};"),
+    ("core/call/verb.h", "struct rdl__verb {\n    bool marks; /* of writers */\n};",
+     {"locks/b.c": "static const struct rdl__verb b = {\n    .marks = true,\n};"}),
+    ("core/call/verb.h", "struct rdl__verb {\n    bool polls;\n    void (*begin)(int now);\n};"),
     ("core/call/a.c", "bool polls = ways == WAKE_MANY;", WAYS),
     ("locks/b.c", "const struct rdl__lock_ops b = {\n    .ways = WAKE_NONE,\n};", WAYS),
     ("core/call/name.h", "struct rdl__settings {\n    uint32_t marks : 1; /* of writers */\n};\n"
@@ -320,6 +342,9 @@ INNOCENT = [
     ("core/service/a.c", '#include "scripts/scripts.h"\n#include "core/io/loop.h"\nstruct time { int unfair; };'),
     ("core/service/client.c", '#include "core/service/owner.h"\n#include "core/service/client.h"'),
     ("locks/simple.c", '#include "core/service/client.h"\nconst char *name = "simple";'),
+    ("core/call/verb.h", "struct rdl__verb {\n    bool begins;\n    void (*begin)(int now);\n};",
+     {"locks/b.c": "static const struct rdl__verb b = {\n    .begin = begin,\n    RDL__BEGINS,\n};",
+      "core/call/a.c": "#define RDL__BEGINS .begins = true\nconst struct rdl__verb a = {\n    RDL__BEGINS,\n};"}),
     ("tests/live/a.c", "#include <redlatch/redlatch.h>\n#include <criterion/criterion.h>"),
     ("locks/a.c", "const struct rdl__lock_ops a = {\n    .ways = WAKE_MANY,\n};\nbool b = ways == WAKE_NONE;", WAYS),
 ]
