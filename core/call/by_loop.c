@@ -78,7 +78,7 @@ static bool gives_place_up(struct rdl__call *call, int rc)
     bool gives_up = has_place(call, rc);
 
     if (gives_up && call->n == 0)
-        call->n = rdl__client_numbers(rdl__call_client(call), call->count > 0 ? call->count : 1);
+        call->n = rdl__client_numbers(rdl__call_client(call), call->amount > 0 ? call->amount : 1);
     return gives_up;
 }
 

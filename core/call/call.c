@@ -92,7 +92,7 @@ static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *
     call->ops = order->ops != NULL ? order->ops : order->lock->ops;
     call->shard = &order->lock->name->client->home;
     call->lane = owner->lane;
-    call->count = (int32_t)order->count;
+    call->amount = (int32_t)order->amount;
     call->n = order->n;
     call->one_try = order->one_try || order->wait_ms == 0;
     if (call->verb->keep_arguments != NULL && !call->verb->keep_arguments(call, order)) {

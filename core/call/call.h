@@ -38,10 +38,10 @@ struct rdl__order {
     const struct rdl__lock_ops *ops; /* which end of the lock; NULL: the handle's */
     int64_t wait_ms;
     int64_t lease_ms;
-    int64_t count;        /* how many, where that is asked; its absolute value below 2^31 */
+    int64_t amount;       /* of verbs without a hold: of how many units they are; its absolute value below 2^31 */
     int64_t n;            /* a release: the number of the only hold that it may release; 0: of any */
     const char *seen;     /* an eviction: the field that is to go, as it was shown */
-    void *list;           /* of `count` elements, where verb->keep_arguments says of what */
+    void *list;           /* of `amount` elements, where verb->keep_arguments says of what */
     rdl__callback_fn *fn; /* asynchronous: of the type's own signature; runs where callbacks run; may be NULL */
     void *arg;
     bool one_try; /* an acquire that does not wait for the lock: wait_ms bounds the answer (0: command_timeout_ms) */

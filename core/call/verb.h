@@ -124,10 +124,14 @@ struct rdl__call {
     unsigned char line; /* enum rdl__line: of its request */
     int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
-    int32_t count; /* a take: the hold count wanted; a release: to be left; else the order's */
+    union {
+        int32_t count;  /* of verbs of a hold: its count once they are done: a take wants it, a release leaves it */
+        int32_t amount; /* of the others: as struct rdl__order */
+    };
     /* NULL: the verb needs none, or there is none. Under the name's mu while `unrecorded`. */
     struct rdl__record *rec;
-    int64_t n;      /* the number of the hold or request (protocol.md, 1); of several, the first */
+    int64_t n;      /* by which the server knows it: its hold's number, or its own (protocol.md, 1 and 2), the first of
+                       `amount` where each unit has one; drawn once, and used for nothing else */
     int64_t answer; /* the server's, as a number */
     union {
         struct rdl__hold_fields hold;

@@ -149,7 +149,7 @@ static void call_back(const rdl_op_t *op, int64_t result, const rdl_err_t *err)
 static int64_t do_it(const struct rdl__verb *verb, rdl_latch_t *latch, int64_t count, int64_t wait_ms, int rc,
                      rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = verb, .count = count, .wait_ms = wait_ms};
+    struct rdl__order order = {.verb = verb, .amount = count, .wait_ms = wait_ms};
 
     if (rc < 0 || (rc = check_latch(latch, err)) < 0)
         return rc;
@@ -190,7 +190,7 @@ int rdl_latch_await(rdl_latch_t *latch, int64_t wait_ms, rdl_err_t *err)
 int rdl_latch_try_set_count_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_t count, rdl_latch_fn fn, void *arg,
                                   rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &try_set_verb, .owner = owner, .count = count, .arg = arg};
+    struct rdl__order order = {.verb = &try_set_verb, .owner = owner, .amount = count, .arg = arg};
 
     return start_it(&order, latch, fn, check_count(count, err), ret_op, err);
 }
@@ -198,7 +198,7 @@ int rdl_latch_try_set_count_async(rdl_latch_t *latch, rdl_owner_t *owner, int64_
 int rdl_latch_count_down_async(rdl_latch_t *latch, rdl_owner_t *owner, rdl_latch_fn fn, void *arg, rdl_op_t **ret_op,
                                rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &count_down_verb, .owner = owner, .count = 1, .arg = arg};
+    struct rdl__order order = {.verb = &count_down_verb, .owner = owner, .amount = 1, .arg = arg};
 
     return start_it(&order, latch, fn, RDL_OK, ret_op, err);
 }

@@ -185,7 +185,7 @@ void rdl__once_put(const struct rdl__call *call, struct rdl__buf *to, bool eval,
         rdl__put_queue(to, name);
     if (forgets)
         put_guard(to, name, call->guard.settled_n);
-    rdl__cmd_int(to, call->count);
+    rdl__cmd_int(to, call->amount);
     rdl__cmd_int(to, rdl__guard_ms(name->client));
     if (!queue) {
         rdl__put_publish_last(to, name);

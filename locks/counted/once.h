@@ -49,7 +49,7 @@ enum rdl__turn { RDL__TURN_KEPT, RDL__TURN_GIVEN_UP, RDL__TURN_LET_BE };
 void rdl__put_turn(const struct rdl__call *call, struct rdl__buf *to, enum rdl__turn what);
 
 struct rdl__once_form {
-    int script; /* KEYS begin with N, channel, guard; ARGV with call->count and the guard's time to live */
+    int script; /* KEYS begin with N, channel, guard; ARGV with call->amount and the guard's time to live */
     bool queue; /* it has the keys of a fair semaphore's queue, and does this with the process' place: */
     enum rdl__turn place;
     bool forgets; /* it deletes the guard of call->guard.settled_n */

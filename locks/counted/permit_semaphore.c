@@ -46,7 +46,7 @@ static rdl_lock_t *handle_of(rdl_permit_semaphore_t *semaphore)
 
 static int check_take(const struct rdl__order *order, rdl_err_t *err)
 {
-    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+    int rc = rdl__check_permits(order->amount, 1, RDL_PERMIT_IDS_MAX, err);
 
     if (rc < 0)
         return rc;
@@ -58,11 +58,11 @@ static int check_take(const struct rdl__order *order, rdl_err_t *err)
 static int check_ids(const struct rdl__order *order, rdl_err_t *err)
 {
     const rdl_permit_t *permits = order->list;
-    int rc = rdl__check_permits(order->count, 1, RDL_PERMIT_IDS_MAX, err);
+    int rc = rdl__check_permits(order->amount, 1, RDL_PERMIT_IDS_MAX, err);
 
     if (rc == RDL_OK && permits == NULL)
         rc = rdl__err_set(err, RDL_EINVAL, "permits is NULL");
-    for (int64_t i = 0; rc == RDL_OK && i < order->count; i++)
+    for (int64_t i = 0; rc == RDL_OK && i < order->amount; i++)
         if (!rdl__permit_is_id(&permits[i]))
             rc = rdl__err_set(err, RDL_EINVAL, "permit %lld is no id: 32 lower-case hex digits are wanted",
                               (long long)i);
@@ -78,7 +78,7 @@ static int check_one(const struct rdl__order *order, rdl_err_t *err)
 
 static int check_number(const struct rdl__order *order, rdl_err_t *err)
 {
-    return rdl__check_permits(order->count, 0, RDL_PERMITS_MAX, err);
+    return rdl__check_permits(order->amount, 0, RDL_PERMITS_MAX, err);
 }
 
 /* The call copies the list, and does not write to it. */
@@ -91,22 +91,22 @@ static rdl_permit_t *list_of(const rdl_permit_t *permits)
 static struct rdl__order take_order(int64_t count, int64_t wait_ms, int64_t lease_ms, rdl_permit_t *ret_permits)
 {
     return (struct rdl__order){
-        .verb = &rdl__permit_take, .count = count, .wait_ms = wait_ms, .lease_ms = lease_ms, .list = ret_permits};
+        .verb = &rdl__permit_take, .amount = count, .wait_ms = wait_ms, .lease_ms = lease_ms, .list = ret_permits};
 }
 
 static struct rdl__order release_order(int64_t count, const rdl_permit_t *permits)
 {
-    return (struct rdl__order){.verb = &rdl__permit_release, .count = count, .list = list_of(permits)};
+    return (struct rdl__order){.verb = &rdl__permit_release, .amount = count, .list = list_of(permits)};
 }
 
 static struct rdl__order one_order(const struct rdl__verb *verb, const rdl_permit_t *permit, int64_t lease_ms)
 {
-    return (struct rdl__order){.verb = verb, .count = 1, .lease_ms = lease_ms, .list = list_of(permit)};
+    return (struct rdl__order){.verb = verb, .amount = 1, .lease_ms = lease_ms, .list = list_of(permit)};
 }
 
 static struct rdl__order number_order(const struct rdl__verb *verb, int64_t permits)
 {
-    return (struct rdl__order){.verb = verb, .count = permits};
+    return (struct rdl__order){.verb = verb, .amount = permits};
 }
 
 int rdl_permit_semaphore_try_acquire(rdl_permit_semaphore_t *semaphore, int64_t count, int64_t wait_ms,

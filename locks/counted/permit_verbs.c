@@ -151,7 +151,7 @@ static void put_series(const struct rdl__call *call, struct rdl__buf *to, unsign
 {
     unsigned char id[ID_BYTES];
 
-    for (int64_t i = 0; i < call->count; i++) {
+    for (int64_t i = 0; i < call->amount; i++) {
         take_id(call, series, i, id);
         rdl__cmd_arg(to, id, sizeof id);
     }
@@ -166,7 +166,7 @@ static unsigned earlier(const struct rdl__call *call)
 /* How many of them a command may name. */
 static unsigned most_series(const struct rdl__call *call)
 {
-    return (unsigned)(RDL_PERMIT_IDS_MAX / call->count);
+    return (unsigned)(RDL_PERMIT_IDS_MAX / call->amount);
 }
 
 static unsigned undos_of(const struct rdl__call *call, unsigned series)
@@ -181,7 +181,7 @@ static void put_undos(const struct rdl__call *call, struct rdl__buf *to, bool ev
     while (count > 0) {
         unsigned some = count < most_series(call) ? count : most_series(call);
 
-        put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)call->count);
+        put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, place, (size_t)some * (size_t)call->amount);
         for (unsigned i = 0; i < some; i++)
             put_series(call, to, end - count + i);
         count -= some;
@@ -199,7 +199,7 @@ static bool take_keep_arguments(struct rdl__call *call, const struct rdl__order 
 static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     (void)now;
-    call->n = rdl__client_numbers(rdl__call_client(call), call->count);
+    call->n = rdl__client_numbers(rdl__call_client(call), call->amount);
     return rdl__acquire_begin(call);
 }
 
@@ -221,7 +221,7 @@ static void take_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
         put_undos(call, to, true, RDL__TURN_LET_BE, fields(call)->series, earlier(call));
         call->req.owed += (unsigned char)undos_of(call, earlier(call));
     }
-    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)call->count);
+    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_TAKE, RDL__TURN_KEPT, (size_t)call->amount);
     put_series(call, to, fields(call)->series);
 }
 
@@ -303,7 +303,7 @@ static rdl__step_t take_answered(struct rdl__call *call, int64_t now)
         fields(call)->told = false;
         return rdl__send_it();
     }
-    for (int64_t i = 0; fields(call)->told && i < call->count; i++) {
+    for (int64_t i = 0; fields(call)->told && i < call->amount; i++) {
         take_id(call, fields(call)->series, i, id);
         id_text(id, &fields(call)->list[i]);
     }
@@ -332,7 +332,7 @@ const struct rdl__verb rdl__permit_take = {
 
 static bool keep_copy(struct rdl__call *call, const struct rdl__order *order)
 {
-    size_t size = (size_t)order->count * sizeof *fields(call)->list;
+    size_t size = (size_t)order->amount * sizeof *fields(call)->list;
 
     if ((fields(call)->list = rdl__alloc(&rdl__call_client(call)->mem, size)) != NULL)
         memcpy(fields(call)->list, order->list, size);
@@ -341,20 +341,20 @@ static bool keep_copy(struct rdl__call *call, const struct rdl__order *order)
 
 static void free_copy(struct rdl__call *call)
 {
-    rdl__free(&rdl__call_client(call)->mem, fields(call)->list, (size_t)call->count * sizeof *fields(call)->list);
+    rdl__free(&rdl__call_client(call)->mem, fields(call)->list, (size_t)call->amount * sizeof *fields(call)->list);
 }
 
 /* ---- giving back ------------------------------------------------------------------------------------------------ */
 
 static void put_ids(const struct rdl__call *call, struct rdl__buf *to)
 {
-    for (int64_t i = 0; i < call->count; i++)
+    for (int64_t i = 0; i < call->amount; i++)
         put_id(to, &fields(call)->list[i]);
 }
 
 static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_head(call, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)call->count);
+    put_head(call, to, eval, RDL__SCRIPT_PERMIT_RELEASE, 0, 1 + (size_t)call->amount);
     rdl__put_publish(to, rdl__call_name(call));
     put_ids(call, to);
 }
@@ -363,7 +363,7 @@ static void release_encode(struct rdl__call *call, struct rdl__buf *to, bool eva
  * no caller is left to be told, and to release the others. */
 static void release_put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)call->count);
+    put_take_head(call, to, eval, RDL__SCRIPT_PERMIT_UNDO, RDL__TURN_LET_BE, (size_t)call->amount);
     put_ids(call, to);
 }
 
@@ -517,7 +517,7 @@ static void set_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
     put_head(call, to, eval, RDL__SCRIPT_PERMIT_SET, rdl__guard_keys(call), 3);
     rdl__put_guards(call, to);
     rdl__put_publish(to, rdl__call_name(call));
-    rdl__cmd_int(to, call->count);
+    rdl__cmd_int(to, call->amount);
     rdl__cmd_int(to, rdl__guard_ms(rdl__call_client(call)));
 }
 

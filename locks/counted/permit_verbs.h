@@ -6,7 +6,7 @@
 
 #include "locks/counted/permits.h"
 
-/* Of as many ids as the order's count, in its list. */
+/* Of as many ids as the order's amount, in its list. */
 extern const struct rdl__verb rdl__permit_take, rdl__permit_release;
 /* Of one id. */
 extern const struct rdl__verb rdl__permit_extend, rdl__permit_remaining;

@@ -72,7 +72,7 @@ int rdl__semaphore_start(struct rdl__order *order, rdl_lock_t *handle, int rc, r
 void rdl__permits_wait_on(struct rdl__buf *to, struct rdl__call *call)
 {
     rdl__channel_name(to, rdl__call_name(call));
-    call->waiter.wish = (uint32_t)call->count;
+    call->waiter.wish = (uint32_t)call->amount;
     call->waiter.in_order = rdl__in_order(rdl__call_name(call));
 }
 

@@ -104,7 +104,7 @@ static int check_wanted(int64_t permits, rdl_err_t *err)
 
 int rdl_semaphore_try_acquire(rdl_semaphore_t *semaphore, int64_t permits, int64_t wait_ms, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &take_verb, .count = permits, .wait_ms = wait_ms};
+    struct rdl__order order = {.verb = &take_verb, .amount = permits, .wait_ms = wait_ms};
 
     return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_wanted(permits, err), err);
 }
@@ -116,7 +116,7 @@ int rdl_semaphore_acquire(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t
 
 int rdl_semaphore_release(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_add_permits, .count = permits};
+    struct rdl__order order = {.verb = &rdl__verb_add_permits, .amount = permits};
 
     return (int)rdl__semaphore_do(&order, handle_of(semaphore), check_wanted(permits, err), err);
 }
@@ -137,7 +137,7 @@ int64_t rdl_semaphore_drain(rdl_semaphore_t *semaphore, rdl_err_t *err)
 
 int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_try_set_permits, .count = permits};
+    struct rdl__order order = {.verb = &rdl__verb_try_set_permits, .amount = permits};
 
     return (int)rdl__semaphore_do(&order, handle_of(semaphore), rdl__check_permits(permits, 0, RDL_PERMITS_MAX, err),
                                   err);
@@ -145,7 +145,7 @@ int rdl_semaphore_try_set_permits(rdl_semaphore_t *semaphore, int64_t permits, r
 
 int rdl_semaphore_add_permits(rdl_semaphore_t *semaphore, int64_t permits, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_add_permits, .count = permits};
+    struct rdl__order order = {.verb = &rdl__verb_add_permits, .amount = permits};
 
     return (int)rdl__semaphore_do(&order, handle_of(semaphore), rdl__check_more(permits, err), err);
 }
@@ -160,7 +160,7 @@ static int start(struct rdl__order *order, rdl_semaphore_t *semaphore, rdl_semap
 int rdl_semaphore_try_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, int64_t wait_ms,
                                     rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &take_verb, .owner = owner, .count = permits, .wait_ms = wait_ms, .arg = arg};
+    struct rdl__order order = {.verb = &take_verb, .owner = owner, .amount = permits, .wait_ms = wait_ms, .arg = arg};
 
     return start(&order, semaphore, fn, check_wanted(permits, err), ret_op, err);
 }
@@ -174,7 +174,7 @@ int rdl_semaphore_acquire_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, 
 int rdl_semaphore_release_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits, rdl_semaphore_fn fn,
                                 void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_add_permits, .owner = owner, .count = permits, .arg = arg};
+    struct rdl__order order = {.verb = &rdl__verb_add_permits, .owner = owner, .amount = permits, .arg = arg};
 
     return start(&order, semaphore, fn, check_wanted(permits, err), ret_op, err);
 }
@@ -198,7 +198,7 @@ int rdl_semaphore_drain_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, rd
 int rdl_semaphore_try_set_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
                                         rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_try_set_permits, .owner = owner, .count = permits, .arg = arg};
+    struct rdl__order order = {.verb = &rdl__verb_try_set_permits, .owner = owner, .amount = permits, .arg = arg};
 
     return start(&order, semaphore, fn, rdl__check_permits(permits, 0, RDL_PERMITS_MAX, err), ret_op, err);
 }
@@ -206,7 +206,7 @@ int rdl_semaphore_try_set_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t 
 int rdl_semaphore_add_permits_async(rdl_semaphore_t *semaphore, rdl_owner_t *owner, int64_t permits,
                                     rdl_semaphore_fn fn, void *arg, rdl_op_t **ret_op, rdl_err_t *err)
 {
-    struct rdl__order order = {.verb = &rdl__verb_add_permits, .owner = owner, .count = permits, .arg = arg};
+    struct rdl__order order = {.verb = &rdl__verb_add_permits, .owner = owner, .amount = permits, .arg = arg};
 
     return start(&order, semaphore, fn, rdl__check_more(permits, err), ret_op, err);
 }
