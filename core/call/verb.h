@@ -90,7 +90,10 @@ struct rdl__force_fields {
     bool named;          /* an eviction: the hold that was named, and none that many have beside it */
 };
 
-/* The undo, which outlives the call (undo.c). Loop thread only, but where it says so. */
+/* The undo, which outlives the call (undo.c). Loop thread only, but where it says so. It has no request, way, task and
+ * timer of its own: the call is done with them by the time it needs them, and each owner keeps the memory of a call.
+ * How far it has come is no phase, as two threads say that in either order: what was left in the lane may have been
+ * answered, on the loop, before the thread that has left it there notes that it has begun (rdl__undo_begins). */
 struct rdl__undo {
     bool begun;           /* it is under way, or about to be; set by the thread that drives the call, like the next */
     bool all_answered;    /* when it began, every sending of the call had been answered */
