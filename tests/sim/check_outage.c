@@ -29,27 +29,27 @@ static bool is_told_of(const struct app *app)
 
 /* ---- one of a host at a time ------------------------------------------------------------------------------------- */
 
-static void has_host(const struct actor *actor, size_t n, const struct actor *holders[MOST_HOSTS][MOST_NAMES])
+static void has_host(const struct caller *caller, size_t n, const struct caller *holders[MOST_HOSTS][MOST_NAMES])
 {
-    const struct app *app = actor->app;
-    const struct actor **holder = &holders[app->host][n % MOST_NAMES];
+    const struct app *app = caller->app;
+    const struct caller **holder = &holders[app->host][n % MOST_NAMES];
 
-    if (*holder != NULL && *holder != actor)
-        violated("one of a host at a time", "%s and %s of host %u have %s", (*holder)->name, actor->name, app->host,
+    if (*holder != NULL && *holder != caller)
+        violated("one of a host at a time", "%s and %s of host %u have %s", (*holder)->name, caller->name, app->host,
                  name_at(n)->text);
-    *holder = actor;
+    *holder = caller;
     if (host_lock(app->host, name_at(n)->text).process != &app->process)
-        violated("who holds has the host's lock", "%s has %s without it", actor->name, name_at(n)->text);
+        violated("who holds has the host's lock", "%s has %s without it", caller->name, name_at(n)->text);
 }
 
 static void hosts_exclude(void)
 {
-    const struct actor *holders[MOST_HOSTS][MOST_NAMES] = {{NULL}};
+    const struct caller *holders[MOST_HOSTS][MOST_NAMES] = {{NULL}};
 
-    EACH_HOLD(actor, n, h)
+    EACH_HOLD(caller, n, h)
     {
-        if (is_local(n) && actor->owner != NULL && !actor->app->dead && !actor->crowd)
-            has_host(actor, n, holders);
+        if (is_local(n) && caller->owner != NULL && !caller->app->dead && !caller->crowd)
+            has_host(caller, n, holders);
     }
 }
 
@@ -63,18 +63,18 @@ const struct check check_hosts = {.event = hosts_exclude, .at_end = hosts_at_end
 
 /* ---- alone, and back at the server ------------------------------------------------------------------------------- */
 
-static void begins_alone(struct actor *actor, size_t n)
+static void begins_alone(struct caller *caller, size_t n)
 {
-    struct hold *h = &actor->holds[n];
-    struct process *before = process_enter(&actor->app->process);
+    struct hold *h = &caller->holds[n];
+    struct process *before = process_enter(&caller->app->process);
 
     if (!is_local(n))
-        violated("nobody else is alone", "%s is", actor->name);
-    if (app_calm(actor->app, h->called))
-        violated("nobody is alone beside a server", "%s has %s", actor->name, name_at(n)->text);
+        violated("nobody else is alone", "%s is", caller->name);
+    if (app_calm(caller->app, h->called))
+        violated("nobody is alone beside a server", "%s has %s", caller->name, name_at(n)->text);
     world_quiet(true);
-    if (name_at(n)->token && rdl_owner_token(actor->owner, actor->locks[n], NULL) != RDL_ECONN)
-        violated("who is alone has no token", "%s has one of %s", actor->name, name_at(n)->text);
+    if (name_at(n)->token && rdl_owner_token(caller->owner, caller->locks[n], NULL) != RDL_ECONN)
+        violated("who is alone has no token", "%s has one of %s", caller->name, name_at(n)->text);
     world_quiet(false);
     (void)process_enter(before);
     h->rivalled = false;
@@ -90,19 +90,19 @@ static int64_t left_ms(const struct name *name)
 
 /* Does the server show somebody, but for what this host has left there? Of that, who lives by the lease that he asked
  * for may look like somebody. */
-static bool is_rivalled(const struct actor *actor, size_t n)
+static bool is_rivalled(const struct caller *caller, size_t n)
 {
     const char *field;
     size_t len;
 
     if (!shown(name_at(n), &field, &len))
         return false;
-    if (left_ms(name_at(n)) > cast.options.watchdog_lease_ms)
+    if (left_ms(name_at(n)) > sim.options.watchdog_lease_ms)
         return true;
-    for (size_t i = 0; i < cast.app_count; i++) {
-        const char *id = cast.apps[i].id;
+    for (size_t i = 0; i < sim.app_count; i++) {
+        const char *id = sim.apps[i].id;
 
-        if (cast.apps[i].host == actor->app->host && id[0] != '\0' && len > strlen(id) &&
+        if (sim.apps[i].host == caller->app->host && id[0] != '\0' && len > strlen(id) &&
             memcmp(field, id, strlen(id)) == 0)
             return false;
     }
@@ -110,81 +110,81 @@ static bool is_rivalled(const struct actor *actor, size_t n)
 }
 
 /* Offered to the server now and then, unless its owner has a verb under way, and granted once nobody is there. */
-static void comes_back(const struct actor *actor, size_t n, struct hold *h)
+static void comes_back(const struct caller *caller, size_t n, struct hold *h)
 {
     int64_t bound = (RDL__RESTORE_MS + 10) * RDL__MS + 4 * net_round_trip() + net_connect_time();
     const char *field;
     size_t len;
     int64_t since;
 
-    if (actor->under_way[n] > 0 || shown(name_at(n), &field, &len))
+    if (caller->under_way[n] > 0 || shown(name_at(n), &field, &len))
         h->busy_at = world_now();
     since = h->alone_since > h->busy_at ? h->alone_since : h->busy_at;
-    if (actor->app->calm_from > since)
-        since = actor->app->calm_from;
-    if (server_up() && app_calm(actor->app, since) && world_now() - since > bound + world_lag(since))
-        violated("who is alone asks the server when it is back", "%s has %s alone for %lld us", actor->name,
+    if (caller->app->calm_from > since)
+        since = caller->app->calm_from;
+    if (server_up() && app_calm(caller->app, since) && world_now() - since > bound + world_lag(since))
+        violated("who is alone asks the server when it is back", "%s has %s alone for %lld us", caller->name,
                  name_at(n)->text, (long long)((world_now() - since) / RDL__US));
 }
 
-static void is_told(const struct actor *actor, size_t n, const struct hold *h)
+static void is_told(const struct caller *caller, size_t n, const struct hold *h)
 {
     int64_t since = h->alone_since != 0 ? h->alone_since : h->restored_at;
     rdl_hold_state_t now = h->alone_since != 0 ? RDL_DEGRADED : RDL_HELD;
 
-    if (since == 0 || h->lost_at >= 0 || !is_told_of(actor->app) ||
-        (actor->outage_told[n].state == now && strcmp(actor->outage_told[n].id, h->id) == 0))
+    if (since == 0 || h->lost_at >= 0 || !is_told_of(caller->app) ||
+        (caller->outage_told[n].state == now && strcmp(caller->outage_told[n].id, h->id) == 0))
         return;
-    if (actor->app->process.went_on > since)
-        since = actor->app->process.went_on;
-    if (actor->outage_told[n].at > since) /* it was otherwise in between, for a moment that no check fell into */
-        since = actor->outage_told[n].at;
+    if (caller->app->process.went_on > since)
+        since = caller->app->process.went_on;
+    if (caller->outage_told[n].at > since) /* it was otherwise in between, for a moment that no check fell into */
+        since = caller->outage_told[n].at;
     if (world_now() - since > NEWS_NS + world_lag(since))
-        violated("an outage and its end are told", "%s is not told that %s is %s", actor->name, name_at(n)->text,
+        violated("an outage and its end are told", "%s is not told that %s is %s", caller->name, name_at(n)->text,
                  now == RDL_HELD ? "held" : "the host's alone");
 }
 
 static void outages(void)
 {
-    EACH_HOLD(actor, n, h)
+    EACH_HOLD(caller, n, h)
     {
-        if (!is_local(n) || !lives(actor->app) || actor->crowd)
+        if (!is_local(n) || !lives(caller->app) || caller->crowd)
             continue;
         if (h->alone_since != 0) {
-            h->rivalled = h->rivalled || is_rivalled(actor, n);
-            comes_back(actor, n, h);
+            h->rivalled = h->rivalled || is_rivalled(caller, n);
+            comes_back(caller, n, h);
         }
-        is_told(actor, n, h);
+        is_told(caller, n, h);
     }
 }
 
 /* Why a hold may end: one that is renewed, and lives, ends for want of a server only where its process stood still. */
-static void lost(const struct actor *actor, size_t n, const struct hold *h, const rdl_loss_t *loss)
+static void lost(const struct caller *caller, size_t n, const struct hold *h, const rdl_loss_t *loss)
 {
-    const struct process *p = &actor->app->process;
-    int64_t ns = cast.options.watchdog_lease_ms * RDL__MS;
+    const struct process *p = &caller->app->process;
+    int64_t ns = sim.options.watchdog_lease_ms * RDL__MS;
 
     if (loss->reason == RDL_LOSS_TAKEN && !h->rivalled)
-        violated("who is alone loses it to somebody", "%s has lost %s, which nobody has", actor->name,
+        violated("who is alone loses it to somebody", "%s has lost %s, which nobody has", caller->name,
                  name_at(n)->text);
     if (loss->reason == RDL_LOSS_LEASE && h->renewed && !p->stopped &&
         (p->went_on == 0 || world_now() - p->went_on > ns))
-        violated("a hold that is renewed is not lost in an outage", "%s has lost %s", actor->name, name_at(n)->text);
+        violated("a hold that is renewed is not lost in an outage", "%s has lost %s", caller->name, name_at(n)->text);
 }
 
-static void told(struct actor *actor, size_t n, const rdl_loss_t *loss)
+static void told(struct caller *caller, size_t n, const rdl_loss_t *loss)
 {
-    struct hold *h = &actor->holds[n];
+    struct hold *h = &caller->holds[n];
 
     if (loss->state == RDL_DEGRADED || loss->state == RDL_HELD) {
-        actor->outage_told[n].state = loss->state;
-        actor->outage_told[n].at = world_now();
-        (void)snprintf(actor->outage_told[n].id, FIELD_SIZE, "%s", loss->owner);
+        caller->outage_told[n].state = loss->state;
+        caller->outage_told[n].at = world_now();
+        (void)snprintf(caller->outage_told[n].id, FIELD_SIZE, "%s", loss->owner);
     }
-    if (h->count == 0 || !is_local(n) || !lives(actor->app))
+    if (h->count == 0 || !is_local(n) || !lives(caller->app))
         return;
     if (loss->state == RDL_LOST && strcmp(h->id, loss->owner) == 0)
-        lost(actor, n, h, loss);
+        lost(caller, n, h, loss);
 }
 
 const struct check check_returning = {.alone = begins_alone, .event = outages, .told = told};
@@ -206,67 +206,67 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* Without a server for so long, and nobody of the host has its lock but who waits: it is let in. */
-static void let_in(const struct deed *d)
+static void let_in(const struct lock_call *call)
 {
-    const struct app *app = d->actor->app;
-    struct host_lock lock = host_lock(app->host, name_at(d->end)->text);
-    int64_t since = later(later(app->away_since, d->called), later(lock.since, app->process.went_on));
-    int64_t bound = (cast.options.local_after_ms + 80) * RDL__MS + net_connect_time() + world_lag(since);
+    const struct app *app = call->caller->app;
+    struct host_lock lock = host_lock(app->host, name_at(call->end)->text);
+    int64_t since = later(later(app->away_since, call->called), later(lock.since, app->process.went_on));
+    int64_t bound = (sim.options.local_after_ms + 80) * RDL__MS + net_connect_time() + world_lag(since);
 
-    since = later(since, name_at(d->end)->known_until * 51 / 50 + 2 * RDL__MS);
-    if (app->away_since == 0 || !is_told_of(app) || d->queued || d->canceled || world_now() - since <= bound)
+    since = later(since, name_at(call->end)->known_until * 51 / 50 + 2 * RDL__MS);
+    if (app->away_since == 0 || !is_told_of(app) || call->queued || call->canceled || world_now() - since <= bound)
         return;
     if (lock.process == NULL)
-        violated("who waits looks at the host's lock", "%s does not take it for %s", d->actor->name,
-                 name_at(d->end)->text);
+        violated("who waits looks at the host's lock", "%s does not take it for %s", call->caller->name,
+                 name_at(call->end)->text);
     if (lock.process != &app->process)
         return;
-    for (size_t i = 0; i < cast.actor_count; i++)
-        if (cast.actors[i].app == app &&
-            (cast.actors[i].holds[d->end].granted > 0 || cast.actors[i].holds[d->end].forgotten ||
-             (&cast.actors[i] != d->actor && cast.actors[i].under_way[d->end] > 0)))
+    for (size_t i = 0; i < sim.caller_count; i++)
+        if (sim.callers[i].app == app &&
+            (sim.callers[i].holds[call->end].granted > 0 || sim.callers[i].holds[call->end].forgotten ||
+             (&sim.callers[i] != call->caller && sim.callers[i].under_way[call->end] > 0)))
             return;
-    violated("who has the host's lock is let in without a server", "%s waits for %s", d->actor->name,
-             name_at(d->end)->text);
+    violated("who has the host's lock is let in without a server", "%s waits for %s", call->caller->name,
+             name_at(call->end)->text);
 }
 
 /* What is the host's alone is given back without asking anybody. */
-static void gives_back(const struct deed *d)
+static void gives_back(const struct lock_call *call)
 {
-    const struct app *app = d->actor->app;
+    const struct app *app = call->caller->app;
 
-    if (d->verb != RELEASE || !d->alone || app->away_since == 0 || app->away_since > d->called || !is_told_of(app) ||
-        d->queued || app->process.went_on > d->called)
+    if (call->verb != RELEASE || !call->alone || app->away_since == 0 || app->away_since > call->called ||
+        !is_told_of(app) || call->queued || app->process.went_on > call->called)
         return;
-    if (world_now() - d->called > NEWS_NS + world_lag(d->called))
-        violated("an unlock waits for no server", "%s waits", d->actor->name);
+    if (world_now() - call->called > NEWS_NS + world_lag(call->called))
+        violated("an unlock waits for no server", "%s waits", call->caller->name);
 }
 
 /* So is what its holder takes again, also if the server was asked before that. */
-static void nests(const struct deed *d)
+static void nests(const struct lock_call *call)
 {
-    const struct app *app = d->actor->app;
-    const struct hold *h = &d->actor->holds[d->end];
-    int64_t since = later(later(h->alone_since, d->called), app->process.went_on);
+    const struct app *app = call->caller->app;
+    const struct hold *h = &call->caller->holds[call->end];
+    int64_t since = later(later(h->alone_since, call->called), app->process.went_on);
 
-    if (h->alone_since == 0 || h->granted == 0 || d->actor->crowd || d->queued || !is_told_of(app))
+    if (h->alone_since == 0 || h->granted == 0 || call->caller->crowd || call->queued || !is_told_of(app))
         return;
     if (world_now() - since > NEWS_NS + world_lag(since))
-        violated("who has it alone takes it again without a server", "%s waits", d->actor->name);
+        violated("who has it alone takes it again without a server", "%s waits", call->caller->name);
 }
 
 static void patience(void)
 {
-    for (size_t n = 0; n < cast.name_count; n++)
+    for (size_t n = 0; n < sim.name_count; n++)
         see_lease(name_at(n));
-    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
-        const struct deed *d = rdl__container(l, struct deed, link);
+    for (struct rdl__link *l = sim.calls.next; l != &sim.calls; l = l->next) {
+        const struct lock_call *call = rdl__container(l, struct lock_call, link);
 
-        if (d->verb == TAKE && is_local(d->end))
-            let_in(d);
-        if (d->verb == TAKE)
-            nests(d);
-        gives_back(d);
+        if (call->verb == TAKE && is_local(call->end))
+            let_in(call);
+        if (call->verb == TAKE)
+            nests(call);
+        gives_back(call);
     }
 }
 

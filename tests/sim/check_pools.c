@@ -2,7 +2,7 @@
 /* check_pools.c - semaphores and latches: never more out than there is, nothing lost or made, nobody asleep beside what
  * would do, and where that is promised nobody passed.
  *
- * When the server loses what it knew, outside of the promise, the counts are its own from then on (cast.void_at).
+ * When the server loses what it knew, outside of the promise, the counts are its own from then on (sim.void_at).
  * Waiting, waking and answering go on, and are looked at.
  */
 #include "tests/sim/check_pools.h"
@@ -23,7 +23,7 @@
 
 static bool counts_hold(void)
 {
-    return cast.void_at < 0;
+    return sim.void_at < 0;
 }
 
 /* A wait may begin with two new connections, and each script may have to be told to the server first. */
@@ -69,9 +69,9 @@ static void set_since(int64_t *since, bool holds)
 
 static struct app *app_named(const char *id, size_t len)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (strlen(cast.apps[i].id) == len && memcmp(cast.apps[i].id, id, len) == 0)
-            return &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (strlen(sim.apps[i].id) == len && memcmp(sim.apps[i].id, id, len) == 0)
+            return &sim.apps[i];
     return NULL;
 }
 
@@ -98,9 +98,9 @@ static bool place_lives(const struct pool *p, const struct app *app)
 
 static struct pool *pool_named(const struct ran *ran)
 {
-    for (size_t i = 0; i < lobby.pool_count; i++)
-        if (ran_word_is(ran, ran->first_key, lobby.pools[i].text))
-            return &lobby.pools[i];
+    for (size_t i = 0; i < pool_sim.pool_count; i++)
+        if (ran_word_is(ran, ran->first_key, pool_sim.pools[i].text))
+            return &pool_sim.pools[i];
     die("sim: a script of no pool of ours");
 }
 
@@ -131,15 +131,15 @@ static int64_t believed_out(size_t pool)
 {
     int64_t out = 0;
 
-    for (size_t i = 0; i < cast.actor_count; i++)
-        out += guest_has(&lobby.guests[i], pool);
+    for (size_t i = 0; i < sim.caller_count; i++)
+        out += pool_user_has(&pool_sim.users[i], pool);
     return out;
 }
 
 static void overdrawn(void)
 {
-    for (size_t i = 0; counts_hold() && i < lobby.pool_count; i++) {
-        const struct pool *p = &lobby.pools[i];
+    for (size_t i = 0; counts_hold() && i < pool_sim.pool_count; i++) {
+        const struct pool *p = &pool_sim.pools[i];
 
         if (!p->kind->counts_down && believed_out(i) > p->total)
             violated("never more out than there is", "%" PRId64 " of %s, of which there are %" PRId64, believed_out(i),
@@ -150,8 +150,8 @@ static void overdrawn(void)
 /* Of permits with leases, each is free or taken. */
 static void conserved(void)
 {
-    for (size_t i = 0; counts_hold() && i < lobby.pool_count; i++) {
-        struct pool *p = &lobby.pools[i];
+    for (size_t i = 0; counts_hold() && i < pool_sim.pool_count; i++) {
+        struct pool *p = &pool_sim.pools[i];
 
         look_at(p);
         if (p->kind->leased && p->free + p->taken != p->total)
@@ -174,7 +174,7 @@ static const struct check check_counts = {.event = counts};
  * between the last undo and that, stays. */
 static int64_t left_by(const struct pool *p, size_t i)
 {
-    return cast.apps[i].gone_at - p->late_at[i] <= server_undo_pause() ? p->late[i] : 0;
+    return sim.apps[i].gone_at - p->late_at[i] <= server_undo_pause() ? p->late[i] : 0;
 }
 
 /* What nobody knows, because those who knew are gone. */
@@ -182,8 +182,8 @@ static int64_t doubt_in(const struct pool *p)
 {
     int64_t doubt = 0;
 
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (!app_there(&cast.apps[i]))
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (!app_there(&sim.apps[i]))
             doubt += p->doubt[i] + p->drains[i] * p->total + left_by(p, i);
     return doubt;
 }
@@ -206,9 +206,9 @@ static bool is_known(size_t pool, const struct blob *id)
 
     for (size_t i = 0; i < 16; i++)
         (void)snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->at[i]);
-    for (size_t i = 0; i < cast.actor_count; i++)
-        for (size_t k = 0; k < lobby.guests[i].stakes[pool].held_count; k++)
-            if (strcmp(lobby.guests[i].stakes[pool].held[k].permit.id, text) == 0)
+    for (size_t i = 0; i < sim.caller_count; i++)
+        for (size_t k = 0; k < pool_sim.users[i].stakes[pool].held_count; k++)
+            if (strcmp(pool_sim.users[i].stakes[pool].held[k].permit.id, text) == 0)
                 return true;
     return false;
 }
@@ -216,7 +216,7 @@ static bool is_known(size_t pool, const struct blob *id)
 /* Taken by nobody who knows of it, and not about to expire. */
 static int64_t strays_in(size_t pool)
 {
-    const struct key *taken = taken_of(&lobby.pools[pool]);
+    const struct key *taken = taken_of(&pool_sim.pools[pool]);
     int64_t strays = 0, now_ms = ks_time(server_keys()) / 1000;
 
     for (size_t i = 0; taken != NULL && i < taken->items.count; i++)
@@ -226,8 +226,8 @@ static int64_t strays_in(size_t pool)
 
 static void settled(void)
 {
-    for (size_t i = 0; counts_hold() && i < lobby.pool_count; i++) {
-        struct pool *p = &lobby.pools[i];
+    for (size_t i = 0; counts_hold() && i < pool_sim.pool_count; i++) {
+        struct pool *p = &pool_sim.pools[i];
 
         p->seen_at = -1;
         look_at(p);
@@ -254,7 +254,7 @@ static void late_takes(const struct ran *ran)
     p = pool_named(ran);
     if ((app = app_named(ran->argv[ran->first_arg + 2], ran->len[ran->first_arg + 2])) == NULL)
         return;
-    i = (size_t)(app - cast.apps);
+    i = (size_t)(app - sim.apps);
     if (world_now() - p->late_at[i] > server_undo_pause())
         p->late[i] = 0;
     p->late[i] += (int64_t)(ran->argc - ran->first_arg) - 4;
@@ -265,21 +265,22 @@ static const struct check check_ledger = {.at_rest = settled, .ran = late_takes}
 
 /* ---- nobody sleeps beside what would do ------------------------------------------------------------------------- */
 
-static bool is_asleep(const struct errand *e)
+static bool is_asleep(const struct pool_call *call)
 {
-    return errand_waits(e) && e->wait_ms > 0 && !errand_canceled(e);
+    return pool_call_waits(call) && call->wait_ms > 0 && !pool_call_canceled(call);
 }
 
 /* What the app's waiters want: of a fair one any of them may be the first, and nobody passes it. */
-static int64_t wish_of(const struct errand *e)
+static int64_t wish_of(const struct pool_call *call)
 {
-    int64_t wish = e->verb == POOL_AWAIT ? 0 : e->amount;
+    int64_t wish = call->verb == POOL_AWAIT ? 0 : call->amount;
 
-    for (struct rdl__link *l = lobby.errands.next; lobby.pools[e->pool].fair && l != &lobby.errands; l = l->next) {
-        const struct errand *other = rdl__container(l, struct errand, link);
+    for (struct rdl__link *l = pool_sim.calls.next; pool_sim.pools[call->pool].fair && l != &pool_sim.calls;
+         l = l->next) {
+        const struct pool_call *other = rdl__container(l, struct pool_call, link);
 
-        if (other->pool == e->pool && other->guest->actor->app == e->guest->actor->app && errand_waits(other) &&
-            other->amount > wish)
+        if (other->pool == call->pool && other->user->caller->app == call->user->caller->app &&
+            pool_call_waits(other) && other->amount > wish)
             wish = other->amount;
     }
     return wish;
@@ -290,20 +291,20 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Since when the errand should have been let in; -1: it should not yet. */
-static int64_t let_in_since(const struct errand *e)
+/* Since when the call should have been let in; -1: it should not yet. */
+static int64_t let_in_since(const struct pool_call *call)
 {
-    const struct pool *p = &lobby.pools[e->pool];
-    const struct app *app = e->guest->actor->app, *first = p->first;
-    int64_t since = p->free_since[wish_of(e)];
+    const struct pool *p = &pool_sim.pools[call->pool];
+    const struct app *app = call->user->caller->app, *first = p->first;
+    int64_t since = p->free_since[wish_of(call)];
 
-    if (since < 0 || !is_asleep(e))
+    if (since < 0 || !is_asleep(call))
         return -1;
-    since = later(later(since, e->called), app->calm_from);
+    since = later(later(since, call->called), app->calm_from);
     if (!counts_hold()) /* what was lost was not announced */
-        since = later(since, cast.void_at + LOOKS_MS * RDL__MS);
+        since = later(since, sim.void_at + LOOKS_MS * RDL__MS);
     if (p->fair)
-        since = later(since, later(p->first_since, p->left_at[app - cast.apps]));
+        since = later(since, later(p->first_since, p->left_at[app - sim.apps]));
     if (first == NULL || first == app)
         return since;
     if (app_there(first) || server_stepped_back())
@@ -311,17 +312,17 @@ static int64_t let_in_since(const struct errand *e)
     return later(since, first->gone_at) + (PLACE_LIFE_MS + 2 * LOOKS_MS) * RDL__MS; /* the dead hold it up so long */
 }
 
-static void see_sleeper(const struct errand *e)
+static void see_sleeper(const struct pool_call *call)
 {
-    const struct app *app = e->guest->actor->app;
-    int64_t since = let_in_since(e);
+    const struct app *app = call->user->caller->app;
+    int64_t since = let_in_since(call);
 
     if (since < 0 || world_now() - since <= reaction_ns(since) ||
-        e->deadline - process_clock(&app->process) < RDL__MS || !app_calm(app, since) || !server_up())
+        call->deadline - process_clock(&app->process) < RDL__MS || !app_calm(app, since) || !server_up())
         return;
     violated("nobody sleeps beside what would do",
-             "%s waits for %" PRId64 " of %s, which have been free for %" PRId64 " us", e->guest->actor->name,
-             e->amount, lobby.pools[e->pool].text, (world_now() - since) / RDL__US);
+             "%s waits for %" PRId64 " of %s, which have been free for %" PRId64 " us", call->user->caller->name,
+             call->amount, pool_sim.pools[call->pool].text, (world_now() - since) / RDL__US);
 }
 
 /* A place in the queue is for somebody who waits. Where CLIENT KILL is refused a try that comes late may leave one for
@@ -331,20 +332,20 @@ static void see_place(struct pool *p)
     const struct app *first = p->first;
     int64_t since, late_ns = server_undo_pause() > 0 ? (PLACE_LIFE_MS + LOOKS_MS) * RDL__MS : 0;
 
-    for (size_t i = 0; i < cast.app_count; i++) {
+    for (size_t i = 0; i < sim.app_count; i++) {
         bool waited_for = false;
 
-        for (struct rdl__link *l = lobby.errands.next; l != &lobby.errands; l = l->next) {
-            const struct errand *e = rdl__container(l, struct errand, link);
+        for (struct rdl__link *l = pool_sim.calls.next; l != &pool_sim.calls; l = l->next) {
+            const struct pool_call *call = rdl__container(l, struct pool_call, link);
 
-            waited_for =
-                waited_for || (&lobby.pools[e->pool] == p && errand_waits(e) && e->guest->actor->app == &cast.apps[i]);
+            waited_for = waited_for || (&pool_sim.pools[call->pool] == p && pool_call_waits(call) &&
+                                        call->user->caller->app == &sim.apps[i]);
         }
         set_since(&p->idle_since[i], !waited_for);
     }
-    if (first == NULL || p->idle_since[first - cast.apps] < 0 || !counts_hold())
+    if (first == NULL || p->idle_since[first - sim.apps] < 0 || !counts_hold())
         return;
-    since = later(p->idle_since[first - cast.apps], first->calm_from);
+    since = later(p->idle_since[first - sim.apps], first->calm_from);
     if (app_calm(first, since) && server_up() && world_now() - since > reaction_ns(since) + late_ns &&
         place_lives(p, first))
         violated("a place is for who waits", "%s is first in the queue of %s and does not wait", first->process.name,
@@ -353,13 +354,13 @@ static void see_place(struct pool *p)
 
 static void wakes(void)
 {
-    for (size_t i = 0; i < lobby.pool_count; i++) {
-        look_at(&lobby.pools[i]);
-        if (lobby.pools[i].fair)
-            see_place(&lobby.pools[i]);
+    for (size_t i = 0; i < pool_sim.pool_count; i++) {
+        look_at(&pool_sim.pools[i]);
+        if (pool_sim.pools[i].fair)
+            see_place(&pool_sim.pools[i]);
     }
-    for (struct rdl__link *l = lobby.errands.next; l != &lobby.errands; l = l->next)
-        see_sleeper(rdl__container(l, struct errand, link));
+    for (struct rdl__link *l = pool_sim.calls.next; l != &pool_sim.calls; l = l->next)
+        see_sleeper(rdl__container(l, struct pool_call, link));
 }
 
 static const struct check check_sleepers = {.event = wakes};
@@ -400,9 +401,9 @@ static void turns(const struct ran *ran)
     if (!p->fair || server_stepped_back())
         return;
     ran_copy_word(who, ran, place);
-    if (p->line.void_at != cast.void_at) /* what was granted is forgotten, and may be granted anew */
+    if (p->line.void_at != sim.void_at) /* what was granted is forgotten, and may be granted anew */
         memset(p->granted, 0, sizeof p->granted);
-    line_void(&p->line, cast.void_at);
+    line_void(&p->line, sim.void_at);
     if (takes && ran->reply->kind == REPLY_INTEGER && ran->reply->integer >= 0) {
         if (is_news(p, ran->argv[request], ran->len[request]))
             line_let_in(&p->line, p->text, who);
@@ -421,99 +422,101 @@ static void turns(const struct ran *ran)
 static const struct check check_turns = {.ran = turns};
 
 /* Within one: whoever joined the waiters long before this one was called. */
-static void passes(const struct errand *e)
+static void passes(const struct pool_call *call)
 {
-    for (struct rdl__link *l = lobby.errands.next; l != &lobby.errands; l = l->next) {
-        const struct errand *other = rdl__container(l, struct errand, link);
+    for (struct rdl__link *l = pool_sim.calls.next; l != &pool_sim.calls; l = l->next) {
+        const struct pool_call *other = rdl__container(l, struct pool_call, link);
 
-        if (other->pool == e->pool && other->guest->actor->app == e->guest->actor->app && is_asleep(other) &&
-            e->called - other->called > reaction_ns(other->called) && app_calm(other->guest->actor->app, other->called))
+        if (other->pool == call->pool && other->user->caller->app == call->user->caller->app && is_asleep(other) &&
+            call->called - other->called > reaction_ns(other->called) &&
+            app_calm(other->user->caller->app, other->called))
             violated("first come, first served", "%s passes %s, who has waited for %s for %" PRId64 " us",
-                     e->guest->actor->name, other->guest->actor->name, lobby.pools[e->pool].text,
+                     call->user->caller->name, other->user->caller->name, pool_sim.pools[call->pool].text,
                      (world_now() - other->called) / RDL__US);
     }
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
 
-static bool has_own_wait(const struct errand *e)
+static bool has_own_wait(const struct pool_call *call)
 {
-    return errand_waits(e) && e->wait_ms > 0;
+    return pool_call_waits(call) && call->wait_ms > 0;
 }
 
-static void in_time(const struct errand *e)
+static void in_time(const struct pool_call *call)
 {
-    const struct app *app = e->guest->actor->app;
-    int64_t late = how_late(app, e->called, e->deadline, has_own_wait(e));
+    const struct app *app = call->user->caller->app;
+    int64_t late = how_late(app, call->called, call->deadline, has_own_wait(call));
 
     if (!app->dead && !app->ending && late > SLACK_NS)
-        violated("no call outlives its deadline", "a call of %s is %" PRId64 " us late", e->guest->actor->name,
+        violated("no call outlives its deadline", "a call of %s is %" PRId64 " us late", call->user->caller->name,
                  late / RDL__US);
 }
 
 static void under_way(void)
 {
-    for (struct rdl__link *l = lobby.errands.next; l != &lobby.errands; l = l->next)
-        in_time(rdl__container(l, struct errand, link));
+    for (struct rdl__link *l = pool_sim.calls.next; l != &pool_sim.calls; l = l->next)
+        in_time(rdl__container(l, struct pool_call, link));
 }
 
 static const struct check check_deadlines = {.event = under_way};
 
-static bool may_answer(const struct errand *e)
+static bool may_answer(const struct pool_call *call)
 {
-    const struct pool *p = &lobby.pools[e->pool];
+    const struct pool *p = &pool_sim.pools[call->pool];
 
-    switch (e->result) {
+    switch (call->result) {
     case RDL_OK:
     case RDL_EUNKNOWN:
     case RDL_ECONN:
         return true;
     case RDL_ETIMEDOUT:
-        return errand_waits(e);
+        return pool_call_waits(call);
     case RDL_ECANCELED:
-        return errand_waits(e) && errand_canceled(e);
+        return pool_call_waits(call) && pool_call_canceled(call);
     case RDL_ECLOSED:
-        return e->guest->actor->app->ending;
+        return call->user->caller->app->ending;
     case RDL_ELOST:
-        return p->kind->leased && (e->verb == POOL_ACQUIRE || e->verb == POOL_GIVE || e->verb == POOL_EXTEND);
+        return p->kind->leased && (call->verb == POOL_ACQUIRE || call->verb == POOL_GIVE || call->verb == POOL_EXTEND);
     default:
-        if (e->verb == POOL_SET)
-            return e->result == 1;
-        return e->result > 0 && (e->result <= p->total || !counts_hold()) &&
-               (e->verb == POOL_LOOK || e->verb == POOL_DRAIN || e->verb == POOL_COUNT_DOWN);
+        if (call->verb == POOL_SET)
+            return call->result == 1;
+        return call->result > 0 && (call->result <= p->total || !counts_hold()) &&
+               (call->verb == POOL_LOOK || call->verb == POOL_DRAIN || call->verb == POOL_COUNT_DOWN);
     }
 }
 
 /* Of calls with all the time in the world, when nothing was disturbed. */
-static void as_it_should(const struct errand *e)
+static void as_it_should(const struct pool_call *call)
 {
-    const struct actor *actor = e->guest->actor;
+    const struct caller *caller = call->user->caller;
 
-    if (!app_calm(actor->app, e->called))
+    if (!app_calm(caller->app, call->called))
         return;
-    if ((e->result == RDL_EUNKNOWN || e->result == RDL_ECONN) && !has_own_wait(e) && time_to_connect())
-        violated("a server that answers is heard", "a call of %s answers %s", actor->name,
-                 rdl_err_name((int)e->result));
-    if (e->result == RDL_ELOST && (e->verb == POOL_GIVE || e->verb == POOL_EXTEND) && e->sure && counts_hold())
-        violated("what was taken lasts", "a permit of %s is not known any more", actor->name);
+    if ((call->result == RDL_EUNKNOWN || call->result == RDL_ECONN) && !has_own_wait(call) && time_to_connect())
+        violated("a server that answers is heard", "a call of %s answers %s", caller->name,
+                 rdl_err_name((int)call->result));
+    if (call->result == RDL_ELOST && (call->verb == POOL_GIVE || call->verb == POOL_EXTEND) && call->sure &&
+        counts_hold())
+        violated("what was taken lasts", "a permit of %s is not known any more", caller->name);
 }
 
-void check_errand(const struct errand *e)
+void check_pool_call(const struct pool_call *call)
 {
-    struct pool *p = &lobby.pools[e->pool];
+    struct pool *p = &pool_sim.pools[call->pool];
 
-    if (!may_answer(e))
-        violated("answers make sense", "verb %d of %s answers %" PRId64, (int)e->verb, e->guest->actor->name,
-                 e->result);
-    in_time(e);
-    as_it_should(e);
-    if (errand_waits(e))
-        p->left_at[e->guest->actor->app - cast.apps] = world_now();
-    if (e->verb == POOL_AWAIT && e->result == RDL_OK && p->downs < p->total && counts_hold())
+    if (!may_answer(call))
+        violated("answers make sense", "verb %d of %s answers %" PRId64, (int)call->verb, call->user->caller->name,
+                 call->result);
+    in_time(call);
+    as_it_should(call);
+    if (pool_call_waits(call))
+        p->left_at[call->user->caller->app - sim.apps] = world_now();
+    if (call->verb == POOL_AWAIT && call->result == RDL_OK && p->downs < p->total && counts_hold())
         violated("a latch opens at zero", "%s goes on when %" PRId64 " of %" PRId64 " were counted down",
-                 e->guest->actor->name, p->downs, p->total);
-    if (p->fair && e->verb == POOL_ACQUIRE && e->result == RDL_OK)
-        passes(e);
+                 call->user->caller->name, p->downs, p->total);
+    if (p->fair && call->verb == POOL_ACQUIRE && call->result == RDL_OK)
+        passes(call);
 }
 
 const struct check *const pool_checks[] = {

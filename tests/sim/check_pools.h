@@ -8,6 +8,6 @@
 
 extern const struct check *const pool_checks[]; /* to begin with */
 
-void check_errand(const struct errand *e); /* it was answered, and is believed */
+void check_pool_call(const struct pool_call *call); /* it was answered, and is believed */
 
 #endif

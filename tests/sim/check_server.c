@@ -50,8 +50,8 @@ static int64_t looks_ns(int64_t since)
 {
     size_t gone = 0;
 
-    for (size_t i = 0; i < cast.app_count; i++)
-        gone += cast.apps[i].dead || cast.apps[i].ending || !app_calm(&cast.apps[i], since - 100 * RDL__MS);
+    for (size_t i = 0; i < sim.app_count; i++)
+        gone += sim.apps[i].dead || sim.apps[i].ending || !app_calm(&sim.apps[i], since - 100 * RDL__MS);
     return gone == 0   ? RDL__TURN_MS * RDL__MS
            : gone == 1 ? RDL__LOOK_MS * RDL__MS + 4 * net_round_trip()
                        : 5 * RDL__SEC + 60 * RDL__MS;
@@ -66,8 +66,8 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
         return name->void_at >= since - 5 * RDL__SEC ? 5 * RDL__SEC + 60 * RDL__MS : looks_ns(since);
     if (life == 0)
         return 0;
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (cast.apps[i].dead || cast.apps[i].ending || !app_calm(&cast.apps[i], since - 2 * life))
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (sim.apps[i].dead || sim.apps[i].ending || !app_calm(&sim.apps[i], since - 2 * life))
             return 2 * life + 4 * net_round_trip();
     return 4 * net_round_trip();
 }
@@ -77,31 +77,31 @@ static int64_t held_up_ns(const struct name *name, int64_t since)
  * latest. One that was evicted is told so. */
 static int64_t stands_back_ns(const struct name *name, int64_t since)
 {
-    int64_t noticed_at = name->void_at + cast.options.watchdog_lease_ms * RDL__MS / 3;
+    int64_t noticed_at = name->void_at + sim.options.watchdog_lease_ms * RDL__MS / 3;
 
     if (name->kind->cache_ms == 0)
         return 0;
     return RDL__PAUSE_MOST_MS * RDL__MS + (name->void_at >= 0 && noticed_at > since ? noticed_at - since : 0);
 }
 
-static bool uses(const struct app *app, const struct deed *but, size_t end)
+static bool uses(const struct app *app, const struct lock_call *but, size_t end)
 {
-    for (size_t i = 0; i < cast.actor_count; i++)
-        if (cast.actors[i].app == app &&
-            (cast.actors[i].holds[end].granted > 0 || cast.actors[i].holds[end].forgotten ||
-             cast.actors[i].under_way[end] > (but->actor == &cast.actors[i])))
+    for (size_t i = 0; i < sim.caller_count; i++)
+        if (sim.callers[i].app == app &&
+            (sim.callers[i].holds[end].granted > 0 || sim.callers[i].holds[end].forgotten ||
+             sim.callers[i].under_way[end] > (but->caller == &sim.callers[i])))
             return true;
     return false;
 }
 
 /* When it could ask the server, for it had the host's lock, or could have it when it looked; RDL__NEVER: others have
  * that. */
-static int64_t unbarred_since(const struct deed *d)
+static int64_t unbarred_since(const struct lock_call *call)
 {
-    const struct app *app = d->actor->app;
-    struct host_lock lock = host_lock(app->host, name_at(d->end)->text);
+    const struct app *app = call->caller->app;
+    struct host_lock lock = host_lock(app->host, name_at(call->end)->text);
 
-    if (!is_local(d->end) || lock.process == NULL || (lock.process == &app->process && !uses(app, d, d->end)))
+    if (!is_local(call->end) || lock.process == NULL || (lock.process == &app->process && !uses(app, call, call->end)))
         return lock.since;
     return RDL__NEVER;
 }
@@ -109,19 +109,19 @@ static int64_t unbarred_since(const struct deed *d)
 /* Between two looks at the host's lock. */
 #define LOOK_NS (64 * RDL__MS)
 
-static void waits(const struct name *name, const struct vacancy *vacancy, const struct deed *d)
+static void waits(const struct name *name, const struct vacancy *vacancy, const struct lock_call *call)
 {
-    int64_t since = latest(latest(vacancy->since, unbarred_since(d), 0), d->called, d->actor->app->calm_from);
+    int64_t since = latest(latest(vacancy->since, unbarred_since(call), 0), call->called, call->caller->app->calm_from);
     int64_t bound = looks_away_ns(name, vacancy) + held_up_ns(name, since) + 4 * net_round_trip() +
                     2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since) +
-                    (is_local(d->end) ? LOOK_NS : 0);
-    int64_t left = d->deadline == RDL__NEVER ? bound : d->deadline - process_clock(&d->actor->app->process);
+                    (is_local(call->end) ? LOOK_NS : 0);
+    int64_t left = call->deadline == RDL__NEVER ? bound : call->deadline - process_clock(&call->caller->app->process);
 
-    if (world_now() - since <= bound || left < RDL__MS || !app_calm(d->actor->app, since) || !server_up())
+    if (world_now() - since <= bound || left < RDL__MS || !app_calm(call->caller->app, since) || !server_up())
         return;
     if (name->kind->life_ms > 0 && server_stepped_back())
         return; /* the dead live for longer, too */
-    violated("nobody sleeps beside a free lock", "%s waits for %s, which has been free for %lld us", d->actor->name,
+    violated("nobody sleeps beside a free lock", "%s waits for %s, which has been free for %lld us", call->caller->name,
              name->text, (long long)((world_now() - since) / RDL__US));
 }
 
@@ -149,15 +149,15 @@ static void see_free(struct name *name)
 
 static void wakes(void)
 {
-    for (size_t n = 0; n < cast.name_count; n++)
+    for (size_t n = 0; n < sim.name_count; n++)
         see_free(name_at(n));
-    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
-        const struct deed *d = rdl__container(l, struct deed, link);
-        const struct name *name = name_at(d->end);
-        const struct vacancy *vacancy = &name->vacancy[shares(d->end)];
+    for (struct rdl__link *l = sim.calls.next; l != &sim.calls; l = l->next) {
+        const struct lock_call *call = rdl__container(l, struct lock_call, link);
+        const struct name *name = name_at(call->end);
+        const struct vacancy *vacancy = &name->vacancy[shares(call->end)];
 
-        if (d->verb == TAKE && vacancy->since >= 0 && !d->queued && !d->canceled)
-            waits(name, vacancy, d);
+        if (call->verb == TAKE && vacancy->since >= 0 && !call->queued && !call->canceled)
+            waits(name, vacancy, call);
     }
 }
 
@@ -192,11 +192,11 @@ static void freed(const struct ran *ran)
     name->foreign_until = 0;
     if (name->kind->make_shared != NULL)
         name->void_at = world_now(); /* all who share it are evicted */
-    for (size_t i = 0; i < cast.actor_count; i++) {
-        size_t end = (size_t)(name - cast.names);
+    for (size_t i = 0; i < sim.caller_count; i++) {
+        size_t end = (size_t)(name - sim.names);
 
-        if (name->kind->make_shared != NULL || strcmp(cast.actors[i].holds[end].field, forced) == 0)
-            excuse_both(&cast.actors[i], end, "it was evicted");
+        if (name->kind->make_shared != NULL || strcmp(sim.callers[i].holds[end].field, forced) == 0)
+            excuse_both(&sim.callers[i], end, "it was evicted");
     }
 }
 
@@ -207,11 +207,11 @@ const struct check check_wakes = {.event = wakes, .ran = freed};
 /* The app whose field that is, if it lives. */
 static struct app *app_of(const char *field, size_t len)
 {
-    for (size_t i = 0; i < cast.app_count; i++) {
-        const char *id = cast.apps[i].client == NULL ? NULL : rdl_client_id(cast.apps[i].client);
+    for (size_t i = 0; i < sim.app_count; i++) {
+        const char *id = sim.apps[i].client == NULL ? NULL : rdl_client_id(sim.apps[i].client);
 
         if (id != NULL && len > strlen(id) && memcmp(field, id, strlen(id)) == 0)
-            return &cast.apps[i];
+            return &sim.apps[i];
     }
     return NULL;
 }
@@ -229,11 +229,11 @@ static bool is_field(const struct hold *h, const char *field, size_t len)
     return h->count > 0 && strlen(h->field) == len && memcmp(h->field, field, len) == 0;
 }
 
-/* Does an actor of the app have, or want, the lock? */
+/* Does a caller of the app have, or want, the lock? */
 static bool concerns(const struct app *app, size_t n, const char *field, size_t len)
 {
-    for (size_t i = 0; i < cast.actor_count; i++) {
-        const struct actor *a = &cast.actors[i];
+    for (size_t i = 0; i < sim.caller_count; i++) {
+        const struct caller *a = &sim.callers[i];
         size_t other = other_end(n);
 
         if (a->app == app && (a->under_way[n] + a->under_way[other] > 0 || is_field(&a->holds[n], field, len) ||
@@ -247,7 +247,7 @@ static bool concerns(const struct app *app, size_t n, const char *field, size_t 
  * the server has no script. */
 static int64_t answers_unread_ns(const struct app *app)
 {
-    return cast.leaves && (server_forgot_scripts() || !app_calm(app, 0)) ? 2 * RDL__LANE_TEND_MS * RDL__MS : 0;
+    return sim.leaves && (server_forgot_scripts() || !app_calm(app, 0)) ? 2 * RDL__LANE_TEND_MS * RDL__MS : 0;
 }
 
 /* Its client means to keep it: for cache_ms at most, with nobody inside (protocol.md, 11). */
@@ -283,7 +283,7 @@ static void see_stray(size_t n)
 
 static void strays(void)
 {
-    for (size_t n = 0; n < cast.name_count; n++)
+    for (size_t n = 0; n < sim.name_count; n++)
         see_stray(n);
 }
 
@@ -307,12 +307,12 @@ static const struct app *idle_keeper(size_t n, bool *ret_write)
 
 /* Does one wait for those who have what its own process keeps of the other end? It asks the server when they are out.
  */
-static bool waits_here(const struct deed *d)
+static bool waits_here(const struct lock_call *call)
 {
-    size_t end = other_end(d->end);
+    size_t end = other_end(call->end);
 
-    for (struct actor *a = cast.actors; a < cast.actors + cast.actor_count; a++)
-        if (a->app == d->actor->app && a->locks[end] != NULL && believes(a, end) &&
+    for (struct caller *a = sim.callers; a < sim.callers + sim.caller_count; a++)
+        if (a->app == call->caller->app && a->locks[end] != NULL && believes(a, end) &&
             is_kept(a->holds[end].field, strlen(a->holds[end].field)))
             return true;
     return false;
@@ -321,7 +321,7 @@ static bool waits_here(const struct deed *d)
 /* Whoever waits is refused, which recalls it: the message, the release, its message, and another try. */
 static void idles(void)
 {
-    for (size_t n = 0; n < cast.name_count; n++) {
+    for (size_t n = 0; n < sim.name_count; n++) {
         struct name *name = name_at(n);
         bool writes = false;
         const struct app *app = name->kind->cache_ms > 0 ? idle_keeper(n, &writes) : NULL;
@@ -330,23 +330,24 @@ static void idles(void)
             name->idle_since = -1;
         else if (name->idle_since < 0)
             name->idle_since = world_now();
-        for (struct rdl__link *l = cast.deeds.next; app != NULL && l != &cast.deeds; l = l->next) {
-            struct deed *d = rdl__container(l, struct deed, link);
+        for (struct rdl__link *l = sim.calls.next; app != NULL && l != &sim.calls; l = l->next) {
+            struct lock_call *call = rdl__container(l, struct lock_call, link);
             int64_t since, bound;
 
-            if (d->verb != TAKE || name_at(d->end) != name || (shares(d->end) && !writes))
+            if (call->verb != TAKE || name_at(call->end) != name || (shares(call->end) && !writes))
                 continue;
-            if (waits_here(d))
-                d->here = world_now();
-            since = latest(latest(name->idle_since, d->called, d->actor->app->calm_from), app->calm_from, d->here);
+            if (waits_here(call))
+                call->here = world_now();
+            since = latest(latest(name->idle_since, call->called, call->caller->app->calm_from), app->calm_from,
+                           call->here);
             bound = (name->kind->polls ? (name->kind->pause_ms + 10) * RDL__MS : 0) + 6 * net_round_trip() +
                     2 * net_connect_time() + threads_ns(since) + stands_back_ns(name, since);
             if (name->void_at >= 0 && world_now() - name->void_at < LOOKS_ANYWAY_NS)
                 continue; /* the hold that it, or who waits before it, has recalled is gone without a word */
-            if (!d->queued && !d->canceled && world_now() - since > bound && app_calm(d->actor->app, since) &&
+            if (!call->queued && !call->canceled && world_now() - since > bound && app_calm(call->caller->app, since) &&
                 app_calm(app, since) && server_up())
                 violated("nobody sleeps beside a kept lock that nobody uses", "%s waits for %s, idle for %lld us",
-                         d->actor->name, name->text, (long long)((world_now() - name->idle_since) / RDL__US));
+                         call->caller->name, name->text, (long long)((world_now() - name->idle_since) / RDL__US));
         }
     }
 }
@@ -359,11 +360,11 @@ const struct check check_idles = {.event = idles};
  * the nested take of a kept lock. */
 static bool being_extended(const struct app *app, const struct name *name)
 {
-    for (struct rdl__link *l = cast.deeds.next; l != &cast.deeds; l = l->next) {
-        const struct deed *d = rdl__container(l, struct deed, link);
+    for (struct rdl__link *l = sim.calls.next; l != &sim.calls; l = l->next) {
+        const struct lock_call *call = rdl__container(l, struct lock_call, link);
 
-        if ((d->verb == EXTEND || (d->verb == TAKE && name->kind->cache_ms > 0)) && d->actor->app == app &&
-            name_at(d->end) == name)
+        if ((call->verb == EXTEND || (call->verb == TAKE && name->kind->cache_ms > 0)) && call->caller->app == app &&
+            name_at(call->end) == name)
             return true;
     }
     return false;
@@ -426,8 +427,8 @@ const struct check check_returns = {.ran = returns};
 
 static void at_rest(void)
 {
-    for (size_t i = 0; i < cast.app_count; i++) {
-        const struct app *app = &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++) {
+        const struct app *app = &sim.apps[i];
         size_t count = server_subscriptions(&app->process);
 
         if (app->client != NULL && !app->ending && !app->dead && count > 0)
@@ -441,12 +442,12 @@ static void at_end(void)
     const char *field;
     size_t len;
 
-    for (size_t n = 0; n < cast.name_count; n++)
+    for (size_t n = 0; n < sim.name_count; n++)
         if (shown(name_at(n), &field, &len))
             violated("nothing is left behind", "%s is held as %.*s when every lease is over", name_at(n)->text,
                      (int)len, field);
-    if (cast_blocks() != 0)
-        violated("nothing is left behind", "%lld blocks of memory", (long long)cast_blocks());
+    if (sim_blocks() != 0)
+        violated("nothing is left behind", "%lld blocks of memory", (long long)sim_blocks());
 }
 
 const struct check check_leftovers = {.at_rest = at_rest, .at_end = at_end};

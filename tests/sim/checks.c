@@ -41,29 +41,29 @@ void checks_begin(const struct check *const *list)
     server_on_ran(on_ran);
 }
 
-void checks_called(const struct deed *deed)
+void checks_called(const struct lock_call *call)
 {
-    EACH(called, deed);
+    EACH(called, call);
 }
 
-void checks_answered(const struct deed *deed)
+void checks_answered(const struct lock_call *call)
 {
-    EACH(answered, deed);
+    EACH(answered, call);
 }
 
-void checks_granted(struct actor *actor, size_t end)
+void checks_granted(struct caller *caller, size_t end)
 {
-    EACH(granted, actor, end);
+    EACH(granted, caller, end);
 }
 
-void checks_alone(struct actor *actor, size_t end)
+void checks_alone(struct caller *caller, size_t end)
 {
-    EACH(alone, actor, end);
+    EACH(alone, caller, end);
 }
 
-void checks_told(struct actor *actor, size_t end, const rdl_loss_t *loss)
+void checks_told(struct caller *caller, size_t end, const rdl_loss_t *loss)
 {
-    EACH(told, actor, end, loss);
+    EACH(told, caller, end, loss);
 }
 
 void checks_at_rest(void)
@@ -79,7 +79,7 @@ void checks_at_end(void)
 /* Looked up once an event and server command, for it is asked often. */
 bool time_to_connect(void)
 {
-    return cast.options.command_timeout_ms * RDL__MS > net_connect_time() + 8 * net_round_trip();
+    return sim.options.command_timeout_ms * RDL__MS > net_connect_time() + 8 * net_round_trip();
 }
 
 bool shown(struct name *name, const char **ret_field, size_t *ret_len)
@@ -118,10 +118,10 @@ bool ends_in(const char *text, const char *tail)
 
 struct name *ran_name(const struct ran *ran, size_t word)
 {
-    for (size_t n = 0; n < cast.name_count; n++)
-        if (strlen(cast.names[n].text) == ran->len[word] &&
-            memcmp(cast.names[n].text, ran->argv[word], ran->len[word]) == 0)
-            return &cast.names[n];
+    for (size_t n = 0; n < sim.name_count; n++)
+        if (strlen(sim.names[n].text) == ran->len[word] &&
+            memcmp(sim.names[n].text, ran->argv[word], ran->len[word]) == 0)
+            return &sim.names[n];
     die("sim: a script of no name of ours");
 }
 

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* checks.h - what must hold in every run.
  *
- * A checker is a few functions and one row in checks.c. It looks at the cast, at the server's keys, and at each command
- * that the server has run; it changes nothing but its own fields.
+ * A checker is a few functions and one row in checks.c. It looks at what is in apps.h, at the server's keys, and at
+ * each command that the server has run; it changes nothing but its own fields.
  */
 #ifndef TESTS_SIM_CHECKS_H
 #define TESTS_SIM_CHECKS_H
 
-#include "tests/sim/cast.h"
+#include "tests/sim/apps.h"
 #include "tests/sim/server.h"
 
 struct check {
     void (*event)(void);                /* after each event */
     void (*ran)(const struct ran *ran); /* after each command of the server's, at the same moment */
-    void (*called)(const struct deed *deed);
-    void (*answered)(const struct deed *deed);                             /* before anybody acts on it */
-    void (*granted)(struct actor *actor, size_t end);                      /* a hold begins, or is the server's again */
-    void (*alone)(struct actor *actor, size_t end);                        /* it is the host's alone */
-    void (*told)(struct actor *actor, size_t end, const rdl_loss_t *loss); /* by rdl_on_lost */
-    void (*at_rest)(void); /* every deed is answered, nothing disturbs, and time has passed */
+    void (*called)(const struct lock_call *call);
+    void (*answered)(const struct lock_call *call);     /* before anybody acts on it */
+    void (*granted)(struct caller *caller, size_t end); /* a hold begins, or is the server's again */
+    void (*alone)(struct caller *caller, size_t end);   /* it is the host's alone */
+    void (*told)(struct caller *caller, size_t end, const rdl_loss_t *loss); /* by rdl_on_lost */
+    void (*at_rest)(void); /* every call is answered, nothing disturbs, and time has passed */
     void (*at_end)(void);  /* clients are closed, leases are over */
 };
 
 extern const struct check check_holds, check_tokens, check_losses;      /* check_holds.c */
-extern const struct check check_answers;                                /* check_deeds.c */
+extern const struct check check_answers;                                /* check_calls.c */
 extern const struct check check_order;                                  /* check_order.c */
 extern const struct check check_hosts, check_returning, check_patience; /* check_outage.c */
 extern const struct check check_wakes, check_idles, check_strays, check_renewals, check_returns,
@@ -33,11 +33,11 @@ extern const struct check *const lock_checks[];   /* all of them that locks are 
 extern const struct check *const outage_checks[]; /* and in outages */
 
 void checks_begin(const struct check *const *list);
-void checks_called(const struct deed *deed);
-void checks_answered(const struct deed *deed);
-void checks_granted(struct actor *actor, size_t end);
-void checks_alone(struct actor *actor, size_t end);
-void checks_told(struct actor *actor, size_t end, const rdl_loss_t *loss);
+void checks_called(const struct lock_call *call);
+void checks_answered(const struct lock_call *call);
+void checks_granted(struct caller *caller, size_t end);
+void checks_alone(struct caller *caller, size_t end);
+void checks_told(struct caller *caller, size_t end, const rdl_loss_t *loss);
 void checks_at_rest(void);
 void checks_at_end(void);
 
@@ -45,13 +45,13 @@ void checks_at_end(void);
 static inline size_t end_after(size_t end)
 {
     end++;
-    if (end % MOST_NAMES < cast.name_count)
+    if (end % MOST_NAMES < sim.name_count)
         return end;
     return end < MOST_NAMES ? MOST_NAMES : MOST_ENDS;
 }
 
 #define EACH_HOLD(who, n, h)                                                                                           \
-    for (struct actor *who = cast.actors; who < cast.actors + cast.actor_count; who++)                                 \
+    for (struct caller *who = sim.callers; who < sim.callers + sim.caller_count; who++)                                \
         for (size_t n = 0; n < MOST_ENDS; n = end_after(n))                                                            \
             for (struct hold *h = &who->holds[n]; h != NULL && h->count > 0; h = NULL)
 

@@ -5,7 +5,7 @@
  * them see. So a number that kills its process is known. When one of them has found something the others are stopped,
  * and the number is run again here, to show it.
  *
- * The last line of many runs says how fast they were. An operation is one verb that an actor calls, from its call to
+ * The last line of many runs says how fast they were. An operation is one verb that a caller calls, from its call to
  * its answer, however many commands, retries and renewals that takes; a second is one of a processor's.
  */
 #include "tests/sim/driver.h"
@@ -34,8 +34,7 @@ struct wish {
     bool verbose;
 };
 
-static struct outcome (*play)(uint64_t seed);
-static const char *playing; /* its option */
+static const struct mode *mode; /* chosen */
 
 /* One process's share of the runs. */
 struct share {
@@ -65,14 +64,13 @@ static uint64_t processors(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
 }
 
-/* Is it the option of one of the modes, which is then played? */
+/* Is it the option of one of the modes, which is then chosen? */
 static bool mode_chosen(const struct mode *modes, const char *option)
 {
-    for (; modes->play != NULL; modes++) {
+    for (; modes->run != NULL; modes++) {
         if (strcmp(modes->option, option) != 0)
             continue;
-        play = modes->play;
-        playing = modes->option;
+        mode = modes;
         return true;
     }
     return false;
@@ -83,8 +81,7 @@ static bool read_wish(int argc, char **argv, const struct mode *modes, struct wi
     bool some = false;
     const char *end;
 
-    play = modes->play;
-    playing = modes->option;
+    mode = modes;
 
     *wish = (struct wish){.jobs = processors()};
     for (int i = 1; i < argc; i++) {
@@ -127,7 +124,7 @@ static void show_run(uint64_t seed)
     size_t len;
 
     world_trace(TRACE_KEPT);
-    (void)play(seed);
+    (void)mode->run(seed);
     text = world_story(&len);
     tail = tail_of(text, len);
     (void)fwrite(tail, 1, len - (size_t)(tail - text), stdout);
@@ -146,7 +143,7 @@ static bool report(const char *self, uint64_t seed, const struct outcome *outcom
     else if (!world_tracing())
         show_run(seed);
     (void)printf("seed %" PRIu64 ": %s\nreplay: %s%s%s --seed %" PRIu64 " -v\n", seed, broken, self,
-                 playing[0] == '\0' ? "" : " ", playing, seed);
+                 mode->option[0] == '\0' ? "" : " ", mode->option, seed);
     return true;
 }
 
@@ -166,7 +163,7 @@ static bool run_share(struct share *share, uint64_t first, uint64_t last, uint64
     bool held = true;
 
     for (share->seed = first; held && share->seed <= last; share->seed += held ? step : 0) {
-        struct outcome outcome = play(share->seed);
+        struct outcome outcome = mode->run(share->seed);
 
         held = outcome.broken == NULL;
         share->runs++;
@@ -236,9 +233,9 @@ static int conclude(const char *self, const struct share *bad, int status)
 {
     if (WIFSIGNALED(status)) {
         (void)printf("seed %" PRIu64 ": %s\nreplay: %s%s%s --seed %" PRIu64 " -v\n", bad->seed,
-                     strsignal(WTERMSIG(status)), self, playing[0] == '\0' ? "" : " ", playing, bad->seed);
+                     strsignal(WTERMSIG(status)), self, mode->option[0] == '\0' ? "" : " ", mode->option, bad->seed);
     } else {
-        struct outcome outcome = play(bad->seed);
+        struct outcome outcome = mode->run(bad->seed);
 
         if (!report(self, bad->seed, &outcome))
             (void)printf("seed %" PRIu64 " ended with status %d, and holds its claims when run alone\n", bad->seed,
@@ -286,7 +283,7 @@ static int run_one(const char *self, const struct wish *wish)
         (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before a crash is seen */
         world_trace(TRACE_SHOWN);
     }
-    outcome = play(wish->first);
+    outcome = mode->run(wish->first);
     if (report(self, wish->first, &outcome))
         return 1;
     (void)printf("seed %" PRIu64 ": %" PRId64 " operations, %" PRId64 " events\n", wish->first, outcome.operations,

@@ -14,7 +14,7 @@
 
 struct mode {
     const char *option; /* "": when none is given, the first */
-    struct outcome (*play)(uint64_t seed);
+    struct outcome (*run)(uint64_t seed);
 };
 
 int drive(int argc, char **argv, const struct mode *modes); /* the last row is all zero; returns main's status */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kinds.h - the lock types that the simulator plays with. A new type is one row in kinds.c. */
+/* kinds.h - the lock types that the simulator has. A new type is one row in kinds.c. */
 #ifndef TESTS_SIM_KINDS_H
 #define TESTS_SIM_KINDS_H
 

@@ -5,17 +5,17 @@
  * calls within some hundred milliseconds, so that much happens at once. Nothing goes wrong in a quarter of the runs:
  * there the checkers are strictest. Faults end before the run does; then everybody must come through.
  *
- * What the runs are about is a struct play: the locks' is here. To add a fault: a function and a row in `faults`. It
- * says whom it disturbs, and for how long.
+ * What the runs are about is a struct workload: the locks' is here. To add a fault: a function and a row in `faults`.
+ * It says whom it disturbs, and for how long.
  */
 #include "tests/sim/plan.h"
 
-#include "tests/sim/cast.h"
+#include "tests/sim/apps.h"
 #include "tests/sim/checks.h"
 #include "tests/sim/mishaps.h"
 #include "tests/sim/net.h"
-#include "tests/sim/play.h"
 #include "tests/sim/server.h"
+#include "tests/sim/workload.h"
 #include "tests/sim/world.h"
 #include "tests/support/wait.h"
 
@@ -30,7 +30,7 @@
 
 static struct app *any_app(void)
 {
-    struct app *app = &cast.apps[draw(cast.app_count)];
+    struct app *app = &sim.apps[draw(sim.app_count)];
 
     return app->dead || app->ending || app->process.stopped ? NULL : app;
 }
@@ -68,9 +68,9 @@ static void cancel_all(struct app *app)
 {
     struct process *before = process_enter(&app->process);
 
-    for (size_t i = 0; i < cast.actor_count; i++)
-        if (cast.actors[i].app == app)
-            cancel_actor(&cast.actors[i]);
+    for (size_t i = 0; i < sim.caller_count; i++)
+        if (sim.callers[i].app == app)
+            cancel_caller(&sim.callers[i]);
     (void)process_enter(before);
 }
 
@@ -97,7 +97,7 @@ static void hold_up(void)
 
     if (conn == NULL)
         return;
-    app_disturb(app_that_owns(net_owner(conn)), ns + cast_find_out_ns());
+    app_disturb(app_that_owns(net_owner(conn)), ns + sim_find_out_ns());
     net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
 }
 
@@ -108,7 +108,7 @@ static void cut_off(void)
 
     if (app == NULL)
         return;
-    app_disturb(app, ns + cast_find_out_ns());
+    app_disturb(app, ns + sim_find_out_ns());
     net_partition(&app->process, world_now() + ns);
 }
 
@@ -120,7 +120,7 @@ static void stop_app(void)
     if (app == NULL)
         return;
     say("%s is stopped for %.3f ms", app->process.name, (double)ns / (double)RDL__MS);
-    app_disturb(app, ns + cast_settle_ns());
+    app_disturb(app, ns + sim_settle_ns());
     process_stop(&app->process);
     fibre_sleep(ns);
     if (app->process.stopped && !app->dead)
@@ -155,7 +155,7 @@ static void stop_server(void)
     if (!server_up())
         return;
     say("the server is stopped for %.3f ms", (double)ns / (double)RDL__MS);
-    app_disturb(NULL, ns + cast_find_out_ns());
+    app_disturb(NULL, ns + sim_find_out_ns());
     process_stop(server_process());
     fibre_sleep(ns);
     process_go(server_process());
@@ -168,7 +168,7 @@ static void crash_server(void)
 
     if (!server_up())
         return;
-    app_disturb(NULL, ns + cast_find_out_ns());
+    app_disturb(NULL, ns + sim_find_out_ns());
     server_crash();
     fibre_sleep(ns);
     server_restart(empty);
@@ -213,40 +213,40 @@ static const struct fault faults[] = {
     {crash_server, 4}, {flush_scripts, 2},  {flush_keys, 1},       {nudge_clock, 2}, {step_clock, 1},
 };
 
-static const struct play *play; /* the run's */
+static const struct workload *workload; /* the run's */
 
 static void one_fault(void *arg)
 {
     (void)arg;
-    if (play->faults != NULL && chance(1, 2))
-        fault_strikes(play->faults, play->fault_count, SPAN_NS);
+    if (workload->faults != NULL && chance(1, 2))
+        fault_strikes(workload->faults, workload->fault_count, SPAN_NS);
     else
         fault_strikes(faults, sizeof faults / sizeof faults[0], SPAN_NS);
 }
 
-/* ---- what actors do --------------------------------------------------------------------------------------------- */
+/* ---- what callers do -------------------------------------------------------------------------------------------- */
 
-bool goes_on(const struct actor *actor)
+bool goes_on(const struct caller *caller)
 {
-    return !actor->app->dead && !actor->app->ending;
+    return !caller->app->dead && !caller->app->ending;
 }
 
-/* Who holds one lock does not wait for ever for another: that would be the actors' deadlock, not the library's. */
-static bool holds_another(const struct actor *actor, size_t end)
+/* Who holds one lock does not wait for ever for another: that would be the callers' deadlock, not the library's. */
+static bool holds_another(const struct caller *caller, size_t end)
 {
     for (size_t n = 0; n < MOST_ENDS; n++)
-        if (name_at(n) != name_at(end) && actor->holds[n].granted > 0)
+        if (name_at(n) != name_at(end) && caller->holds[n].granted > 0)
             return true;
     return false;
 }
 
-static int64_t any_wait(const struct actor *actor, size_t end)
+static int64_t any_wait(const struct caller *caller, size_t end)
 {
     int64_t wait_ms = draw_wait_ms();
 
     if (wait_ms >= 0)
         return wait_ms;
-    return holds_another(actor, end) ? draw_from(20, 200) : RDL_WAIT_FOREVER;
+    return holds_another(caller, end) ? draw_from(20, 200) : RDL_WAIT_FOREVER;
 }
 
 static int64_t any_lease(void)
@@ -270,36 +270,36 @@ static int64_t any_lease(void)
     }
 }
 
-/* How an actor asks for a lock. */
+/* How a caller asks for a lock. */
 struct terms {
     int64_t lease_ms, wait_ms;
 };
 
-static struct terms any_terms(const struct actor *actor, size_t end)
+static struct terms any_terms(const struct caller *caller, size_t end)
 {
     struct terms terms;
 
     terms.lease_ms = any_lease();
-    terms.wait_ms = any_wait(actor, end);
+    terms.wait_ms = any_wait(caller, end);
     return terms;
 }
 
-static void take(struct actor *actor, size_t end)
+static void take(struct caller *caller, size_t end)
 {
-    struct terms terms = any_terms(actor, end);
+    struct terms terms = any_terms(caller, end);
 
-    (void)act(actor, end, TAKE, terms.wait_ms, terms.lease_ms);
+    (void)call_and_wait(caller, end, TAKE, terms.wait_ms, terms.lease_ms);
 }
 
 static void on_cancellation(struct event *e)
 {
-    cancel_actor(rdl__container(e, struct cancellation, event)->actor);
+    cancel_caller(rdl__container(e, struct cancellation, event)->caller);
 }
 
-void cancellation_begin(struct cancellation *c, struct actor *actor)
+void cancellation_begin(struct cancellation *c, struct caller *caller)
 {
-    c->actor = actor;
-    event_init(&c->event, on_cancellation, &actor->app->process);
+    c->caller = caller;
+    event_init(&c->event, on_cancellation, &caller->app->process);
     event_at(&c->event, world_now() + draw_ms(0, 60));
 }
 
@@ -308,151 +308,151 @@ void cancellation_end(struct cancellation *c)
     event_off(&c->event);
 }
 
-/* Somebody else cancels whatever the actor has under way. */
-static void take_and_be_canceled(struct actor *actor, size_t end)
+/* Somebody else cancels whatever the caller has under way. */
+static void take_and_be_canceled(struct caller *caller, size_t end)
 {
     struct cancellation c;
 
-    cancellation_begin(&c, actor);
-    take(actor, end);
+    cancellation_begin(&c, caller);
+    take(caller, end);
     cancellation_end(&c);
 }
 
-static void take_and_cancel(struct actor *actor, size_t end)
+static void take_and_cancel(struct caller *caller, size_t end)
 {
-    struct terms terms = any_terms(actor, end);
-    struct deed *d = begin_deed(actor, end, TAKE, terms.wait_ms, terms.lease_ms);
+    struct terms terms = any_terms(caller, end);
+    struct lock_call *call = begin_call(caller, end, TAKE, terms.wait_ms, terms.lease_ms);
 
     fibre_sleep(draw_ms(0, 20));
-    cancel_deed(d);
-    (void)end_deed(d);
+    cancel_call(call);
+    (void)end_call(call);
 }
 
 /* Several verbs are called before the first is answered. */
-static void do_at_once(struct actor *actor, size_t end)
+static void do_at_once(struct caller *caller, size_t end)
 {
     static const enum verb usual[] = {TAKE, RELEASE, TAKE, EXTEND, RELEASE, RELEASE};
-    struct deed *deeds[6];
+    struct lock_call *calls[6];
     size_t count = 2 + draw(5);
 
     for (size_t i = 0; i < count; i++) {
         struct terms terms = {.lease_ms = usual[i] == EXTEND ? 200 : any_lease()};
 
-        terms.wait_ms = any_wait(actor, end);
-        deeds[i] = begin_deed(actor, end, usual[i], terms.wait_ms, terms.lease_ms);
+        terms.wait_ms = any_wait(caller, end);
+        calls[i] = begin_call(caller, end, usual[i], terms.wait_ms, terms.lease_ms);
     }
     for (size_t i = 0; i < count; i++)
-        (void)end_deed(deeds[i]);
+        (void)end_call(calls[i]);
 }
 
-static void take_any_way(struct actor *actor, size_t end)
+static void take_any_way(struct caller *caller, size_t end)
 {
     unsigned way = (unsigned)draw(16);
 
     if (way < 2)
-        take_and_be_canceled(actor, end);
+        take_and_be_canceled(caller, end);
     else if (way < 4)
-        take_and_cancel(actor, end);
+        take_and_cancel(caller, end);
     else if (way < 5)
-        do_at_once(actor, end);
+        do_at_once(caller, end);
     else
-        take(actor, end);
+        take(caller, end);
 }
 
-static void without_a_hold(struct actor *actor, size_t end)
+static void without_a_hold(struct caller *caller, size_t end)
 {
     switch (draw(24)) {
     case 0:
-        (void)act(actor, end, IS_LOCKED, 0, 0);
+        (void)call_and_wait(caller, end, IS_LOCKED, 0, 0);
         break;
     case 1:
-        (void)act(actor, end, REMAINING, 0, 0);
+        (void)call_and_wait(caller, end, REMAINING, 0, 0);
         break;
     case 2:
-        (void)act(actor, end, RELEASE, 0, 0);
+        (void)call_and_wait(caller, end, RELEASE, 0, 0);
         break;
     case 3:
         if (chance(1, 4))
-            (void)act(actor, end, FORCE, 0, 0);
+            (void)call_and_wait(caller, end, FORCE, 0, 0);
         break;
     default:
-        take_any_way(actor, end);
+        take_any_way(caller, end);
         break;
     }
 }
 
-static void with_a_hold(struct actor *actor, size_t end)
+static void with_a_hold(struct caller *caller, size_t end)
 {
-    if (play->lasting && chance(1, 3))
+    if (workload->lasting && chance(1, 3))
         fibre_sleep(draw_ms(0, 1000));
     else
         fibre_sleep(chance(1, 8) ? draw_ms(0, 300) : draw_ms(0, 20));
-    if (!goes_on(actor))
+    if (!goes_on(caller))
         return;
     switch (draw(16)) {
     case 0:
     case 1:
-        (void)act(actor, end, EXTEND, 0, draw_from(1, 500));
+        (void)call_and_wait(caller, end, EXTEND, 0, draw_from(1, 500));
         break;
     case 2:
-        (void)act(actor, end, IS_LOCKED, 0, 0);
+        (void)call_and_wait(caller, end, IS_LOCKED, 0, 0);
         break;
     case 3:
     case 4:
     case 5:
-        take_any_way(actor, end);
+        take_any_way(caller, end);
         break;
     default:
-        (void)act(actor, end, RELEASE, 0, 0);
+        (void)call_and_wait(caller, end, RELEASE, 0, 0);
         break;
     }
 }
 
-static void give_all_back(struct actor *actor)
+static void give_all_back(struct caller *caller)
 {
     for (size_t end = 0; end < MOST_ENDS; end++) {
-        if (actor->locks[end] != NULL && chance(1, 32))
-            actor_forget(actor, end);
-        while (goes_on(actor) && actor->holds[end].count > 0)
-            (void)act(actor, end, RELEASE, 0, 0);
+        if (caller->locks[end] != NULL && chance(1, 32))
+            caller_forget(caller, end);
+        while (goes_on(caller) && caller->holds[end].count > 0)
+            (void)call_and_wait(caller, end, RELEASE, 0, 0);
     }
 }
 
 static size_t any_end(void)
 {
-    size_t end = draw(cast.name_count);
+    size_t end = draw(sim.name_count);
 
-    return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
+    return name_at(end)->kind->make_shared != NULL && chance(sim.sharers, 8) ? other_end(end) : end;
 }
 
-void act_on_locks(struct actor *actor)
+void use_locks(struct caller *caller)
 {
     size_t steps = 2 + draw(7);
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
         size_t end = any_end();
 
         fibre_sleep(chance(1, 8) ? draw_ms(0, 100) : draw_ms(0, 8));
-        if (!goes_on(actor))
+        if (!goes_on(caller))
             break;
-        if (actor->holds[end].count > 0)
-            with_a_hold(actor, end);
+        if (caller->holds[end].count > 0)
+            with_a_hold(caller, end);
         else
-            without_a_hold(actor, end);
+            without_a_hold(caller, end);
     }
-    give_all_back(actor);
-    actor_leave(actor);
+    give_all_back(caller);
+    caller_leave(caller);
 }
 
-static void play_actor(void *arg)
+static void run_caller(void *arg)
 {
-    play->act(arg);
+    workload->use(arg);
 }
 
-static void play_app(void *arg)
+static void run_app(void *arg)
 {
     struct app *app = arg;
-    struct fibre *fibres[MOST_ACTORS];
+    struct fibre *fibres[MOST_CALLERS];
     size_t count = 1 + draw(3);
 
     fibre_sleep(chance(1, 4) ? draw_ms(0, 50) : 0);
@@ -460,13 +460,13 @@ static void play_app(void *arg)
     if (app->client == NULL || app->ending)
         return;
     for (size_t i = 0; i < count; i++)
-        fibres[i] = fibre_start(&app->process, play_actor, actor_join(app, chance(1, 2)));
+        fibres[i] = fibre_start(&app->process, run_caller, caller_join(app, chance(1, 2)));
     for (size_t i = 0; i < count; i++)
         fibre_join(fibres[i]);
 }
 
 /* Somebody with another library, or none: takes by SET NX PX, and deletes what is still its own. */
-static void play_foreigner(void *arg)
+static void run_foreigner(void *arg)
 {
     struct name *name = arg;
 
@@ -511,12 +511,12 @@ static void draw_world(void)
     nudged_at = -1;
     server_begin(&traits, draw_from(0, 4000));
     net_begin(&config);
-    cast_begin();
-    cast.options.command_timeout_ms = draw_from(70, 140); /* enough for a new connection and two scripts */
-    cast.options.watchdog_lease_ms = draw_from(100, 300);
-    cast.options.reconnect_max_ms = draw_from(2, 20);
-    cast.options.connections = (int32_t)draw_from(1, 2);
-    cast.sharers = (unsigned)draw(8);
+    sim_begin();
+    sim.options.command_timeout_ms = draw_from(70, 140); /* enough for a new connection and two scripts */
+    sim.options.watchdog_lease_ms = draw_from(100, 300);
+    sim.options.reconnect_max_ms = draw_from(2, 20);
+    sim.options.connections = (int32_t)draw_from(1, 2);
+    sim.sharers = (unsigned)draw(8);
 }
 
 static void draw_locks_of(const struct kind *of, size_t count)
@@ -528,10 +528,10 @@ static void draw_locks_of(const struct kind *of, size_t count)
     for (size_t i = 0; i < names; i++) {
         bool token = chance(1, 2);
 
-        (void)cast_name(texts[i], &of[draw(count)], token);
+        (void)sim_name(texts[i], &of[draw(count)], token);
     }
     for (size_t i = 0; i < apps; i++)
-        (void)cast_app(draw_from(0, 4000));
+        (void)sim_app(draw_from(0, 4000));
 }
 
 static void draw_locks(void)
@@ -544,16 +544,16 @@ static void draw_kept_locks(void)
     draw_locks_of(kept_kinds, kept_kind_count);
 }
 
-/* A stranger plays with the first lock, if it is one that strangers know. */
+/* A stranger uses the first lock, if it is one that strangers know. */
 struct fibre *start_stranger(void)
 {
-    return cast.names[0].kind->plain && chance(1, 4) ? fibre_start(NULL, play_foreigner, &cast.names[0]) : NULL;
+    return sim.names[0].kind->plain && chance(1, 4) ? fibre_start(NULL, run_foreigner, &sim.names[0]) : NULL;
 }
 
-const struct play lock_play = {
-    .checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .act = act_on_locks};
+const struct workload lock_workload = {
+    .checks = lock_checks, .draw = draw_locks, .stranger = start_stranger, .use = use_locks};
 
-static const struct play kept_play = {.checks = lock_checks, .draw = draw_kept_locks, .act = act_on_locks};
+static const struct workload kept_workload = {.checks = lock_checks, .draw = draw_kept_locks, .use = use_locks};
 
 static void join_all(struct fibre **fibres, size_t count)
 {
@@ -563,8 +563,8 @@ static void join_all(struct fibre **fibres, size_t count)
 
 static void close_all(void)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        fibre_join(fibre_start(&cast.apps[i].process, close_now, &cast.apps[i]));
+    for (size_t i = 0; i < sim.app_count; i++)
+        fibre_join(fibre_start(&sim.apps[i].process, close_now, &sim.apps[i]));
 }
 
 static void let_leases_end(void)
@@ -579,8 +579,8 @@ static void let_leases_end(void)
 /* Crashed apps leave their fibres wherever they were; they come to their ends without the server. */
 static void bury_dead(void)
 {
-    for (size_t i = 0; i < cast.app_count; i++) {
-        struct app *app = &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++) {
+        struct app *app = &sim.apps[i];
 
         if (!app->dead)
             continue;
@@ -589,52 +589,52 @@ static void bury_dead(void)
     }
 }
 
-static bool leaves; /* of the run: as cast.leaves */
+static bool leaves; /* of the run: as sim.leaves */
 
-static void play_run(void *arg)
+static void run_run(void *arg)
 {
     struct fibre *app_fibres[MOST_APPS], *fault_fibres[MOST_FAULTS], *stranger;
     size_t fault_count = chance(1, 4) ? 0 : 1 + draw(MOST_FAULTS);
 
     (void)arg;
     draw_world();
-    play->draw();
-    cast.leaves = leaves;
-    checks_begin(play->checks);
-    stranger = play->stranger != NULL ? play->stranger() : NULL;
-    for (size_t i = 0; i < cast.app_count; i++)
-        app_fibres[i] = fibre_start(&cast.apps[i].process, play_app, &cast.apps[i]);
+    workload->draw();
+    sim.leaves = leaves;
+    checks_begin(workload->checks);
+    stranger = workload->stranger != NULL ? workload->stranger() : NULL;
+    for (size_t i = 0; i < sim.app_count; i++)
+        app_fibres[i] = fibre_start(&sim.apps[i].process, run_app, &sim.apps[i]);
     for (size_t i = 0; i < fault_count; i++)
         fault_fibres[i] = fibre_start(NULL, one_fault, NULL);
     join_all(fault_fibres, fault_count);
     fibre_join(stranger);
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (!cast.apps[i].dead)
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (!sim.apps[i].dead)
             fibre_join(app_fibres[i]);
-    fibre_sleep(cast_find_out_ns() + cast_linger_ns() + (play->counts_undone ? server_undo_pause() : 0));
+    fibre_sleep(sim_find_out_ns() + sim_linger_ns() + (workload->counts_undone ? server_undo_pause() : 0));
     checks_at_rest();
     bury_dead();
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (cast.apps[i].dead)
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (sim.apps[i].dead)
             fibre_join(app_fibres[i]);
     close_all();
     let_leases_end();
     checks_at_end();
 }
 
-static struct outcome run(const struct play *about, uint64_t seed)
+static struct outcome run(const struct workload *about, uint64_t seed)
 {
     struct outcome outcome;
 
-    play = about;
+    workload = about;
     leaves = seed % 4 == 0;
     world_begin(seed);
     world_limit(600 * RDL__SEC);
-    outcome.over = world_play(play_run, NULL);
+    outcome.over = world_run(run_run, NULL);
     outcome.broken = world_violation();
-    outcome.operations = cast.deed_count;
+    outcome.operations = sim.call_count;
     outcome.events = world_events();
-    cast_end();
+    sim_end();
     server_end();
     net_end();
     world_end();
@@ -643,20 +643,20 @@ static struct outcome run(const struct play *about, uint64_t seed)
 
 struct outcome plan_run(uint64_t seed)
 {
-    return run(&lock_play, seed);
+    return run(&lock_workload, seed);
 }
 
 struct outcome kept_run(uint64_t seed)
 {
-    return run(&kept_play, seed);
+    return run(&kept_workload, seed);
 }
 
 struct outcome pools_run(uint64_t seed)
 {
-    return run(&pool_play, seed);
+    return run(&pool_workload, seed);
 }
 
 struct outcome outage_run(uint64_t seed)
 {
-    return run(&outage_play, seed);
+    return run(&outage_workload, seed);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* plan.h - a random run: the world, the cast, what they do and what befalls them, all of it drawn from one number. */
+/* plan.h - a random run: the world, who is in it, what they do and what befalls them, all of it drawn from one number.
+ */
 #ifndef TESTS_SIM_PLAN_H
 #define TESTS_SIM_PLAN_H
 

@@ -5,11 +5,11 @@
  * There are two to four processes on one host or on two. The server dies and comes back, with its keys or without, or
  * hangs, or a host is cut off; processes die at any moment, and at that of a return.
  */
-#include "tests/sim/cast.h"
+#include "tests/sim/apps.h"
 #include "tests/sim/hosts.h"
 #include "tests/sim/net.h"
-#include "tests/sim/play.h"
 #include "tests/sim/server.h"
+#include "tests/sim/workload.h"
 
 #include <string.h>
 
@@ -25,15 +25,15 @@ static int64_t any_outage(void)
 /* Nobody reaches the server, or nobody of that host. */
 static void go_away(unsigned host)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        if ((host == MOST_HOSTS || cast.apps[i].host == host) && cast.apps[i].away_since == 0)
-            cast.apps[i].away_since = world_now();
+    for (size_t i = 0; i < sim.app_count; i++)
+        if ((host == MOST_HOSTS || sim.apps[i].host == host) && sim.apps[i].away_since == 0)
+            sim.apps[i].away_since = world_now();
 }
 
 static void is_back(void)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        cast.apps[i].away_since = 0;
+    for (size_t i = 0; i < sim.app_count; i++)
+        sim.apps[i].away_since = 0;
 }
 
 /* One process dies about when the server is back. */
@@ -47,7 +47,7 @@ static void die_about(void *arg)
 
 static struct fibre *somebody_dies(int64_t *outage_ns)
 {
-    struct app *app = &cast.apps[draw(cast.app_count)];
+    struct app *app = &sim.apps[draw(sim.app_count)];
     int64_t before = draw_ms(0, 20);
 
     if (!chance(1, 6) || app->dead || app->ending)
@@ -64,7 +64,7 @@ static void outage(bool dies)
 
     if (!server_up())
         return;
-    app_disturb(NULL, ns + cast_find_out_ns());
+    app_disturb(NULL, ns + sim_find_out_ns());
     go_away(MOST_HOSTS);
     if (dies)
         server_crash();
@@ -82,7 +82,7 @@ static void outage(bool dies)
     is_back();
     if (empty)
         excuse_all("the server came back empty");
-    app_disturb(NULL, cast_find_out_ns());
+    app_disturb(NULL, sim_find_out_ns());
     fibre_join(mourned);
 }
 
@@ -98,27 +98,27 @@ static void server_hangs(void)
 
 static void host_is_cut_off(void)
 {
-    unsigned host = cast.apps[draw(cast.app_count)].host;
+    unsigned host = sim.apps[draw(sim.app_count)].host;
     int64_t ns = any_outage();
 
-    for (size_t i = 0; i < cast.app_count; i++) {
-        struct app *app = &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++) {
+        struct app *app = &sim.apps[i];
 
         if (app->host != host)
             continue;
-        app_disturb(app, ns + cast_find_out_ns());
+        app_disturb(app, ns + sim_find_out_ns());
         net_partition(&app->process, world_now() + ns);
     }
 }
 
 static void process_dies(void)
 {
-    app_crash(&cast.apps[draw(cast.app_count)]);
+    app_crash(&sim.apps[draw(sim.app_count)]);
 }
 
 static const struct fault outages[] = {{server_dies, 6}, {server_hangs, 4}, {host_is_cut_off, 4}, {process_dies, 4}};
 
-/* ---- the cast ---------------------------------------------------------------------------------------------------- */
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
 
 static bool can_be_alone(const struct kind *kind)
 {
@@ -128,8 +128,8 @@ static bool can_be_alone(const struct kind *kind)
 static void count(rdl_metric_t metric, int64_t value, void *arg)
 {
     (void)arg;
-    cast.alone += metric == RDL_M_DEGRADED ? value : 0;
-    cast.restored += metric == RDL_M_RESTORED ? value : 0;
+    sim.alone += metric == RDL_M_DEGRADED ? value : 0;
+    sim.restored += metric == RDL_M_RESTORED ? value : 0;
 }
 
 static void draw_outages(void)
@@ -139,29 +139,29 @@ static void draw_outages(void)
     size_t names = chance(3, 4) ? 1 : 2, apps = 2 + draw(MOST_APPS - 1);
     unsigned hosts = chance(2, 3) ? 1 : 2;
 
-    cast.outages = true;
-    cast.options.on_outage = of_client[draw(3)];
-    cast.options.local_after_ms = (2 * net_connect_time() + 4 * net_round_trip()) / RDL__MS + draw_from(20, 160);
-    cast.options.outage_timeout_ms = draw_from(150, 2000);
-    cast.options.reconnect_max_ms = draw_from(10, 40);
+    sim.outages = true;
+    sim.options.on_outage = of_client[draw(3)];
+    sim.options.local_after_ms = (2 * net_connect_time() + 4 * net_round_trip()) / RDL__MS + draw_from(20, 160);
+    sim.options.outage_timeout_ms = draw_from(150, 2000);
+    sim.options.reconnect_max_ms = draw_from(10, 40);
     if (chance(1, 3)) /* what the dead have left outlasts outages */
-        cast.options.watchdog_lease_ms = draw_from(500, 1500);
-    cast.options.metrics_fn = count;
+        sim.options.watchdog_lease_ms = draw_from(500, 1500);
+    sim.options.metrics_fn = count;
     for (size_t i = 0; i < names; i++) {
         const struct kind *kind = &kinds[draw(kind_count)];
         bool token = chance(1, 2);
-        struct name *name = cast_name(texts[i], kind, token);
+        struct name *name = sim_name(texts[i], kind, token);
 
         name->outage = can_be_alone(kind) && chance(7, 8) ? RDL_OUTAGE_LOCAL : RDL_OUTAGE_WAIT;
     }
     for (size_t i = 0; i < apps; i++)
-        cast_app(draw_from(0, 4000))->host = (unsigned)draw(hosts);
+        sim_app(draw_from(0, 4000))->host = (unsigned)draw(hosts);
 }
 
-const struct play outage_play = {.checks = outage_checks,
-                                 .draw = draw_outages,
-                                 .stranger = start_stranger,
-                                 .act = act_on_locks,
-                                 .lasting = true,
-                                 .faults = outages,
-                                 .fault_count = sizeof outages / sizeof outages[0]};
+const struct workload outage_workload = {.checks = outage_checks,
+                                         .draw = draw_outages,
+                                         .stranger = start_stranger,
+                                         .use = use_locks,
+                                         .lasting = true,
+                                         .faults = outages,
+                                         .fault_count = sizeof outages / sizeof outages[0]};

@@ -2,12 +2,12 @@
 /* plan_pools.c - random runs with semaphores and latches (plan.c). */
 #include "tests/sim/check_pools.h"
 #include "tests/sim/mishaps.h"
-#include "tests/sim/play.h"
 #include "tests/sim/pools.h"
+#include "tests/sim/workload.h"
 
 #define MOST_LEASE_MS 3000
 
-/* ---- what actors do --------------------------------------------------------------------------------------------- */
+/* ---- what callers do -------------------------------------------------------------------------------------------- */
 
 /* Nobody waits for ever: permits go down with whoever crashes. Now and then somebody has the patience to outlive a dead
  * place in the queue. */
@@ -35,7 +35,7 @@ static int64_t any_lease(void)
     }
 }
 
-/* How many a guest asks for, and how. */
+/* How many a user asks for, and how. */
 struct terms {
     int64_t lease_ms, wait_ms, amount;
 };
@@ -50,140 +50,141 @@ static struct terms any_terms(void)
     return terms;
 }
 
-static struct errand *begin(struct guest *g, size_t pool, enum pool_verb verb)
+static struct pool_call *begin(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
     struct terms terms = any_terms();
 
-    return begin_errand(g, pool, verb, terms.amount, terms.wait_ms, terms.lease_ms);
+    return begin_pool_call(user, pool, verb, terms.amount, terms.wait_ms, terms.lease_ms);
 }
 
-static void acquire(struct guest *g, size_t pool, enum pool_verb verb)
+static void acquire(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
     struct terms terms = any_terms();
 
-    (void)run_errand(g, pool, verb, terms.amount, terms.wait_ms, terms.lease_ms);
+    (void)do_pool_call(user, pool, verb, terms.amount, terms.wait_ms, terms.lease_ms);
 }
 
-static void acquire_and_cancel(struct guest *g, size_t pool, enum pool_verb verb)
+static void acquire_and_cancel(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
-    struct errand *e = begin(g, pool, verb);
+    struct pool_call *call = begin(user, pool, verb);
 
     fibre_sleep(draw_ms(0, 20));
-    cancel_errand(e);
-    (void)end_errand(e);
+    cancel_pool_call(call);
+    (void)end_pool_call(call);
 }
 
-static void acquire_and_be_canceled(struct guest *g, size_t pool, enum pool_verb verb)
+static void acquire_and_be_canceled(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
     struct cancellation c;
 
-    cancellation_begin(&c, g->actor);
-    acquire(g, pool, verb);
+    cancellation_begin(&c, user->caller);
+    acquire(user, pool, verb);
     cancellation_end(&c);
 }
 
-static void acquire_several(struct guest *g, size_t pool, enum pool_verb verb)
+static void acquire_several(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
-    struct errand *errands[4];
+    struct pool_call *calls[4];
     size_t count = 2 + draw(3);
 
     for (size_t i = 0; i < count; i++)
-        errands[i] = begin(g, pool, verb);
+        calls[i] = begin(user, pool, verb);
     for (size_t i = 0; i < count; i++)
-        (void)end_errand(errands[i]);
+        (void)end_pool_call(calls[i]);
 }
 
-static void wait_any_way(struct guest *g, size_t pool, enum pool_verb verb)
+static void wait_any_way(struct pool_user *user, size_t pool, enum pool_verb verb)
 {
     unsigned way = (unsigned)draw(16);
 
     if (way < 2)
-        acquire_and_cancel(g, pool, verb);
+        acquire_and_cancel(user, pool, verb);
     else if (way < 4)
-        acquire_and_be_canceled(g, pool, verb);
+        acquire_and_be_canceled(user, pool, verb);
     else if (way < 7)
-        acquire_several(g, pool, verb);
+        acquire_several(user, pool, verb);
     else
-        acquire(g, pool, verb);
+        acquire(user, pool, verb);
 }
 
 /* How many permits it can give back, sound or not. */
-static int64_t has(const struct guest *g, size_t pool)
+static int64_t has(const struct pool_user *user, size_t pool)
 {
-    return g->stakes[pool].count + (int64_t)g->stakes[pool].held_count;
+    return user->stakes[pool].count + (int64_t)user->stakes[pool].held_count;
 }
 
-static void give_some(struct guest *g, size_t pool)
+static void give_some(struct pool_user *user, size_t pool)
 {
-    int64_t most = has(g, pool) < MOST_WISH ? has(g, pool) : MOST_WISH;
+    int64_t most = has(user, pool) < MOST_WISH ? has(user, pool) : MOST_WISH;
 
-    (void)run_errand(g, pool, POOL_GIVE, draw_from(1, most), 0, 0);
+    (void)do_pool_call(user, pool, POOL_GIVE, draw_from(1, most), 0, 0);
 }
 
-static void other_verb(struct guest *g, size_t pool)
+static void other_verb(struct pool_user *user, size_t pool)
 {
     static const enum pool_verb others[] = {POOL_LOOK, POOL_DRAIN, POOL_ADD, POOL_SET, POOL_EXTEND};
     enum pool_verb verb = others[draw(sizeof others / sizeof others[0])];
 
-    if ((lobby.pools[pool].kind->verbs >> verb & 1) == 0 || (verb == POOL_EXTEND && g->stakes[pool].held_count == 0))
+    if ((pool_sim.pools[pool].kind->verbs >> verb & 1) == 0 ||
+        (verb == POOL_EXTEND && user->stakes[pool].held_count == 0))
         verb = POOL_LOOK;
-    (void)run_errand(g, pool, verb, 1, 0, draw_from(1, MOST_LEASE_MS));
+    (void)do_pool_call(user, pool, verb, 1, 0, draw_from(1, MOST_LEASE_MS));
 }
 
-static void use_permits(struct guest *g, size_t pool)
+static void use_permits(struct pool_user *user, size_t pool)
 {
     unsigned what = (unsigned)draw(16);
-    bool some = has(g, pool) > 0;
+    bool some = has(user, pool) > 0;
 
     if (some)
         fibre_sleep(chance(1, 8) ? draw_ms(0, 300) : draw_ms(0, 20));
-    if (!goes_on(g->actor))
+    if (!goes_on(user->caller))
         return;
     if (what < 2)
-        other_verb(g, pool);
-    else if (some && (what < 11 || has(g, pool) >= MOST_HELD / 2))
-        give_some(g, pool);
+        other_verb(user, pool);
+    else if (some && (what < 11 || has(user, pool) >= MOST_HELD / 2))
+        give_some(user, pool);
     else
-        wait_any_way(g, pool, POOL_ACQUIRE);
+        wait_any_way(user, pool, POOL_ACQUIRE);
 }
 
-static void use_latch(struct guest *g, size_t pool)
+static void use_latch(struct pool_user *user, size_t pool)
 {
     unsigned what = (unsigned)draw(16);
 
     if (what < 1)
-        (void)run_errand(g, pool, POOL_LOOK, 0, 0, 0);
+        (void)do_pool_call(user, pool, POOL_LOOK, 0, 0, 0);
     else if (what < 8)
-        (void)run_errand(g, pool, POOL_COUNT_DOWN, 1, 0, 0);
+        (void)do_pool_call(user, pool, POOL_COUNT_DOWN, 1, 0, 0);
     else
-        wait_any_way(g, pool, POOL_AWAIT);
+        wait_any_way(user, pool, POOL_AWAIT);
 }
 
-static void give_all_back(struct guest *g)
+static void give_all_back(struct pool_user *user)
 {
-    for (size_t i = 0; i < lobby.pool_count; i++)
-        while (goes_on(g->actor) && has(g, i) > 0 && !chance(1, 64))
-            give_some(g, i);
+    for (size_t i = 0; i < pool_sim.pool_count; i++)
+        while (goes_on(user->caller) && has(user, i) > 0 && !chance(1, 64))
+            give_some(user, i);
 }
 
-static void act_as_guest(struct actor *actor)
+static void use_pools(struct caller *caller)
 {
-    struct guest *g = guest_join(actor);
+    struct pool_user *user = pool_user_join(caller);
     size_t steps = 2 + draw(8);
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
-        size_t pool = draw(lobby.pool_count);
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
+        size_t pool = draw(pool_sim.pool_count);
 
         fibre_sleep(chance(1, 8) ? draw_ms(0, 100) : draw_ms(0, 8));
-        if (!goes_on(actor))
+        if (!goes_on(caller))
             break;
-        if (lobby.pools[pool].kind->counts_down)
-            use_latch(g, pool);
+        if (pool_sim.pools[pool].kind->counts_down)
+            use_latch(user, pool);
         else
-            use_permits(g, pool);
+            use_permits(user, pool);
     }
-    give_all_back(g);
-    guest_leave(g);
+    give_all_back(user);
+    pool_user_leave(user);
 }
 
 /* ---- what there is ---------------------------------------------------------------------------------------------- */
@@ -194,7 +195,7 @@ static void draw_pools(void)
     size_t pools = chance(3, 4) ? 1 : MOST_POOLS;
     size_t apps = 1 + draw(3);
 
-    lobby_open();
+    pool_sim_begin();
     for (size_t i = 0; i < pools; i++) {
         const struct pool_kind *kind = &pool_kinds[draw(pool_kind_count)];
         int64_t total = draw_from(1, kind->counts_down ? 6 : 4);
@@ -202,7 +203,8 @@ static void draw_pools(void)
         (void)pool_add(texts[i], kind, !kind->counts_down && chance(1, 2), total);
     }
     for (size_t i = 0; i < apps; i++)
-        (void)cast_app(draw_from(0, 4000));
+        (void)sim_app(draw_from(0, 4000));
 }
 
-const struct play pool_play = {.checks = pool_checks, .draw = draw_pools, .act = act_as_guest, .counts_undone = true};
+const struct workload pool_workload = {
+    .checks = pool_checks, .draw = draw_pools, .use = use_pools, .counts_undone = true};

@@ -8,17 +8,17 @@
  *
  * What a run is about is a row of `themes`: locks that are waited for; some that nobody waits for, so that a connection
  * is never idle; one owner that is several threads; a client that is closed meanwhile; permits and latches; composite
- * locks (joint.c).
+ * locks (composite.c).
  */
 #include "tests/sim/check_pools.h"
-#include "tests/sim/joint.h"
+#include "tests/sim/composite.h"
 #include "tests/sim/mishaps.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pct.h"
-#include "tests/sim/play.h"
 #include "tests/sim/pools.h"
 #include "tests/sim/server.h"
 #include "tests/sim/threads.h"
+#include "tests/sim/workload.h"
 #include "tests/support/wait.h"
 
 #define MOST_THREADS 6
@@ -27,8 +27,8 @@
 struct theme {
     const struct check *const *checks;
     void (*draw)(void);
-    void (*join)(struct actor *actor); /* NULL: it is there */
-    void (*act)(struct actor *actor);
+    void (*join)(struct caller *caller); /* NULL: it is there */
+    void (*use)(struct caller *caller);
     unsigned closes;  /* of six runs in so many a client is closed early, */
     unsigned cancels; /* and somebody canceled */
     bool shared;      /* one owner is all threads of its client */
@@ -50,14 +50,14 @@ static const struct kind *any_kind(void)
 /* Others of its client may have waited for it, and what it sent may be found out to be lost only then. */
 static void freezes(struct process *process, int64_t ns)
 {
-    app_disturb(app_that_owns(process), ns + cast_find_out_ns());
+    app_disturb(app_that_owns(process), ns + sim_find_out_ns());
 }
 
 static void hold_up(struct conn *conn)
 {
     int64_t ns = draw_ms(1, 100);
 
-    app_disturb(app_that_owns(net_owner(conn)), ns + cast_find_out_ns());
+    app_disturb(app_that_owns(net_owner(conn)), ns + sim_find_out_ns());
     net_hold(conn, chance(1, 2) ? UP : DOWN, world_now() + ns);
 }
 
@@ -123,83 +123,83 @@ static void rest(void)
         fibre_sleep((int64_t)draw((uint64_t)(chance(1, 8) ? 100 * RDL__MS : 3 * RDL__MS)));
 }
 
-static void take(struct actor *actor, size_t end)
+static void take(struct caller *caller, size_t end)
 {
     int64_t wait_ms = any_wait(), lease_ms = any_lease();
-    struct deed *d;
+    struct lock_call *call;
 
     if (!chance(1, 4)) {
-        (void)act(actor, end, TAKE, wait_ms, lease_ms);
+        (void)call_and_wait(caller, end, TAKE, wait_ms, lease_ms);
         return;
     }
-    d = begin_deed(actor, end, TAKE, wait_ms, lease_ms);
+    call = begin_call(caller, end, TAKE, wait_ms, lease_ms);
     rest();
     if (chance(1, 2))
-        cancel_deed(d);
-    (void)end_deed(d);
+        cancel_call(call);
+    (void)end_call(call);
 }
 
-static void with_a_hold(struct actor *actor, size_t end)
+static void with_a_hold(struct caller *caller, size_t end)
 {
     rest();
-    if (!goes_on(actor))
+    if (!goes_on(caller))
         return;
     switch (draw(12)) {
     case 0:
-        (void)act(actor, end, EXTEND, 0, draw_from(50, 500));
+        (void)call_and_wait(caller, end, EXTEND, 0, draw_from(50, 500));
         break;
     case 1:
     case 2:
-        take(actor, end);
+        take(caller, end);
         break;
     default:
-        (void)act(actor, end, RELEASE, 0, 0);
+        (void)call_and_wait(caller, end, RELEASE, 0, 0);
         break;
     }
 }
 
-static void without_a_hold(struct actor *actor, size_t end)
+static void without_a_hold(struct caller *caller, size_t end)
 {
     switch (draw(24)) {
     case 0:
-        (void)act(actor, end, IS_LOCKED, 0, 0);
+        (void)call_and_wait(caller, end, IS_LOCKED, 0, 0);
         break;
     case 1:
-        (void)act(actor, end, RELEASE, 0, 0);
+        (void)call_and_wait(caller, end, RELEASE, 0, 0);
         break;
     case 2:
-        (void)act(actor, end, FORCE, 0, 0);
+        (void)call_and_wait(caller, end, FORCE, 0, 0);
         break;
     default:
-        take(actor, end);
+        take(caller, end);
         break;
     }
 }
 
 static size_t any_end(void)
 {
-    size_t end = draw(cast.name_count);
+    size_t end = draw(sim.name_count);
 
-    return name_at(end)->kind->make_shared != NULL && chance(cast.sharers, 8) ? other_end(end) : end;
+    return name_at(end)->kind->make_shared != NULL && chance(sim.sharers, 8) ? other_end(end) : end;
 }
 
-static void threads_act_on_locks(struct actor *actor)
+static void threads_use_locks(struct caller *caller)
 {
     size_t steps = kept ? 3 + draw(8) : 1 + draw(4); /* they are kept from the second take on */
     size_t end = theme->shared ? meeting : any_end();
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
         rest();
-        if (!goes_on(actor))
+        if (!goes_on(caller))
             break;
-        if (actor->holds[end].count > 0)
-            with_a_hold(actor, end);
+        if (caller->holds[end].count > 0)
+            with_a_hold(caller, end);
         else
-            without_a_hold(actor, end);
+            without_a_hold(caller, end);
     }
-    while (goes_on(actor) && actor->holds[end].count > 0)
-        (void)act(actor, end, RELEASE, 0, 0);
-    actor_leave(actor);
+    while (goes_on(caller) && caller->holds[end].count > 0)
+        (void)call_and_wait(caller, end, RELEASE, 0, 0);
+    caller_leave(caller);
 }
 
 /* Of two locks each thread has one: they do not wait for each other, and share the client's connections all the more.
@@ -209,11 +209,11 @@ static void draw_locks(void)
     static const char *const texts[] = {"orders:42", "{slot}:b"};
     size_t names = 1 + draw(2);
 
-    cast.sharers = (unsigned)draw(8);
+    sim.sharers = (unsigned)draw(8);
     for (size_t i = 0; i < names; i++) {
         bool token = chance(1, 2);
 
-        (void)cast_name(texts[i], any_kind(), token);
+        (void)sim_name(texts[i], any_kind(), token);
     }
 }
 
@@ -224,18 +224,18 @@ static void draw_shared(void)
 }
 
 /* Each thread takes and gives back without a pause, and waits for nobody: something is always under way. */
-static void hammer(struct actor *actor)
+static void hammer(struct caller *caller)
 {
     size_t steps = 2 + draw(4);
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
-        size_t end = draw(cast.name_count);
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
+        size_t end = draw(sim.name_count);
 
-        (void)act(actor, end, TAKE, 0, chance(1, 2) ? RDL_LEASE_AUTO : LONGEST_LEASE_MS);
-        while (goes_on(actor) && actor->holds[end].count > 0)
-            (void)act(actor, end, RELEASE, 0, 0);
+        (void)call_and_wait(caller, end, TAKE, 0, chance(1, 2) ? RDL_LEASE_AUTO : LONGEST_LEASE_MS);
+        while (goes_on(caller) && caller->holds[end].count > 0)
+            (void)call_and_wait(caller, end, RELEASE, 0, 0);
     }
-    actor_leave(actor);
+    caller_leave(caller);
 }
 
 static void draw_names(void)
@@ -243,8 +243,8 @@ static void draw_names(void)
     static const char *const texts[MOST_NAMES] = {"orders:42", "{slot}:b", "c"};
 
     for (size_t i = 0; i < MOST_NAMES; i++)
-        (void)cast_name(texts[i], any_kind(), false);
-    cast.options.connections = 1;
+        (void)sim_name(texts[i], any_kind(), false);
+    sim.options.connections = 1;
 }
 
 /* ---- permits and latches ---------------------------------------------------------------------------------------- */
@@ -268,104 +268,104 @@ static int64_t pool_lease(void)
     }
 }
 
-static void wait_for(struct guest *g, enum pool_verb verb)
+static void wait_for(struct pool_user *user, enum pool_verb verb)
 {
     int64_t amount = draw_from(1, MOST_WISH), wait_ms = pool_wait(), lease_ms = pool_lease();
-    struct errand *e;
+    struct pool_call *call;
 
     if (!chance(1, 4)) {
-        (void)run_errand(g, 0, verb, amount, wait_ms, lease_ms);
+        (void)do_pool_call(user, 0, verb, amount, wait_ms, lease_ms);
         return;
     }
-    e = begin_errand(g, 0, verb, amount, wait_ms, lease_ms);
+    call = begin_pool_call(user, 0, verb, amount, wait_ms, lease_ms);
     rest();
     if (chance(1, 2))
-        cancel_errand(e);
-    (void)end_errand(e);
+        cancel_pool_call(call);
+    (void)end_pool_call(call);
 }
 
-static int64_t has(const struct guest *g)
+static int64_t has(const struct pool_user *user)
 {
-    return g->stakes[0].count + (int64_t)g->stakes[0].held_count;
+    return user->stakes[0].count + (int64_t)user->stakes[0].held_count;
 }
 
-static void give_some(struct guest *g)
+static void give_some(struct pool_user *user)
 {
-    int64_t most = has(g) < MOST_WISH ? has(g) : MOST_WISH;
+    int64_t most = has(user) < MOST_WISH ? has(user) : MOST_WISH;
 
-    (void)run_errand(g, 0, POOL_GIVE, draw_from(1, most), 0, 0);
+    (void)do_pool_call(user, 0, POOL_GIVE, draw_from(1, most), 0, 0);
 }
 
-static void other_verb(struct guest *g)
+static void other_verb(struct pool_user *user)
 {
     static const enum pool_verb others[] = {POOL_LOOK, POOL_DRAIN, POOL_ADD, POOL_EXTEND};
     enum pool_verb verb = others[draw(sizeof others / sizeof others[0])];
 
-    if ((lobby.pools[0].kind->verbs >> verb & 1) == 0 || (verb == POOL_EXTEND && g->stakes[0].held_count == 0))
+    if ((pool_sim.pools[0].kind->verbs >> verb & 1) == 0 || (verb == POOL_EXTEND && user->stakes[0].held_count == 0))
         verb = POOL_LOOK;
-    (void)run_errand(g, 0, verb, 1, 0, draw_from(1, LONGEST_LEASE_MS));
+    (void)do_pool_call(user, 0, verb, 1, 0, draw_from(1, LONGEST_LEASE_MS));
 }
 
-static void use_permits(struct guest *g)
+static void use_permits(struct pool_user *user)
 {
     unsigned what = (unsigned)draw(16);
 
     if (what < 1)
-        other_verb(g);
-    else if (has(g) > 0 && (what < 11 || has(g) > MOST_HELD / 2))
-        give_some(g);
+        other_verb(user);
+    else if (has(user) > 0 && (what < 11 || has(user) > MOST_HELD / 2))
+        give_some(user);
     else
-        wait_for(g, POOL_ACQUIRE);
+        wait_for(user, POOL_ACQUIRE);
 }
 
-static void use_latch(struct guest *g)
+static void use_latch(struct pool_user *user)
 {
     unsigned what = (unsigned)draw(16);
 
     if (what < 1)
-        (void)run_errand(g, 0, POOL_LOOK, 0, 0, 0);
+        (void)do_pool_call(user, 0, POOL_LOOK, 0, 0, 0);
     else if (what < 8)
-        (void)run_errand(g, 0, POOL_COUNT_DOWN, 1, 0, 0);
+        (void)do_pool_call(user, 0, POOL_COUNT_DOWN, 1, 0, 0);
     else
-        wait_for(g, POOL_AWAIT);
+        wait_for(user, POOL_AWAIT);
 }
 
-static void act_as_guest(struct actor *actor)
+static void use_pools(struct caller *caller)
 {
-    struct guest *g = &lobby.guests[actor - cast.actors];
+    struct pool_user *user = &pool_sim.users[caller - sim.callers];
     size_t steps = 1 + draw(4);
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
         rest();
-        if (!goes_on(actor))
+        if (!goes_on(caller))
             break;
-        if (lobby.pools[0].kind->counts_down)
-            use_latch(g);
+        if (pool_sim.pools[0].kind->counts_down)
+            use_latch(user);
         else
-            use_permits(g);
+            use_permits(user);
     }
-    while (goes_on(actor) && has(g) > 0)
-        give_some(g);
-    guest_leave(g);
+    while (goes_on(caller) && has(user) > 0)
+        give_some(user);
+    pool_user_leave(user);
 }
 
 /* As `hammer`, several permits at a time. */
-static void hammer_permits(struct actor *actor)
+static void hammer_permits(struct caller *caller)
 {
-    struct guest *g = &lobby.guests[actor - cast.actors];
+    struct pool_user *user = &pool_sim.users[caller - sim.callers];
     size_t steps = 1 + draw(3);
 
-    for (size_t i = 0; i < steps && goes_on(actor); i++) {
-        (void)run_errand(g, 0, POOL_ACQUIRE, draw_from(2, MOST_WISH), 0, LONGEST_LEASE_MS);
-        while (goes_on(actor) && has(g) > 0)
-            give_some(g);
+    for (size_t i = 0; i < steps && goes_on(caller); i++) {
+        (void)do_pool_call(user, 0, POOL_ACQUIRE, draw_from(2, MOST_WISH), 0, LONGEST_LEASE_MS);
+        while (goes_on(caller) && has(user) > 0)
+            give_some(user);
     }
-    guest_leave(g);
+    pool_user_leave(user);
 }
 
-static void join_as_guest(struct actor *actor)
+static void join_as_pool_user(struct caller *caller)
 {
-    (void)guest_join(actor);
+    (void)pool_user_join(caller);
 }
 
 static void draw_pool(void)
@@ -373,13 +373,13 @@ static void draw_pool(void)
     const struct pool_kind *kind = &pool_kinds[chance(1, 4) ? 1 : draw(pool_kind_count)]; /* 1: those with ids */
     bool fair = !kind->counts_down && chance(1, 3);
 
-    lobby_open();
+    pool_sim_begin();
     (void)pool_add("seats", kind, fair, draw_from(1, kind->counts_down ? 3 : 4));
 }
 
 static void draw_permits(void)
 {
-    lobby_open();
+    pool_sim_begin();
     (void)pool_add("seats", &pool_kinds[1], false, draw_from(4, 9));
 }
 
@@ -388,14 +388,14 @@ static void draw_permits(void)
 enum { LOCKS, BUSY, SHARED, CLOSING, POOLS, PERMITS, THEMES };
 
 static const struct theme themes[THEMES] = {
-    [LOCKS] = {lock_checks, draw_locks, NULL, threads_act_on_locks, .closes = 1, .cancels = 1, .points = 1000},
+    [LOCKS] = {lock_checks, draw_locks, NULL, threads_use_locks, .closes = 1, .cancels = 1, .points = 1000},
     [BUSY] = {lock_checks, draw_names, NULL, hammer, .alone = true, .points = 1000},
-    [SHARED] = {lock_checks, draw_shared, NULL, threads_act_on_locks, .closes = 1, .cancels = 2, .shared = true,
+    [SHARED] = {lock_checks, draw_shared, NULL, threads_use_locks, .closes = 1, .cancels = 2, .shared = true,
                 .points = 1000},
-    [CLOSING] = {lock_checks, draw_locks, NULL, threads_act_on_locks, .closes = 6, .cancels = 2, .alone = true,
+    [CLOSING] = {lock_checks, draw_locks, NULL, threads_use_locks, .closes = 6, .cancels = 2, .alone = true,
                  .points = 400},
-    [PERMITS] = {pool_checks, draw_permits, join_as_guest, hammer_permits, .alone = true, .points = 600},
-    [POOLS] = {pool_checks, draw_pool, join_as_guest, act_as_guest, .closes = 1, .cancels = 1, .points = 1000},
+    [PERMITS] = {pool_checks, draw_permits, join_as_pool_user, hammer_permits, .alone = true, .points = 600},
+    [POOLS] = {pool_checks, draw_pool, join_as_pool_user, use_pools, .closes = 1, .cancels = 1, .points = 1000},
 };
 
 static void draw_world(void)
@@ -412,11 +412,11 @@ static void draw_world(void)
     traits.kill_refused = chance(1, 32);
     server_begin(&traits, 0);
     net_begin(&config);
-    cast_begin();
-    cast.options.command_timeout_ms = draw_from(70, 140);
-    cast.options.watchdog_lease_ms = draw_from(100, 300);
-    cast.options.reconnect_max_ms = draw_from(2, 20);
-    cast.options.connections = chance(3, 4) ? 1 : 2;
+    sim_begin();
+    sim.options.command_timeout_ms = draw_from(70, 140);
+    sim.options.watchdog_lease_ms = draw_from(100, 300);
+    sim.options.reconnect_max_ms = draw_from(2, 20);
+    sim.options.connections = chance(3, 4) ? 1 : 2;
 }
 
 static void open_now(void *arg)
@@ -429,20 +429,20 @@ static void close_now(void *arg)
     app_close(arg);
 }
 
-static void play_actor(void *arg)
+static void run_caller(void *arg)
 {
-    theme->act(arg);
+    theme->use(arg);
 }
 
 static void cancel_one(void *arg)
 {
     struct app *app = arg;
-    struct actor *actor;
+    struct caller *caller;
 
     fibre_sleep((int64_t)draw((uint64_t)(10 * RDL__MS)));
-    actor = &cast.actors[draw(cast.actor_count)];
-    if (actor->app == app)
-        cancel_actor(actor);
+    caller = &sim.callers[draw(sim.caller_count)];
+    if (caller->app == app)
+        cancel_caller(caller);
 }
 
 static void close_early(void *arg)
@@ -451,21 +451,21 @@ static void close_early(void *arg)
     app_close(arg);
 }
 
-static void play_threads(void)
+static void run_threads(void)
 {
-    struct actor *actors[MOST_THREADS];
+    struct caller *callers[MOST_THREADS];
     struct fibre *threads[MOST_THREADS];
     size_t count = 0, own = 2 + draw(2);
-    struct app *app = &cast.apps[0];
+    struct app *app = &sim.apps[0];
 
     for (size_t i = 0; i < own; i++)
-        actors[count++] = i > 0 && theme->shared ? actor_shared(actors[0]) : actor_join(app, true);
-    for (size_t i = 1; i < cast.app_count; i++)
-        actors[count++] = actor_join(&cast.apps[i], true);
-    for (size_t i = 0; i < cast.actor_count && theme->join != NULL; i++)
-        theme->join(&cast.actors[i]);
+        callers[count++] = i > 0 && theme->shared ? caller_shared(callers[0]) : caller_join(app, true);
+    for (size_t i = 1; i < sim.app_count; i++)
+        callers[count++] = caller_join(&sim.apps[i], true);
+    for (size_t i = 0; i < sim.caller_count && theme->join != NULL; i++)
+        theme->join(&sim.callers[i]);
     for (size_t i = 0; i < count; i++)
-        threads[i] = thread_start(&actors[i]->app->process, play_actor, actors[i]);
+        threads[i] = thread_start(&callers[i]->app->process, run_caller, callers[i]);
     if (chance(theme->cancels, 6))
         threads[count++] = thread_start(&app->process, cancel_one, app);
     if (chance(theme->closes, 6))
@@ -481,18 +481,18 @@ static void run_in(struct app *app, void (*body)(void *))
     fibre_join(fibre_start(&app->process, body, app));
 }
 
-static void play_run(void *arg)
+static void run_run(void *arg)
 {
     size_t apps = theme->alone ? 1 : 1 + draw(2);
 
     (void)arg;
     for (size_t i = 0; i < apps; i++)
-        run_in(cast_app(0), open_now);
-    play_threads();
-    fibre_sleep(cast_find_out_ns() + cast_linger_ns() + server_undo_pause());
+        run_in(sim_app(0), open_now);
+    run_threads();
+    fibre_sleep(sim_find_out_ns() + sim_linger_ns() + server_undo_pause());
     checks_at_rest();
     for (size_t i = 0; i < apps; i++)
-        run_in(&cast.apps[i], close_now);
+        run_in(&sim.apps[i], close_now);
     fibre_sleep((LONGEST_LEASE_MS + 100) * RDL__MS);
     checks_at_end();
 }
@@ -509,13 +509,13 @@ static struct outcome run(const struct theme *about, uint64_t seed)
     pct_begin(theme->points, &hooks);
     draw_world();
     theme->draw();
-    cast.leaves = seed % 4 == 0;
+    sim.leaves = seed % 4 == 0;
     checks_begin(theme->checks);
-    outcome.over = world_play(play_run, NULL);
+    outcome.over = world_run(run_run, NULL);
     outcome.broken = world_violation();
-    outcome.operations = cast.deed_count;
+    outcome.operations = sim.call_count;
     outcome.events = pct_points();
-    cast_end();
+    sim_end();
     server_end();
     net_end();
     world_end();
@@ -524,7 +524,7 @@ static struct outcome run(const struct theme *about, uint64_t seed)
 
 /* ---- composites ------------------------------------------------------------------------------------------------- */
 
-static void joint_fault(void)
+static void composite_fault(void)
 {
     struct conn *conn = chance(1, 2) ? net_touched() : net_any(NULL);
 
@@ -543,25 +543,25 @@ static void joint_fault(void)
     }
 }
 
-static void joint_freezes(struct process *process, int64_t ns)
+static void composite_freezes(struct process *process, int64_t ns)
 {
     (void)process;
     (void)ns;
 }
 
-static const struct pct_hooks joint_hooks = {.fault = joint_fault, .freezes = joint_freezes};
+static const struct pct_hooks composite_hooks = {.fault = composite_fault, .freezes = composite_freezes};
 
-static void joint_begin(void)
+static void composite_begin(void)
 {
     threads_begin();
-    pct_begin(2500, &joint_hooks);
+    pct_begin(2500, &composite_hooks);
 }
 
-static const struct joint_threads joint_threads = {.begin = joint_begin, .arm = pct_arm};
+static const struct composite_threads composite_threads = {.begin = composite_begin, .arm = pct_arm};
 
-struct outcome threads_joint_run(uint64_t seed)
+struct outcome threads_composite_run(uint64_t seed)
 {
-    return joint_run(seed, &joint_threads);
+    return composite_run(seed, &composite_threads);
 }
 
 /* ---- threads.h -------------------------------------------------------------------------------------------------- */
@@ -571,7 +571,7 @@ struct outcome threads_run(uint64_t seed)
     static const unsigned char about[] = {LOCKS, LOCKS, BUSY, SHARED, CLOSING, POOLS, POOLS, PERMITS};
 
     if (seed % 16 == 15)
-        return threads_joint_run(seed);
+        return threads_composite_run(seed);
     return run(&themes[about[seed % sizeof about]], seed);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pools.c - pools, guests and errands. */
+/* pools.c - pools, users and calls. */
 #include "tests/sim/pools.h"
 
 #include "tests/sim/check_pools.h"
@@ -12,22 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lobby lobby;
+struct pool_sim pool_sim;
 
 static const char *const verbs[POOL_VERBS] = {"acquire", "give", "drain",      "add",  "set",
                                               "extend",  "look", "count down", "await"};
 
-/* ---- the lobby -------------------------------------------------------------------------------------------------- */
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
 
-void lobby_open(void)
+void pool_sim_begin(void)
 {
-    memset(&lobby, 0, sizeof lobby);
-    rdl__list_init(&lobby.errands);
+    memset(&pool_sim, 0, sizeof pool_sim);
+    rdl__list_init(&pool_sim.calls);
 }
 
 struct pool *pool_add(const char *text, const struct pool_kind *kind, bool fair, int64_t total)
 {
-    struct pool *p = &lobby.pools[lobby.pool_count++];
+    struct pool *p = &pool_sim.pools[pool_sim.pool_count++];
     char number[24];
 
     (void)snprintf(p->text, sizeof p->text, "%s", text);
@@ -43,62 +43,62 @@ struct pool *pool_add(const char *text, const struct pool_kind *kind, bool fair,
     return p;
 }
 
-struct guest *guest_join(struct actor *actor)
+struct pool_user *pool_user_join(struct caller *caller)
 {
-    struct guest *g = &lobby.guests[actor - cast.actors];
+    struct pool_user *user = &pool_sim.users[caller - sim.callers];
 
-    g->actor = actor;
-    for (size_t i = 0; i < lobby.pool_count; i++)
-        lobby.pools[i].kind->make(g, i);
-    return g;
+    user->caller = caller;
+    for (size_t i = 0; i < pool_sim.pool_count; i++)
+        pool_sim.pools[i].kind->make(user, i);
+    return user;
 }
 
-void guest_leave(struct guest *g)
+void pool_user_leave(struct pool_user *user)
 {
-    for (size_t i = 0; i < lobby.pool_count; i++)
-        lobby.pools[i].kind->unmake(g, i);
-    actor_leave(g->actor);
+    for (size_t i = 0; i < pool_sim.pool_count; i++)
+        pool_sim.pools[i].kind->unmake(user, i);
+    caller_leave(user->caller);
 }
 
-static struct stake *stake_of(const struct errand *e)
+static struct stake *stake_of(const struct pool_call *call)
 {
-    return &e->guest->stakes[e->pool];
+    return &call->user->stakes[call->pool];
 }
 
-static struct pool *pool_of(const struct errand *e)
+static struct pool *pool_of(const struct pool_call *call)
 {
-    return &lobby.pools[e->pool];
+    return &pool_sim.pools[call->pool];
 }
 
-static int64_t clock_of(const struct guest *g)
+static int64_t clock_of(const struct pool_user *user)
 {
-    return process_clock(&g->actor->app->process);
+    return process_clock(&user->caller->app->process);
 }
 
-int64_t guest_has(const struct guest *g, size_t pool)
+int64_t pool_user_has(const struct pool_user *user, size_t pool)
 {
-    const struct stake *s = &g->stakes[pool];
+    const struct stake *s = &user->stakes[pool];
     int64_t count = s->count;
 
-    if (g->actor == NULL || g->actor->app->dead)
+    if (user->caller == NULL || user->caller->app->dead)
         return 0;
     for (size_t i = 0; i < s->held_count; i++)
-        count += s->held[i].until > clock_of(g);
+        count += s->held[i].until > clock_of(user);
     return count;
 }
 
 /* ---- what is believed ------------------------------------------------------------------------------------------- */
 
 /* From the moment of sending, or as near as anybody can tell; less what clocks may drift. */
-static int64_t believed_until(const struct errand *e)
+static int64_t believed_until(const struct pool_call *call)
 {
-    int64_t from = e->called;
+    int64_t from = call->called;
 
-    if (e->lease_ms == RDL_LEASE_NEVER)
+    if (call->lease_ms == RDL_LEASE_NEVER)
         return RDL__NEVER;
-    if (world_lag(from) == 0 && app_calm(e->guest->actor->app, from) && world_now() - net_round_trip() > from)
+    if (world_lag(from) == 0 && app_calm(call->user->caller->app, from) && world_now() - net_round_trip() > from)
         from = world_now() - net_round_trip();
-    return clock_of(e->guest) - (world_now() - from) + (e->lease_ms * 98 / 100 - 2) * RDL__MS;
+    return clock_of(call->user) - (world_now() - from) + (call->lease_ms * 98 / 100 - 2) * RDL__MS;
 }
 
 static struct held *find_held(struct stake *s, const rdl_permit_t *permit)
@@ -113,104 +113,104 @@ static void take_held(struct stake *s, size_t pool, const rdl_permit_t *permit, 
 {
     if (s->held_count == MOST_HELD)
         die("sim: more than %d permits", MOST_HELD);
-    for (size_t i = 0; i < cast.actor_count; i++)
-        if (find_held(&lobby.guests[i].stakes[pool], permit) != NULL)
+    for (size_t i = 0; i < sim.caller_count; i++)
+        if (find_held(&pool_sim.users[i].stakes[pool], permit) != NULL)
             violated("permits have ids of their own", "%s comes twice", permit->id);
     s->held[s->held_count++] = (struct held){.permit = *permit, .until = until};
 }
 
-static bool is_sound(const struct errand *e, const struct held *h)
+static bool is_sound(const struct pool_call *call, const struct held *h)
 {
     int64_t on_its_way = net_connect_time() + 3 * net_round_trip() + 2 * RDL__MS;
 
-    return h->until == RDL__NEVER || h->until > clock_of(e->guest) + on_its_way;
+    return h->until == RDL__NEVER || h->until > clock_of(call->user) + on_its_way;
 }
 
-/* The permits that the errand is about, which are the guest's first. */
-static void choose_held(struct errand *e)
+/* The permits that the call is about, which are the user's first. */
+static void choose_held(struct pool_call *call)
 {
-    const struct stake *s = stake_of(e);
+    const struct stake *s = stake_of(call);
 
-    e->sure = true;
-    for (int64_t i = 0; i < e->amount; i++) {
-        e->permits[i] = s->held[i].permit;
-        e->sure = e->sure && is_sound(e, &s->held[i]);
+    call->sure = true;
+    for (int64_t i = 0; i < call->amount; i++) {
+        call->permits[i] = s->held[i].permit;
+        call->sure = call->sure && is_sound(call, &s->held[i]);
     }
 }
 
 /* What is given back counts as given from the moment of the call, whatever comes of it. */
-static void give_called(struct errand *e)
+static void give_called(struct pool_call *call)
 {
-    struct stake *s = stake_of(e);
+    struct stake *s = stake_of(call);
 
-    if (!pool_of(e)->kind->leased) {
-        s->count -= e->amount;
-        pool_of(e)->out -= e->amount;
+    if (!pool_of(call)->kind->leased) {
+        s->count -= call->amount;
+        pool_of(call)->out -= call->amount;
         return;
     }
-    choose_held(e);
-    s->held_count -= (size_t)e->amount;
-    memmove(s->held, s->held + e->amount, s->held_count * sizeof s->held[0]);
+    choose_held(call);
+    s->held_count -= (size_t)call->amount;
+    memmove(s->held, s->held + call->amount, s->held_count * sizeof s->held[0]);
 }
 
 /* One of them has expired, or may have, so none was given back. Of several nobody says which: they are had, and not
  * believed in. */
-static void give_refused(struct errand *e)
+static void give_refused(struct pool_call *call)
 {
-    for (int64_t i = 0; e->amount > 1 && i < e->amount; i++)
-        take_held(stake_of(e), e->pool, &e->permits[i], 0);
+    for (int64_t i = 0; call->amount > 1 && i < call->amount; i++)
+        take_held(stake_of(call), call->pool, &call->permits[i], 0);
 }
 
-static void acquired(struct errand *e)
+static void acquired(struct pool_call *call)
 {
-    if (!pool_of(e)->kind->leased) {
-        stake_of(e)->count += e->amount;
-        pool_of(e)->out += e->amount;
+    if (!pool_of(call)->kind->leased) {
+        stake_of(call)->count += call->amount;
+        pool_of(call)->out += call->amount;
         return;
     }
-    for (int64_t i = 0; i < e->amount; i++)
-        take_held(stake_of(e), e->pool, &e->permits[i], believed_until(e));
+    for (int64_t i = 0; i < call->amount; i++)
+        take_held(stake_of(call), call->pool, &call->permits[i], believed_until(call));
 }
 
-static void drained(struct errand *e)
+static void drained(struct pool_call *call)
 {
-    stake_of(e)->count += e->result;
-    pool_of(e)->out += e->result;
+    stake_of(call)->count += call->result;
+    pool_of(call)->out += call->result;
 }
 
-static void extended(struct errand *e)
+static void extended(struct pool_call *call)
 {
-    struct held *h = find_held(stake_of(e), &e->permits[0]);
+    struct held *h = find_held(stake_of(call), &call->permits[0]);
 
-    if (h != NULL && h->until != RDL__NEVER && h->until < believed_until(e))
-        h->until = believed_until(e);
+    if (h != NULL && h->until != RDL__NEVER && h->until < believed_until(call))
+        h->until = believed_until(call);
 }
 
-/* ---- errands ---------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-bool errand_waits(const struct errand *e)
+bool pool_call_waits(const struct pool_call *call)
 {
-    return e->verb == POOL_ACQUIRE || e->verb == POOL_AWAIT;
+    return call->verb == POOL_ACQUIRE || call->verb == POOL_AWAIT;
 }
 
-bool errand_canceled(const struct errand *e)
+bool pool_call_canceled(const struct pool_call *call)
 {
-    return e->canceled || e->guest->actor->canceling > 0 || e->guest->actor->canceled_at >= e->called;
+    return call->canceled || call->user->caller->canceling > 0 || call->user->caller->canceled_at >= call->called;
 }
 
-/* What is free may differ when nobody knows what became of the errand: once it is called, or times -1 when that is
+/* What is free may differ when nobody knows what became of the call: once it is called, or times -1 when that is
  * known. */
-static void note_doubt(const struct errand *e, int64_t times)
+static void note_doubt(const struct pool_call *call, int64_t times)
 {
-    struct pool *p = pool_of(e);
-    size_t app = (size_t)(e->guest->actor->app - cast.apps);
+    struct pool *p = pool_of(call);
+    size_t app = (size_t)(call->user->caller->app - sim.apps);
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_ACQUIRE:
     case POOL_GIVE:
     case POOL_ADD:
     case POOL_COUNT_DOWN:
-        p->doubt[app] += times * e->amount;
+        p->doubt[app] += times * call->amount;
         break;
     case POOL_DRAIN:
         p->drains[app] += times;
@@ -220,188 +220,191 @@ static void note_doubt(const struct errand *e, int64_t times)
     }
 }
 
-static bool is_certain(const struct errand *e)
+static bool is_certain(const struct pool_call *call)
 {
-    return e->result >= 0 || e->result == RDL_ETIMEDOUT || (e->result == RDL_ELOST && e->verb == POOL_GIVE);
+    return call->result >= 0 || call->result == RDL_ETIMEDOUT || (call->result == RDL_ELOST && call->verb == POOL_GIVE);
 }
 
-static void errand_called(struct errand *e)
+static void pool_call_called(struct pool_call *call)
 {
-    struct pool *p = pool_of(e);
+    struct pool *p = pool_of(call);
 
-    if (e->verb == POOL_GIVE)
-        give_called(e);
-    else if (e->verb == POOL_EXTEND)
-        choose_held(e);
-    else if (e->verb == POOL_ADD)
-        p->total += e->amount;
-    else if (e->verb == POOL_COUNT_DOWN)
-        p->downs += e->amount;
-    note_doubt(e, 1);
+    if (call->verb == POOL_GIVE)
+        give_called(call);
+    else if (call->verb == POOL_EXTEND)
+        choose_held(call);
+    else if (call->verb == POOL_ADD)
+        p->total += call->amount;
+    else if (call->verb == POOL_COUNT_DOWN)
+        p->downs += call->amount;
+    note_doubt(call, 1);
 }
 
-static struct errand *errand_new(struct guest *g, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
-                                 int64_t lease_ms)
+static struct pool_call *pool_call_new(struct pool_user *user, size_t pool, enum pool_verb verb, int64_t amount,
+                                       int64_t wait_ms, int64_t lease_ms)
 {
-    struct errand *e = must_alloc(sizeof *e);
+    struct pool_call *call = must_alloc(sizeof *call);
     bool own_wait;
 
-    *e = (struct errand){.guest = g,
-                         .pool = pool,
-                         .verb = verb,
-                         .amount = amount,
-                         .wait_ms = wait_ms,
-                         .lease_ms = lease_ms,
-                         .called = world_now(),
-                         .starter = fibre_here()};
-    own_wait = errand_waits(e) && wait_ms > 0;
-    e->deadline = rdl__after_ms(clock_of(g), own_wait ? wait_ms : cast.options.command_timeout_ms);
-    rdl__list_push_back(&lobby.errands, &e->link);
-    cast.deed_count++;
-    say("%s calls %s %" PRId64 " of %s, wait %" PRId64 ", lease %" PRId64, g->actor->name, verbs[verb], amount,
-        lobby.pools[pool].text, wait_ms, lease_ms);
-    errand_called(e);
-    return e;
+    *call = (struct pool_call){.user = user,
+                               .pool = pool,
+                               .verb = verb,
+                               .amount = amount,
+                               .wait_ms = wait_ms,
+                               .lease_ms = lease_ms,
+                               .called = world_now(),
+                               .starter = fibre_here()};
+    own_wait = pool_call_waits(call) && wait_ms > 0;
+    call->deadline = rdl__after_ms(clock_of(user), own_wait ? wait_ms : sim.options.command_timeout_ms);
+    rdl__list_push_back(&pool_sim.calls, &call->link);
+    sim.call_count++;
+    say("%s calls %s %" PRId64 " of %s, wait %" PRId64 ", lease %" PRId64, user->caller->name, verbs[verb], amount,
+        pool_sim.pools[pool].text, wait_ms, lease_ms);
+    pool_call_called(call);
+    return call;
 }
 
-static void answered(struct errand *e, int64_t result)
+static void answered(struct pool_call *call, int64_t result)
 {
-    if (e->done) {
-        violated("each asynchronous call calls back once", "%s of %s", verbs[e->verb], e->guest->actor->name);
+    if (call->done) {
+        violated("each asynchronous call calls back once", "%s of %s", verbs[call->verb], call->user->caller->name);
         return;
     }
-    e->done = true;
-    e->result = result;
-    rdl__list_remove(&e->link);
-    say("%s: %s %s answers %s %" PRId64, e->guest->actor->name, verbs[e->verb], pool_of(e)->text,
+    call->done = true;
+    call->result = result;
+    rdl__list_remove(&call->link);
+    say("%s: %s %s answers %s %" PRId64, call->user->caller->name, verbs[call->verb], pool_of(call)->text,
         result > 0 ? "yes" : rdl_err_name((int)result), result);
-    if (is_certain(e))
-        note_doubt(e, -1);
-    if (e->verb == POOL_ACQUIRE && result == RDL_OK)
-        acquired(e);
-    else if (e->verb == POOL_GIVE && pool_of(e)->kind->leased && (result == RDL_ELOST || (result < 0 && !e->sure)))
-        give_refused(e);
-    else if (e->verb == POOL_DRAIN && result > 0)
-        drained(e);
-    else if (e->verb == POOL_EXTEND && result == RDL_OK)
-        extended(e);
-    check_errand(e);
-    if (e->waiter != NULL)
-        fibre_wake(e->waiter, 0);
+    if (is_certain(call))
+        note_doubt(call, -1);
+    if (call->verb == POOL_ACQUIRE && result == RDL_OK)
+        acquired(call);
+    else if (call->verb == POOL_GIVE && pool_of(call)->kind->leased &&
+             (result == RDL_ELOST || (result < 0 && !call->sure)))
+        give_refused(call);
+    else if (call->verb == POOL_DRAIN && result > 0)
+        drained(call);
+    else if (call->verb == POOL_EXTEND && result == RDL_OK)
+        extended(call);
+    check_pool_call(call);
+    if (call->waiter != NULL)
+        fibre_wake(call->waiter, 0);
 }
 
-static void called_back(struct errand *e, int64_t result, const rdl_err_t *err)
+static void called_back(struct pool_call *call, int64_t result, const rdl_err_t *err)
 {
-    check_callback(e->starter, result, err, e->guest->actor->name, verbs[e->verb]);
-    answered(e, result);
+    check_callback(call->starter, result, err, call->user->caller->name, verbs[call->verb]);
+    answered(call, result);
 }
 
 static int64_t call_it(void *what)
 {
-    struct errand *e = what;
+    struct pool_call *call = what;
     rdl_err_t err = {0};
 
-    return pool_of(e)->kind->call(e, &err);
+    return pool_of(call)->kind->call(call, &err);
 }
 
-struct errand *begin_errand(struct guest *g, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
-                            int64_t lease_ms)
+struct pool_call *begin_pool_call(struct pool_user *user, size_t pool, enum pool_verb verb, int64_t amount,
+                                  int64_t wait_ms, int64_t lease_ms)
 {
-    struct errand *e = errand_new(g, pool, verb, amount, wait_ms, lease_ms);
+    struct pool_call *call = pool_call_new(user, pool, verb, amount, wait_ms, lease_ms);
     rdl_err_t err = {0};
-    int rc = pool_of(e)->kind->start(e, &err);
+    int rc = pool_of(call)->kind->start(call, &err);
 
-    e->starter = NULL;
+    call->starter = NULL;
     if (rc < 0)
-        answered(e, rc);
-    return e;
+        answered(call, rc);
+    return call;
 }
 
-int64_t end_errand(struct errand *e)
+int64_t end_pool_call(struct pool_call *call)
 {
     int64_t result;
 
-    while (!e->done) {
-        e->waiter = fibre_here();
+    while (!call->done) {
+        call->waiter = fibre_here();
         fibre_wait(RDL__NEVER);
-        e->waiter = NULL;
+        call->waiter = NULL;
     }
-    result = e->result;
-    (void)rdl_op_free(e->op);
-    free(e);
+    result = call->result;
+    (void)rdl_op_free(call->op);
+    free(call);
     return result;
 }
 
-int64_t run_errand(struct guest *g, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms, int64_t lease_ms)
+int64_t do_pool_call(struct pool_user *user, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
+                     int64_t lease_ms)
 {
-    struct errand *e;
+    struct pool_call *call;
 
-    if (!g->actor->blocking)
-        return end_errand(begin_errand(g, pool, verb, amount, wait_ms, lease_ms));
-    e = errand_new(g, pool, verb, amount, wait_ms, lease_ms);
-    e->starter = NULL;
-    answered(e, act_as(g->actor, call_it, e));
-    return end_errand(e);
+    if (!user->caller->blocking)
+        return end_pool_call(begin_pool_call(user, pool, verb, amount, wait_ms, lease_ms));
+    call = pool_call_new(user, pool, verb, amount, wait_ms, lease_ms);
+    call->starter = NULL;
+    answered(call, call_as(user->caller, call_it, call));
+    return end_pool_call(call);
 }
 
-void cancel_errand(struct errand *e)
+void cancel_pool_call(struct pool_call *call)
 {
-    if (e->done)
+    if (call->done)
         return;
-    say("%s cancels its %s", e->guest->actor->name, verbs[e->verb]);
-    e->canceled = true;
-    if (e->op != NULL) /* it has returned */
-        rdl_op_cancel(e->op);
+    say("%s cancels its %s", call->user->caller->name, verbs[call->verb]);
+    call->canceled = true;
+    if (call->op != NULL) /* it has returned */
+        rdl_op_cancel(call->op);
 }
 
 /* ---- permits that are numbers ----------------------------------------------------------------------------------- */
 
-_Noreturn static void no_verb(const struct errand *e)
+_Noreturn static void no_verb(const struct pool_call *call)
 {
-    die("sim: a %s has no verb %s", pool_of(e)->kind->name, verbs[e->verb]);
+    die("sim: a %s has no verb %s", pool_of(call)->kind->name, verbs[call->verb]);
 }
 
 static rdl_semaphore_options_t options_of(size_t pool)
 {
     rdl_semaphore_options_t options = RDL_SEMAPHORE_OPTIONS_INIT;
 
-    options.fair = lobby.pools[pool].fair;
+    options.fair = pool_sim.pools[pool].fair;
     return options;
 }
 
-static void plain_make(struct guest *g, size_t pool)
+static void plain_make(struct pool_user *user, size_t pool)
 {
     rdl_semaphore_options_t options = options_of(pool);
     rdl_err_t err = {0};
 
-    if (rdl_semaphore(g->actor->app->client, lobby.pools[pool].text, &options, &g->handles[pool].plain, &err) < 0)
+    if (rdl_semaphore(user->caller->app->client, pool_sim.pools[pool].text, &options, &user->handles[pool].plain,
+                      &err) < 0)
         die("sim: %s", err.message);
 }
 
-static void plain_unmake(struct guest *g, size_t pool)
+static void plain_unmake(struct pool_user *user, size_t pool)
 {
-    g->handles[pool].plain = rdl_semaphore_free(g->handles[pool].plain);
+    user->handles[pool].plain = rdl_semaphore_free(user->handles[pool].plain);
 }
 
-static int64_t plain_call(struct errand *e, rdl_err_t *err)
+static int64_t plain_call(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_semaphore_t *s = e->guest->handles[e->pool].plain;
+    rdl_semaphore_t *s = call->user->handles[call->pool].plain;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_ACQUIRE:
-        return rdl_semaphore_try_acquire(s, e->amount, e->wait_ms, err);
+        return rdl_semaphore_try_acquire(s, call->amount, call->wait_ms, err);
     case POOL_GIVE:
-        return rdl_semaphore_release(s, e->amount, err);
+        return rdl_semaphore_release(s, call->amount, err);
     case POOL_DRAIN:
         return rdl_semaphore_drain(s, err);
     case POOL_ADD:
-        return rdl_semaphore_add_permits(s, e->amount, err);
+        return rdl_semaphore_add_permits(s, call->amount, err);
     case POOL_SET:
-        return rdl_semaphore_try_set_permits(s, pool_of(e)->total, err);
+        return rdl_semaphore_try_set_permits(s, pool_of(call)->total, err);
     case POOL_LOOK:
         return rdl_semaphore_available(s, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 
@@ -411,63 +414,64 @@ static void plain_answer(rdl_semaphore_t *s, int64_t result, const rdl_err_t *er
     called_back(arg, result, err);
 }
 
-static int plain_start(struct errand *e, rdl_err_t *err)
+static int plain_start(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_semaphore_t *s = e->guest->handles[e->pool].plain;
-    rdl_owner_t *owner = e->guest->actor->owner;
+    rdl_semaphore_t *s = call->user->handles[call->pool].plain;
+    rdl_owner_t *owner = call->user->caller->owner;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_ACQUIRE:
-        return rdl_semaphore_try_acquire_async(s, owner, e->amount, e->wait_ms, plain_answer, e, &e->op, err);
+        return rdl_semaphore_try_acquire_async(s, owner, call->amount, call->wait_ms, plain_answer, call, &call->op,
+                                               err);
     case POOL_GIVE:
-        return rdl_semaphore_release_async(s, owner, e->amount, plain_answer, e, &e->op, err);
+        return rdl_semaphore_release_async(s, owner, call->amount, plain_answer, call, &call->op, err);
     case POOL_DRAIN:
-        return rdl_semaphore_drain_async(s, owner, plain_answer, e, &e->op, err);
+        return rdl_semaphore_drain_async(s, owner, plain_answer, call, &call->op, err);
     case POOL_ADD:
-        return rdl_semaphore_add_permits_async(s, owner, e->amount, plain_answer, e, &e->op, err);
+        return rdl_semaphore_add_permits_async(s, owner, call->amount, plain_answer, call, &call->op, err);
     case POOL_SET:
-        return rdl_semaphore_try_set_permits_async(s, owner, pool_of(e)->total, plain_answer, e, &e->op, err);
+        return rdl_semaphore_try_set_permits_async(s, owner, pool_of(call)->total, plain_answer, call, &call->op, err);
     case POOL_LOOK:
-        return rdl_semaphore_available_async(s, owner, plain_answer, e, &e->op, err);
+        return rdl_semaphore_available_async(s, owner, plain_answer, call, &call->op, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 
 /* ---- permits with leases ---------------------------------------------------------------------------------------- */
 
-static void leased_make(struct guest *g, size_t pool)
+static void leased_make(struct pool_user *user, size_t pool)
 {
     rdl_semaphore_options_t options = options_of(pool);
     rdl_err_t err = {0};
 
-    if (rdl_permit_semaphore(g->actor->app->client, lobby.pools[pool].text, &options, &g->handles[pool].leased, &err) <
-        0)
+    if (rdl_permit_semaphore(user->caller->app->client, pool_sim.pools[pool].text, &options,
+                             &user->handles[pool].leased, &err) < 0)
         die("sim: %s", err.message);
 }
 
-static void leased_unmake(struct guest *g, size_t pool)
+static void leased_unmake(struct pool_user *user, size_t pool)
 {
-    g->handles[pool].leased = rdl_permit_semaphore_free(g->handles[pool].leased);
+    user->handles[pool].leased = rdl_permit_semaphore_free(user->handles[pool].leased);
 }
 
-static int64_t leased_call(struct errand *e, rdl_err_t *err)
+static int64_t leased_call(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_permit_semaphore_t *s = e->guest->handles[e->pool].leased;
+    rdl_permit_semaphore_t *s = call->user->handles[call->pool].leased;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_ACQUIRE:
-        return rdl_permit_semaphore_try_acquire(s, e->amount, e->wait_ms, e->lease_ms, e->permits, err);
+        return rdl_permit_semaphore_try_acquire(s, call->amount, call->wait_ms, call->lease_ms, call->permits, err);
     case POOL_GIVE:
-        return rdl_permit_semaphore_release(s, e->amount, e->permits, err);
+        return rdl_permit_semaphore_release(s, call->amount, call->permits, err);
     case POOL_SET:
-        return rdl_permit_semaphore_set_permits(s, pool_of(e)->total, err);
+        return rdl_permit_semaphore_set_permits(s, pool_of(call)->total, err);
     case POOL_EXTEND:
-        return rdl_permit_semaphore_extend(s, e->permits, e->lease_ms, err);
+        return rdl_permit_semaphore_extend(s, call->permits, call->lease_ms, err);
     case POOL_LOOK:
         return rdl_permit_semaphore_available(s, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 
@@ -477,56 +481,59 @@ static void leased_answer(rdl_permit_semaphore_t *s, int64_t result, const rdl_e
     called_back(arg, result, err);
 }
 
-static int leased_start(struct errand *e, rdl_err_t *err)
+static int leased_start(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_permit_semaphore_t *s = e->guest->handles[e->pool].leased;
-    rdl_owner_t *owner = e->guest->actor->owner;
+    rdl_permit_semaphore_t *s = call->user->handles[call->pool].leased;
+    rdl_owner_t *owner = call->user->caller->owner;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_ACQUIRE:
-        return rdl_permit_semaphore_try_acquire_async(s, owner, e->amount, e->wait_ms, e->lease_ms, e->permits,
-                                                      leased_answer, e, &e->op, err);
+        return rdl_permit_semaphore_try_acquire_async(s, owner, call->amount, call->wait_ms, call->lease_ms,
+                                                      call->permits, leased_answer, call, &call->op, err);
     case POOL_GIVE:
-        return rdl_permit_semaphore_release_async(s, owner, e->amount, e->permits, leased_answer, e, &e->op, err);
+        return rdl_permit_semaphore_release_async(s, owner, call->amount, call->permits, leased_answer, call, &call->op,
+                                                  err);
     case POOL_SET:
-        return rdl_permit_semaphore_set_permits_async(s, owner, pool_of(e)->total, leased_answer, e, &e->op, err);
+        return rdl_permit_semaphore_set_permits_async(s, owner, pool_of(call)->total, leased_answer, call, &call->op,
+                                                      err);
     case POOL_EXTEND:
-        return rdl_permit_semaphore_extend_async(s, owner, e->permits, e->lease_ms, leased_answer, e, &e->op, err);
+        return rdl_permit_semaphore_extend_async(s, owner, call->permits, call->lease_ms, leased_answer, call,
+                                                 &call->op, err);
     case POOL_LOOK:
-        return rdl_permit_semaphore_available_async(s, owner, leased_answer, e, &e->op, err);
+        return rdl_permit_semaphore_available_async(s, owner, leased_answer, call, &call->op, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 
 /* ---- latches ---------------------------------------------------------------------------------------------------- */
 
-static void latch_make(struct guest *g, size_t pool)
+static void latch_make(struct pool_user *user, size_t pool)
 {
     rdl_err_t err = {0};
 
-    if (rdl_latch(g->actor->app->client, lobby.pools[pool].text, NULL, &g->handles[pool].latch, &err) < 0)
+    if (rdl_latch(user->caller->app->client, pool_sim.pools[pool].text, NULL, &user->handles[pool].latch, &err) < 0)
         die("sim: %s", err.message);
 }
 
-static void latch_unmake(struct guest *g, size_t pool)
+static void latch_unmake(struct pool_user *user, size_t pool)
 {
-    g->handles[pool].latch = rdl_latch_free(g->handles[pool].latch);
+    user->handles[pool].latch = rdl_latch_free(user->handles[pool].latch);
 }
 
-static int64_t latch_call(struct errand *e, rdl_err_t *err)
+static int64_t latch_call(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_latch_t *latch = e->guest->handles[e->pool].latch;
+    rdl_latch_t *latch = call->user->handles[call->pool].latch;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_COUNT_DOWN:
         return rdl_latch_count_down(latch, err);
     case POOL_AWAIT:
-        return rdl_latch_await(latch, e->wait_ms, err);
+        return rdl_latch_await(latch, call->wait_ms, err);
     case POOL_LOOK:
         return rdl_latch_count(latch, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 
@@ -536,20 +543,20 @@ static void latch_answer(rdl_latch_t *latch, int64_t result, const rdl_err_t *er
     called_back(arg, result, err);
 }
 
-static int latch_start(struct errand *e, rdl_err_t *err)
+static int latch_start(struct pool_call *call, rdl_err_t *err)
 {
-    rdl_latch_t *latch = e->guest->handles[e->pool].latch;
-    rdl_owner_t *owner = e->guest->actor->owner;
+    rdl_latch_t *latch = call->user->handles[call->pool].latch;
+    rdl_owner_t *owner = call->user->caller->owner;
 
-    switch (e->verb) {
+    switch (call->verb) {
     case POOL_COUNT_DOWN:
-        return rdl_latch_count_down_async(latch, owner, latch_answer, e, &e->op, err);
+        return rdl_latch_count_down_async(latch, owner, latch_answer, call, &call->op, err);
     case POOL_AWAIT:
-        return rdl_latch_await_async(latch, owner, e->wait_ms, latch_answer, e, &e->op, err);
+        return rdl_latch_await_async(latch, owner, call->wait_ms, latch_answer, call, &call->op, err);
     case POOL_LOOK:
-        return rdl_latch_count_async(latch, owner, latch_answer, e, &e->op, err);
+        return rdl_latch_count_async(latch, owner, latch_answer, call, &call->op, err);
     default:
-        no_verb(e);
+        no_verb(call);
     }
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* pools.h - semaphores and latches: what actors do with them, and what they may believe then.
+/* pools.h - semaphores and latches: what callers do with them, and what they may believe then.
  *
  * A pool is a name under which something is counted: permits that are numbers, permits with leases, or a latch's count.
- * A guest is an actor with its handles. An errand is one verb of a guest's, from its call to its answer. Apps, actors
- * and the faults that befall them are those of the locks (cast.h).
+ * A user is a caller with its handles. A call is one verb of a user's, from its beginning to its answer. Apps, callers
+ * and the faults that befall them are those of the locks (apps.h).
  *
- * What is free at the end follows from the errands: what there is, less what was taken. A verb that ended without an
+ * What is free at the end follows from the calls: what there is, less what was taken. A verb that ended without an
  * answer is undone or goes on, so it counts as if it had been answered so; only of an app that is gone nobody knows,
  * and then both are allowed (doubt).
  */
 #ifndef TESTS_SIM_POOLS_H
 #define TESTS_SIM_POOLS_H
 
-#include "tests/sim/cast.h"
+#include "tests/sim/apps.h"
 #include "tests/sim/line.h"
 
 #define MOST_POOLS 2
@@ -32,8 +32,8 @@ enum pool_verb {
     POOL_VERBS,
 };
 
-struct errand;
-struct guest;
+struct pool_call;
+struct pool_user;
 
 /* A kind of pool is a row in pools.c. */
 struct pool_kind {
@@ -41,10 +41,10 @@ struct pool_kind {
     bool leased;      /* its permits have ids and leases */
     bool counts_down; /* it is a latch */
     unsigned verbs;   /* that it has, a bit each */
-    void (*make)(struct guest *guest, size_t pool);
-    void (*unmake)(struct guest *guest, size_t pool);
-    int64_t (*call)(struct errand *e, rdl_err_t *err);
-    int (*start)(struct errand *e, rdl_err_t *err);
+    void (*make)(struct pool_user *user, size_t pool);
+    void (*unmake)(struct pool_user *user, size_t pool);
+    int64_t (*call)(struct pool_call *call, rdl_err_t *err);
+    int (*start)(struct pool_call *call, rdl_err_t *err);
 };
 
 extern const struct pool_kind pool_kinds[];
@@ -86,29 +86,29 @@ struct held {
     int64_t until; /* it is believed in, by the app's clock */
 };
 
-/* What a guest believes to have of one pool. */
+/* What a user believes to have of one pool. */
 struct stake {
     int64_t count; /* permits that are numbers */
     struct held held[MOST_HELD];
     size_t held_count;
 };
 
-struct guest {
-    struct actor *actor;
+struct pool_user {
+    struct caller *caller;
     union pool_handle handles[MOST_POOLS];
     struct stake stakes[MOST_POOLS];
 };
 
-struct errand {
+struct pool_call {
     struct rdl__link link; /* among those under way */
-    struct guest *guest;
+    struct pool_user *user;
     size_t pool;
     enum pool_verb verb;
     int64_t amount; /* of permits */
     int64_t wait_ms;
     int64_t lease_ms;
     rdl_permit_t permits[MOST_WISH]; /* taken, to be given back, or to be extended */
-    int64_t called, deadline;        /* as of deeds */
+    int64_t called, deadline;        /* as of calls on locks */
     bool sure;                       /* the permits are sound, and will be when the server sees the call */
     bool canceled;
     struct fibre *waiter;
@@ -118,36 +118,36 @@ struct errand {
     rdl_op_t *op;
 };
 
-struct lobby {
+struct pool_sim {
     struct pool pools[MOST_POOLS];
     size_t pool_count;
-    struct guest guests[MOST_ACTORS]; /* as the cast's actors */
-    struct rdl__link errands;         /* under way */
+    struct pool_user users[MOST_CALLERS]; /* as sim's callers */
+    struct rdl__link calls;               /* under way */
 };
 
-extern struct lobby lobby;
+extern struct pool_sim pool_sim;
 
-void lobby_open(void); /* empty, in a cast that has begun */
+void pool_sim_begin(void); /* empty, once sim has begun */
 struct pool *pool_add(const char *text, const struct pool_kind *kind, bool fair, int64_t total);
 
-struct guest *guest_join(struct actor *actor);
-void guest_leave(struct guest *guest);
+struct pool_user *pool_user_join(struct caller *caller);
+void pool_user_leave(struct pool_user *user);
 
 /* Those it believes in still, or, of numbers, has. */
-int64_t guest_has(const struct guest *guest, size_t pool);
+int64_t pool_user_has(const struct pool_user *user, size_t pool);
 
-/* Do it and wait for the answer. In a fibre of the guest's app. Of permits with leases the first `amount` of the
- * guest's are given back, or one is extended. */
-int64_t run_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
-                   int64_t lease_ms);
+/* Do it and wait for the answer. In a fibre of the user's app. Of permits with leases the first `amount` of the
+ * user's are given back, or one is extended. */
+int64_t do_pool_call(struct pool_user *user, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
+                     int64_t lease_ms);
 
 /* Begin it, asynchronously. */
-struct errand *begin_errand(struct guest *guest, size_t pool, enum pool_verb verb, int64_t amount, int64_t wait_ms,
-                            int64_t lease_ms);
-int64_t end_errand(struct errand *e); /* wait for its answer, and free it */
-void cancel_errand(struct errand *e);
+struct pool_call *begin_pool_call(struct pool_user *user, size_t pool, enum pool_verb verb, int64_t amount,
+                                  int64_t wait_ms, int64_t lease_ms);
+int64_t end_pool_call(struct pool_call *call); /* wait for its answer, and free it */
+void cancel_pool_call(struct pool_call *call);
 
-bool errand_waits(const struct errand *e); /* it is of the kind that may wait */
-bool errand_canceled(const struct errand *e);
+bool pool_call_waits(const struct pool_call *call); /* it is of the kind that may wait */
+bool pool_call_canceled(const struct pool_call *call);
 
 #endif

@@ -19,15 +19,15 @@ int64_t rec_valid_until(const struct rdl__record *rec)
 
 /* When the server has granted what the record rests on, at the earliest, by the world's time: who is let in to a kept
  * hold has not asked for it itself. */
-int64_t rec_rests_since(const struct actor *actor, const struct rdl__record *rec, const struct deed *deed)
+int64_t rec_rests_since(const struct caller *caller, const struct rdl__record *rec, const struct lock_call *call)
 {
     const struct rdl__cache *cache = rec->hold.id.n < 0 ? rec->name->cache : NULL;
-    int64_t now = process_clock(&actor->app->process);
+    int64_t now = process_clock(&caller->app->process);
 
     if (cache == NULL || cache->kept_rec == NULL)
-        return deed->called;
-    return process_when(&actor->app->process, (cache->kept_rec->held_since < now ? cache->kept_rec->held_since : now) -
-                                                  cache->lease_ms * RDL__MS);
+        return call->called;
+    return process_when(&caller->app->process, (cache->kept_rec->held_since < now ? cache->kept_rec->held_since : now) -
+                                                   cache->lease_ms * RDL__MS);
 }
 
 int64_t rec_asked_at(const struct rdl__record *rec)

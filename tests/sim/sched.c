@@ -8,7 +8,7 @@
  *     sched --closing ...    a client that is closed meanwhile
  *     sched --kept ...       locks that their clients keep, of each of these
  *     sched --pools ...      semaphores, leased permits, latches
- *     sched --joint ...      composite locks over several servers
+ *     sched --composite ...  composite locks over several servers
  *     sched --permits ...    leased permits, several at a time, that nobody waits for
  */
 #include "tests/sim/driver.h"
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
                                         {"--closing", threads_closing_run},
                                         {"--kept", threads_kept_run},
                                         {"--pools", threads_pools_run},
-                                        {"--joint", threads_joint_run},
+                                        {"--composite", threads_composite_run},
                                         {"--permits", threads_permits_run},
                                         {0}};
 

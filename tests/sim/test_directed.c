@@ -2,7 +2,7 @@
 /* test_directed.c - schedules that are known to break locks: replies that are lost, acquires that come late, clocks,
  * grants that are lost, and servers that are away. Those about wake-ups are test_directed_wakes'.
  */
-#include "tests/sim/scenes.h"
+#include "tests/sim/schedules.h"
 
 /* ---- replies that are lost -------------------------------------------------------------------------------------- */
 
@@ -10,7 +10,7 @@ static void acquire_reply_lost(void)
 {
     net_cut_after(net_nth(&p->process, LOOP_LANE), DOWN, 0);
     must_answer(do_it(a, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take");
-    if (cast.names[N].kind->reentrant)
+    if (sim.names[N].kind->reentrant)
         must(ask(server_do("HGET", "N", a->holds[N].field)) == 1, "the count is 1");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must(is_free(), "one release frees it");
@@ -35,7 +35,7 @@ static void single_try_reply_lost(void)
 Test(directed, A1_a_single_try_repeated_after_its_reply_was_lost_is_granted)
 {
     for (size_t i = 0; i < kind_count; i++)
-        check_scene(&(struct scene){.kind = kinds[i].name, .play = single_try_reply_lost, .unfenced = true});
+        check_schedule(&(struct schedule){.kind = kinds[i].name, .steps = single_try_reply_lost, .unfenced = true});
 }
 
 static void release_reply_lost(void)
@@ -70,7 +70,7 @@ Test(directed, A3_an_acquire_of_unknown_outcome_is_undone_promptly)
 
 static void late_release(void)
 {
-    struct deed *release;
+    struct lock_call *release;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 300 * RDL__MS);
@@ -92,10 +92,10 @@ Test(directed, A6_a_late_release_leaves_the_next_hold_alone)
 /* ---- acquires that come late ------------------------------------------------------------------------------------ */
 
 /* The acquire is held up on its way, and its connection breaks: it will come late. */
-static struct deed *acquire_held_up(int64_t wait_ms, int64_t lease_ms)
+static struct lock_call *acquire_held_up(int64_t wait_ms, int64_t lease_ms)
 {
     struct conn *lane = net_nth(&p->process, LOOP_LANE);
-    struct deed *take;
+    struct lock_call *take;
 
     net_hold(lane, UP, world_now() + 200 * RDL__MS);
     take = begin(a, TAKE, wait_ms, lease_ms);
@@ -116,7 +116,7 @@ static struct conn *next_lane(void)
 
 static void late_acquire(void)
 {
-    struct deed *take = acquire_held_up(200, 1000);
+    struct lock_call *take = acquire_held_up(200, 1000);
 
     must_answer(end(take), RDL_OK, "the repeat");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
@@ -126,7 +126,7 @@ static void late_acquire(void)
 
 static void late_acquire_given_up(void)
 {
-    struct deed *take = acquire_held_up(20, 1000);
+    struct lock_call *take = acquire_held_up(20, 1000);
 
     app_disturb(p, 100 * RDL__MS);
     net_hold(next_lane(), DOWN, world_now() + 50 * RDL__MS);
@@ -145,7 +145,7 @@ Test(directed, Q1_an_acquire_that_comes_after_its_release_leaves_nothing)
  */
 static void late_acquire_evicted(void)
 {
-    struct deed *take = acquire_held_up(200, 1000);
+    struct lock_call *take = acquire_held_up(200, 1000);
 
     must_answer(end(take), RDL_OK, "the repeat");
     must_answer(do_it(b, FORCE, 0, 0), 1, "the eviction");
@@ -156,11 +156,11 @@ static void late_acquire_evicted(void)
 
 static void late_acquire_evicted_and_renewed(void)
 {
-    struct deed *take = acquire_held_up(200, RDL_LEASE_AUTO);
+    struct lock_call *take = acquire_held_up(200, RDL_LEASE_AUTO);
 
     must_answer(end(take), RDL_OK, "the repeat");
     must_answer(do_it(b, FORCE, 0, 0), 1, "the eviction");
-    pass_ms(cast.options.watchdog_lease_ms * 2 / 5);
+    pass_ms(sim.options.watchdog_lease_ms * 2 / 5);
     must(a->holds[N].told, "the owner has heard of it");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_ELOST, "the release");
     pass_ms(400); /* it has come since, and would hold the lock for a lease */
@@ -171,16 +171,16 @@ Test(directed, Q1_an_acquire_that_comes_after_its_eviction_leaves_nothing_where_
 {
     check_each_kind(late_acquire_evicted, no_kill);
     for (size_t i = 0; i < kind_count; i++)
-        check_scene(&(struct scene){.kind = kinds[i].name,
-                                    .play = late_acquire_evicted_and_renewed,
-                                    .traits = no_kill,
-                                    .watchdog_lease_ms = 450});
+        check_schedule(&(struct schedule){.kind = kinds[i].name,
+                                          .steps = late_acquire_evicted_and_renewed,
+                                          .traits = no_kill,
+                                          .watchdog_lease_ms = 450});
 }
 
 /* The KILL does not get through twice: the third connection must still name the first. */
 static void late_acquire_and_kill_cut(void)
 {
-    struct deed *take = acquire_held_up(1000, 1000);
+    struct lock_call *take = acquire_held_up(1000, 1000);
 
     for (int cuts = 0; cuts < 2; cuts++) {
         struct conn *lane = next_lane();
@@ -212,10 +212,10 @@ static void repeats_end(void (*in_doubt)(void))
     for (int i = 0; i < CALLS; i++)
         in_doubt(); /* what a client keeps for the next calls is there from now on */
     pass_ms(3600000 + 60000);
-    blocks = cast_blocks();
+    blocks = sim_blocks();
     for (int i = 0; i < CALLS; i++)
         in_doubt();
-    must(cast_blocks() > blocks, "calls are being undone");
+    must(sim_blocks() > blocks, "calls are being undone");
     scripts = scripts_ran;
     pass_ms(3600000 + 60000);
     must(scripts_ran - scripts > CALLS * 10, "they are undone more than once");
@@ -223,7 +223,7 @@ static void repeats_end(void (*in_doubt)(void))
     scripts = scripts_ran;
     pass_ms(3600000 / 2);
     must(scripts_ran == scripts, "nothing is repeated after an hour");
-    must(cast_blocks() == blocks, "the call's memory is given back");
+    must(sim_blocks() == blocks, "the call's memory is given back");
 }
 
 static void cut_in_flight(void)
@@ -236,7 +236,7 @@ static void cut_in_flight(void)
 
 static void take_for_a_day(void)
 {
-    struct deed *take;
+    struct lock_call *take;
 
     app_disturb(p, 100 * RDL__MS);
     net_hold(net_nth(&p->process, LOOP_LANE), UP, world_now() + 200 * RDL__MS);
@@ -307,23 +307,23 @@ static void permits_repeats_end(void)
 
 Test(directed, N8_a_wait_in_vain_is_undone_once_where_kill_is_refused)
 {
-    check_scene(&(struct scene){.kind = "fair", .play = wait_in_vain, .traits = no_kill});
+    check_schedule(&(struct schedule){.kind = "fair", .steps = wait_in_vain, .traits = no_kill});
 }
 
 Test(directed, N8_the_repeats_of_an_undo_end_whatever_the_lease, .timeout = 120)
 {
     check_each_kind(locks_repeats_end, no_kill);
-    check_scene(&(struct scene){.kind = kinds[0].name, .play = permits_repeats_end, .traits = no_kill});
+    check_schedule(&(struct schedule){.kind = kinds[0].name, .steps = permits_repeats_end, .traits = no_kill});
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------- */
 
-static struct actor *extender;
+static struct caller *extender;
 
 static void extend_blocking(void *arg)
 {
     (void)arg;
-    must_answer(act(extender, N, EXTEND, 0, 1000), RDL_OK, "the extend");
+    must_answer(call_and_wait(extender, N, EXTEND, 0, 1000), RDL_OK, "the extend");
 }
 
 static void renewal_overtaken(void)
@@ -391,28 +391,28 @@ static void server_stands_still_ms(int64_t ms)
 
 static void pause_short(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
     int64_t answer;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     rival = begin(b, TAKE, 1000, RDL_LEASE_AUTO);
     pass_ms(100); /* just renewed */
-    server_stands_still_ms(cast.options.watchdog_lease_ms * 2 / 3 - 5);
+    server_stands_still_ms(sim.options.watchdog_lease_ms * 2 / 3 - 5);
     pass_ms(200);
     must(believes(a, N), "nothing is lost");
     answer = end(rival);
-    if (answer != RDL_EUNKNOWN || !cast.names[N].kind->polls) /* one that polls may be asking as its time ends */
+    if (answer != RDL_EUNKNOWN || !sim.names[N].kind->polls) /* one that polls may be asking as its time ends */
         must_answer(answer, RDL_ETIMEDOUT, "the rival");
 }
 
 static void pause_long(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     rival = begin(b, TAKE, RDL_WAIT_FOREVER, RDL_LEASE_AUTO);
     pass_ms(20);
-    server_stands_still_ms(cast.options.watchdog_lease_ms * 3 / 2);
+    server_stands_still_ms(sim.options.watchdog_lease_ms * 3 / 2);
     must(!believes(a, N), "it is lost before the server answers anybody");
     must_answer(end(rival), RDL_OK, "the rival");
 }
@@ -429,14 +429,14 @@ Test(directed, W4_a_server_that_pauses_for_longer_than_a_lease_takes_the_hold_be
 
 static void stopped(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     rival = begin(b, TAKE, RDL_WAIT_FOREVER, RDL_LEASE_AUTO);
     pass_ms(20);
     app_disturb(p, 400 * RDL__MS);
     process_stop(&p->process);
-    pass_ms(cast.options.watchdog_lease_ms * 3 / 2);
+    pass_ms(sim.options.watchdog_lease_ms * 3 / 2);
     must_answer(end(rival), RDL_OK, "the rival");
     must(hold_state(a, N) == RDL_LOST, "the first query says lost");
     process_go(&p->process);
@@ -454,14 +454,14 @@ Test(directed, W7_a_process_that_was_stopped_knows_that_it_lost_its_hold)
 
 static void take_for_20_ms(void *arg)
 {
-    *(int64_t *)arg = act(a, N, TAKE, 0, 20);
+    *(int64_t *)arg = call_and_wait(a, N, TAKE, 0, 20);
 }
 
 /* Two threads are one owner. One is granted the lock and stands still for longer than the lease. Meanwhile the other
  * has an extension under way that nobody answers, and has called for an unlock and the next take. */
 static void lost_beside_a_call_under_way(void)
 {
-    struct deed *others[4];
+    struct lock_call *others[4];
     struct process still;
     struct fibre *thread;
     int64_t result = 1;
@@ -505,29 +505,29 @@ Test(directed, N15_a_grant_that_is_lost_waits_for_nobody_and_takes_back_no_later
 static void take_blocking(void *arg)
 {
     (void)arg;
-    must_answer(act(a, N, TAKE, 2000, RDL_LEASE_AUTO), RDL_OK, "the take");
+    must_answer(call_and_wait(a, N, TAKE, 2000, RDL_LEASE_AUTO), RDL_OK, "the take");
 }
 
 static void release_blocking(void *arg)
 {
     (void)arg;
-    must_answer(act(a, N, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(call_and_wait(a, N, RELEASE, 0, 0), RDL_OK, "the release");
 }
 
 /* Undos carry their script, which the socket of the loop's lane takes piece by piece. The renewal is sent behind some
  * of them; before it has left the process the release is sent by another lane, and is there first. */
 static void renewal_in_a_full_socket(void)
 {
-    struct actor *hasty = actor_join(p, false);
+    struct caller *hasty = caller_join(p, false);
 
     a->blocking = true;
     fibre_join(fibre_start(&p->process, take_blocking, NULL));
     pass_ms(34);
     for (int i = 0; i < 8; i++) {
-        struct deed *take = begin_at(hasty, M, TAKE, 1000, 1000);
+        struct lock_call *take = begin_at(hasty, M, TAKE, 1000, 1000);
 
         pass_ms(1);
-        cancel_deed(take);
+        cancel_call(take);
         must_answer(end(take), RDL_ECANCELED, "a take that is given up");
     }
     pass_ms(10); /* the renewal is sent by now */
@@ -535,14 +535,14 @@ static void renewal_in_a_full_socket(void)
     must(is_free(), "the release is there");
     pass_ms(100); /* and the renewal */
     (void)process_enter(&p->process);
-    actor_leave(hasty);
+    caller_leave(hasty);
     (void)process_enter(NULL);
 }
 
 Test(directed, W9_a_renewal_that_is_sent_before_its_release_may_arrive_after_it)
 {
-    check_scene(
-        &(struct scene){.kind = "reentrant", .play = renewal_in_a_full_socket, .two_names = true, .room = 1000});
+    check_schedule(
+        &(struct schedule){.kind = "reentrant", .steps = renewal_in_a_full_socket, .two_names = true, .room = 1000});
 }
 
 static void release_that_is_answered_late(void)
@@ -579,7 +579,7 @@ static void server_down(void)
     pass_ms(100);
     process_stop(server_process());
     in_time(50, 50, RDL_EUNKNOWN, "a take with the server silent");
-    in_time(0, cast.options.command_timeout_ms, RDL_EUNKNOWN, "a single try with the server silent");
+    in_time(0, sim.options.command_timeout_ms, RDL_EUNKNOWN, "a single try with the server silent");
     process_go(server_process());
     pass_ms(300);
     must(is_free(), "nothing is left");

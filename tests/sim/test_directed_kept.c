@@ -2,7 +2,7 @@
 /* test_directed_kept.c - schedules that are known to break what clients keep (protocol.md, 11): tokens of the server's
  * time, and who waits beside kept readers.
  */
-#include "tests/sim/scenes.h"
+#include "tests/sim/schedules.h"
 
 /* A round trip is 2000 us, and so many tokens at least come of asking. */
 #define TOKENS_OF_A_TRIP 1990
@@ -12,7 +12,7 @@ static void check_each_timed(void (*fn)(void))
     static const char *const timed[] = {"kept fenced", "kept reentrant", "kept nonreentrant"};
 
     for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++)
-        check_scene(&(struct scene){.kind = timed[i], .play = fn});
+        check_schedule(&(struct schedule){.kind = timed[i], .steps = fn});
 }
 
 /* Takes and releases, one after another, by a's own thread: no time passes but for what is asked. Until the hold at the
@@ -23,11 +23,11 @@ static void take_turns(void *arg)
     char field[FIELD_SIZE] = "";
 
     for (int64_t i = 0; i < *count; i++) {
-        must_answer(act(a, N, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take");
+        must_answer(call_and_wait(a, N, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take");
         if (i > 0 && strcmp(field, a->holds[N].field) != 0)
             i = *count;
         (void)snprintf(field, sizeof field, "%s", a->holds[N].field);
-        must_answer(act(a, N, RELEASE, 0, 0), RDL_OK, "the release");
+        must_answer(call_and_wait(a, N, RELEASE, 0, 0), RDL_OK, "the release");
     }
 }
 
@@ -42,7 +42,7 @@ static bool is_kept_by(const struct app *app)
     const char *field;
     size_t len;
 
-    return shown(&cast.names[N], &field, &len) && strncmp(field, app->id, strlen(app->id)) == 0 &&
+    return shown(&sim.names[N], &field, &len) && strncmp(field, app->id, strlen(app->id)) == 0 &&
            field[strlen(app->id) + 1] == '-';
 }
 
@@ -145,17 +145,17 @@ Test(directed, T3_tokens_that_a_hold_has_not_given_are_not_the_next_ones)
 static void write_and_leave(void *arg)
 {
     (void)arg;
-    must_answer(act(b, N, TAKE, 4000, RDL_LEASE_AUTO), RDL_OK, "the writer");
-    must_answer(act(b, N, RELEASE, 0, 0), RDL_OK, "its release");
+    must_answer(call_and_wait(b, N, TAKE, 4000, RDL_LEASE_AUTO), RDL_OK, "the writer");
+    must_answer(call_and_wait(b, N, RELEASE, 0, 0), RDL_OK, "its release");
 }
 
 static void look(void *arg)
 {
     (void)arg;
-    (void)act(b, N, IS_LOCKED, 0, 0);
+    (void)call_and_wait(b, N, IS_LOCKED, 0, 0);
 }
 
-static void read_at_once(struct actor *who)
+static void read_at_once(struct caller *who)
 {
     must_answer(end(begin_at(who, READS, TAKE, 1000, RDL_LEASE_AUTO)), RDL_OK, "a read");
     must_answer(end(begin_at(who, READS, RELEASE, 0, 0)), RDL_OK, "its release");
@@ -167,7 +167,7 @@ static void refused_long_ago(void)
 {
     struct conn *callers;
     struct fibre *writer;
-    struct deed *reader;
+    struct lock_call *reader;
     int64_t began;
 
     read_at_once(a);
@@ -194,11 +194,11 @@ static void refused_long_ago(void)
 
 Test(directed, Q7_writer_that_joins_readers_looks_whether_others_keep_the_lock)
 {
-    check_scene(&(struct scene){.kind = "kept read-write", .play = refused_long_ago, .unfenced = true});
+    check_schedule(&(struct schedule){.kind = "kept read-write", .steps = refused_long_ago, .unfenced = true});
 }
 
 /* b reads what q keeps, a wants to write, and c of q wants to read when the recall has come. */
-static struct deed *come_to_read_behind_a_recall(int64_t wait_ms, struct deed **ret_writer)
+static struct lock_call *come_to_read_behind_a_recall(int64_t wait_ms, struct lock_call **ret_writer)
 {
     for (int i = 0; i < 20 && !is_kept_by(q); i++) {
         read_at_once(b);
@@ -210,12 +210,12 @@ static struct deed *come_to_read_behind_a_recall(int64_t wait_ms, struct deed **
     return begin_at(c, READS, TAKE, wait_ms, RDL_LEASE_AUTO);
 }
 
-static void reader_leaves(struct actor *who)
+static void reader_leaves(struct caller *who)
 {
     must_answer(end(begin_at(who, READS, RELEASE, 0, 0)), RDL_OK, "a reader's release");
 }
 
-static void writer_comes_and_leaves(struct deed *writer)
+static void writer_comes_and_leaves(struct lock_call *writer)
 {
     must_answer(end(writer), RDL_OK, "the writer");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
@@ -224,7 +224,7 @@ static void writer_comes_and_leaves(struct deed *writer)
 static void readers_leave_soon(void)
 {
     int64_t asked, left;
-    struct deed *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
+    struct lock_call *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
 
     asked = scripts_ran;
     pass_ms(2);
@@ -240,7 +240,7 @@ static void readers_leave_soon(void)
 
 static void reader_stays(void)
 {
-    struct deed *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
+    struct lock_call *writer, *newcomer = come_to_read_behind_a_recall(1000, &writer);
     int64_t waits = world_now();
 
     must_answer(end(newcomer), RDL_OK, "the newcomer");
@@ -256,7 +256,7 @@ static void newcomers_have_little_time(void)
     static const int64_t waits_ms[] = {0, 5, 15};
 
     for (size_t i = 0; i < sizeof waits_ms / sizeof waits_ms[0]; i++) {
-        struct deed *writer, *newcomer = come_to_read_behind_a_recall(waits_ms[i], &writer);
+        struct lock_call *writer, *newcomer = come_to_read_behind_a_recall(waits_ms[i], &writer);
 
         must_answer(end(newcomer), RDL_OK, "the newcomer");
         reader_leaves(c);
@@ -268,11 +268,12 @@ static void newcomers_have_little_time(void)
 
 Test(directed, Q8_newcomers_wait_for_readers_who_leave_soon_and_not_for_one_who_stays)
 {
-    check_scene(&(struct scene){.kind = "kept read-write", .play = readers_leave_soon, .unfenced = true});
-    check_scene(&(struct scene){.kind = "kept read-write", .play = reader_stays, .unfenced = true});
+    check_schedule(&(struct schedule){.kind = "kept read-write", .steps = readers_leave_soon, .unfenced = true});
+    check_schedule(&(struct schedule){.kind = "kept read-write", .steps = reader_stays, .unfenced = true});
 }
 
 Test(directed, Q8_newcomer_with_little_time_is_let_in_beside_those_who_read)
 {
-    check_scene(&(struct scene){.kind = "kept read-write", .play = newcomers_have_little_time, .unfenced = true});
+    check_schedule(
+        &(struct schedule){.kind = "kept read-write", .steps = newcomers_have_little_time, .unfenced = true});
 }

@@ -2,7 +2,7 @@
 /* test_directed_outage.c - every order of an outage, a return and a crash, for locks that the host alone may know of
  * (protocol.md, 10). Those who look on are check_outage.c's, too.
  */
-#include "tests/sim/scenes.h"
+#include "tests/sim/schedules.h"
 
 #define RESTORE_MS 260 /* the server has a hold of the host's alone by then */
 
@@ -28,31 +28,31 @@ static void come_back(bool empty)
     is_back();
 }
 
-static void must_be(struct actor *actor, rdl_hold_state_t state, const char *claim)
+static void must_be(struct caller *caller, rdl_hold_state_t state, const char *claim)
 {
-    must(hold_state(actor, N) == state, claim);
+    must(hold_state(caller, N) == state, claim);
 }
 
-static void take_alone(struct actor *actor)
+static void take_alone(struct caller *caller)
 {
-    must_answer(do_it(actor, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take without a server");
-    must_be(actor, RDL_DEGRADED, "it is the host's alone");
+    must_answer(do_it(caller, TAKE, 1000, RDL_LEASE_AUTO), RDL_OK, "the take without a server");
+    must_be(caller, RDL_DEGRADED, "it is the host's alone");
 }
 
 static const char *const names[] = {"reentrant", "nonreentrant", "simple", "spin", "fenced"};
 
 /* Each type that the host alone may know of. */
-static void check_alone(void (*fn)(void), struct scene like)
+static void check_alone(void (*fn)(void), struct schedule like)
 {
-    like.play = fn;
+    like.steps = fn;
     like.outage = RDL_OUTAGE_LOCAL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         like.kind = names[i];
-        check_scene(&like);
+        check_schedule(&like);
     }
 }
 
-#define CHECK_ALONE(fn, ...) check_alone((fn), (struct scene){__VA_ARGS__})
+#define CHECK_ALONE(fn, ...) check_alone((fn), (struct schedule){__VA_ARGS__})
 
 /* ---- one host ---------------------------------------------------------------------------------------------------- */
 
@@ -66,7 +66,7 @@ static void before_the_take(void)
     come_back(false);
     pass_ms(RESTORE_MS);
     must_be(a, RDL_HELD, "it is held at the server");
-    must(shows(&cast.names[N], a->holds[N].field), "which knows of it");
+    must(shows(&sim.names[N], a->holds[N].field), "which knows of it");
     must_answer(do_it(b, TAKE, 0, RDL_LEASE_AUTO), RDL_ETIMEDOUT, "another process's try");
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must(is_free(), "nothing is left");
@@ -81,8 +81,8 @@ Test(directed, N14_outage_before_the_take)
 /* A take of who has it already is asked of a server that is not there, or hangs, and waits without end. */
 static void nested_during_the_hold(void)
 {
-    struct deed *nested;
-    bool hangs = scene->offset != 0;
+    struct lock_call *nested;
+    bool hangs = schedule->offset != 0;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     app_disturb(NULL, 100000 * RDL__MS);
@@ -115,10 +115,10 @@ Test(directed, N14_nested_take_that_was_asked_before_its_hold_is_the_hosts_alone
     static const char *const nesting[] = {"reentrant", "spin", "fenced"};
 
     for (size_t i = 0; i < 2 * sizeof nesting / sizeof *nesting; i++)
-        check_scene(&(struct scene){.kind = nesting[i / 2],
-                                    .play = nested_during_the_hold,
-                                    .outage = RDL_OUTAGE_LOCAL,
-                                    .offset = (int64_t)(i % 2)});
+        check_schedule(&(struct schedule){.kind = nesting[i / 2],
+                                          .steps = nested_during_the_hold,
+                                          .outage = RDL_OUTAGE_LOCAL,
+                                          .offset = (int64_t)(i % 2)});
 }
 
 static bool empty;
@@ -126,9 +126,9 @@ static bool empty;
 static void during_the_hold(void)
 {
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     go_away();
-    pass_ms(cast.options.watchdog_lease_ms * 2);
+    pass_ms(sim.options.watchdog_lease_ms * 2);
     must_be(a, RDL_DEGRADED, "the hold is not lost");
     must_answer(do_it(b, TAKE, 0, RDL_LEASE_AUTO), RDL_ETIMEDOUT, "another process's try");
     come_back(empty);
@@ -149,7 +149,7 @@ Test(directed, N14_outage_during_the_hold, .timeout = 120)
 /* The other process reaches the server first, and must not have it. */
 static void returns_while_held(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     go_away();
     pass_ms(5);
@@ -177,16 +177,16 @@ Test(directed, N14_return_while_held_and_another_process_reaches_the_server_firs
 /* The release meets the return, and the offer to the server, at each moment. */
 static void released_about_the_return(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     go_away();
-    pass_ms(cast.options.watchdog_lease_ms * 2 / 3 + 15);
+    pass_ms(sim.options.watchdog_lease_ms * 2 / 3 + 15);
     must_be(a, RDL_DEGRADED, "it is the host's alone");
     rival = begin(b, TAKE, 5000, RDL_LEASE_AUTO);
     come_back(false);
-    p->calm_from = q->calm_from = world_now() + scene->offset + 50 * RDL__MS;
-    fibre_sleep(scene->offset);
+    p->calm_from = q->calm_from = world_now() + schedule->offset + 50 * RDL__MS;
+    fibre_sleep(schedule->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must_answer(end(rival), RDL_OK, "who waited");
     pass_ms(RESTORE_MS);
@@ -206,7 +206,7 @@ Test(directed, N14_return_while_it_is_given_back, .timeout = 120)
 
 static void crashes_alone(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     go_away();
     pass_ms(5);
@@ -230,23 +230,23 @@ Test(directed, N14_crash_while_the_host_alone_knows)
 /* From before the return to after the server has the hold: who comes in after the dead has it for good. */
 static void crashes_about_the_return(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
     int64_t before = 20 * RDL__MS;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     go_away();
-    pass_ms(cast.options.watchdog_lease_ms * 2 / 3 + 15);
+    pass_ms(sim.options.watchdog_lease_ms * 2 / 3 + 15);
     must_be(a, RDL_DEGRADED, "it is the host's alone");
     rival = begin(b, TAKE, 5000, RDL_LEASE_AUTO);
-    if (scene->offset < before) {
-        fibre_sleep(scene->offset);
+    if (schedule->offset < before) {
+        fibre_sleep(schedule->offset);
         app_crash(p);
-        fibre_sleep(before - scene->offset);
+        fibre_sleep(before - schedule->offset);
         come_back(false);
     } else {
         fibre_sleep(before);
         come_back(false);
-        fibre_sleep(scene->offset - before);
+        fibre_sleep(schedule->offset - before);
         app_crash(p);
     }
     q->calm_from = world_now() + 500 * RDL__MS; /* what the dead has left is over */
@@ -266,7 +266,7 @@ Test(directed, N14_crash_about_the_return, .timeout = 120)
 /* Killed while the server has its hold, which is away, and back before the lease is over there. */
 static void refused_by_the_dead(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     pass_ms(5);
@@ -294,7 +294,7 @@ Test(directed, N14_return_with_what_the_dead_has_left)
 /* Nobody knows whether the extension has run. */
 static void released_after_an_extension_in_doubt(void)
 {
-    struct deed *extension;
+    struct lock_call *extension;
 
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     app_disturb(NULL, 200 * RDL__MS);
@@ -303,9 +303,9 @@ static void released_after_an_extension_in_doubt(void)
     pass_ms(10);
     go_away();
     (void)end(extension);
-    pass_ms(cast.options.watchdog_lease_ms);
+    pass_ms(sim.options.watchdog_lease_ms);
     must_be(a, RDL_DEGRADED, "it is the host's alone");
-    pass_ms(3 * cast.options.watchdog_lease_ms);
+    pass_ms(3 * sim.options.watchdog_lease_ms);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must(!is_free(), "the server has it");
     come_back(false);
@@ -356,7 +356,7 @@ static void offered_in_vain(void)
     app_disturb(NULL, 100000 * RDL__MS);
     p->away_since = q->away_since = world_now();
     process_stop(server_process());
-    pass_ms(3 * cast.options.watchdog_lease_ms);
+    pass_ms(3 * sim.options.watchdog_lease_ms);
     must_be(a, RDL_DEGRADED, "it is the host's alone");
     process_go(server_process());
     is_back();
@@ -380,7 +380,7 @@ static void forced(void)
 {
     must_answer(do_it(a, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     go_away();
-    pass_ms(cast.options.watchdog_lease_ms * 2 / 3 + 20);
+    pass_ms(sim.options.watchdog_lease_ms * 2 / 3 + 20);
     must_be(a, RDL_DEGRADED, "it is the host's alone");
     come_back(false);
     pass_ms(40);
@@ -401,16 +401,16 @@ Test(directed, N14_forced_unlock_of_what_is_the_hosts_alone_comes_to_an_end, .ti
 /* Each has it alone: the server has the last word, and who has the lock there is told that it has. */
 static void two_are_alone(void)
 {
-    struct actor *loser;
+    struct caller *loser;
 
     go_away();
     pass_ms(5);
     take_alone(a);
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     take_alone(b);
     come_back(false);
     p->calm_from = q->calm_from = world_now() + 500 * RDL__MS;
-    pass_ms(RESTORE_MS + cast.options.watchdog_lease_ms);
+    pass_ms(RESTORE_MS + sim.options.watchdog_lease_ms);
     loser = hold_state(a, N) == RDL_HELD ? b : a;
     must(hold_state(a, N) == RDL_HELD || hold_state(b, N) == RDL_HELD, "one has it at the server");
     must_be(loser, RDL_LOST, "the other has lost it");
@@ -427,13 +427,13 @@ Test(directed, N14_return_to_two_hosts_that_were_alone)
 /* b has it at the server, which a does not reach. */
 static void taken_meanwhile(void)
 {
-    struct deed *next;
+    struct lock_call *next;
 
     app_disturb(p, 100000 * RDL__MS);
     net_partition(&p->process, world_now() + 400 * RDL__MS);
     must_answer(do_it(a, TAKE, 300, RDL_LEASE_AUTO), RDL_OK, "the take of who is cut off");
     must_be(a, RDL_DEGRADED, "it is the host's alone");
-    must_answer(do_it(b, TAKE, 0, scene->offset), RDL_OK, "the other host's take");
+    must_answer(do_it(b, TAKE, 0, schedule->offset), RDL_OK, "the other host's take");
     p->calm_from = world_now() + 1000 * RDL__MS;
     pass_ms(800);
     must_be(a, RDL_LOST, "it is lost");
@@ -456,7 +456,7 @@ Test(directed, N14_return_with_anothers_hold)
 
 static void waits_for_the_server(void)
 {
-    struct deed *first, *second;
+    struct lock_call *first, *second;
     int64_t began = world_now();
 
     go_away();
@@ -475,5 +475,6 @@ static void waits_for_the_server(void)
 Test(directed, N14_who_waits_for_the_server_waits_for_as_long_as_for_a_holder)
 {
     for (size_t i = 0; i < kind_count; i++)
-        check_scene(&(struct scene){.kind = kinds[i].name, .play = waits_for_the_server, .outage = RDL_OUTAGE_WAIT});
+        check_schedule(
+            &(struct schedule){.kind = kinds[i].name, .steps = waits_for_the_server, .outage = RDL_OUTAGE_WAIT});
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* test_directed_wakes.c - schedules that are known to lose wake-ups (protocol.md, 5), or what was handed on. */
-#include "tests/sim/scenes.h"
+#include "tests/sim/schedules.h"
 
 /* ---- wake-ups --------------------------------------------------------------------------------------------------- */
 
 /* a's release meets b's first try, its subscription and its second try at every moment. */
 static void release_meets_subscribe(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must_answer(end(rival), RDL_OK, "the rival");
 }
@@ -23,15 +23,15 @@ Test(directed, P1_an_unlock_between_the_first_try_and_the_subscription_wakes, .t
 
 static void subscriber_cut(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
 
-    if (cast.names[N].kind->polls)
+    if (sim.names[N].kind->polls)
         return; /* it has no subscription to lose */
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     rival = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
     pass_ms(30);
     net_cut(net_nth(&q->process, SUBSCRIBER));
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     pass_ms(30);
     must(rival->done, "the rival is woken soon");
@@ -44,16 +44,16 @@ Test(directed, P4_a_subscription_lost_while_the_lock_is_freed_loses_no_wake_up, 
 }
 
 /* b is woken in the moment in which its time is over: the other must get the wake-up. */
-static void woken_when_its_time_is_over(struct actor *other)
+static void woken_when_its_time_is_over(struct caller *other)
 {
-    struct deed *first, *second;
+    struct lock_call *first, *second;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     first = begin(b, TAKE, 40, RDL_LEASE_AUTO);
     pass_ms(10);
     second = begin(other, TAKE, 3000, RDL_LEASE_AUTO);
     pass_ms(26);
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     if (end(first) == RDL_OK)
         must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
@@ -64,7 +64,7 @@ static void woken_when_its_time_is_over(struct actor *other)
 
 static void woken_at_the_deadline(void)
 {
-    if (!cast.names[N].kind->polls) /* nobody wakes it */
+    if (!sim.names[N].kind->polls) /* nobody wakes it */
         woken_when_its_time_is_over(c);
 }
 
@@ -76,7 +76,7 @@ Test(directed, Q6_who_is_woken_when_its_time_is_over_hands_the_wake_up_on, .time
 /* The same when it is canceled in that moment. */
 static void woken_and_canceled(void)
 {
-    struct deed *first, *second, *release;
+    struct lock_call *first, *second, *release;
     struct process *before;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
@@ -85,9 +85,9 @@ static void woken_and_canceled(void)
     second = begin(c, TAKE, 3000, RDL_LEASE_AUTO);
     pass_ms(10);
     release = begin(a, RELEASE, 0, 0);
-    fibre_sleep(2 * ONE_WAY + scene->offset);
+    fibre_sleep(2 * ONE_WAY + schedule->offset);
     before = process_enter(&q->process);
-    cancel_deed(first);
+    cancel_call(first);
     (void)process_enter(before);
     must_answer(end(release), RDL_OK, "the release");
     if (end(first) == RDL_OK)
@@ -100,15 +100,15 @@ static void woken_and_canceled(void)
 Test(directed, Q6_who_is_canceled_when_it_is_woken_hands_the_wake_up_on, .timeout = 120)
 {
     for (int64_t offset = -100 * RDL__US; offset <= 100 * RDL__US; offset += 2 * RDL__US)
-        check_scene(&(struct scene){.kind = "reentrant", .play = woken_and_canceled, .offset = offset});
+        check_schedule(&(struct schedule){.kind = "reentrant", .steps = woken_and_canceled, .offset = offset});
 }
 
 /* b and c wait, and b is woken while its process has no connection to try on: the message passes, the lane is being
  * made. So b leaves without having tried, nothing is undone at the server, and no other message will come: c depends on
  * b. */
-static struct deed *woken_without_a_lane(int64_t wait_ms, struct deed **ret_second)
+static struct lock_call *woken_without_a_lane(int64_t wait_ms, struct lock_call **ret_second)
 {
-    struct deed *first;
+    struct lock_call *first;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     first = begin(b, TAKE, wait_ms, RDL_LEASE_AUTO);
@@ -122,7 +122,7 @@ static struct deed *woken_without_a_lane(int64_t wait_ms, struct deed **ret_seco
     return first;
 }
 
-static void second_is_woken(struct deed *second)
+static void second_is_woken(struct lock_call *second)
 {
     pass_ms(60);
     must(second->done, "the second is woken");
@@ -131,12 +131,12 @@ static void second_is_woken(struct deed *second)
 
 static void canceled_before_it_could_try(void)
 {
-    struct deed *second, *first = woken_without_a_lane(3000, &second);
+    struct lock_call *second, *first = woken_without_a_lane(3000, &second);
     struct process *before;
 
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     before = process_enter(&q->process);
-    cancel_deed(first);
+    cancel_call(first);
     (void)process_enter(before);
     if (end(first) == RDL_OK)
         must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
@@ -150,7 +150,7 @@ Test(directed, Q6_who_is_canceled_before_it_could_try_hands_the_wake_up_on, .tim
 
 static void out_of_time_before_it_could_try(void)
 {
-    struct deed *second, *first = woken_without_a_lane(33, &second);
+    struct lock_call *second, *first = woken_without_a_lane(33, &second);
 
     if (end(first) == RDL_OK)
         must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
@@ -166,9 +166,9 @@ Test(directed, Q6_who_is_out_of_time_before_it_could_try_hands_the_wake_up_on)
  * Types that poll are woken by nothing. */
 static void grant_given_back(void)
 {
-    struct deed *first, *second;
+    struct lock_call *first, *second;
 
-    if (cast.names[N].kind->polls)
+    if (sim.names[N].kind->polls)
         return;
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     first = begin(b, TAKE, 3000, 10);
@@ -190,7 +190,7 @@ Test(directed, Q6_who_gives_a_grant_back_hands_the_wake_up_on)
 /* The refusal of the second try is read after the message that makes it void. */
 static void message_overtakes_refusal(void)
 {
-    struct deed *rival;
+    struct lock_call *rival;
     int64_t began = world_now();
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
@@ -198,7 +198,7 @@ static void message_overtakes_refusal(void)
     pass_ms(3); /* the first refusal is there */
     app_disturb(q, 0);
     net_hold(net_nth(&q->process, LOOP_LANE), DOWN, world_now() + 15 * RDL__MS);
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must_answer(end(rival), RDL_OK, "the rival");
     must(world_now() - began < 40 * RDL__MS, "the rival does not sleep beside it");
@@ -217,18 +217,18 @@ static void check_in_line(void (*fn)(void), int64_t from, int64_t to)
 {
     for (int64_t offset = from; offset <= to; offset += ONE_WAY / 20)
         for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++)
-            check_scene(&(struct scene){.kind = line_kinds[i], .play = fn, .offset = offset});
+            check_schedule(&(struct schedule){.kind = line_kinds[i], .steps = fn, .offset = offset});
 }
 
-/* b of q is woken by name as it gives up; another client, p's other actor, is the next. */
+/* b of q is woken by name as it gives up; another client, p's other caller, is the next. */
 static void woken_as_it_gives_up(void)
 {
-    struct actor *d = actor_join(p, false);
+    struct caller *d = caller_join(p, false);
 
     woken_when_its_time_is_over(d);
     must_answer(do_it(d, RELEASE, 0, 0), RDL_OK, "its release");
     (void)process_enter(&p->process);
-    actor_leave(d);
+    caller_leave(d);
     (void)process_enter(NULL);
 }
 
@@ -240,7 +240,7 @@ Test(directed, Q7_who_gives_up_as_its_client_is_woken_hands_the_wake_up_to_anoth
 /* b and c wait, of one client, which is out of the line when b has the lock: b's release enters it again, for c. */
 static void released_beside_a_waiter_of_the_client(void)
 {
-    struct deed *first, *second;
+    struct lock_call *first, *second;
 
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
     first = begin(b, TAKE, 3000, RDL_LEASE_AUTO);
@@ -249,7 +249,7 @@ static void released_beside_a_waiter_of_the_client(void)
     pass_ms(8);
     must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "the release");
     must_answer(end(first), RDL_OK, "the first");
-    fibre_sleep(scene->offset);
+    fibre_sleep(schedule->offset);
     must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "the first one's release");
     pass_ms(20); /* it would look by itself 100 ms after it was refused */
     must(second->done, "the second is woken");
@@ -264,7 +264,7 @@ Test(directed, Q7_who_waits_beside_a_hold_of_its_client_is_woken_by_its_release,
 /* c waits behind its own client's hold, which is evicted; so the release that was to enter the line is none. */
 static void hold_lost(void)
 {
-    struct deed *behind;
+    struct lock_call *behind;
 
     must_answer(do_it(b, TAKE, 0, RDL_LEASE_AUTO), RDL_OK, "the take");
     behind = begin(c, TAKE, 4500, RDL_LEASE_AUTO);
@@ -281,7 +281,7 @@ static void hold_lost(void)
 Test(directed, Q7_who_waits_beside_a_lost_hold_of_its_client_is_woken, .timeout = 120)
 {
     for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++)
-        check_scene(&(struct scene){.kind = line_kinds[i], .play = hold_lost, .watchdog_lease_ms = 9000});
+        check_schedule(&(struct schedule){.kind = line_kinds[i], .steps = hold_lost, .watchdog_lease_ms = 9000});
 }
 
 /* ---- an eviction whose answer comes late ------------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ Test(directed, Q7_who_waits_beside_a_lost_hold_of_its_client_is_woken, .timeout 
 static void force_it(void *arg)
 {
     (void)arg;
-    (void)act(c, N, FORCE, 0, 0);
+    (void)call_and_wait(c, N, FORCE, 0, 0);
 }
 
 /* b is passed the lock before it listens, and does not know. c evicts it; then b's second try is granted, by the same
@@ -298,7 +298,7 @@ static void evicted_and_granted_again(void)
 {
     struct conn *callers;
     struct fibre *thread;
-    struct deed *waiter;
+    struct lock_call *waiter;
 
     c->blocking = true;
     must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the take");
@@ -322,5 +322,5 @@ static void evicted_and_granted_again(void)
 
 Test(directed, A6_a_late_answer_to_an_eviction_leaves_the_next_hold_alone)
 {
-    check_scene(&(struct scene){.kind = "fair", .play = evicted_and_granted_again});
+    check_schedule(&(struct schedule){.kind = "fair", .steps = evicted_and_granted_again});
 }

@@ -104,7 +104,7 @@ static void end(void *arg)
 }
 
 /* They come one by one, and all wait when the first one leaves. */
-static void play(void *arg)
+static void whole_run(void *arg)
 {
     const struct net_config net = {.delay_ns = ONE_WAY, .room = 1 << 20};
     static const struct server_traits traits = {.old = false};
@@ -144,7 +144,7 @@ Test(herd, Q7_ten_thousand_processes_are_let_in_one_by_one_for_at_most_four_comm
     world_trace(TRACE_OFF);
     world_begin(1);
     world_limit(100 * 3600 * RDL__SEC);
-    over = world_play(play, NULL);
+    over = world_run(whole_run, NULL);
     cr_assert(over && world_violation() == NULL);
     printf("%d processes: %.2f commands a change, longest idle %.2f ms\n", MANY,
            (double)seen.commands / (double)(MANY - 1), (double)seen.longest_idle / (double)RDL__MS);

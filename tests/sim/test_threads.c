@@ -38,7 +38,7 @@ static void no_word(struct process *p, int64_t ns)
 
 static const struct pct_hooks hooks = {no_fault, no_word};
 
-static void play_toy(void *arg)
+static void run_toy(void *arg)
 {
     (void)arg;
     threads[0] = thread_start(&process, toy->one, NULL);
@@ -61,7 +61,7 @@ static uint64_t first_broken(const struct toy *what)
         memset(mutexes, 0, sizeof mutexes);
         rdl__parker_init(&parker);
         ready = false;
-        (void)world_play(play_toy, NULL);
+        (void)world_run(run_toy, NULL);
         if (world_violation() != NULL)
             return seed;
     }

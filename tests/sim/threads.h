@@ -14,7 +14,7 @@ struct outcome threads_shared_run(uint64_t seed);
 struct outcome threads_closing_run(uint64_t seed);
 struct outcome threads_kept_run(uint64_t seed);
 struct outcome threads_pools_run(uint64_t seed);
-struct outcome threads_joint_run(uint64_t seed);
+struct outcome threads_composite_run(uint64_t seed);
 struct outcome threads_permits_run(uint64_t seed);
 
 #endif

@@ -229,7 +229,7 @@ static bool step(void)
     return true;
 }
 
-bool world_play(void (*body)(void *arg), void *arg)
+bool world_run(void (*body)(void *arg), void *arg)
 {
     struct fibre *f = fibre_start(NULL, body, arg);
 

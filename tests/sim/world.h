@@ -32,7 +32,7 @@ void world_begin(uint64_t seed);
 
 /* Run `body` in a fibre of no process, and everything that it leads to, until it returns. False: it never did; the
  * world cannot be used again. */
-bool world_play(void (*body)(void *arg), void *arg);
+bool world_run(void (*body)(void *arg), void *arg);
 
 void world_end(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cast.c - apps, actors, and what actors believe. */
-#include "tests/sim/cast.h"
+/* apps.c - apps, callers, and what callers believe. */
+#include "tests/sim/apps.h"
 
 #include "core/call/call.h"
 #include "core/call/record.h"
@@ -21,46 +21,46 @@
 #define CLOCK_BASE (1000 * RDL__SEC)
 #define PEER_WATCHDOG_MS 250
 
-struct cast cast;
+struct sim sim;
 
 static struct counting_alloc memory;
 static rdl_allocator_t hooks;
 
 /* ---- the stage -------------------------------------------------------------------------------------------------- */
 
-void cast_begin(void)
+void sim_begin(void)
 {
     if (hooks.alloc == NULL)
         hooks = counting_alloc_init(&memory);
-    memset(&cast, 0, sizeof cast);
+    memset(&sim, 0, sizeof sim);
     hosts_begin();
-    rdl__list_init(&cast.deeds);
-    cast.void_at = -1;
-    cast.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
-    cast.options.anonymous = true;
-    cast.options.connect_timeout_ms = 200;
-    cast.options.command_timeout_ms = 60;
-    cast.options.outage_timeout_ms = 2000;
-    cast.options.watchdog_lease_ms = 150;
-    cast.options.close_timeout_ms = 50;
-    cast.options.reconnect_min_ms = 1;
-    cast.options.reconnect_max_ms = 20;
-    cast.options.ping_interval_ms = 100;
-    cast.options.connections = 1;
-    cast.options.allocator = &hooks;
+    rdl__list_init(&sim.calls);
+    sim.void_at = -1;
+    sim.options = (rdl_client_options_t)RDL_CLIENT_OPTIONS_INIT;
+    sim.options.anonymous = true;
+    sim.options.connect_timeout_ms = 200;
+    sim.options.command_timeout_ms = 60;
+    sim.options.outage_timeout_ms = 2000;
+    sim.options.watchdog_lease_ms = 150;
+    sim.options.close_timeout_ms = 50;
+    sim.options.reconnect_min_ms = 1;
+    sim.options.reconnect_max_ms = 20;
+    sim.options.ping_interval_ms = 100;
+    sim.options.connections = 1;
+    sim.options.allocator = &hooks;
 }
 
-void cast_end(void)
+void sim_end(void)
 {
     world_on_event(NULL);
 }
 
-int64_t cast_linger_ns(void)
+int64_t sim_linger_ns(void)
 {
     int64_t linger_ms = 0;
 
-    for (size_t i = 0; i < cast.name_count; i++) {
-        const struct kind *kind = cast.names[i].kind;
+    for (size_t i = 0; i < sim.name_count; i++) {
+        const struct kind *kind = sim.names[i].kind;
         /* its channel lingers; and a client listens for recalls until cache_ms after the end of what it kept so long */
         int64_t ms = kind->life_ms > 0 || kind->line || kind->make_shared != NULL ? RDL__LINGER_MS : 0;
 
@@ -71,14 +71,14 @@ int64_t cast_linger_ns(void)
     return linger_ms * RDL__MS;
 }
 
-int64_t cast_blocks(void)
+int64_t sim_blocks(void)
 {
     return counting_alloc_blocks(&memory);
 }
 
-struct name *cast_name(const char *text, const struct kind *kind, bool token)
+struct name *sim_name(const char *text, const struct kind *kind, bool token)
 {
-    struct name *n = &cast.names[cast.name_count++];
+    struct name *n = &sim.names[sim.name_count++];
 
     (void)snprintf(n->text, sizeof n->text, "%s", text);
     n->kind = kind;
@@ -91,23 +91,23 @@ struct name *cast_name(const char *text, const struct kind *kind, bool token)
 
 /* ---- apps ------------------------------------------------------------------------------------------------------- */
 
-struct app *cast_app(int64_t clock_ppm)
+struct app *sim_app(int64_t clock_ppm)
 {
-    struct app *app = &cast.apps[cast.app_count];
+    struct app *app = &sim.apps[sim.app_count];
     char name[8];
 
-    (void)snprintf(name, sizeof name, "P%zu", cast.app_count++ + 1);
+    (void)snprintf(name, sizeof name, "P%zu", sim.app_count++ + 1);
     process_init(&app->process, name, CLOCK_BASE, clock_ppm);
     return app;
 }
 
 void app_open(struct app *app)
 {
-    rdl_client_options_t options = cast.options;
+    rdl_client_options_t options = sim.options;
     rdl_client_t *client = NULL;
     rdl_err_t err = {0};
 
-    options.local_dir = cast.outages ? host_dir(app->host) : NULL;
+    options.local_dir = sim.outages ? host_dir(app->host) : NULL;
     while (!app->dead && rdl_client_open(URI, &options, &client, &err) < 0) {
         if (options.on_outage > RDL_OUTAGE_FAIL && !app->dead)
             violated("who waits for the server is opened without it", "%s", err.message);
@@ -123,49 +123,49 @@ void app_open(struct app *app)
 
 /* A thread was interrupted while it changes what is known of the lock. Whoever looks from outside sees what was before.
  */
-static bool in_change(const struct actor *actor, size_t end)
+static bool in_change(const struct caller *caller, size_t end)
 {
-    return seam_locked(&actor->locks[end]->name->mu);
+    return seam_locked(&caller->locks[end]->name->mu);
 }
 
 /* Wait until nobody is. */
-static void await_change(const struct actor *actor, size_t end)
+static void await_change(const struct caller *caller, size_t end)
 {
-    rdl__mutex_lock(&actor->locks[end]->name->mu);
-    rdl__mutex_unlock(&actor->locks[end]->name->mu);
+    rdl__mutex_lock(&caller->locks[end]->name->mu);
+    rdl__mutex_unlock(&caller->locks[end]->name->mu);
 }
 
 /* The client's own record of a hold; NULL: it has none. */
-static struct rdl__record *record_of(const struct actor *actor, size_t end)
+static struct rdl__record *record_of(const struct caller *caller, size_t end)
 {
-    struct rdl__name *n = actor->locks[end]->name;
+    struct rdl__name *n = caller->locks[end]->name;
     struct rdl__record *rec;
 
     rdl__mutex_lock(&n->mu);
-    rec = rdl__record_find(n, actor->owner, actor->locks[end]->ops);
+    rec = rdl__record_find(n, caller->owner, caller->locks[end]->ops);
     rdl__mutex_unlock(&n->mu);
     return rec;
 }
 
-int64_t hold_deadline(const struct actor *actor, size_t end)
+int64_t hold_deadline(const struct caller *caller, size_t end)
 {
     const struct rdl__record *rec;
 
-    if (in_change(actor, end))
-        return actor->holds[end].deadline;
-    rec = record_of(actor, end);
+    if (in_change(caller, end))
+        return caller->holds[end].deadline;
+    rec = record_of(caller, end);
     return rec == NULL ? 0 : rec_valid_until(rec);
 }
 
 /* From now on the client cannot be asked. */
 static void keep_beliefs(struct app *app)
 {
-    for (size_t i = 0; i < cast.actor_count; i++) {
-        struct actor *actor = &cast.actors[i];
+    for (size_t i = 0; i < sim.caller_count; i++) {
+        struct caller *caller = &sim.callers[i];
 
-        for (size_t end = 0; actor->app == app && end < MOST_ENDS; end++)
-            if (believes(actor, end))
-                actor->holds[end].believed_until = hold_deadline(actor, end);
+        for (size_t end = 0; caller->app == app && end < MOST_ENDS; end++)
+            if (believes(caller, end))
+                caller->holds[end].believed_until = hold_deadline(caller, end);
     }
 }
 
@@ -206,34 +206,34 @@ void app_bury(struct app *app)
 
 void app_disturb(struct app *app, int64_t settle_ns)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        if ((app == NULL || app == &cast.apps[i]) && cast.apps[i].calm_from < world_now() + settle_ns)
-            cast.apps[i].calm_from = world_now() + settle_ns;
+    for (size_t i = 0; i < sim.app_count; i++)
+        if ((app == NULL || app == &sim.apps[i]) && sim.apps[i].calm_from < world_now() + settle_ns)
+            sim.apps[i].calm_from = world_now() + settle_ns;
 }
 
 struct app *app_that_owns(const struct process *process)
 {
-    for (size_t i = 0; i < cast.app_count; i++)
-        if (&cast.apps[i].process == process)
-            return &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++)
+        if (&sim.apps[i].process == process)
+            return &sim.apps[i];
     die("sim: a process of nobody");
 }
 
-int64_t cast_settle_ns(void)
+int64_t sim_settle_ns(void)
 {
-    return cast.options.reconnect_max_ms * RDL__MS + 4 * net_connect_time() + 4 * net_round_trip() + 2 * RDL__MS;
+    return sim.options.reconnect_max_ms * RDL__MS + 4 * net_connect_time() + 4 * net_round_trip() + 2 * RDL__MS;
 }
 
-int64_t cast_find_out_ns(void)
+int64_t sim_find_out_ns(void)
 {
-    return (cast.options.connect_timeout_ms + 2 * cast.options.command_timeout_ms + cast.options.ping_interval_ms) *
+    return (sim.options.connect_timeout_ms + 2 * sim.options.command_timeout_ms + sim.options.ping_interval_ms) *
                RDL__MS +
-           cast_settle_ns();
+           sim_settle_ns();
 }
 
 void app_cut(const struct process *process)
 {
-    app_disturb(app_that_owns(process), cast_settle_ns());
+    app_disturb(app_that_owns(process), sim_settle_ns());
 }
 
 bool app_calm(const struct app *app, int64_t since)
@@ -243,8 +243,8 @@ bool app_calm(const struct app *app, int64_t since)
 
 void note_patience(void)
 {
-    for (size_t i = 0; i < cast.app_count; i++) {
-        struct app *app = &cast.apps[i];
+    for (size_t i = 0; i < sim.app_count; i++) {
+        struct app *app = &sim.apps[i];
         int64_t ns;
 
         world_quiet(true);
@@ -275,40 +275,40 @@ int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool o
     if (p->went_on <= called)
         return late;
     if (!own_wait)
-        since -= cast.options.command_timeout_ms * RDL__MS;
+        since -= sim.options.command_timeout_ms * RDL__MS;
     return late < since ? late : since;
 }
 
-/* ---- what actors believe ---------------------------------------------------------------------------------------- */
+/* ---- what callers believe --------------------------------------------------------------------------------------- */
 
-rdl_hold_state_t hold_state(struct actor *actor, size_t end)
+rdl_hold_state_t hold_state(struct caller *caller, size_t end)
 {
     struct process *before = process_here();
-    struct hold *h = &actor->holds[end];
+    struct hold *h = &caller->holds[end];
     int state;
 
-    (void)process_enter(&actor->app->process);
+    (void)process_enter(&caller->app->process);
     world_quiet(true);
-    state = rdl_owner_hold_state(actor->owner, actor->locks[end], NULL);
+    state = rdl_owner_hold_state(caller->owner, caller->locks[end], NULL);
     world_quiet(false);
     (void)process_enter(before);
     h->hidden = seam_blind();
     if (h->hidden)
-        return h->deadline > process_clock(&actor->app->process) ? h->state : RDL_NOT_HELD;
+        return h->deadline > process_clock(&caller->app->process) ? h->state : RDL_NOT_HELD;
     h->state = state < 0 ? RDL_NOT_HELD : (rdl_hold_state_t)state;
     return h->state;
 }
 
-bool believes(struct actor *actor, size_t end)
+bool believes(struct caller *caller, size_t end)
 {
-    const struct hold *h = &actor->holds[end];
+    const struct hold *h = &caller->holds[end];
     rdl_hold_state_t state;
 
-    if (h->count == 0 || actor->app->dead)
+    if (h->count == 0 || caller->app->dead)
         return false;
-    if (actor->app->ending)
-        return process_clock(&actor->app->process) < h->believed_until;
-    state = hold_state(actor, end);
+    if (caller->app->ending)
+        return process_clock(&caller->app->process) < h->believed_until;
+    state = hold_state(caller, end);
     return state == RDL_HELD || state == RDL_AT_RISK;
 }
 
@@ -318,9 +318,9 @@ void excuse(struct hold *hold, const char *why)
         hold->excuse = why;
 }
 
-void excuse_both(struct actor *actor, size_t end, const char *why)
+void excuse_both(struct caller *caller, size_t end, const char *why)
 {
-    struct hold *both[] = {&actor->holds[end], &actor->holds[other_end(end)]};
+    struct hold *both[] = {&caller->holds[end], &caller->holds[other_end(end)]};
 
     for (size_t i = 0; i < 2; i++)
         if (both[i]->granted > 0)
@@ -329,14 +329,14 @@ void excuse_both(struct actor *actor, size_t end, const char *why)
 
 void excuse_all(const char *why)
 {
-    cast.void_at = world_now();
-    for (size_t n = 0; n < cast.name_count; n++) {
+    sim.void_at = world_now();
+    for (size_t n = 0; n < sim.name_count; n++) {
         name_at(n)->void_at = world_now();
         name_at(n)->foreign_until = 0;
         if (!name_at(n)->by_time)
             name_at(n)->token_best = 0; /* the count begins again */
-        for (size_t i = 0; i < cast.actor_count; i++)
-            excuse_both(&cast.actors[i], n, why);
+        for (size_t i = 0; i < sim.caller_count; i++)
+            excuse_both(&sim.callers[i], n, why);
     }
 }
 
@@ -353,62 +353,62 @@ bool was_forced(const struct name *name, const char *field)
     return false;
 }
 
-static bool was_told(const struct actor *actor, const char *field)
+static bool was_told(const struct caller *caller, const char *field)
 {
     for (size_t i = 0; i < 8; i++)
-        if (field[0] != '\0' && strcmp(actor->told[i], field) == 0)
+        if (field[0] != '\0' && strcmp(caller->told[i], field) == 0)
             return true;
     return false;
 }
 
-static void ask_token(struct actor *actor, size_t end)
+static void ask_token(struct caller *caller, size_t end)
 {
     int64_t token;
 
     world_quiet(true);
-    if (name_at(end)->token && (token = rdl_owner_token(actor->owner, actor->locks[end], NULL)) > 0)
-        actor->holds[end].token = token;
+    if (name_at(end)->token && (token = rdl_owner_token(caller->owner, caller->locks[end], NULL)) > 0)
+        caller->holds[end].token = token;
     world_quiet(false);
 }
 
-static void hold_begins(struct actor *actor, size_t end, const struct deed *deed)
+static void hold_begins(struct caller *caller, size_t end, const struct lock_call *call)
 {
-    struct hold *h = &actor->holds[end];
+    struct hold *h = &caller->holds[end];
     const struct rdl__record *rec;
 
-    await_change(actor, end);
-    rec = record_of(actor, end);
+    await_change(caller, end);
+    rec = record_of(caller, end);
     *h = (struct hold){.granted = 1,
                        .leaving = h->leaving,
                        .state = RDL_HELD,
                        .since = world_now(),
-                       .called = deed->called,
+                       .called = call->called,
                        .lost_at = -1,
                        .gone_at = -1};
     recount(h);
     if (rec != NULL) {
         rec_fields(h, rec);
         h->deadline = rec_valid_until(rec);
-        h->told = was_told(actor, h->id);
-        if (name_at(end)->void_at >= rec_rests_since(actor, rec, deed))
+        h->told = was_told(caller, h->id);
+        if (name_at(end)->void_at >= rec_rests_since(caller, rec, call))
             excuse(h, "the server has lost what it rests on");
     } else {
         excuse(h, "its record is gone");
     }
-    if (name_at(end)->void_at >= deed->called)
+    if (name_at(end)->void_at >= call->called)
         excuse(h, "the server has lost it");
     if (was_forced(name_at(end), h->field))
         excuse(h, "it was evicted");
-    ask_token(actor, end);
+    ask_token(caller, end);
     if (h->count > 0)
-        checks_granted(actor, end);
+        checks_granted(caller, end);
 }
 
 /* Its deadline says when it was asked for, at the earliest. */
-void hold_restored(struct actor *actor, size_t end)
+void hold_restored(struct caller *caller, size_t end)
 {
-    struct hold *h = &actor->holds[end];
-    const struct rdl__record *rec = record_of(actor, end);
+    struct hold *h = &caller->holds[end];
+    const struct rdl__record *rec = record_of(caller, end);
     const char *text = name_at(end)->text;
     struct process *before;
 
@@ -418,30 +418,30 @@ void hold_restored(struct actor *actor, size_t end)
     h->deadline = rec_valid_until(rec);
     h->gone_at = -1;
     h->excuse = NULL;
-    if (name_at(end)->void_at >= process_when(&actor->app->process, rec_asked_at(rec)))
+    if (name_at(end)->void_at >= process_when(&caller->app->process, rec_asked_at(rec)))
         excuse(h, "the server has lost it");
     if (was_forced(name_at(end), h->field))
         excuse(h, "it was evicted");
-    say("%s: %s is held at the server now, as %s", actor->name, text, h->field);
-    before = process_enter(&actor->app->process);
-    ask_token(actor, end);
+    say("%s: %s is held at the server now, as %s", caller->name, text, h->field);
+    before = process_enter(&caller->app->process);
+    ask_token(caller, end);
     (void)process_enter(before);
-    checks_granted(actor, end);
+    checks_granted(caller, end);
 }
 
 /* Of an owner that is several threads one may give back what the other was granted, before either is noted: what is so
  * is the client's to say. */
-void believe_record(struct actor *actor, size_t end)
+void believe_record(struct caller *caller, size_t end)
 {
-    struct hold *h = &actor->holds[end];
+    struct hold *h = &caller->holds[end];
     const struct rdl__record *rec;
 
-    await_change(actor, end);
-    rec = record_of(actor, end);
+    await_change(caller, end);
+    rec = record_of(caller, end);
     h->granted = rec == NULL ? 0 : rec->count;
     if (rec != NULL) {
         rec_fields(h, rec);
-        h->told = was_told(actor, h->id); /* it may be the owner's next hold */
+        h->told = was_told(caller, h->id); /* it may be the owner's next hold */
         if (was_forced(name_at(end), h->field))
             excuse(h, "it was evicted");
     }
@@ -449,40 +449,40 @@ void believe_record(struct actor *actor, size_t end)
 }
 
 /* A take was granted. */
-void believe_granted(struct deed *deed)
+void believe_granted(struct lock_call *call)
 {
-    struct hold *h = &deed->actor->holds[deed->end];
+    struct hold *h = &call->caller->holds[call->end];
     bool unseen = h->count == 0;
 
     if (h->granted == 0)
-        hold_begins(deed->actor, deed->end, deed);
+        hold_begins(call->caller, call->end, call);
     else
         h->granted++;
     recount(h);
     if (unseen)
-        h->deadline = hold_deadline(deed->actor, deed->end);
-    h->renewed = h->renewed || deed->lease_ms == RDL_LEASE_AUTO;
+        h->deadline = hold_deadline(call->caller, call->end);
+    h->renewed = h->renewed || call->lease_ms == RDL_LEASE_AUTO;
 }
 
 /* The hold counts as given up from the moment of the call, whatever comes of it. */
-void believe_unlock_called(struct deed *d)
+void believe_unlock_called(struct lock_call *call)
 {
-    struct hold *h = &d->actor->holds[d->end];
+    struct hold *h = &call->caller->holds[call->end];
 
-    d->alone = h->count == 1 && hold_state(d->actor, d->end) == RDL_DEGRADED;
-    d->sure =
-        h->count > 0 && believes(d->actor, d->end) && h->excuse == NULL &&
-        h->deadline > process_clock(&d->actor->app->process) + net_connect_time() + 2 * net_round_trip() + 2 * RDL__MS;
+    call->alone = h->count == 1 && hold_state(call->caller, call->end) == RDL_DEGRADED;
+    call->sure = h->count > 0 && believes(call->caller, call->end) && h->excuse == NULL &&
+                 h->deadline > process_clock(&call->caller->app->process) + net_connect_time() + 2 * net_round_trip() +
+                                   2 * RDL__MS;
     h->leaving++;
     recount(h);
 }
 
-void believe_unlock_answered(struct deed *d)
+void believe_unlock_answered(struct lock_call *call)
 {
-    struct hold *h = &d->actor->holds[d->end];
+    struct hold *h = &call->caller->holds[call->end];
 
-    if (d->result == RDL_ENOTOWNER && h->granted > 0 && !d->actor->crowd)
-        violated("what is held can be given back", "an unlock of %s answers that it holds nothing", d->actor->name);
+    if (call->result == RDL_ENOTOWNER && h->granted > 0 && !call->caller->crowd)
+        violated("what is held can be given back", "an unlock of %s answers that it holds nothing", call->caller->name);
     h->leaving--;
     if (h->granted > 0)
         h->granted--;
@@ -491,26 +491,26 @@ void believe_unlock_answered(struct deed *d)
 
 static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 {
-    struct actor *actor = arg;
+    struct caller *caller = arg;
     size_t end = 0;
 
-    while (end < MOST_ENDS && actor->locks[end] != lock)
+    while (end < MOST_ENDS && caller->locks[end] != lock)
         end++;
     if (end == MOST_ENDS)
         return; /* it is being freed on another thread (lock.h) */
-    say("%s is told of %s: %s", actor->name, loss->owner,
+    say("%s is told of %s: %s", caller->name, loss->owner,
         loss->state == RDL_LOST       ? "lost"
         : loss->state == RDL_DEGRADED ? "the host's alone"
         : loss->state == RDL_HELD     ? "held"
                                       : "at risk");
     if (loss->state == RDL_LOST)
-        (void)snprintf(actor->told[actor->told_count++ % 8], FIELD_SIZE, "%s", loss->owner);
-    checks_told(actor, end, loss);
+        (void)snprintf(caller->told[caller->told_count++ % 8], FIELD_SIZE, "%s", loss->owner);
+    checks_told(caller, end, loss);
 }
 
-/* ---- actors ----------------------------------------------------------------------------------------------------- */
+/* ---- callers ---------------------------------------------------------------------------------------------------- */
 
-static rdl_lock_t *make_lock(struct actor *actor, size_t end)
+static rdl_lock_t *make_lock(struct caller *caller, size_t end)
 {
     const struct name *name = name_at(end);
     rdl_lock_options_t options = RDL_LOCK_OPTIONS_INIT;
@@ -523,60 +523,60 @@ static rdl_lock_t *make_lock(struct actor *actor, size_t end)
     options.cache_ms = name->kind->cache_ms; /* which goes with no other way to release */
     options.on_outage = name->outage;
     options.release =
-        cast.leaves && options.cache_ms == 0 && !is_local(end) ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
+        sim.leaves && options.cache_ms == 0 && !is_local(end) ? RDL_RELEASE_UNCONFIRMED : RDL_RELEASE_DEFAULT;
     options.peer_watchdog_ms = name->kind->make_shared != NULL ? PEER_WATCHDOG_MS : 0;
-    if ((shares(end) ? name->kind->make_shared : name->kind->make)(actor->app->client, name->text, &options, &lock,
+    if ((shares(end) ? name->kind->make_shared : name->kind->make)(caller->app->client, name->text, &options, &lock,
                                                                    &err) < 0)
         die("sim: %s", err.message);
-    (void)rdl_on_lost(lock, on_lost, actor, NULL);
+    (void)rdl_on_lost(lock, on_lost, caller, NULL);
     return lock;
 }
 
-struct actor *actor_join(struct app *app, bool blocking)
+struct caller *caller_join(struct app *app, bool blocking)
 {
-    struct actor *actor = &cast.actors[cast.actor_count++];
+    struct caller *caller = &sim.callers[sim.caller_count++];
     rdl_err_t err = {0};
 
-    (void)snprintf(actor->name, sizeof actor->name, "a%zu", cast.actor_count);
-    actor->app = app;
-    actor->blocking = blocking;
-    actor->canceled_at = -1;
-    actor->threads = 1;
-    if (rdl_owner_new(app->client, &actor->owner, &err) < 0)
+    (void)snprintf(caller->name, sizeof caller->name, "a%zu", sim.caller_count);
+    caller->app = app;
+    caller->blocking = blocking;
+    caller->canceled_at = -1;
+    caller->threads = 1;
+    if (rdl_owner_new(app->client, &caller->owner, &err) < 0)
         die("sim: %s", err.message);
-    for (size_t i = 0; i < cast.name_count; i++) {
-        actor->locks[i] = make_lock(actor, i);
+    for (size_t i = 0; i < sim.name_count; i++) {
+        caller->locks[i] = make_lock(caller, i);
         if (name_at(i)->kind->make_shared != NULL)
-            actor->locks[other_end(i)] = make_lock(actor, other_end(i));
+            caller->locks[other_end(i)] = make_lock(caller, other_end(i));
     }
-    return actor;
+    return caller;
 }
 
-struct actor *actor_shared(struct actor *actor)
+struct caller *caller_shared(struct caller *caller)
 {
-    actor->threads++;
-    actor->crowd = true;
-    return actor;
+    caller->threads++;
+    caller->crowd = true;
+    return caller;
 }
 
-void actor_leave(struct actor *actor)
+void caller_leave(struct caller *caller)
 {
-    rdl_owner_t *owner = actor->owner;
+    rdl_owner_t *owner = caller->owner;
 
-    if (--actor->threads > 0)
+    if (--caller->threads > 0)
         return;
-    while (actor->canceling > 0)
+    while (caller->canceling > 0)
         fibre_sleep(RDL__MS);
-    actor->owner = NULL; /* nobody cancels it any more */
+    caller->owner = NULL; /* nobody cancels it any more */
     for (size_t end = 0; end < MOST_ENDS; end++)
-        actor->locks[end] = rdl_lock_free(actor->locks[end]);
+        caller->locks[end] = rdl_lock_free(caller->locks[end]);
     (void)rdl_owner_free(owner);
 }
 
-void actor_forget(struct actor *actor, size_t end)
+void caller_forget(struct caller *caller, size_t end)
 {
     struct name *n = name_at(end);
-    struct hold *h = &actor->holds[end];
+    struct hold *h = &caller->holds[end];
 
     if (h->count > 0)
         (void)snprintf(n->left[n->left_count++ % 4], FIELD_SIZE, "%s", h->field);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* joint_impl.h - one run of composite locks, for joint.c, which plays it, and joint_checks.c, which judges it. */
-#ifndef TESTS_SIM_JOINT_IMPL_H
-#define TESTS_SIM_JOINT_IMPL_H
+/* composite_impl.h - one run of composite locks, for composite.c, which makes it, and composite_checks.c, which judges
+ * it. */
+#ifndef TESTS_SIM_COMPOSITE_IMPL_H
+#define TESTS_SIM_COMPOSITE_IMPL_H
 
 #include "tests/sim/server.h"
 #include "tests/sim/world.h"
@@ -9,7 +10,7 @@
 #include <redlatch/redlatch.h>
 
 #define MOST_PARTIES 3
-#define MOST_ACTORS 3 /* of a party */
+#define MOST_CALLERS 3 /* of a party */
 #define MOST_NAMES 3
 #define MOST_LOCKS 3
 #define MOST_FAULTS 5
@@ -39,7 +40,7 @@ struct party {
     bool ending, dead;
 };
 
-struct actor {
+struct caller {
     char name[8];
     struct party *party;
     rdl_owner_t *owner; /* NULL: the thread, by blocking verbs */
@@ -55,23 +56,23 @@ struct actor {
     int64_t result;
 };
 
-struct joint_run {
+struct composite_run {
     rdl_client_options_t options;
     bool red;
     bool calm;    /* nothing goes wrong in this run, or any more */
     bool unasked; /* nobody looks by itself within the run: what is released has to be heard of */
     unsigned servers;
-    size_t lock_count, party_count, actor_count;
+    size_t lock_count, party_count, caller_count;
     struct party parties[MOST_PARTIES];
-    struct actor actors[MOST_PARTIES * MOST_ACTORS];
+    struct caller callers[MOST_PARTIES * MOST_CALLERS];
     int64_t free_since; /* no name is taken at any server; -1: one is, or nobody waits */
     int64_t operations;
 };
 
-extern struct joint_run joint;
+extern struct composite_run composite;
 
-bool joint_believes(const struct actor *actor); /* that it holds */
-void joint_on_event(void);                      /* look at all after each event */
-void joint_check_nothing_left(const char *when);
+bool composite_believes(const struct caller *caller); /* that it holds */
+void composite_on_event(void);                        /* look at all after each event */
+void composite_check_nothing_left(const char *when);
 
 #endif

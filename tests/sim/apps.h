@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* cast.h - who plays: applications with a client each, actors with an owner each, and what they do.
+/* apps.h - applications with a client each, callers with an owner each, and their calls.
  *
- * An app is a process with a client. An actor is a fibre of an app that acts as one owner, by blocking verbs or by
- * asynchronous ones. A deed is one verb, from its call to its answer. What an actor may believe to hold follows from
- * its deeds and from nothing else: a hold begins with the answer and ends with the call of its unlock.
+ * An app is a process with a client. A caller is a fibre of an app that acts as one owner, by blocking verbs or by
+ * asynchronous ones. A call is one verb, from its beginning to its answer. What a caller may believe to hold follows
+ * from its calls and from nothing else: a hold begins with the answer and ends with the call of its unlock.
  *
- * Every deed, and every change of what is believed, goes through here, so that the checkers see all of it. Random runs
- * (plan.c) and scripted ones (test_directed.c) use the same cast.
+ * Every call, and every change of what is believed, goes through here, so that the checkers see all of it. Random runs
+ * (plan.c) and scripted ones (test_directed.c) have all of it in common.
  */
-#ifndef TESTS_SIM_CAST_H
-#define TESTS_SIM_CAST_H
+#ifndef TESTS_SIM_APPS_H
+#define TESTS_SIM_APPS_H
 
 #include "tests/sim/kinds.h"
 #include "tests/sim/line.h"
@@ -18,7 +18,7 @@
 #include <redlatch/redlatch.h>
 
 #define MOST_APPS 4
-#define MOST_ACTORS 12
+#define MOST_CALLERS 12
 #define MOST_NAMES 3
 #define MOST_ENDS (2 * MOST_NAMES)
 
@@ -77,11 +77,11 @@ struct app {
     int64_t away_since;   /* it reaches no server; 0: it does */
 };
 
-/* ---- actors ----------------------------------------------------------------------------------------------------- */
+/* ---- callers ---------------------------------------------------------------------------------------------------- */
 
-struct actor;
+struct caller;
 
-/* What an actor believes to hold of one end. */
+/* What a caller believes to hold of one end. */
 struct hold {
     int64_t count;   /* what it may believe: takes that were granted, less unlocks that were called; not below 0 */
     int64_t granted; /* by answers alone: takes, less unlocks */
@@ -111,7 +111,7 @@ struct hold {
     bool rivalled;          /* since it is alone the server has shown somebody of another app as the holder */
 };
 
-struct actor {
+struct caller {
     char name[8];
     struct app *app;
     rdl_owner_t *owner;
@@ -120,8 +120,8 @@ struct actor {
     bool crowd;                   /* more than one do: in which order they come is not known */
     rdl_lock_t *locks[MOST_ENDS]; /* NULL: there is no such end */
     struct hold holds[MOST_ENDS];
-    unsigned under_way[MOST_ENDS]; /* deeds */
-    int64_t canceled_at;           /* by cancel_actor; -1: never */
+    unsigned under_way[MOST_ENDS]; /* calls */
+    int64_t canceled_at;           /* by cancel_caller; -1: never */
     unsigned canceling;            /* calls of it that have not returned */
     char told[8][FIELD_SIZE];      /* the holds whose losses it was told of last, perhaps before it knew of the grant */
     unsigned told_count;
@@ -132,20 +132,20 @@ struct actor {
     } outage_told[MOST_ENDS];
 };
 
-/* ---- deeds ------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 enum verb { TAKE, RELEASE, EXTEND, FORCE, IS_LOCKED, REMAINING, VERBS };
 
-struct deed {
+struct lock_call {
     struct rdl__link link; /* among those under way */
-    struct actor *actor;
+    struct caller *caller;
     size_t end;
     enum verb verb;
     int64_t wait_ms;
     int64_t lease_ms;
     int64_t called;   /* world's time */
     int64_t deadline; /* by the app's clock; RDL__NEVER: none */
-    bool queued;      /* behind another of the same actor, or perhaps behind what undoes one */
+    bool queued;      /* behind another of the same caller, or perhaps behind what undoes one */
     bool sure;        /* RELEASE: the hold was sound when it was called */
     bool alone;       /* RELEASE: of a hold of the host's alone */
     bool canceled;
@@ -159,31 +159,31 @@ struct deed {
     rdl_op_t *op;
 };
 
-struct cast {
+struct sim {
     rdl_client_options_t options;
     bool leaves;      /* blocking unlocks are not waited for */
     bool outages;     /* the clients go on without a server, and have a directory of their host */
     int64_t alone;    /* holds that were told to be the host's alone, by the metrics; */
     int64_t restored; /* and to be held at the server again */
-    unsigned sharers; /* of eight deeds on a lock with two ends, at the end that many hold */
+    unsigned sharers; /* of eight calls on a lock with two ends, at the end that many hold */
     struct name names[MOST_NAMES];
     size_t name_count;
     struct app apps[MOST_APPS];
     size_t app_count;
-    struct actor actors[MOST_ACTORS];
-    size_t actor_count;
-    struct rdl__link deeds; /* under way */
-    int64_t deed_count;     /* of all times */
+    struct caller callers[MOST_CALLERS];
+    size_t caller_count;
+    struct rdl__link calls; /* under way */
+    int64_t call_count;     /* of all times */
     int64_t void_at;        /* as of names, of all of them; -1: never */
 };
 
-extern struct cast cast;
+extern struct sim sim;
 
-/* An end of a lock, as actors have it: the name's place among the names, and for the end that many hold MOST_NAMES
+/* An end of a lock, as callers have it: the name's place among the names, and for the end that many hold MOST_NAMES
  * more. */
 static inline struct name *name_at(size_t end)
 {
-    return &cast.names[end % MOST_NAMES];
+    return &sim.names[end % MOST_NAMES];
 }
 
 static inline bool shares(size_t end)
@@ -196,11 +196,11 @@ static inline size_t other_end(size_t end)
     return (end + MOST_NAMES) % MOST_ENDS;
 }
 
-void cast_begin(void);
-void cast_end(void);
+void sim_begin(void);
+void sim_end(void);
 
-struct name *cast_name(const char *text, const struct kind *kind, bool token);
-struct app *cast_app(int64_t clock_ppm);
+struct name *sim_name(const char *text, const struct kind *kind, bool token);
+struct app *sim_app(int64_t clock_ppm);
 
 /* Open the app's client, trying again while the server cannot be reached. In a fibre of the app. */
 void app_open(struct app *app);
@@ -215,55 +215,55 @@ void app_cut(const struct process *process); /* it has lost a connection, and wi
 
 /* How long after a connection was lost everything is as it was, the server being there; and when somebody has to find
  * out first that nothing comes any more. */
-int64_t cast_settle_ns(void);
-int64_t cast_find_out_ns(void);
+int64_t sim_settle_ns(void);
+int64_t sim_find_out_ns(void);
 
-struct actor *actor_join(struct app *app, bool blocking);
-struct actor *actor_shared(struct actor *actor);    /* by one more thread, which leaves it like any */
-void actor_leave(struct actor *actor);              /* the last of its threads frees what it has */
-void actor_forget(struct actor *actor, size_t end); /* the actor goes without giving back what it holds */
+struct caller *caller_join(struct app *app, bool blocking);
+struct caller *caller_shared(struct caller *caller);   /* by one more thread, which leaves it like any */
+void caller_leave(struct caller *caller);              /* the last of its threads frees what it has */
+void caller_forget(struct caller *caller, size_t end); /* the caller goes without giving back what it holds */
 
-/* What deeds.c tells of a call, for what its actor believes. */
-void believe_granted(struct deed *d);
-void believe_unlock_called(struct deed *d);
-void believe_unlock_answered(struct deed *d);
-void believe_record(struct actor *actor, size_t end);
+/* What calls.c tells of a call, for what its caller believes. */
+void believe_granted(struct lock_call *call);
+void believe_unlock_called(struct lock_call *call);
+void believe_unlock_answered(struct lock_call *call);
+void believe_record(struct caller *caller, size_t end);
 
-/* Do it and wait for the answer. In a fibre of the actor's app. */
-int64_t act(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
+/* Do it and wait for the answer. In a fibre of the caller's app. */
+int64_t call_and_wait(struct caller *caller, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
 
-/* Begin it, asynchronously. A deed that could not begin is answered at once. */
-struct deed *begin_deed(struct actor *actor, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
-int64_t end_deed(struct deed *deed); /* wait for its answer, and free it */
-void cancel_deed(struct deed *deed);
-void cancel_actor(struct actor *actor); /* rdl_owner_cancel */
+/* Begin it, asynchronously. A call that could not begin is answered at once. */
+struct lock_call *begin_call(struct caller *caller, size_t end, enum verb verb, int64_t wait_ms, int64_t lease_ms);
+int64_t end_call(struct lock_call *call); /* wait for its answer, and free it */
+void cancel_call(struct lock_call *call);
+void cancel_caller(struct caller *caller); /* rdl_owner_cancel */
 
-/* Make a blocking call as the actor: all fibres are one thread to the library, which knows of one binding a thread, so
+/* Make a blocking call as the caller: all fibres are one thread to the library, which knows of one binding a thread, so
  * only for as long as the call lasts. RDL_ECLOSED if its client is gone. */
-int64_t act_as(const struct actor *actor, int64_t (*call)(void *what), void *what);
+int64_t call_as(const struct caller *caller, int64_t (*call)(void *what), void *what);
 
 /* How late a call is, by its app's clock. A process that was stopped meanwhile is given the time from when it went on;
  * a verb without a wait of its own may have begun only then. */
 void note_patience(void); /* after each event */
 int64_t how_late(const struct app *app, int64_t called, int64_t deadline, bool own_wait);
 
-/* Does the actor believe to hold it, by its own client's judgement? */
-bool believes(struct actor *actor, size_t end);
+/* Does the caller believe to hold it, by its own client's judgement? */
+bool believes(struct caller *caller, size_t end);
 /* May its host alone know of it? */
 static inline bool is_local(size_t end)
 {
     return name_at(end)->outage == RDL_OUTAGE_LOCAL;
 }
-void hold_restored(struct actor *actor, size_t end); /* the server has it now, perhaps by another number */
-rdl_hold_state_t hold_state(struct actor *actor, size_t end);
-int64_t hold_deadline(const struct actor *actor, size_t end); /* by its app's clock */
-bool app_calm(const struct app *app, int64_t since);          /* nothing has disturbed it since then */
+void hold_restored(struct caller *caller, size_t end); /* the server has it now, perhaps by another number */
+rdl_hold_state_t hold_state(struct caller *caller, size_t end);
+int64_t hold_deadline(const struct caller *caller, size_t end); /* by its app's clock */
+bool app_calm(const struct app *app, int64_t since);            /* nothing has disturbed it since then */
 bool was_forced(const struct name *name, const char *field);
 void excuse(struct hold *hold, const char *why);
-void excuse_both(struct actor *actor, size_t end, const char *why); /* the holds of both ends of a lock */
-void excuse_all(const char *why);                                   /* the server has lost what it knew */
+void excuse_both(struct caller *caller, size_t end, const char *why); /* the holds of both ends of a lock */
+void excuse_all(const char *why);                                     /* the server has lost what it knew */
 
-int64_t cast_blocks(void);    /* of memory, that clients have */
-int64_t cast_linger_ns(void); /* how long channels stay when nobody waits any more */
+int64_t sim_blocks(void);    /* of memory, that clients have */
+int64_t sim_linger_ns(void); /* how long channels stay when nobody waits any more */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* race_joint.c - composite locks under many threads: multi-locks over names that overlap, given in different orders and
- * through clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous, nested,
- * canceled, questioned; and one side's clients closed and opened again meanwhile. Whoever is inside is alone, every
- * call comes home, and nothing is left. */
+/* race_composite.c - composite locks under many threads: multi-locks over names that overlap, given in different orders
+ * and through clients of two servers, a red lock of three, and the names by themselves; blocking and asynchronous,
+ * nested, canceled, queried; and one side's clients closed and opened again meanwhile. Whoever holds is alone, every
+ * call is answered, and nothing is left. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
