@@ -56,6 +56,6 @@ again:
     call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
     rdl__call_hand_over(call, step.what == RDL__DO_SEND   ? RDL__NEXT_SEND
                               : step.what == RDL__DO_WAIT ? RDL__NEXT_WAIT
-                                                          : RDL__NEXT_REST);
+                                                          : RDL__NEXT_DELAY);
     return false;
 }

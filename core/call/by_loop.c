@@ -150,10 +150,10 @@ static void pause_on_loop(struct rdl__call *call, int64_t now)
 }
 
 /* @thread loop */
-static void rest_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
+static void delay_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
 {
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
-    rdl__call_goes(call, RDL__RESTING);
+    rdl__call_goes(call, RDL__DELAYED);
     rdl__loop_timer(rdl__client_loop(rdl__call_client(call)), &call->timer,
                     sooner(rdl__after_ms(now, hint_ms), call->deadline));
 }
@@ -288,8 +288,8 @@ static void drive(struct rdl__call *call, rdl__step_t step, int64_t now)
         pause_on_loop(call, now);
     else if (step.what == RDL__DO_SEND)
         send_on_loop(call, now);
-    else if (step.what == RDL__DO_REST)
-        rest_on_loop(call, step.hint_ms, now);
+    else if (step.what == RDL__DO_DELAY)
+        delay_on_loop(call, step.hint_ms, now);
     else
         finish_on_loop(call, &step, now);
 }
@@ -371,7 +371,7 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
         drive(call, rdl__send_it(), now);
         return;
     }
-    if (rdl__call_phase(call) == RDL__RESTING && now < call->deadline) {
+    if (rdl__call_phase(call) == RDL__DELAYED && now < call->deadline) {
         rdl__call_goes(call, RDL__BY_LOOP);
         drive(call, woken(call, now), now);
         return;
@@ -417,8 +417,8 @@ static rdl__step_t pending_step(struct rdl__call *call, int64_t now)
         return rdl__send_it();
     case RDL__NEXT_WAIT:
         return (rdl__step_t){.what = RDL__DO_WAIT, .hint_ms = call->answer};
-    case RDL__NEXT_REST:
-        return (rdl__step_t){.what = RDL__DO_REST, .hint_ms = call->answer};
+    case RDL__NEXT_DELAY:
+        return (rdl__step_t){.what = RDL__DO_DELAY, .hint_ms = call->answer};
     case RDL__NEXT_WAITED:
         return woken(call, now);
     case RDL__NEXT_END:

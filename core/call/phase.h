@@ -10,7 +10,7 @@
  *       +--(to wait, asynchronous)--> HANDED --> BY_LOOP -----------------+
  *                                                |   ^
  *                                                v   | (an answer; woken; the timer; stopped)
- *                                        SENT, ASLEEP, PAUSING, RESTING
+ *                                        SENT, ASLEEP, PAUSING, DELAYED
  *
  * Its caller's thread writes the phase up to QUEUED or HANDED, the loop alone from there on. Other threads may read it:
  * the value may be out of date, but not on which side of that boundary it is.
@@ -28,7 +28,7 @@ enum rdl__phase {
     RDL__SENT,      /* the loop's: a request is in a lane */
     RDL__ASLEEP,    /* the loop's: among the waiters (waiters.h) */
     RDL__PAUSING,   /* the loop's: a redirected request is sent again when the timer fires */
-    RDL__RESTING,   /* the loop's: its verb is asked again when the timer fires */
+    RDL__DELAYED,   /* the loop's: its verb is asked again when the timer fires */
     RDL__ENDED,     /* its undo may still be under way */
 };
 
@@ -38,7 +38,7 @@ enum rdl__next {
     RDL__NEXT_SEND,   /* send its request; after a pause, if it was redirected too often */
     RDL__NEXT_WATCH,  /* a request is under way already: set its timer */
     RDL__NEXT_WAIT,   /* join the waiters; call->answer: try again in so many ms */
-    RDL__NEXT_REST,   /* ask the verb again in call->answer ms */
+    RDL__NEXT_DELAY,  /* ask the verb again in call->answer ms */
     RDL__NEXT_WAITED, /* what it stayed for (RDL__DO_STAY) has come */
     RDL__NEXT_END,    /* conclude with call->op.result */
     RDL__NEXT_UNDO,   /* send the undo */
@@ -47,7 +47,7 @@ enum rdl__next {
 
 static inline bool rdl__phase_is_loops(enum rdl__phase phase)
 {
-    return phase >= RDL__BY_LOOP && phase <= RDL__RESTING;
+    return phase >= RDL__BY_LOOP && phase <= RDL__DELAYED;
 }
 
 /* May one follow the other? */
@@ -61,11 +61,11 @@ static inline bool rdl__phase_follows(enum rdl__phase from, enum rdl__phase to)
     case RDL__HANDED:
         return to == RDL__BY_LOOP || to == RDL__BY_CALLER;
     case RDL__BY_LOOP:
-        return to == RDL__SENT || to == RDL__ASLEEP || to == RDL__PAUSING || to == RDL__RESTING || to == RDL__ENDED;
+        return to == RDL__SENT || to == RDL__ASLEEP || to == RDL__PAUSING || to == RDL__DELAYED || to == RDL__ENDED;
     case RDL__SENT:
     case RDL__ASLEEP:
     case RDL__PAUSING:
-    case RDL__RESTING:
+    case RDL__DELAYED:
         return to == RDL__BY_LOOP;
     case RDL__ENDED:
         break;

@@ -55,8 +55,8 @@ static struct rdl__take_step wait_for(struct rdl__take *t, int64_t hint_ms)
     return (struct rdl__take_step){.what = RDL__DO_WAIT, .hint_ms = hint_ms};
 }
 
-#define PAUSE_MOST 6 /* of 64 ms: the host's lock tells nobody that it is free */
-_Static_assert(PAUSE_MOST < 8, "bars has room");
+#define DELAY_MOST 6 /* of 64 ms: the host's lock tells nobody that it is free */
+_Static_assert(DELAY_MOST < 8, "bars has room");
 
 static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 {
@@ -66,15 +66,15 @@ static struct rdl__take_step finish(struct rdl__take *t, int rc, bool undo)
 
 static struct rdl__take_step barred(struct rdl__take *t)
 {
-    int64_t pause_ms = INT64_C(1) << t->bars;
+    int64_t delay_ms = INT64_C(1) << t->bars;
 
     if (t->one_try)
         return finish(t, RDL_ETIMEDOUT, false);
     t->state = RDL__TAKE_BARRED;
     t->contended = true;
-    if (t->bars < PAUSE_MOST)
+    if (t->bars < DELAY_MOST)
         t->bars++;
-    return (struct rdl__take_step){.what = RDL__DO_REST, .hint_ms = pause_ms};
+    return (struct rdl__take_step){.what = RDL__DO_DELAY, .hint_ms = delay_ms};
 }
 
 /* The sooner of what the server and the policy say. */

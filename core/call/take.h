@@ -70,7 +70,7 @@ struct rdl__take_event {
 enum rdl__take_do {
     RDL__DO_SEND,   /* send a try */
     RDL__DO_WAIT,   /* join the waiters, or go back to them; hint_ms: try again after that time, below 0: unknown */
-    RDL__DO_REST,   /* ask the verb again after hint_ms */
+    RDL__DO_DELAY,  /* ask the verb again after hint_ms */
     RDL__DO_STAY,   /* wait as the verb says (verb.h), which also says when that is over; hint_ms: at least as long as a
                        first try is waited for, or not (0). Never from this machine */
     RDL__DO_FINISH, /* rc; undo: the server may have a hold or a place for us that is not wanted. False after

@@ -42,7 +42,7 @@
 #define PROVISIONAL_AT_A_TIME 8
 
 /* A poller's commands, in this order. */
-enum question { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUESTIONS };
+enum query { ASK_INFO, ASK_SHARDED, ASK_SLOTS, QUERIES };
 
 struct poller {
     struct rdl__cluster *all;
@@ -282,7 +282,7 @@ static void ask(struct poller *s, int64_t now)
     rdl__talk_put(&s->talk, "CLUSTER", "INFO", NULL);
     rdl__talk_put(&s->talk, "PUBSUB", "SHARDNUMSUB", NULL);
     rdl__talk_put(&s->talk, "CLUSTER", "SLOTS", NULL);
-    rdl__talk_ask(&s->talk, QUESTIONS, now);
+    rdl__talk_ask(&s->talk, QUERIES, now);
 }
 
 static void ask_again_later(struct rdl__cluster *c, int64_t now)
@@ -406,7 +406,7 @@ static void on_reply(struct rdl__talk *talk, const struct rdl__reply *reply, int
 
     if (talk->awaited == 0 || reply->push)
         return;
-    switch ((enum question)(QUESTIONS - talk->awaited--)) {
+    switch ((enum query)(QUERIES - talk->awaited--)) {
     case ASK_INFO:
         take_info(s, reply);
         break;

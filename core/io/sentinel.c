@@ -48,7 +48,7 @@
 #define UNNAMED_MOST 30 /* one of them is dropped after so many answers in a row that do not name it */
 
 /* A sentinel's commands, in this order; the first until it has told its id, the last unless it has refused it. */
-enum question { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
+enum query { ASK_ID, ASK_ADDRESS, ASK_EPOCH, ASK_OTHERS };
 
 #define ID_SIZE 41 /* 40 digits */
 
@@ -61,8 +61,8 @@ struct sentinel {
         id[ID_SIZE]; /* if given, the id that it told on this connection, else the one that it must tell; "": unknown */
     struct rdl__node node;
     struct rdl__talk talk;
-    enum question last; /* the last command whose answer is awaited */
-    bool subscribing;   /* SUBSCRIBE is awaited behind them: sets `subscribed` */
+    enum query last;  /* the last command whose answer is awaited */
+    bool subscribing; /* SUBSCRIBE is awaited behind them: sets `subscribed` */
     bool subscribed;
     bool identified; /* it was asked for its id on this connection */
     bool alone;      /* it has refused to name others */
@@ -140,7 +140,7 @@ static void judge(struct rdl__sentinels *all, int64_t now)
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-static void put_query(struct sentinel *s, enum question question)
+static void put_query(struct sentinel *s, enum query query)
 {
     static const char *const verbs[] = {
         [ASK_ID] = "MYID",
@@ -149,12 +149,12 @@ static void put_query(struct sentinel *s, enum question question)
         [ASK_OTHERS] = "SENTINELS",
     };
 
-    rdl__talk_put(&s->talk, "SENTINEL", verbs[question], question == ASK_ID ? NULL : s->all->master->uri.master, NULL);
+    rdl__talk_put(&s->talk, "SENTINEL", verbs[query], query == ASK_ID ? NULL : s->all->master->uri.master, NULL);
 }
 
 static void ask(struct sentinel *s, int64_t now)
 {
-    enum question first = s->identified ? ASK_ADDRESS : ASK_ID, last = s->alone ? ASK_EPOCH : ASK_OTHERS;
+    enum query first = s->identified ? ASK_ADDRESS : ASK_ID, last = s->alone ? ASK_EPOCH : ASK_OTHERS;
 
     if (!rdl__talk_up(&s->talk))
         return;
@@ -164,8 +164,8 @@ static void ask(struct sentinel *s, int64_t now)
     if (s->subscribed) /* else UNSUBSCRIBE could be answered with an error, which could not be told from the commands'
                         */
         rdl__talk_put(&s->talk, "UNSUBSCRIBE", "+switch-master", NULL);
-    for (enum question question = first; question <= last; question++)
-        put_query(s, question);
+    for (enum query query = first; query <= last; query++)
+        put_query(s, query);
     rdl__talk_put(&s->talk, "SUBSCRIBE", "+switch-master", NULL);
     s->last = last;
     s->subscribing = true;
@@ -382,7 +382,7 @@ static void take_answer(struct sentinel *s, const struct rdl__reply *reply, int6
         take_subscription(s, false, now);
         return;
     }
-    switch ((enum question)(s->last + 1 - s->talk.awaited--)) {
+    switch ((enum query)(s->last + 1 - s->talk.awaited--)) {
     case ASK_ID:
         take_id(s, reply, now);
         break;

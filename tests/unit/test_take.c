@@ -156,7 +156,7 @@ Test(take, a_refusal_that_came_early_is_asked_again_even_by_one_try)
     assert_finishes(on(STOPPED(RDL_ECANCELED)), RDL_ECANCELED, true);
 }
 
-Test(take, a_stopped_try_that_may_have_run_leaves_the_queue_to_its_heir)
+Test(take, a_stopped_try_that_may_have_run_leaves_the_queue_to_its_successor)
 {
     assert_sends(on(START));
     assert_waits(on((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = 1000, .queued = true}), 1000);
@@ -386,9 +386,9 @@ Test(take, exponential_polling_ends_and_is_bounded)
 
 /* ---- somebody of the host has its lock -------------------------------------------------------------------------- */
 
-static void assert_pauses(struct rdl__take_step step, int64_t ms)
+static void assert_delays(struct rdl__take_step step, int64_t ms)
 {
-    cr_assert_eq(step.what, RDL__DO_REST);
+    cr_assert_eq(step.what, RDL__DO_DELAY);
     cr_assert_eq(step.hint_ms, ms);
     cr_assert_eq(take.state, RDL__TAKE_BARRED);
 }
@@ -396,7 +396,7 @@ static void assert_pauses(struct rdl__take_step step, int64_t ms)
 Test(take, looks_again_ever_more_rarely_while_it_is_barred_and_starts_when_it_is_not)
 {
     for (int i = 0; i < 10; i++)
-        assert_pauses(on(BARRED), i < 6 ? 1 << i : 64);
+        assert_delays(on(BARRED), i < 6 ? 1 << i : 64);
     assert_sends(on(START));
     cr_assert(take.contended);
     assert_finishes(on(TAKEN), RDL_OK, false);
@@ -411,9 +411,9 @@ Test(take, barred_try_without_a_wait_is_refused)
 /* Who has it is known, server or no server. */
 Test(take, whose_time_is_over_while_it_is_barred_has_been_refused)
 {
-    assert_pauses(on(BARRED), 1);
+    assert_delays(on(BARRED), 1);
     assert_finishes(on((struct rdl__take_event){.kind = RDL__EV_STOPPED}), RDL_ETIMEDOUT, false);
     set_up();
-    assert_pauses(on(BARRED), 1);
+    assert_delays(on(BARRED), 1);
     assert_finishes(on(STOPPED(RDL_ECANCELED)), RDL_ECANCELED, false);
 }

@@ -46,7 +46,7 @@ static int join(struct hold *h, rdl_lock_t *const *members, size_t n, rdl_err_t 
     return rdl_red_lock(members, n, &options, &h->locks.lock, err);
 }
 
-static int make_joint(struct hold *h, rdl_err_t *err)
+static int make_composite(struct hold *h, rdl_err_t *err)
 {
     struct hold_locks *l = &h->locks;
     size_t n = h->options->redlock != NULL ? h->client_count : h->options->name_count;
@@ -91,7 +91,7 @@ static void on_lost(rdl_lock_t *lock, const rdl_loss_t *loss, void *arg)
 
 static int lock_make(struct hold *h, rdl_err_t *err)
 {
-    int rc = is_one(h->options) ? make_member(h, 0, &h->locks.lock, err) : make_joint(h, err);
+    int rc = is_one(h->options) ? make_member(h, 0, &h->locks.lock, err) : make_composite(h, err);
 
     return rc < 0 ? rc : rdl_on_lost(h->locks.lock, on_lost, h, err);
 }
