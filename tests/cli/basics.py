@@ -602,12 +602,12 @@ class TheServer(support.Case):
         def echo():
             while True:
                 try:
-                    guest, _ = listener.accept()
+                    connection, _ = listener.accept()
                 except OSError:
                     return
-                with guest:
-                    heard = b" ".join(guest.recv(65536).split(b"\r\n"))
-                    guest.sendall(b"-ERR unknown command, with args beginning with: " + heard + b"\r\n" * 2)
+                with connection:
+                    heard = b" ".join(connection.recv(65536).split(b"\r\n"))
+                    connection.sendall(b"-ERR unknown command, with args beginning with: " + heard + b"\r\n" * 2)
 
         threading.Thread(target=echo, daemon=True).start()
         uri = "redis://us3r:%s@127.0.0.1:%d" % (support.PASSWORD, listener.getsockname()[1])

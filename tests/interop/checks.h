@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* checks.h - what has to hold between C and Java, whatever the lock type.
  *
- * Each opens a meeting of its own, so it is the whole of a test; give it the type's name and who plays which part.
+ * Each opens a meeting of its own, so it is the whole of a test; give it the type's name and which side does what.
  * Those that fit only some types say so. A type's own file calls what fits and adds what is particular to it.
  */
 #ifndef TESTS_INTEROP_CHECKS_H

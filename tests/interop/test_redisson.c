@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_redisson.c - what Redisson does, seen from outside: the facts that our side of the wire is built on.
  *
- * The library has no part here. A plain client plays "us", command by command, so that a failure says that wire.md no
- * longer describes Redisson.
+ * The library is not used here. A plain client stands for "us", command by command, so that a failure says that wire.md
+ * no longer describes Redisson.
  */
 #include "tests/interop/checks.h"
 #include "tests/interop/party.h"

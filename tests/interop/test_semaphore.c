@@ -103,7 +103,7 @@ static int64_t probe_add(struct probe *p, long permits)
 static rdl_semaphore_t *plain;
 static rdl_permit_semaphore_t *leased;
 
-static void *play_plain(void *arg)
+static void *run_plain(void *arg)
 {
     struct probe *p = probe_open(st.server);
     struct side *side = arg;
@@ -119,7 +119,7 @@ static void *play_plain(void *arg)
     return NULL;
 }
 
-static void *play_leased(void *arg)
+static void *run_leased(void *arg)
 {
     struct probe *p = probe_open(st.server);
     struct side *side = arg;
@@ -136,7 +136,7 @@ static void *play_leased(void *arg)
     return NULL;
 }
 
-static void play_both(void *(*ours)(void *), struct side sides[2], const char *first, const char *second)
+static void run_both(void *(*ours)(void *), struct side sides[2], const char *first, const char *second)
 {
     unsigned ids[2];
     pthread_t threads[2];
@@ -203,7 +203,7 @@ Test(shared, thousands_of_rounds_never_have_more_permits_out_than_there_are)
     expect(RDL_OK, rdl_semaphore(st.client, NAME, NULL, &plain, &err));
     expect(1, rdl_semaphore_try_set_permits(plain, 3, &err));
     (void)probe_ask(st.probe, "SET " NAME ":inside 0");
-    play_both(play_plain, sides, "semrounds c " NAME " 1 1000 3", "semrounds c " NAME " 2 1000 3");
+    run_both(run_plain, sides, "semrounds c " NAME " 1 1000 3", "semrounds c " NAME " 2 1000 3");
     expect(3, rdl_semaphore_available(plain, &err));
     rdl_semaphore_free(plain);
 }
@@ -254,7 +254,7 @@ Test(shared, thousands_of_rounds_never_have_more_leased_permits_out_than_there_a
     expect(RDL_OK, rdl_permit_semaphore(st.client, NAME, NULL, &leased, &err));
     expect(1, rdl_permit_semaphore_try_set_permits(leased, 2, &err));
     (void)probe_ask(st.probe, "SET " NAME ":inside 0");
-    play_both(play_leased, sides, "idrounds c " NAME " 1000 2", "idrounds c " NAME " 1000 2");
+    run_both(run_leased, sides, "idrounds c " NAME " 1000 2", "idrounds c " NAME " 1000 2");
     expect(2, rdl_permit_semaphore_available(leased, &err));
     rdl_permit_semaphore_free(leased);
 }

@@ -415,7 +415,7 @@ static void give_slots(int whose, int from, int to)
     cr_assert(cluster_wait_master(cluster, first, to, CLUSTER_FAILOVER_BOUND_MS));
 }
 
-/* A scout may stay with the one without slots. */
+/* A poller may stay connected to the one without slots. */
 Test(cluster, connections_to_a_master_without_slots_are_closed_until_it_has_some)
 {
     if (server_is_old())

@@ -10,7 +10,7 @@ CLUSTER_SUITE();
 
 /* ---- whose word counts ------------------------------------------------------------------------------------------ */
 
-static atomic_uint followed; /* how often a shard was said to be played by node 0 */
+static atomic_uint followed; /* how often a shard's master was said to be node 0 */
 
 /* "cluster HOST:PORT at HOST:PORT": that is where connections of a shard go from now on. */
 static void note_place(rdl_log_level_t level, const char *line, void *arg)

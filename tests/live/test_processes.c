@@ -10,7 +10,7 @@
 
 #define NAME "counter"
 #define LEASE_MS 3000
-#define SEAT_LIFE_MS 6000
+#define WAITER_LIFE_MS 6000
 
 /* Memory that the processes share, to see what they do. `value` is what the lock guards: it is read, and written back
  * later. */
@@ -165,92 +165,93 @@ Test(processes, processes_killed_at_any_moment_stop_nobody_for_longer_than_a_lea
 
 /* ---- fair semaphores -------------------------------------------------------------------------------------------- */
 
-#define SEATS "seats"
-#define SEAT_COUNT 3
-#define GUESTS 8
+#define SEMAPHORE "permits"
+#define PERMITS 3
+#define TAKERS 8
 
-/* What each guest has at the moment, and how often it has had something. What a dead one had is taken off when it is
+/* What each taker has at the moment, and how often it has had something. What a dead one had is taken off when it is
  * known to be dead; its leases end later, so that is strict. */
-static struct hall {
-    atomic_int seats[GUESTS];
-    atomic_int rounds[GUESTS];
+static struct use {
+    atomic_int taken[TAKERS];
+    atomic_int rounds[TAKERS];
     atomic_int overbooked;
-} * hall;
+} * use;
 
-static int seats_taken(void)
+static int permits_taken(void)
 {
     int sum = 0;
 
-    for (int i = 0; i < GUESTS; i++)
-        sum += atomic_load(&hall->seats[i]);
+    for (int i = 0; i < TAKERS; i++)
+        sum += atomic_load(&use->taken[i]);
     return sum;
 }
 
-/* Takes one to three seats, in turn with the others, for as long as it lives. */
-static pid_t start_guest(int guest)
+/* Takes one to three permits, in turn with the others, for as long as it lives. */
+static pid_t start_taker(int taker)
 {
     rdl_semaphore_options_t options = RDL_SEMAPHORE_OPTIONS_INIT;
     rdl_permit_semaphore_t *semaphore = NULL;
-    rdl_permit_t permits[SEAT_COUNT];
+    rdl_permit_t permits[PERMITS];
     pid_t child = fork();
-    int64_t want = 1 + guest % SEAT_COUNT;
+    int64_t want = 1 + taker % PERMITS;
 
     if (child != 0)
         return child;
     options.fair = true;
-    options.waiter_life_ms = SEAT_LIFE_MS;
-    if (rdl_permit_semaphore(client_open(server_uri(st.server), NULL), SEATS, &options, &semaphore, NULL) < 0)
+    options.waiter_life_ms = WAITER_LIFE_MS;
+    if (rdl_permit_semaphore(client_open(server_uri(st.server), NULL), SEMAPHORE, &options, &semaphore, NULL) < 0)
         _exit(1);
     for (;;) {
         if (rdl_permit_semaphore_acquire(semaphore, want, LEASE_MS, permits, NULL) < 0)
             _exit(2);
-        atomic_store(&hall->seats[guest], (int)want);
-        if (seats_taken() > SEAT_COUNT)
-            atomic_fetch_add(&hall->overbooked, 1);
-        atomic_store(&hall->seats[guest], 0);
-        atomic_fetch_add(&hall->rounds[guest], 1);
+        atomic_store(&use->taken[taker], (int)want);
+        if (permits_taken() > PERMITS)
+            atomic_fetch_add(&use->overbooked, 1);
+        atomic_store(&use->taken[taker], 0);
+        atomic_fetch_add(&use->rounds[taker], 1);
         if (rdl_permit_semaphore_release(semaphore, want, permits, NULL) < 0)
             _exit(3);
     }
 }
 
-/* Half of them die at any moment: with seats, in front of the queue, or in it. The others get their turns again when
+/* Half of them die at any moment: with permits, in front of the queue, or in it. The others get their turns again when
  * the dead ones' leases and signs of life are over, which end together and not one after another. */
-Test(processes, guests_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, .timeout = 90)
+Test(processes, takers_killed_at_any_moment_stop_a_fair_semaphore_for_one_life, .timeout = 90)
 {
-    enum { DYING = GUESTS / 2 };
-    rdl_semaphore_options_t options = {.version = 1, .fair = true, .waiter_life_ms = SEAT_LIFE_MS};
+    enum { DYING = TAKERS / 2 };
+    rdl_semaphore_options_t options = {.version = 1, .fair = true, .waiter_life_ms = WAITER_LIFE_MS};
     rdl_permit_semaphore_t *semaphore = NULL;
-    int before[GUESTS];
-    pid_t guests[GUESTS];
+    int before[TAKERS];
+    pid_t takers[TAKERS];
 
-    hall = mmap(NULL, sizeof *hall, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    cr_assert_neq(hall, MAP_FAILED);
+    use = mmap(NULL, sizeof *use, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(use, MAP_FAILED);
     left_behind = true; /* a semaphore stays */
-    for (int i = 0; i < GUESTS; i++)
-        guests[i] = start_guest(i);
+    for (int i = 0; i < TAKERS; i++)
+        takers[i] = start_taker(i);
     st.client = client_open(server_uri(st.server), NULL);
-    expect(RDL_OK, rdl_permit_semaphore(st.client, SEATS, &options, &semaphore, &err));
-    expect(1, rdl_permit_semaphore_try_set_permits(semaphore, SEAT_COUNT, &err));
-    for (int i = 0; i < GUESTS; i++)
-        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > 20, SOON_MS), "guest %d", i);
+    expect(RDL_OK, rdl_permit_semaphore(st.client, SEMAPHORE, &options, &semaphore, &err));
+    expect(1, rdl_permit_semaphore_try_set_permits(semaphore, PERMITS, &err));
+    for (int i = 0; i < TAKERS; i++)
+        cr_assert(WAIT_UNTIL(atomic_load(&use->rounds[i]) > 20, SOON_MS), "taker %d", i);
     for (int i = 0; i < DYING; i++) {
         let_pass_ms(3 + i * 7);
-        kill(guests[i], SIGKILL);
-        expect_exit(guests[i], SIGKILL);
-        atomic_store(&hall->seats[i], 0);
+        kill(takers[i], SIGKILL);
+        expect_exit(takers[i], SIGKILL);
+        atomic_store(&use->taken[i], 0);
     }
-    for (int i = DYING; i < GUESTS; i++)
-        before[i] = atomic_load(&hall->rounds[i]);
-    for (int i = DYING; i < GUESTS; i++)
-        cr_assert(WAIT_UNTIL(atomic_load(&hall->rounds[i]) > before[i] + 20, SEAT_LIFE_MS * 4 / 3 + LEASE_MS + SOON_MS),
-                  "guest %d", i);
-    cr_assert_eq(atomic_load(&hall->overbooked), 0);
-    for (int i = DYING; i < GUESTS; i++) {
-        kill(guests[i], SIGKILL);
-        expect_exit(guests[i], SIGKILL);
+    for (int i = DYING; i < TAKERS; i++)
+        before[i] = atomic_load(&use->rounds[i]);
+    for (int i = DYING; i < TAKERS; i++)
+        cr_assert(
+            WAIT_UNTIL(atomic_load(&use->rounds[i]) > before[i] + 20, WAITER_LIFE_MS * 4 / 3 + LEASE_MS + SOON_MS),
+            "taker %d", i);
+    cr_assert_eq(atomic_load(&use->overbooked), 0);
+    for (int i = DYING; i < TAKERS; i++) {
+        kill(takers[i], SIGKILL);
+        expect_exit(takers[i], SIGKILL);
     }
-    cr_assert(WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, &err) == SEAT_COUNT,
-                         LEASE_MS + SLACK_MS)); /* none is lost */
+    cr_assert(
+        WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, &err) == PERMITS, LEASE_MS + SLACK_MS)); /* none is lost */
     rdl_permit_semaphore_free(semaphore);
 }

@@ -183,11 +183,11 @@ __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *m
 }
 
 /* What a thread does while another one forks. What it does it with is made and warmed up before. */
-struct deed {
+struct task {
     const char *what;
-    void (*begin)(struct deed *deed); /* @thread the one that forks */
-    void (*run)(struct deed *deed);   /* @thread the other */
-    void (*end)(struct deed *deed);   /* @thread the one that forks */
+    void (*begin)(struct task *task); /* @thread the one that forks */
+    void (*run)(struct task *task);   /* @thread the other */
+    void (*end)(struct task *task);   /* @thread the one that forks */
     bool at_exit;                     /* what is looked at is how the thread ends */
     rdl_client_t *client;
     rdl_lock_t *lock;
@@ -202,75 +202,75 @@ static void pair(rdl_lock_t *lock)
 }
 
 /* The forking thread is known to the client, too. */
-static void begin_with_client(struct deed *deed)
+static void begin_with_client(struct task *task)
 {
-    deed->client = client_open(server_uri(st.server), NULL);
-    deed->lock = reentrant(deed->client, NAME, NULL);
-    expect(RDL_OK, rdl_owner_new(deed->client, &deed->owner, &err));
-    pair(deed->lock);
+    task->client = client_open(server_uri(st.server), NULL);
+    task->lock = reentrant(task->client, NAME, NULL);
+    expect(RDL_OK, rdl_owner_new(task->client, &task->owner, &err));
+    pair(task->lock);
 }
 
-static void end_with_client(struct deed *deed)
+static void end_with_client(struct task *task)
 {
-    rdl_lock_free(deed->lock);
-    rdl_owner_free(deed->owner);
-    rdl_client_close(deed->client);
-    deed->client = NULL;
+    rdl_lock_free(task->lock);
+    rdl_owner_free(task->owner);
+    rdl_client_close(task->client);
+    task->client = NULL;
 }
 
-static void run_pair(struct deed *deed)
+static void run_pair(struct task *task)
 {
-    pair(deed->lock);
+    pair(task->lock);
 }
 
-static void run_owner(struct deed *deed)
+static void run_owner(struct task *task)
 {
     rdl_owner_t *owner = NULL;
 
-    if (rdl_owner_new(deed->client, &owner, NULL) < 0 || rdl_owner_bind(owner, NULL) < 0)
+    if (rdl_owner_new(task->client, &owner, NULL) < 0 || rdl_owner_bind(owner, NULL) < 0)
         return;
-    pair(deed->lock);
+    pair(task->lock);
     (void)rdl_owner_cancel(owner);
-    rdl_owner_unbind(deed->client);
+    rdl_owner_unbind(task->client);
     rdl_owner_free(owner);
 }
 
-static void run_handles(struct deed *deed)
+static void run_handles(struct task *task)
 {
     rdl_lock_t *made = NULL;
 
-    if (rdl_fair_lock(deed->client, OTHER, NULL, &made, NULL) == RDL_OK)
+    if (rdl_fair_lock(task->client, OTHER, NULL, &made, NULL) == RDL_OK)
         rdl_lock_free(made);
 }
 
-static void run_open(struct deed *deed)
+static void run_open(struct task *task)
 {
     rdl_client_t *opened = NULL;
 
-    (void)deed;
+    (void)task;
     if (rdl_client_open(server_uri(st.server), NULL, &opened, NULL) == RDL_OK)
         rdl_client_close(opened);
 }
 
 /* Handle and owner outlive their client, so the child may use them. */
-static void run_close(struct deed *deed)
+static void run_close(struct task *task)
 {
-    rdl_client_close(deed->client);
+    rdl_client_close(task->client);
 }
 
-static void end_of_closed(struct deed *deed)
+static void end_of_closed(struct task *task)
 {
-    rdl_lock_free(deed->lock);
-    rdl_owner_free(deed->owner);
+    rdl_lock_free(task->lock);
+    rdl_owner_free(task->owner);
 }
 
-static void *do_deed(void *arg)
+static void *do_task(void *arg)
 {
-    struct deed *deed = arg;
+    struct task *task = arg;
 
-    mutexes_left = deed->at_exit ? 0 : deed->stop_at;
-    deed->run(deed);
-    mutexes_left = deed->at_exit ? deed->stop_at : 0;
+    mutexes_left = task->at_exit ? 0 : task->stop_at;
+    task->run(task);
+    mutexes_left = task->at_exit ? task->stop_at : 0;
     return NULL;
 }
 
@@ -280,18 +280,18 @@ static void leave(void)
 }
 
 /* Only this thread is left here, and whatever mutex the other one has is taken for ever. */
-_Noreturn static void be_the_child(struct deed *deed)
+_Noreturn static void be_the_child(struct task *task)
 {
     rdl_client_t *own;
     rdl_lock_t *lock;
 
     alarm(20);
-    if (rdl_try_lock(deed->lock, 1000, 1000, NULL) != RDL_EFORK || rdl_unlock(deed->lock, NULL) != RDL_EFORK ||
-        rdl_is_held(deed->lock, NULL) != RDL_EFORK || rdl_owner_bind(deed->owner, NULL) != RDL_EFORK ||
-        rdl_owner_cancel(deed->owner) != RDL_EFORK || rdl_owner_hold_state(deed->owner, deed->lock, NULL) != RDL_EFORK)
+    if (rdl_try_lock(task->lock, 1000, 1000, NULL) != RDL_EFORK || rdl_unlock(task->lock, NULL) != RDL_EFORK ||
+        rdl_is_held(task->lock, NULL) != RDL_EFORK || rdl_owner_bind(task->owner, NULL) != RDL_EFORK ||
+        rdl_owner_cancel(task->owner) != RDL_EFORK || rdl_owner_hold_state(task->owner, task->lock, NULL) != RDL_EFORK)
         _exit(1);
-    (void)rdl_lock_free(deed->lock);
-    (void)rdl_owner_free(deed->owner);
+    (void)rdl_lock_free(task->lock);
+    (void)rdl_owner_free(task->owner);
     own = client_open(server_uri(st.server), NULL);
     lock = reentrant(own, NAME "-child", NULL);
     if (rdl_try_lock(lock, 5000, RDL_LEASE_AUTO, NULL) != RDL_OK || rdl_unlock(lock, NULL) != RDL_OK)
@@ -302,37 +302,37 @@ _Noreturn static void be_the_child(struct deed *deed)
     pthread_exit(NULL);  /* what the thread leaves behind is looked through */
 }
 
-/* The deed is done once more, and stopped behind its next mutex, until it comes to its end. */
-static void expect_children_never_hang(struct deed *deed)
+/* The task is done once more, and stopped behind its next mutex, until it comes to its end. */
+static void expect_children_never_hang(struct task *task)
 {
     midway = true;
-    for (deed->stop_at = 1; midway; deed->stop_at++) {
+    for (task->stop_at = 1; midway; task->stop_at++) {
         pthread_t doer;
         pid_t child;
         int status = -1;
 
         midway = false;
-        deed->begin(deed);
-        cr_assert_eq(pthread_create(&doer, NULL, do_deed, deed), 0);
+        task->begin(task);
+        cr_assert_eq(pthread_create(&doer, NULL, do_task, task), 0);
         while (sem_trywait(&stopped) != 0 && pthread_tryjoin_np(doer, NULL) != 0)
             let_pass_ms(1);
         if (midway) {
             if ((child = fork()) == 0)
-                be_the_child(deed);
+                be_the_child(task);
             cr_assert_eq(waitpid(child, &status, 0), child);
             cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s, mutex %u: the child's status is %d",
-                      deed->what, deed->stop_at, status);
+                      task->what, task->stop_at, status);
             (void)sem_post(&over);
             cr_assert_eq(pthread_join(doer, NULL), 0);
         }
-        deed->end(deed);
+        task->end(task);
     }
-    cr_assert_gt(deed->stop_at, 2, "%s takes no mutex", deed->what);
+    cr_assert_gt(task->stop_at, 2, "%s takes no mutex", task->what);
 }
 
 Test(standstill, X4_child_of_a_thread_never_waits_for_what_another_one_of_its_parents_had)
 {
-    struct deed deeds[] = {
+    struct task tasks[] = {
         {.what = "lock and unlock", .run = run_pair, .end = end_with_client},
         {.what = "an owner", .run = run_owner, .end = end_with_client},
         {.what = "a handle", .run = run_handles, .end = end_with_client},
@@ -344,8 +344,8 @@ Test(standstill, X4_child_of_a_thread_never_waits_for_what_another_one_of_its_pa
     stage_open(&st);
     (void)sem_init(&stopped, 0, 0);
     (void)sem_init(&over, 0, 0);
-    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
-        deeds[i].begin = begin_with_client;
-        expect_children_never_hang(&deeds[i]);
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+        tasks[i].begin = begin_with_client;
+        expect_children_never_hang(&tasks[i]);
     }
 }

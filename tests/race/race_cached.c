@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     make_locks(0, st.client, 50);
     make_locks(1, other, 1000);
     make_locks(2, plain, 0);
-    crowd_play(&crowd, &st);
+    crowd_run(&crowd, &st);
     (void)probe_ask(st.probe, "DEL redisson_lock_token:{shared0}");
     race_claim(stage_ends_clean(&st, 10000), "nothing is left at the server");
     rdl_client_close(plain);

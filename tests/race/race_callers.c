@@ -15,7 +15,7 @@ static rdl_lock_t *locks[THREADS];
 static atomic_ullong pairs;
 static atomic_bool stuck;
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
     rdl_err_t err = {0};
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         locks[i] = i % 2 == 0 ? reentrant(st.client, name, NULL) : simple(st.client, name, NULL);
         free(name);
     }
-    race_start(threads, THREADS, play, NULL);
+    race_start(threads, THREADS, run, NULL);
     race_join(threads, THREADS);
     printf("%llu pairs\n", pairs);
     race_claim(race_violations() == 0, "every call is answered");

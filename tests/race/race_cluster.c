@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* race_cluster.c - many threads and chains of asynchronous calls on locks of all shards of a real cluster, while slots
- * move, masters and replicas change places, and guests open clients and close them in the middle of their calls.
+ * move, masters and replicas change places, and clients are opened, and closed in the middle of their calls.
  * Nothing that is done here loses a write, so whoever is inside is alone; every call comes home, and nothing is left.
  *
  * Two names a shard: the slot of one moves, that of the other stays, and tells who the shard's master is. The cluster
@@ -10,9 +10,9 @@
 
 #include <stdio.h>
 
-enum { SHARDS = CLUSTER_MASTERS, LOCKS = 2 * SHARDS, CALLERS = 6, CHAINS = 12, GUESTS = 2, VISITS = 4 };
+enum { SHARDS = CLUSTER_MASTERS, LOCKS = 2 * SHARDS, CALLERS = 6, CHAINS = 12, OPENERS = 2, FIRST_CALLS = 4 };
 
-#define GUEST_LEASE_MS 300 /* what a guest leaves behind ends soon */
+#define BRIEF_LEASE_MS 300 /* what a client that is closed early leaves behind ends soon */
 #define HOME_MS 30000
 #define SAME_VOTES_MS 5000
 #define CLEAN_MS 20000 /* who left a fair queue by closing stays in it for 15 s */
@@ -32,7 +32,7 @@ static struct guarded resources[LOCKS];
 static rdl_lock_t *locks[LOCKS]; /* of callers and chains */
 static struct chain chains[CHAINS];
 static atomic_bool over;
-static atomic_ullong acquired, refused, started, called, visits;
+static atomic_ullong acquired, refused, started, called, closed_early;
 
 static unsigned slot_of(int which)
 {
@@ -137,10 +137,10 @@ static bool all_idle(void)
     return true;
 }
 
-/* ---- guests ----------------------------------------------------------------------------------------------------- */
+/* ---- clients that are closed early ------------------------------------------------------------------------------ */
 
-/* A guest's calls that are under way as its client is closed. */
-struct visit {
+/* A client's calls that are under way as it is closed. */
+struct brief {
     rdl_client_t *client;
     rdl_lock_t *locks[LOCKS];
     rdl_owner_t *owners[LOCKS];
@@ -150,50 +150,51 @@ struct visit {
 /* Of a hold that comes before the end nothing is made. */
 static void cut_short(rdl_lock_t *lock, int64_t result, const rdl_err_t *err, void *arg)
 {
-    struct visit *v = arg;
+    struct brief *b = arg;
 
     (void)lock;
     if (result != RDL_ECLOSED)
-        (void)note(result, "a guest's lock", err);
-    atomic_fetch_add(&v->called, 1);
+        (void)note(result, "a lock of a client that is closed", err);
+    atomic_fetch_add(&b->called, 1);
 }
 
-static void ask_for_everything(struct visit *v)
+static void ask_for_everything(struct brief *b)
 {
     for (int i = 0; i < LOCKS; i++) {
-        if (rdl_owner_new(v->client, &v->owners[i], NULL) < 0)
+        if (rdl_owner_new(b->client, &b->owners[i], NULL) < 0)
             die("no owner");
-        if (rdl_try_lock_async(v->locks[i], v->owners[i], 20000, GUEST_LEASE_MS, cut_short, v, NULL, NULL) == RDL_OK)
-            atomic_fetch_add(&v->started, 1);
+        if (rdl_try_lock_async(b->locks[i], b->owners[i], 20000, BRIEF_LEASE_MS, cut_short, b, NULL, NULL) == RDL_OK)
+            atomic_fetch_add(&b->started, 1);
         else
-            race_violation("a guest's lock could not be started");
+            race_violation("a take could not be started");
     }
 }
 
-static void visit_once(struct race_thread *t)
+static void open_and_close(struct race_thread *t)
 {
-    struct visit v = {.client = client_open(cluster->uri, OPTIONS(.connections = 1))};
+    struct brief b = {.client = client_open(cluster->uri, OPTIONS(.connections = 1))};
 
     for (int i = 0; i < LOCKS; i++)
-        v.locks[i] = lock_of(v.client, i);
-    for (int i = 0; i < VISITS; i++)
-        call(t, v.locks);
-    ask_for_everything(&v);
+        b.locks[i] = lock_of(b.client, i);
+    for (int i = 0; i < FIRST_CALLS; i++)
+        call(t, b.locks);
+    ask_for_everything(&b);
     let_pass_ms(race_below(&t->random, 10));
-    (void)rdl_client_close(v.client);
-    if (atomic_load(&v.called) != atomic_load(&v.started))
-        race_violation("%u callbacks for a guest's %u calls", atomic_load(&v.called), atomic_load(&v.started));
+    (void)rdl_client_close(b.client);
+    if (atomic_load(&b.called) != atomic_load(&b.started))
+        race_violation("%u callbacks for %u calls of a client that was closed", atomic_load(&b.called),
+                       atomic_load(&b.started));
     for (int i = 0; i < LOCKS; i++) {
-        rdl_lock_free(v.locks[i]);
-        rdl_owner_free(v.owners[i]);
+        rdl_lock_free(b.locks[i]);
+        rdl_owner_free(b.owners[i]);
     }
-    atomic_fetch_add(&visits, 1);
+    atomic_fetch_add(&closed_early, 1);
 }
 
-static void *visit_on(void *arg)
+static void *open_and_close_on(void *arg)
 {
     while (!atomic_load(&over))
-        visit_once(arg);
+        open_and_close(arg);
     return NULL;
 }
 
@@ -295,30 +296,30 @@ static void *start_chains(void *arg)
 
 int main(int argc, char **argv)
 {
-    struct race_thread callers[CALLERS], guests[GUESTS], starter;
+    struct race_thread callers[CALLERS], openers[OPENERS], starter;
     rdl_client_t *client;
     unsigned harm;
 
     race_begin(argc, argv);
     race_wants(&acquired, 100);
-    race_wants(&visits, 0);
+    race_wants(&closed_early, 0);
     cluster = cluster_start(NULL);
     client = client_open(cluster->uri, NULL);
     set_up(client);
     race_start(&starter, 1, start_chains, NULL);
     race_start(callers, CALLERS, call_on, NULL);
-    race_start(guests, GUESTS, visit_on, NULL);
+    race_start(openers, OPENERS, open_and_close_on, NULL);
     harm = do_harm();
     atomic_store(&over, true);
     race_join(&starter, 1);
     race_join(callers, CALLERS);
-    race_join(guests, GUESTS);
+    race_join(openers, OPENERS);
     race_claim(WAIT_UNTIL(all_idle(), HOME_MS), "every chain comes to its end");
-    printf("%u times harm, %llu acquired, %llu refused, %llu visits; %llu calls, %llu callbacks\n", harm, acquired,
-           refused, visits, started, called);
+    printf("%u times harm, %llu acquired, %llu refused, %llu clients closed early; %llu calls, %llu callbacks\n", harm,
+           acquired, refused, closed_early, started, called);
     race_claim(started == called, "every call calls back, once");
     race_claim(race_violations() == 0, "whoever is inside is alone, with a token above the last");
-    race_claim(race_had_them(), "locks were taken, and guests came");
+    race_claim(race_had_them(), "locks were taken, and clients closed early");
     race_claim(cluster_is_clean(cluster, CLEAN_MS), "nothing is left at any master");
     clear_away();
     rdl_client_close(client);

@@ -186,7 +186,7 @@ static void use_async(struct race_thread *t, rdl_lock_t *lock, int which, bool m
         (void)note(which, await(&a), "asynchronous release", &a.err, may_close);
 }
 
-static void play_once(struct race_thread *t, struct side *s, bool may_close)
+static void run_once(struct race_thread *t, struct side *s, bool may_close)
 {
     int which = race_below(&t->random, LOCKS);
     rdl_lock_t *lock = lock_of(s, which);
@@ -205,29 +205,29 @@ static void play_once(struct race_thread *t, struct side *s, bool may_close)
 }
 
 /* A thread that ends leaves nothing behind of the calls that have failed. */
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
 
     for (int i = 0; i < 20 && !atomic_load(&phase_over); i++)
-        play_once(t, &sides[t->number % SIDES], false);
+        run_once(t, &sides[t->number % SIDES], false);
     return NULL;
 }
 
-static void *play_on(void *arg)
+static void *run_on(void *arg)
 {
-    race_lives(arg, play, &phase_over);
+    race_lives(arg, run, &phase_over);
     return NULL;
 }
 
 /* Until the side is closed: every kind of call, and then one that says so. */
-static void *play_to_the_end(void *arg)
+static void *run_to_the_end(void *arg)
 {
     struct race_thread *t = arg;
     struct side *s = t->arg;
 
     while (rdl_is_held(s->lock[MULTIS], NULL) != RDL_ECLOSED)
-        play_once(t, s, true);
+        run_once(t, s, true);
     return NULL;
 }
 
@@ -236,7 +236,7 @@ static void run_sharing(void)
     struct race_thread threads[THREADS];
 
     atomic_store(&phase_over, false);
-    race_start(threads, THREADS, play_on, NULL);
+    race_start(threads, THREADS, run_on, NULL);
     for (int64_t end = now_ms() + 3000; race_goes_on() && now_ms() < end;)
         let_pass_ms(5);
     atomic_store(&phase_over, true);
@@ -249,7 +249,7 @@ static void run_closing(unsigned *random)
     struct side *s = &sides[0];
     int64_t start;
 
-    race_start(threads, THREADS, play_to_the_end, s);
+    race_start(threads, THREADS, run_to_the_end, s);
     let_pass_ms(race_below(random, 100));
     start = now_ms();
     side_close_clients(s, race_below(random, SERVERS));

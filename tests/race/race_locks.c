@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     other = crowd_client(&st, 1);
     make_locks(0, st.client);
     make_locks(1, other);
-    crowd_play(&crowd, &st);
+    crowd_run(&crowd, &st);
     race_claim(stage_ends_clean(&st, 5000), "nothing is left at the server");
     rdl_client_close(other);
     stage_close(&st);

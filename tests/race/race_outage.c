@@ -54,7 +54,7 @@ static void use(int client, int name, unsigned *random)
     atomic_fetch_add(&pairs, 1);
 }
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
         }
     }
     race_start(&breaker, 1, break_server, st.server);
-    race_start(threads, THREADS, play, NULL);
+    race_start(threads, THREADS, run, NULL);
     race_join(threads, THREADS);
     race_join(&breaker, 1);
     printf("%llu pairs, %llu holds were the host's alone, %llu were the server's again\n", pairs, alone, restored);

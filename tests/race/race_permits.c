@@ -59,7 +59,7 @@ static void compare(void)
         race_violation("the server does not count those that were taken");
 }
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
     rdl_permit_t *mine = taken[t->number];
@@ -198,14 +198,14 @@ static void use_leased(struct race_thread *t)
              &err);
 }
 
-static void *play_numbers(void *arg)
+static void *run_numbers(void *arg)
 {
     while (phase_goes_on())
         use_numbers(arg);
     return NULL;
 }
 
-static void *play_leased(void *arg)
+static void *run_leased(void *arg)
 {
     while (phase_goes_on())
         use_leased(arg);
@@ -213,7 +213,7 @@ static void *play_leased(void *arg)
 }
 
 /* One of them sets it, all count it down, one opens it. */
-static void *play_latch(void *arg)
+static void *run_latch(void *arg)
 {
     const struct race_thread *t = arg;
     rdl_err_t err = {0};
@@ -254,17 +254,17 @@ static void every_verb(void)
         rdl_semaphore_try_set_permits(numbers, SEATS, NULL) != 1 ||
         rdl_permit_semaphore_set_permits(semaphore, SEATS, NULL) != RDL_OK ||
         rdl_latch(st.client, "latch", NULL, &latch, NULL) != RDL_OK)
-        die("nothing to play with");
-    crowd(play_numbers, NULL);
+        die("no semaphore, or no latch");
+    crowd(run_numbers, NULL);
     race_claim(race_violations() == 0 && WAIT_UNTIL(rdl_semaphore_available(numbers, NULL) == SEATS, UNDONE_MS),
                "permits that are numbers add up");
-    crowd(play_leased, NULL);
+    crowd(run_leased, NULL);
     race_claim(race_violations() == 0 &&
                    WAIT_UNTIL(rdl_permit_semaphore_available(semaphore, NULL) == SEATS, UNDONE_MS) &&
                    rdl_permit_semaphore_acquired(semaphore, NULL) == 0,
                "leased permits add up");
     (void)pthread_barrier_init(&round_begins, NULL, CROWD);
-    crowd(play_latch, (void *)(intptr_t)ROUNDS);
+    crowd(run_latch, (void *)(intptr_t)ROUNDS);
     (void)pthread_barrier_destroy(&round_begins);
     race_claim(race_violations() == 0 && atomic_load(&setters) == ROUNDS && atomic_load(&openers) == ROUNDS,
                "each latch is set once and opened once");
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     if (rdl_permit_semaphore(st.client, NAME, NULL, &semaphore, NULL) != RDL_OK)
         die("no semaphore");
     (void)pthread_barrier_init(&together, NULL, THREADS + 1);
-    race_start(threads, THREADS, play, NULL);
+    race_start(threads, THREADS, run, NULL);
     goes_on = true;
     take_blocks(100, race_left_ms() / 6);
     take_blocks(MOST, race_left_ms() / 2);

@@ -56,7 +56,7 @@ static void use_common(void)
         stop("what is held can be given back", &err);
 }
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
 
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     }
     common = reentrant(st.client, "common", options);
     (void)rdl_on_lost(common, on_lost, NULL, NULL);
-    race_start(threads, THREADS, play, NULL);
+    race_start(threads, THREADS, run, NULL);
     for (int i = 0; race_goes_on() && !atomic_load(&stuck); i++) {
         if (i % 2 == 0)
             (void)probe_ask(st.probe, "SCRIPT FLUSH");

@@ -186,7 +186,7 @@ static struct {
     int64_t rc[SIDES], count[SIDES];
 } round_;
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     const struct race_thread *t = arg;
 
@@ -263,7 +263,7 @@ static void one_round(unsigned which)
 }
 
 /* Rounds of one type, one choice of handles and of owners. */
-static unsigned long play_rounds(unsigned *random, bool two_handles, bool one_owner, int rounds)
+static unsigned long run_rounds(unsigned *random, bool two_handles, bool one_owner, int rounds)
 {
     locks[0] = kind->make(client, NAME, NULL);
     locks[1] = two_handles ? kind->make(client, NAME, NULL) : locks[0];
@@ -291,11 +291,11 @@ int main(int argc, char **argv)
     client = st.client;
     probe = st.probe;
     pthread_barrier_init(&round_.gate, NULL, SIDES + 1);
-    race_start(threads, SIDES, play, NULL);
+    race_start(threads, SIDES, run, NULL);
     do {
         for (kind = kinds; kind < kinds + kind_count; kind++)
             for (int how = 0; how < 4; how++)
-                rounds += play_rounds(&random, how % 2 == 1, how / 2 == 1, ROUNDS);
+                rounds += run_rounds(&random, how % 2 == 1, how / 2 == 1, ROUNDS);
     } while (race_goes_on());
     round_.over = true;
     pthread_barrier_wait(&round_.gate);

@@ -5,7 +5,7 @@
  * down to the conversions between Lua and replies and to the first words of errors; test_keyspace.c holds it against a
  * real server. It has one database, no connections, no replication and no memory limit. Commands are those in
  * keyspace_commands.c; what a script may not call, and all else that belongs to a connection, is the business of
- * whoever plays the server.
+ * whoever stands for the server.
  *
  * Time is told to it, and stands still during a command, as in Redis. A key whose time is over is gone when it is next
  * touched; nothing announces it. As in Redis a key is still there in the millisecond in which its time ends.

@@ -57,7 +57,7 @@ static void use(struct crowd *crowd, struct race_thread *t, int client, int whic
     note(crowd, rdl_unlock(lock, &err), "unlock", &err);
 }
 
-static void *play(void *arg)
+static void *run(void *arg)
 {
     struct race_thread *t = arg;
     struct crowd *crowd = t->arg;
@@ -73,7 +73,7 @@ static void run_phase(struct crowd *crowd, struct stage *st, bool cut)
     unsigned random = 17;
 
     atomic_store(&crowd->phase_over, false);
-    race_start(threads, crowd->threads, play, crowd);
+    race_start(threads, crowd->threads, run, crowd);
     for (int64_t end = now_ms() + PHASE_MS; race_goes_on() && now_ms() < end; let_pass_ms(5)) {
         if (cut && race_below(&random, 4) == 0)
             proxy_cut_after(st->proxy, race_below(&random, 2) ? PROXY_TO_SERVER : PROXY_TO_CLIENT,
@@ -94,7 +94,7 @@ rdl_client_t *crowd_client(const struct stage *st, int32_t connections)
     return client_open(stage_uri(st), OPTIONS(RECONNECTS, .connections = connections));
 }
 
-void crowd_play(struct crowd *crowd, struct stage *st)
+void crowd_run(struct crowd *crowd, struct stage *st)
 {
     for (int i = 0; i < crowd->clients; i++)
         race_wants(&crowd->acquired[i], OFTEN);

@@ -25,7 +25,7 @@ struct crowd {
 void crowd_open(struct stage *st);
 rdl_client_t *crowd_client(const struct stage *st, int32_t connections);
 
-/* Play until the time is over, and claim what must hold, also that each client has had the locks. Frees them. */
-void crowd_play(struct crowd *crowd, struct stage *st);
+/* Run until the time is over, and claim what must hold, also that each client has had the locks. Frees them. */
+void crowd_run(struct crowd *crowd, struct stage *st);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe.h - a small client of our own: looks at the server behind the library's back, and plays a foreign client.
+/* probe.h - a small client of our own: looks at the server behind the library's back, and stands for a foreign client.
  *
  * One blocking connection over a unix socket. A command is written as in redis-cli: words between blanks, 'single
  * quotes' around words with blanks, printf conversions for the rest. Answers belong to the probe and are valid until

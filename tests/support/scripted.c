@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { GUESTS = 64 };
+enum { CONNECTIONS_MAX = 64 };
 
 struct scripted {
     scripted_answer *answer;
     void *arg;
     pthread_t thread;
     int port;
-    int stop[2];                   /* its reading end is readable when it is time */
-    struct pollfd fds[2 + GUESTS]; /* the listener, stop[0], and one a connection */
-    struct bytes in[2 + GUESTS];
+    int stop[2];                            /* its reading end is readable when it is time */
+    struct pollfd fds[2 + CONNECTIONS_MAX]; /* the listener, stop[0], and one a connection */
+    struct bytes in[2 + CONNECTIONS_MAX];
     nfds_t count;
 };
 
@@ -31,7 +31,7 @@ static void admit(struct scripted *s)
 
     if (fd < 0)
         return;
-    if (s->count == 2 + GUESTS) {
+    if (s->count == 2 + CONNECTIONS_MAX) {
         (void)close(fd);
         return;
     }
@@ -106,7 +106,7 @@ struct scripted *scripted_start(scripted_answer *answer, void *arg)
 
     s->answer = answer;
     s->arg = arg;
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, GUESTS) < 0 ||
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, CONNECTIONS_MAX) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) < 0 || pipe(s->stop) < 0)
         die("cannot listen: %s", strerror(errno));
     s->port = ntohs(at.sin_port);

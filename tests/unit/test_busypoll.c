@@ -18,7 +18,7 @@ static void set_up(void)
 TestSuite(busypoll, .init = set_up, .timeout = 10);
 
 /* Calls with what each costs: a sleep, or a look that `look` books. Returns how many looked. */
-static int play(int calls, int64_t sleep_ns, void (*look)(int count))
+static int run_calls(int calls, int64_t sleep_ns, void (*look)(int count))
 {
     int looked = 0;
 
@@ -39,7 +39,7 @@ static void in_time(int count)
 
 Test(busypoll, goes_on_while_answers_come_in_time)
 {
-    cr_assert_eq(play(10000, 150 * RDL__US, in_time), 10000);
+    cr_assert_eq(run_calls(10000, 150 * RDL__US, in_time), 10000);
 }
 
 static void in_vain(int count)
@@ -51,7 +51,7 @@ static void in_vain(int count)
 /* Of two hundred thousand calls, one in a thousand looks. */
 Test(busypoll, all_but_stops_where_no_answer_comes_in_time)
 {
-    int looked = play(200000, 20 * RDL__US, in_vain);
+    int looked = run_calls(200000, 20 * RDL__US, in_vain);
 
     cr_assert_leq(looked, 200);
     cr_assert_geq(looked, 50); /* what was in vain may have changed */
@@ -67,7 +67,7 @@ static void between_slices(int count)
 /* Between two slices of the other's every look finds its answer; the other is to have its share all the same. */
 Test(busypoll, looks_seldom_where_somebody_else_wants_the_core)
 {
-    cr_assert_leq(play(200000, 150 * RDL__US, between_slices), 200000 / 8);
+    cr_assert_leq(run_calls(200000, 150 * RDL__US, between_slices), 200000 / 8);
 }
 
 /* The server gets the core as soon as it has something to do: no sooner than when the caller sleeps. */
@@ -80,7 +80,7 @@ static void sharing_the_core(int count)
 
 Test(busypoll, all_but_stops_where_the_server_has_the_same_core)
 {
-    cr_assert_leq(play(200000, 40 * RDL__US, sharing_the_core), 4000);
+    cr_assert_leq(run_calls(200000, 40 * RDL__US, sharing_the_core), 4000);
 }
 
 static void late_now_and_then(int count)
@@ -102,13 +102,13 @@ static void interrupted_now_and_then(int count)
  * out how long a sleep takes. */
 Test(busypoll, bears_disturbances)
 {
-    cr_assert_geq(play(100000, 150 * RDL__US, late_now_and_then), 95000);
+    cr_assert_geq(run_calls(100000, 150 * RDL__US, late_now_and_then), 95000);
     set_up();
-    cr_assert_geq(play(100000, 150 * RDL__US, interrupted_now_and_then), 95000);
+    cr_assert_geq(run_calls(100000, 150 * RDL__US, interrupted_now_and_then), 95000);
 }
 
 Test(busypoll, comes_back_when_it_pays_again)
 {
-    (void)play(100000, 150 * RDL__US, in_vain);
-    cr_assert_geq(play(30000, 150 * RDL__US, in_time), 20000);
+    (void)run_calls(100000, 150 * RDL__US, in_vain);
+    cr_assert_geq(run_calls(30000, 150 * RDL__US, in_time), 20000);
 }

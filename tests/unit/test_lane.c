@@ -2,7 +2,7 @@
 /* test_lane.c - who reads and writes on a lane, what is repeated, and who goes on with what was given up.
  *
  * The lane's files are the real ones, and so are the node and the reader; the loop is a fake one, and so are the
- * connection and the socket, below. One thread plays all: while a caller is inside rdl__lane_call, what others do
+ * connection and the socket, below. One thread does all: while a caller is inside rdl__lane_call, what others do
  * happens in `meanwhile`, which the fake socket runs when the leader receives, or in `while_sending`. A second caller
  * is a request that is queued there; its thread would sleep on its parker, whose bits tell what it was woken for. */
 #include "core/io/lane_inner.h"

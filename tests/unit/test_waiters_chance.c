@@ -314,70 +314,70 @@ Test(waiters, nobody_sleeps_beside_a_free_lock_whatever_chance_does)
     cr_assert_gt(grants, 50000, "%d grants are too few to mean anything", grants);
 }
 
-/* A world by chance: a server with so many permits, callers who want some, a line each for requests, replies and
+/* A world by chance: a server with so many permits, users who want some, a line each for requests, replies and
  * messages. Hints never come. When all lines are empty, nobody may sleep beside what it wants. */
-enum { GUESTS = 5, LINE = 512 };
+enum { USERS = 5, LINE = 512 };
 
-enum guest_state { AWAY, ON_LINE, IN_BED, INSIDE };
+enum user_state { HAS_NONE, TRIES_ONE, WAITS_ASLEEP, HAS_SOME };
 
-struct guest {
+struct user {
     struct rdl__waiter waiter;
-    enum guest_state state;
+    enum user_state state;
 };
 
 static struct {
     struct rdl__rand rand;
-    struct guest guests[GUESTS];
+    struct user users[USERS];
     bool in_order, unacknowledged;
     enum rdl__news news;
     int64_t free;
-    struct guest *requests[LINE];
+    struct user *requests[LINE];
     struct {
-        struct guest *guest;
+        struct user *user;
         bool taken;
         int64_t total;
     } replies[LINE];
     int64_t messages[LINE];
     size_t requests_at, requests_end, replies_at, replies_end, messages_at, messages_end;
-} inn;
+} pool;
 
-static void guest_sends(struct guest *g)
+static void user_sends(struct user *u)
 {
-    g->state = ON_LINE;
-    rdl__waiter_sent(&g->waiter);
-    inn.requests[inn.requests_end++ % LINE] = g;
+    u->state = TRIES_ONE;
+    rdl__waiter_sent(&u->waiter);
+    pool.requests[pool.requests_end++ % LINE] = u;
 }
 
-static void guest_leaves(struct guest *g, enum guest_state state)
+static void user_leaves(struct user *u, enum user_state state)
 {
-    g->state = state;
-    rdl__waiter_leave(&g->waiter, state == INSIDE, loop.now);
+    u->state = state;
+    rdl__waiter_leave(&u->waiter, state == HAS_SOME, loop.now);
 }
 
-static void guest_goes(struct rdl__waiter *w, int64_t now)
+static void user_goes(struct rdl__waiter *w, int64_t now)
 {
-    struct guest *g = rdl__container(w, struct guest, waiter);
+    struct user *u = rdl__container(w, struct user, waiter);
 
     (void)now;
-    if (rdl__rand_below(&inn.rand, 8) == 0)
-        guest_leaves(g, AWAY);
+    if (rdl__rand_below(&pool.rand, 8) == 0)
+        user_leaves(u, HAS_NONE);
     else
-        guest_sends(g);
+        user_sends(u);
 }
 
-static const struct rdl__waiter_ops guest_ops = {.go = guest_goes};
+static const struct rdl__waiter_ops user_ops = {.go = user_goes};
 
-static void guest_joins(struct guest *g)
+static void user_joins(struct user *u)
 {
     bool first = sub.count == 0;
     int rc;
 
-    g->state = IN_BED;
-    rc = rdl__waiter_join(&waiters, &g->waiter, "inn", 3, -1, loop.now);
+    u->state = WAITS_ASLEEP;
+    rc = rdl__waiter_join(&waiters, &u->waiter, "pool", 4, -1, loop.now);
     cr_assert_geq(rc, 0);
-    inn.unacknowledged = inn.unacknowledged || first;
+    pool.unacknowledged = pool.unacknowledged || first;
     if (rc == 1)
-        guest_sends(g);
+        user_sends(u);
 }
 
 static bool somebody_waits(void)
@@ -385,50 +385,50 @@ static bool somebody_waits(void)
     return sub.count > 0;
 }
 
-static void guest_comes(struct guest *g)
+static void user_comes(struct user *u)
 {
-    rdl__waiter_init(&g->waiter, &guest_ops);
-    g->waiter.wish = 1 + (uint32_t)rdl__rand_below(&inn.rand, 4);
-    g->waiter.news = (unsigned char)inn.news;
-    g->waiter.in_order = inn.in_order;
-    if (inn.in_order && somebody_waits())
-        guest_joins(g);
+    rdl__waiter_init(&u->waiter, &user_ops);
+    u->waiter.wish = 1 + (uint32_t)rdl__rand_below(&pool.rand, 4);
+    u->waiter.news = (unsigned char)pool.news;
+    u->waiter.in_order = pool.in_order;
+    if (pool.in_order && somebody_waits())
+        user_joins(u);
     else
-        guest_sends(g);
+        user_sends(u);
 }
 
 static void more_is_free(int64_t much)
 {
-    inn.free += much;
-    inn.messages[inn.messages_end++ % LINE] = inn.news == RDL__NEWS_TOTAL ? inn.free : much;
+    pool.free += much;
+    pool.messages[pool.messages_end++ % LINE] = pool.news == RDL__NEWS_TOTAL ? pool.free : much;
 }
 
-static void serve_guest(void)
+static void serve_user(void)
 {
-    struct guest *g = inn.requests[inn.requests_at++ % LINE];
-    bool taken = inn.free >= g->waiter.wish;
+    struct user *u = pool.requests[pool.requests_at++ % LINE];
+    bool taken = pool.free >= u->waiter.wish;
 
     if (taken)
-        inn.free -= g->waiter.wish;
-    inn.replies[inn.replies_end % LINE].guest = g;
-    inn.replies[inn.replies_end % LINE].taken = taken;
-    inn.replies[inn.replies_end++ % LINE].total = inn.free;
+        pool.free -= u->waiter.wish;
+    pool.replies[pool.replies_end % LINE].user = u;
+    pool.replies[pool.replies_end % LINE].taken = taken;
+    pool.replies[pool.replies_end++ % LINE].total = pool.free;
 }
 
 static void hear_reply(void)
 {
-    size_t i = inn.replies_at++ % LINE;
-    struct guest *g = inn.replies[i].guest;
+    size_t i = pool.replies_at++ % LINE;
+    struct user *u = pool.replies[i].user;
 
-    rdl__waiter_told(&g->waiter, inn.replies[i].total);
-    if (inn.replies[i].taken) {
-        guest_leaves(g, INSIDE);
-    } else if (g->waiter.channel == NULL) {
-        guest_joins(g);
+    rdl__waiter_told(&u->waiter, pool.replies[i].total);
+    if (pool.replies[i].taken) {
+        user_leaves(u, HAS_SOME);
+    } else if (u->waiter.channel == NULL) {
+        user_joins(u);
     } else {
-        g->state = IN_BED;
-        if (!rdl__waiter_refused(&g->waiter, -1, loop.now))
-            guest_sends(g);
+        u->state = WAITS_ASLEEP;
+        if (!rdl__waiter_refused(&u->waiter, -1, loop.now))
+            user_sends(u);
     }
 }
 
@@ -436,14 +436,14 @@ static void hear_message(void)
 {
     char text[24];
 
-    (void)snprintf(text, sizeof text, "%" PRId64, inn.messages[inn.messages_at++ % LINE]);
+    (void)snprintf(text, sizeof text, "%" PRId64, pool.messages[pool.messages_at++ % LINE]);
     if (sub.count > 0 && sub.topics[0]->confirmed)
         message(text);
 }
 
 static void hear_acknowledgement(void)
 {
-    inn.unacknowledged = false;
+    pool.unacknowledged = false;
     if (sub.count == 0)
         return;
     sub.topics[0]->confirmed = true;
@@ -452,90 +452,90 @@ static void hear_acknowledgement(void)
 
 static bool something_is_on_its_way(void)
 {
-    switch (rdl__rand_below(&inn.rand, 4)) {
+    switch (rdl__rand_below(&pool.rand, 4)) {
     case 0:
-        if (inn.requests_at != inn.requests_end)
-            serve_guest();
+        if (pool.requests_at != pool.requests_end)
+            serve_user();
         break;
     case 1:
-        if (inn.replies_at != inn.replies_end)
+        if (pool.replies_at != pool.replies_end)
             hear_reply();
         break;
     case 2:
-        if (inn.messages_at != inn.messages_end)
+        if (pool.messages_at != pool.messages_end)
             hear_message();
         break;
     default:
-        if (inn.unacknowledged)
+        if (pool.unacknowledged)
             hear_acknowledgement();
         break;
     }
-    return inn.requests_at != inn.requests_end || inn.replies_at != inn.replies_end ||
-           inn.messages_at != inn.messages_end || inn.unacknowledged;
+    return pool.requests_at != pool.requests_end || pool.replies_at != pool.replies_end ||
+           pool.messages_at != pool.messages_end || pool.unacknowledged;
 }
 
 static void somebody_acts(void)
 {
-    struct guest *g = &inn.guests[rdl__rand_below(&inn.rand, GUESTS)];
+    struct user *u = &pool.users[rdl__rand_below(&pool.rand, USERS)];
 
-    if (g->state == AWAY) {
-        guest_comes(g);
-    } else if (g->state == INSIDE) {
-        g->state = AWAY;
-        more_is_free(g->waiter.wish);
-    } else if (g->state == IN_BED && rdl__rand_below(&inn.rand, 8) == 0) {
-        guest_leaves(g, AWAY);
+    if (u->state == HAS_NONE) {
+        user_comes(u);
+    } else if (u->state == HAS_SOME) {
+        u->state = HAS_NONE;
+        more_is_free(u->waiter.wish);
+    } else if (u->state == WAITS_ASLEEP && rdl__rand_below(&pool.rand, 8) == 0) {
+        user_leaves(u, HAS_NONE);
     }
 }
 
 static void nobody_sleeps_beside_what_it_wants(uint64_t seed)
 {
-    const struct guest *first = NULL;
+    const struct user *first = NULL;
 
-    for (size_t i = 0; i < GUESTS; i++) {
-        const struct guest *g = &inn.guests[i];
+    for (size_t i = 0; i < USERS; i++) {
+        const struct user *u = &pool.users[i];
 
-        if (g->state != IN_BED)
+        if (u->state != WAITS_ASLEEP)
             continue;
-        if (first == NULL || (int32_t)(g->waiter.place - first->waiter.place) < 0)
-            first = g;
-        if (!inn.in_order)
-            cr_assert_gt(g->waiter.wish, inn.free, "seed %" PRIu64, seed);
+        if (first == NULL || (int32_t)(u->waiter.place - first->waiter.place) < 0)
+            first = u;
+        if (!pool.in_order)
+            cr_assert_gt(u->waiter.wish, pool.free, "seed %" PRIu64, seed);
     }
     if (first != NULL)
-        cr_assert_gt(first->waiter.wish, inn.free, "seed %" PRIu64, seed);
+        cr_assert_gt(first->waiter.wish, pool.free, "seed %" PRIu64, seed);
 }
 
-static void check_inn(uint64_t seed)
+static void check_pool(uint64_t seed)
 {
-    memset(&inn, 0, sizeof inn);
-    inn.rand.state = seed;
-    inn.in_order = rdl__rand_below(&inn.rand, 2) == 0;
-    inn.news = rdl__rand_below(&inn.rand, 2) == 0 ? RDL__NEWS_TOTAL : RDL__NEWS_SOME;
-    inn.free = (int64_t)rdl__rand_below(&inn.rand, 6);
-    for (size_t i = 0; i < GUESTS; i++)
-        rdl__waiter_init(&inn.guests[i].waiter, &guest_ops);
+    memset(&pool, 0, sizeof pool);
+    pool.rand.state = seed;
+    pool.in_order = rdl__rand_below(&pool.rand, 2) == 0;
+    pool.news = rdl__rand_below(&pool.rand, 2) == 0 ? RDL__NEWS_TOTAL : RDL__NEWS_SOME;
+    pool.free = (int64_t)rdl__rand_below(&pool.rand, 6);
+    for (size_t i = 0; i < USERS; i++)
+        rdl__waiter_init(&pool.users[i].waiter, &user_ops);
     for (int round = 0; round < 6; round++) {
         for (int step = 0; step < 20; step++) {
-            if (rdl__rand_below(&inn.rand, 3) == 0)
+            if (rdl__rand_below(&pool.rand, 3) == 0)
                 somebody_acts();
             (void)something_is_on_its_way();
-            if (rdl__rand_below(&inn.rand, 4) > 0)
+            if (rdl__rand_below(&pool.rand, 4) > 0)
                 (void)turn();
         }
         while (something_is_on_its_way() || turn())
             ;
         nobody_sleeps_beside_what_it_wants(seed);
     }
-    for (size_t i = 0; i < GUESTS; i++)
-        rdl__waiter_leave(&inn.guests[i].waiter, true, loop.now);
-    for (size_t i = 0; i < GUESTS; i++) /* whoever was woken by that */
-        rdl__waiter_leave(&inn.guests[i].waiter, true, loop.now);
+    for (size_t i = 0; i < USERS; i++)
+        rdl__waiter_leave(&pool.users[i].waiter, true, loop.now);
+    for (size_t i = 0; i < USERS; i++) /* whoever was woken by that */
+        rdl__waiter_leave(&pool.users[i].waiter, true, loop.now);
 }
 
 Test(waiters, nobody_sleeps_beside_permits_that_would_do)
 {
     turns_end_by_chance = true;
     for (uint64_t seed = 1; seed <= 20000; seed++)
-        check_inn(seed);
+        check_pool(seed);
 }

@@ -68,7 +68,7 @@ def enter(root, moved):
     os.chdir("/desk")
 
 
-def play(root, command, moved=False):
+def run_inside(root, command, moved=False):
     """The command's exit status, in `root` for /."""
     child = subprocess.Popen(command, cwd="/", env=NEW, stdin=subprocess.DEVNULL,
                              preexec_fn=lambda: enter(root, moved))
@@ -80,7 +80,7 @@ def mounted(root, desk, scratch, command):
     loopback_up()
     place = overlay(root, scratch)
     mount(desk, place + "/desk", None, MS_BIND)
-    return play(place, command, moved=True)
+    return run_inside(place, command, moved=True)
 
 
 def copied(root, desk, scratch, command):
@@ -91,7 +91,7 @@ def copied(root, desk, scratch, command):
     os.mkdir(scratch + "/desk")
     copy(desk, scratch + "/desk")
     try:
-        return play(scratch, command)
+        return run_inside(scratch, command)
     finally:
         copy(scratch + "/desk", desk)
 
