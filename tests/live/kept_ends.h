@@ -60,19 +60,19 @@ static inline void make_idle_end(rdl_lock_t *end)
     cr_assert_eq(holds(KEPT, end == reads ? writes : reads), 0, "both are");
 }
 
-static inline struct actor *inside(rdl_lock_t *end)
+static inline struct caller *inside(rdl_lock_t *end)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
 
-    actor_lock(actor, end, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
-    return actor;
+    caller_lock(caller, end, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, caller, SOON_MS);
+    return caller;
 }
 
-static inline void leaves(struct actor *actor, rdl_lock_t *lock, int result)
+static inline void leaves(struct caller *caller, rdl_lock_t *lock, int result)
 {
-    actor_unlock(actor, lock);
-    expect_result(result, actor, SOON_MS);
+    caller_unlock(caller, lock);
+    expect_result(result, caller, SOON_MS);
 }
 
 #endif

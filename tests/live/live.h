@@ -8,7 +8,7 @@
 #ifndef TESTS_LIVE_LIVE_H
 #define TESTS_LIVE_LIVE_H
 
-#include "tests/support/actor.h"
+#include "tests/support/caller.h"
 #include "tests/support/notes.h"
 #include "tests/support/stage.h"
 
@@ -75,13 +75,13 @@ static inline int waiting_for(const rdl_metrics_t *metrics, const char *name)
                      expect_got_, code_name(expect_got_), err.message, expect_want_, code_name(expect_want_));         \
     } while (0)
 
-/* The actor's verb returns `expected` in time. */
-#define expect_result(expected, actor, bound_ms)                                                                       \
+/* The caller's verb returns `expected` in time. */
+#define expect_result(expected, caller, bound_ms)                                                                      \
     do {                                                                                                               \
         int64_t expect_want_ = (expected);                                                                             \
-        int64_t expect_got_ = actor_result((actor), (bound_ms));                                                       \
-        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #actor,         \
-                     expect_got_, code_name(expect_got_), actor_error(actor)->message, expect_want_,                   \
+        int64_t expect_got_ = caller_result((caller), (bound_ms));                                                     \
+        cr_assert_eq(expect_got_, expect_want_, "%s: %" PRId64 " (%s: %s), expected %" PRId64 " (%s)", #caller,        \
+                     expect_got_, code_name(expect_got_), caller_error(caller)->message, expect_want_,                 \
                      code_name(expect_want_));                                                                         \
     } while (0)
 

@@ -27,7 +27,7 @@
 
 LIVE_SUITE(acl, 60);
 
-static struct actor *waiter;
+static struct caller *waiter;
 static const char *for_repeats = ""; /* a command that only the repeat after a lost reply needs */
 
 /* ---- the document ----------------------------------------------------------------------------------------------- */
@@ -93,14 +93,14 @@ static void open_with_rights_of(const char *heading)
     uri = must_format("unix://app:secret@%s?db=0", server_socket(st.server));
     st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 2000));
     free(uri);
-    waiter = actor_new();
+    waiter = caller_new();
 }
 
 static void expect_all_rights_of(const char *heading)
 {
     const struct reply *log;
 
-    actor_free(waiter);
+    caller_free(waiter);
     for_each_grant(heading, expect_all_run);
     log = probe_ask(st.probe, "ACL LOG");
     cr_assert_eq((int)log->count, 0, "something was tried and refused");
@@ -134,12 +134,12 @@ static void take_again(rdl_lock_t *lock)
 
 static void unlock_before_a_waiter(rdl_lock_t *lock)
 {
-    actor_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
     if (!is(lock, "spin"))
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
 }
 
@@ -151,7 +151,7 @@ static void use(rdl_lock_t *lock)
     if (!is(lock, "simple") && !is(lock, "nonreentrant"))
         take_again(lock);
     expect(RDL_OK, rdl_extend(lock, 2 * LEASE_MS, &err));
-    actor_call(waiter, asked_by_another, lock);
+    caller_call(waiter, asked_by_another, lock);
     expect_result(1, waiter, SOON_MS);
     if (is(lock, "read"))
         expect(RDL_OK, rdl_unlock(lock, &err)); /* another reader would not wait */
@@ -182,7 +182,7 @@ Test(acl, of_every_program_is_enough_and_no_more)
     for_each_grant(EVERYBODY, grant);
     for_each_grant("Reentrant, non-reentrant and spin lock", grant);
     uri = must_format("unix://app:secret@%s?db=1", strchr(proxy_uri(st.proxy), '/'));
-    waiter = actor_new();
+    waiter = caller_new();
     for (int unknown = 0; unknown < 2; unknown++) {
         st.client = client_open(uri, OPTIONS(.watchdog_lease_ms = 2000));
         lock = reentrant(st.client, NAME, NULL);
@@ -358,13 +358,13 @@ Test(acl, of_the_fair_lock_is_enough_and_no_more)
     lock = fair(st.client, NAME, LOCK_OPTIONS(.waiter_life_ms = LIFE_MS));
     use(lock);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, WAIT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN " QUEUE) == 1, SOON_MS));
     (void)probe_int(st.probe, "DEL " QUEUE " " SCORES);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN " QUEUE) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     rdl_lock_free(lock);
     expect_all_rights_of("Fair lock");
@@ -380,7 +380,7 @@ static void use_both_ends(const rdl_lock_options_t *options)
     expect(RDL_OK, rdl_try_lock(writer, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(reader, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(writer, &err));
-    actor_try_lock(waiter, writer, 1500, LEASE_MS);
+    caller_try_lock(waiter, writer, 1500, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
     expect(RDL_OK, rdl_unlock(reader, &err));
     rdl_lock_free(reader);
@@ -413,7 +413,7 @@ static void use_semaphore(const rdl_semaphore_options_t *options)
     expect(RDL_OK, rdl_semaphore(st.client, NAME, options, &pool, &err));
     expect(1, rdl_semaphore_try_set_permits(pool, 1, &err));
     expect(RDL_OK, rdl_semaphore_try_acquire(pool, 1, 0, &err));
-    actor_call(waiter, wait_for_permit, pool);
+    caller_call(waiter, wait_for_permit, pool);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_semaphore_release(pool, 1, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
@@ -461,7 +461,7 @@ Test(acl, of_the_permit_semaphore_is_enough_and_no_more)
     expect(RDL_OK, rdl_permit_semaphore_try_acquire(seats, 1, 0, LEASE_MS, &seat, &err));
     expect(RDL_OK, rdl_permit_semaphore_extend(seats, &seat, 2 * LEASE_MS, &err));
     expect_between(LEASE_MS, rdl_permit_semaphore_remaining_ms(seats, &seat, &err), 2 * LEASE_MS);
-    actor_call(waiter, wait_for_seat, seats);
+    caller_call(waiter, wait_for_seat, seats);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_permit_semaphore_release(seats, 1, &seat, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
@@ -492,10 +492,10 @@ Test(acl, of_the_description_is_enough_and_no_more)
     uri = must_format("unix://app:secret@%s", server_socket(st.server));
     st.client = client_open(uri, &(rdl_client_options_t){.version = RDL_CLIENT_OPTIONS_VERSION});
     free(uri);
-    waiter = actor_new();
+    waiter = caller_new();
     expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
     expect(1, rdl_latch_try_set_count(latch, 1, &err));
-    actor_call(waiter, await, latch);
+    caller_call(waiter, await, latch);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS redlatch_client:{%s}", rdl_client_id(st.client)), SOON_MS));
     expect(0, rdl_latch_count_down(latch, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
@@ -512,7 +512,7 @@ Test(acl, of_the_latch_is_enough_and_no_more)
     open_with_rights_of("Latch");
     expect(RDL_OK, rdl_latch(st.client, NAME, NULL, &latch, &err));
     expect(1, rdl_latch_try_set_count(latch, 2, &err));
-    actor_call(waiter, await, latch);
+    caller_call(waiter, await, latch);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(1, rdl_latch_count_down(latch, &err));
     expect(1, rdl_latch_count(latch, &err));

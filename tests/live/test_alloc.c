@@ -215,7 +215,7 @@ Test(alloc, holds_of_all_types_are_given_back_without_memory)
 Test(alloc, takes_of_all_types_are_undone_without_memory)
 {
     rdl_allocator_t hooks = counting_alloc_init(&counting);
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_client_t *client;
 
     stage_open(&st, .proxied = true);
@@ -224,15 +224,15 @@ Test(alloc, takes_of_all_types_are_undone_without_memory)
         rdl_lock_t *lock = kind->make(client, NAME, NULL);
         int reply;
 
-        actor_try_lock(actor, lock, 0, LEASE_MS);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_unlock(actor, lock);
-        expect_result(RDL_OK, actor, SOON_MS);
+        caller_try_lock(caller, lock, 0, LEASE_MS);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
-        actor_try_lock(actor, lock, 200, LEASE_MS);
+        caller_try_lock(caller, lock, 200, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
         counting_alloc_fail_from(&counting, 1);
-        expect_result(RDL_EUNKNOWN, actor, SOON_MS);
+        expect_result(RDL_EUNKNOWN, caller, SOON_MS);
         proxy_let_go(st.proxy, reply);
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, CLEAN_BOUND_MS), "%s: not undone", kind->type);
         counting_alloc_fail_from(&counting, 0);
@@ -240,7 +240,7 @@ Test(alloc, takes_of_all_types_are_undone_without_memory)
     }
     rdl_client_close(client);
     counting_alloc_done(&counting);
-    actor_free(actor);
+    caller_free(caller);
 }
 
 /* Nor where none is answered, so that each call's memory is with its repeats when the next one begins. */
@@ -364,7 +364,7 @@ __attribute__((visibility("default"))) void *realloc(void *block, size_t size)
  * far above those before it, with no memory for a larger table; nor is there any for another client. */
 Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
 {
-    struct actor *holder = actor_new();
+    struct caller *holder = caller_new();
     rdl_client_t *other = NULL;
     struct rlimit most;
     rdl_lock_t *lock;
@@ -372,7 +372,7 @@ Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(holder, lock, 0, LEASE_MS);
+    caller_try_lock(holder, lock, 0, LEASE_MS);
     expect_result(RDL_OK, holder, SOON_MS);
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &most), 0);
@@ -386,9 +386,9 @@ Test(alloc, X6_connection_needs_no_table_of_the_loops_and_a_client_says_so)
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 1500, LEASE_MS, &err));
     expect(RDL_ENOMEM, rdl_client_open(server_uri(st.server), NULL, &other, &err));
     atomic_store(&no_large_blocks, false);
-    actor_unlock(holder, lock);
+    caller_unlock(holder, lock);
     expect_result(RDL_OK, holder, SOON_MS);
-    actor_free(holder);
+    caller_free(holder);
     rdl_lock_free(lock);
 }
 

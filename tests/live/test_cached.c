@@ -113,7 +113,7 @@ Test(cached, last_handle_and_close_give_an_idle_lock_back)
 
 Test(cached, holds_nest_and_are_counted)
 {
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
@@ -123,9 +123,9 @@ Test(cached, holds_nest_and_are_counted)
         take(lock);
         expect(i, rdl_hold_count(lock, &err));
     }
-    actor_try_lock(rival, lock, 0, LEASE_MS);
+    caller_try_lock(rival, lock, 0, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
-    actor_unlock(rival, lock);
+    caller_unlock(rival, lock);
     expect_result(RDL_ENOTOWNER, rival, SOON_MS);
     expect(1, rdl_is_locked(lock, &err));
     for (int i = 4; i >= 0; i--) {
@@ -136,11 +136,11 @@ Test(cached, holds_nest_and_are_counted)
     expect(0, rdl_is_locked(lock, &err));
     expect(0, rdl_remaining_ms(lock, &err));
     cr_assert(is_kept());
-    actor_try_lock(rival, lock, 0, LEASE_MS);
+    caller_try_lock(rival, lock, 0, LEASE_MS);
     expect_result(RDL_OK, rival, SOON_MS);
-    actor_unlock(rival, lock);
+    caller_unlock(rival, lock);
     expect_result(RDL_OK, rival, SOON_MS);
-    actor_free(rival);
+    caller_free(rival);
     rdl_lock_free(lock);
 }
 
@@ -161,7 +161,7 @@ Test(cached, second_take_of_a_nonreentrant_lock_by_its_owner_is_refused)
 Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_came)
 {
     enum { WAITERS = 5 };
-    struct actor *actors[WAITERS];
+    struct caller *callers[WAITERS];
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark;
@@ -174,23 +174,23 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
     mark = monitor_mark(monitor);
     take(lock);
     for (int i = 0; i < WAITERS; i++) {
-        actors[i] = actor_new();
-        actor_lock(actors[i], lock, i % 2 == 0 ? RDL_LEASE_AUTO : LEASE_MS / 5);
+        callers[i] = caller_new();
+        caller_lock(callers[i], lock, i % 2 == 0 ? RDL_LEASE_AUTO : LEASE_MS / 5);
         cr_assert(WAIT_UNTIL(waiting() == i + 1, SOON_MS)); /* they come one after another */
     }
     give(lock);
     for (int i = 0; i < WAITERS; i++) {
-        expect_result(RDL_OK, actors[i], SOON_MS);
+        expect_result(RDL_OK, callers[i], SOON_MS);
         for (int later = i + 1; later < WAITERS; later++)
-            cr_assert(!actor_idle(actors[later]));
-        actor_unlock(actors[i], lock);
-        expect_result(RDL_OK, actors[i], SOON_MS);
+            cr_assert(!caller_idle(callers[later]));
+        caller_unlock(callers[i], lock);
+        expect_result(RDL_OK, callers[i], SOON_MS);
     }
     (void)monitor_mark(monitor);
     cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
     monitor_stop(monitor);
     for (int i = 0; i < WAITERS; i++)
-        actor_free(actors[i]);
+        caller_free(callers[i]);
     rdl_lock_free(lock);
     st.client = rdl_client_close(st.client);
     cr_assert_null(rdl_metrics_free(metrics));
@@ -198,7 +198,7 @@ Test(cached, threads_pass_it_on_without_the_server_in_the_order_in_which_they_ca
 
 Test(cached, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
 {
-    struct actor *next = actor_new();
+    struct caller *next = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
@@ -206,7 +206,7 @@ Test(cached, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
     make_idle(lock);
     expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, 500, &err));
-    actor_lock(next, lock, RDL_LEASE_AUTO);
+    caller_lock(next, lock, RDL_LEASE_AUTO);
     expect_result(RDL_OK, next, SOON_MS);
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
@@ -215,10 +215,10 @@ Test(cached, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
     expect(RDL_ELOST, rdl_unlock(lock, &err)); /* ends nobody else's */
     expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, 500, &err));
-    actor_unlock(next, lock);
+    caller_unlock(next, lock);
     expect_result(RDL_OK, next, SOON_MS);
     cr_assert_eq(lost, 1);
-    actor_free(next);
+    caller_free(next);
     lock_over(st.probe, lock);
 }
 
@@ -337,7 +337,7 @@ static int64_t take_turns(void *lock, rdl_err_t *why)
 Test(cached, tokens_of_time_that_have_to_be_asked_for_are_waited_for)
 {
     enum { THREADS = 4 };
-    struct actor *actors[THREADS];
+    struct caller *callers[THREADS];
     rdl_lock_t *lock;
 
     stage_open(&st);
@@ -348,10 +348,10 @@ Test(cached, tokens_of_time_that_have_to_be_asked_for_are_waited_for)
         give(lock);
     }
     for (int i = 0; i < THREADS; i++)
-        actor_call(actors[i] = actor_new(), take_turns, lock);
+        caller_call(callers[i] = caller_new(), take_turns, lock);
     for (int i = 0; i < THREADS; i++) {
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_free(actors[i]);
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_free(callers[i]);
     }
     lock_over(st.probe, lock);
 }
@@ -408,16 +408,16 @@ Test(cached, name_whose_hold_was_lost_late_is_not_listened_for_for_ever)
 
 Test(cached, thread_that_ends_inside_keeps_it_for_a_lease_at_most)
 {
-    struct actor *dying = actor_new();
+    struct caller *dying = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
     lock = cached(reentrant, st.client);
     make_idle(lock);
     expect(RDL_OK, rdl_on_lost(lock, on_lost, NULL, &err));
-    actor_lock(dying, lock, RDL_LEASE_AUTO);
+    caller_lock(dying, lock, RDL_LEASE_AUTO);
     expect_result(RDL_OK, dying, SOON_MS);
-    actor_free(dying);
+    caller_free(dying);
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
@@ -506,7 +506,7 @@ static void expect_ended(rdl_metric_t how, int64_t times)
 
 Test(cached, each_kept_hold_is_counted_by_how_it_ended)
 {
-    struct actor *dying = actor_new();
+    struct caller *dying = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *elsewhere, *brief;
 
@@ -531,9 +531,9 @@ Test(cached, each_kept_hold_is_counted_by_how_it_ended)
     give(lock);
     expect_ended(RDL_M_KEPT_SHORT, 1);
     make_idle(lock);
-    actor_lock(dying, lock, RDL_LEASE_AUTO);
+    caller_lock(dying, lock, RDL_LEASE_AUTO);
     expect_result(RDL_OK, dying, SOON_MS);
-    actor_free(dying);
+    caller_free(dying);
     expect_ended(RDL_M_KEPT_LOST, 1);
     cr_assert(WAIT_UNTIL(!is_kept(), SOON_MS));
     make_idle(lock);
@@ -552,7 +552,7 @@ Test(cached, each_kept_hold_is_counted_by_how_it_ended)
 /* Whoever was refused by another hold has recalled that, and not the one that is granted here meanwhile. */
 Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock)
 {
-    struct actor *early = actor_new(), *late = actor_new();
+    struct caller *early = caller_new(), *late = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *elsewhere;
     int refusal;
@@ -570,9 +570,9 @@ Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock
     cr_assert(
         WAIT_UNTIL(rdl_try_lock(elsewhere, 0, RDL_LEASE_AUTO, &err) == RDL_OK, SOON_MS)); /* it listens to nothing */
     refusal = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
-    actor_lock(early, lock, RDL_LEASE_AUTO);
+    caller_lock(early, lock, RDL_LEASE_AUTO);
     cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
-    actor_lock(late, lock, RDL_LEASE_AUTO);
+    caller_lock(late, lock, RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, WAKE) == 1, SOON_MS)); /* the take that is to be kept */
     expect(1, waiting());
     proxy_let_go(st.proxy, refusal);
@@ -580,13 +580,13 @@ Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock
     give(elsewhere);
     expect_result(RDL_OK, late, SOON_MS);
     cr_assert(is_kept());
-    actor_unlock(late, lock);
+    caller_unlock(late, lock);
     expect_result(RDL_OK, late, SOON_MS);
     expect_result(RDL_OK, early, SOON_MS);
     cr_assert_eq(counted(RDL_M_RECALLS), 1, "it has waited until it looked"); /* that one was the other's */
     cr_assert_eq(counted(RDL_M_KEPT_RECALLED), 2);
-    actor_free(early);
-    actor_free(late);
+    caller_free(early);
+    caller_free(late);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
     rdl_lock_free(lock);
@@ -702,7 +702,7 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
 {
     rdl_client_t *other;
     rdl_lock_t *locks[3], *there;
-    struct actor *early = actor_new();
+    struct caller *early = caller_new();
     const char *const names[] = {"first", "second", "another"};
     int leaving;
 
@@ -719,15 +719,15 @@ Test(cached, name_that_was_to_make_room_and_is_waited_for_bars_no_other)
     use(locks[2], 2);
     cr_assert(proxy_wait(st.proxy, leaving, 1, SOON_MS));
     expect(RDL_OK, rdl_try_lock(there, 0, LEASE_MS, &err));
-    actor_lock(early, locks[0], RDL_LEASE_AUTO);
+    caller_lock(early, locks[0], RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(waiting_for(metrics, "first") == 1, SOON_MS)); /* for the answer */
     proxy_let_go(st.proxy, leaving);
     use_until_kept(locks[2], "another");
     expect(RDL_OK, rdl_unlock(there, &err));
     expect_result(RDL_OK, early, SOON_MS);
-    actor_unlock(early, locks[0]);
+    caller_unlock(early, locks[0]);
     expect_result(RDL_OK, early, SOON_MS);
-    actor_free(early);
+    caller_free(early);
     rdl_lock_free(there);
     rdl_client_close(other);
     free_each(locks, 3);

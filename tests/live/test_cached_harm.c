@@ -100,24 +100,24 @@ Test(cached_harm, hold_that_an_unanswered_extend_may_have_stretched_is_not_kept)
 /* The owner's own lease is over when the answer comes: then it is nobody's any more. */
 Test(cached_harm, hold_that_was_stretched_for_an_owner_who_has_lost_it_is_not_kept)
 {
-    struct actor *owner = actor_new();
+    struct caller *owner = caller_new();
     rdl_lock_t *lock;
     int64_t lease_ms = 700;
     int rule;
 
     stage_open(&st, .proxied = true);
     lock = idle(st.client, LONG_MS);
-    actor_try_lock(owner, lock, 0, lease_ms);
+    caller_try_lock(owner, lock, 0, lease_ms);
     expect_result(RDL_OK, owner, SOON_MS);
     rule = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = "3600000");
-    actor_try_lock(owner, lock, 0, 3600000);
+    caller_try_lock(owner, lock, 0, 3600000);
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     proxy_let_go(st.proxy, rule);
     expect_result(RDL_ELOST, owner, SOON_MS);
     cr_assert(WAIT_UNTIL(!is_kept(), SOON_MS));
-    actor_unlock(owner, lock);
+    caller_unlock(owner, lock);
     expect_result(RDL_ELOST, owner, SOON_MS);
-    actor_free(owner);
+    caller_free(owner);
     rdl_lock_free(lock);
 }
 
@@ -213,7 +213,7 @@ Test(cached_harm, recalls_that_are_doubled_or_old_or_no_recalls_end_nothing)
 
 Test(cached_harm, cut_of_the_subscription_gives_back_what_is_idle_at_once_and_the_rest_with_its_unlock)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     char field[80];
     rdl_lock_t *lock;
     unsigned accepted;
@@ -225,7 +225,7 @@ Test(cached_harm, cut_of_the_subscription_gives_back_what_is_idle_at_once_and_th
     make_idle(lock);
     (void)snprintf(field, sizeof field, "%s", kept_field());
     take(lock);
-    actor_lock(waiter, lock, RDL_LEASE_AUTO); /* waits here */
+    caller_lock(waiter, lock, RDL_LEASE_AUTO); /* waits here */
     accepted = proxy_accepted(st.proxy);
     proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
     cr_assert(proxy_wait_accepted(st.proxy, accepted + 1, SOON_MS)); /* it has noticed, */
@@ -234,9 +234,9 @@ Test(cached_harm, cut_of_the_subscription_gives_back_what_is_idle_at_once_and_th
     give(lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_str_neq(kept_field(), field, "the next one was let in to a hold that may be lost");
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -398,7 +398,7 @@ Test(cached_harm, waits_of_a_process_end_in_time_and_leave_no_trace)
 {
     rdl_owner_t *owner = NULL;
     struct outcome o = {0};
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_op_t *op = NULL;
     rdl_lock_t *lock;
 
@@ -406,43 +406,43 @@ Test(cached_harm, waits_of_a_process_end_in_time_and_leave_no_trace)
     lock = idle(st.client, LONG_MS);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     take(lock);
-    actor_try_lock(waiter, lock, 50, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 50, RDL_LEASE_AUTO);
     expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
     expect(RDL_OK, rdl_lock_async(lock, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
-    actor_lock(waiter, lock, RDL_LEASE_AUTO);
+    caller_lock(waiter, lock, RDL_LEASE_AUTO);
     expect(1, rdl_owner_cancel(owner)); /* of the first in line: the second comes in */
     expect(RDL_ECANCELED, outcome_wait(&o, SOON_MS));
     give(lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert(is_kept());
     cr_assert_eq(atomic_load(&o.calls), 1);
     rdl_op_free(op);
     rdl_owner_free(owner);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
 Test(cached_harm, close_with_an_owner_inside_leaves_its_hold_to_the_lease_and_tells_who_waits)
 {
-    struct actor *waiter = actor_new(), *owner = actor_new();
+    struct caller *waiter = caller_new(), *owner = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = 2000));
     lock = idle(st.client, LONG_MS);
-    actor_lock(owner, lock, RDL_LEASE_AUTO);
+    caller_lock(owner, lock, RDL_LEASE_AUTO);
     expect_result(RDL_OK, owner, SOON_MS);
-    actor_lock(waiter, lock, RDL_LEASE_AUTO);
+    caller_lock(waiter, lock, RDL_LEASE_AUTO);
     let_pass_ms(50);
     st.client = rdl_client_close(st.client);
     expect_result(RDL_ECLOSED, waiter, SOON_MS);
-    actor_unlock(owner, lock);
+    caller_unlock(owner, lock);
     expect_result(RDL_ECLOSED, owner, SOON_MS);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
     rdl_lock_free(lock);
-    actor_free(waiter);
-    actor_free(owner);
+    caller_free(waiter);
+    caller_free(owner);
     cr_assert(stage_is_clean(&st, 2000 + SOON_MS));
 }
 
@@ -456,7 +456,7 @@ static int64_t close_client(void *client, rdl_err_t *why)
 /* The closing waits for an answer, and for longer than the lease. */
 Test(cached_harm, owner_that_ends_while_its_client_closes_is_forgotten)
 {
-    struct actor *owner = actor_new(), *closer = actor_new();
+    struct caller *owner = caller_new(), *closer = caller_new();
     rdl_lock_t *lock, *plain;
 
     stage_open(&st,
@@ -464,13 +464,13 @@ Test(cached_harm, owner_that_ends_while_its_client_closes_is_forgotten)
     lock = idle(st.client, LONG_MS);
     plain = reentrant(st.client, "hasty", LOCK_OPTIONS(.release = RDL_RELEASE_UNCONFIRMED));
     expect(RDL_OK, rdl_try_lock(plain, SOON_MS, LEASE_MS, &err));
-    actor_lock(owner, lock, RDL_LEASE_AUTO);
+    caller_lock(owner, lock, RDL_LEASE_AUTO);
     expect_result(RDL_OK, owner, SOON_MS);
     server_pause(st.server);
     expect(RDL_OK, rdl_unlock(plain, &err));
-    actor_call(closer, close_client, st.client);
+    caller_call(closer, close_client, st.client);
     cr_assert(WAIT_UNTIL(rdl_hold_state(plain, &err) == RDL_ECLOSED, SOON_MS));
-    actor_free(owner);
+    caller_free(owner);
     expect_result(RDL_OK, closer, 4000 + SOON_MS);
     st.client = NULL;
     server_resume(st.server);
@@ -478,7 +478,7 @@ Test(cached_harm, owner_that_ends_while_its_client_closes_is_forgotten)
                  "a loss is told of an owner that is gone, by a client that closes");
     rdl_lock_free(lock);
     rdl_lock_free(plain);
-    actor_free(closer);
+    caller_free(closer);
     cr_assert(stage_is_clean(&st, LEASE_MS + SOON_MS));
 }
 

@@ -7,18 +7,18 @@ LIVE_SUITE(cached_read, 60);
 /* Has one who waits for the write end elsewhere closed the gate here? */
 static bool newcomer_asks(void)
 {
-    struct actor *actor = inside(reads);
+    struct caller *caller = inside(reads);
     bool asked = holds(OWNERS, reads) == 1;
 
-    leaves(actor, reads, RDL_OK);
-    actor_free(actor);
+    leaves(caller, reads, RDL_OK);
+    caller_free(caller);
     return asked;
 }
 
 Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
 {
     enum { READERS = 8 };
-    struct actor *actors[READERS];
+    struct caller *callers[READERS];
     struct monitor *monitor;
     size_t mark;
 
@@ -28,7 +28,7 @@ Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
     for (int i = 0; i < READERS; i++)
-        actors[i] = inside(reads);
+        callers[i] = inside(reads);
     for (int i = 0; i < 100; i++) {
         take(reads);
         expect(1, rdl_is_held(reads, &err));
@@ -41,8 +41,8 @@ Test(cached_read, pair_of_a_kept_read_lock_sends_nothing_whoever_else_reads)
     }
     expect(1, rdl_is_locked(reads, &err));
     for (int i = 0; i < READERS; i++) {
-        leaves(actors[i], reads, RDL_OK);
-        actor_free(actors[i]);
+        leaves(callers[i], reads, RDL_OK);
+        caller_free(callers[i]);
     }
     (void)monitor_mark(monitor);
     cr_assert_eq(monitor_count(monitor, mark, NAME), 0);
@@ -73,48 +73,48 @@ Test(cached_read, one_who_writes_elsewhere_has_an_idle_lock_at_once_and_one_who_
 /* Who is inside enters again, newcomers ask the server when 10 ms have passed, and the last one out gives back. */
 Test(cached_read, recall_closes_the_gate)
 {
-    struct actor *writer = actor_new(), *one, *two;
+    struct caller *writer = caller_new(), *one, *two;
 
     stage_open(&st);
     make_ends();
     make_idle_end(reads);
     one = inside(reads);
     two = inside(reads);
-    actor_lock(writer, writes_there, LEASE_MS);
+    caller_lock(writer, writes_there, LEASE_MS);
     cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS)); /* as who is inside stays */
     cr_assert(newcomer_asks());                      /* and so does the next */
-    actor_lock(one, reads, RDL_LEASE_AUTO);          /* again */
+    caller_lock(one, reads, RDL_LEASE_AUTO);         /* again */
     expect_result(RDL_OK, one, SOON_MS);
     cr_assert_eq(holds(OWNERS, reads), 0);
     leaves(one, reads, RDL_OK);
     leaves(one, reads, RDL_OK);
     cr_assert_eq(holds(KEPT, reads), 1);
-    cr_assert(!actor_idle(writer));
+    cr_assert(!caller_idle(writer));
     leaves(two, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
     leaves(writer, writes_there, RDL_OK);
-    actor_free(writer);
-    actor_free(one);
-    actor_free(two);
+    caller_free(writer);
+    caller_free(one);
+    caller_free(two);
     free_ends();
 }
 
 /* A writer was refused by another reader, and has recalled nobody; then the one that is kept joins. */
 Test(cached_read, kept_hold_that_joins_others_is_recalled_by_who_sleeps_already)
 {
-    struct actor *writer = actor_new(), *here;
+    struct caller *writer = caller_new(), *here;
     int64_t tries;
 
     stage_open(&st);
     make_ends();
     take(reads_there);
     tries = probe_calls(st.probe, "evalsha");
-    actor_lock(writer, writes_there, LEASE_MS);
+    caller_lock(writer, writes_there, LEASE_MS);
     expect_asleep(tries, 2, 1);
     here = inside(reads);
     for (int i = 0; i < 1000 && holds(KEPT, reads) == 0; i++) {
         leaves(here, reads, RDL_OK);
-        actor_lock(here, reads, RDL_LEASE_AUTO);
+        caller_lock(here, reads, RDL_LEASE_AUTO);
         expect_result(RDL_OK, here, SOON_MS);
     }
     cr_assert_eq(holds(KEPT, reads), 1);
@@ -122,14 +122,14 @@ Test(cached_read, kept_hold_that_joins_others_is_recalled_by_who_sleeps_already)
     leaves(here, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
     leaves(writer, writes_there, RDL_OK);
-    actor_free(writer);
-    actor_free(here);
+    caller_free(writer);
+    caller_free(here);
     free_ends();
 }
 
 Test(cached_read, one_who_writes_here_has_it_when_the_last_reader_is_out)
 {
-    struct actor *writer = actor_new(), *one;
+    struct caller *writer = caller_new(), *one;
 
     stage_open(&st);
     make_ends();
@@ -142,42 +142,42 @@ Test(cached_read, one_who_writes_here_has_it_when_the_last_reader_is_out)
     expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
     expect(RDL_EDEADLK, rdl_lock(writes, RDL_LEASE_AUTO, &err));
     cr_assert(!newcomer_asks());
-    actor_try_lock(writer, writes, 100, LEASE_MS);
+    caller_try_lock(writer, writes, 100, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, writer, SOON_MS);
     cr_assert(newcomer_asks());
-    actor_try_lock(writer, writes, 0, LEASE_MS);
+    caller_try_lock(writer, writes, 0, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, writer, SOON_MS);
-    actor_lock(writer, writes, LEASE_MS);
+    caller_lock(writer, writes, LEASE_MS);
     give(reads);
-    cr_assert(!actor_idle(writer));
+    cr_assert(!caller_idle(writer));
     leaves(one, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
     expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
     leaves(writer, writes, RDL_OK);
     take(reads);
     give(reads);
-    actor_free(writer);
-    actor_free(one);
+    caller_free(writer);
+    caller_free(one);
     free_ends();
 }
 
 /* Recalls are not heard: what is idle is given back, and who writes here waits for no message. */
 Test(cached_read, one_who_writes_here_needs_no_recall)
 {
-    struct actor *writer = actor_new(), *one;
+    struct caller *writer = caller_new(), *one;
 
     stage_open(&st);
     make_ends();
     make_idle_end(reads);
     one = inside(reads);
     expect(1, (int64_t)probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
-    actor_lock(writer, writes, LEASE_MS);
+    caller_lock(writer, writes, LEASE_MS);
     cr_assert(WAIT_UNTIL(newcomer_asks(), SOON_MS));
     leaves(one, reads, RDL_OK);
     expect_result(RDL_OK, writer, WOKEN_MS);
     leaves(writer, writes, RDL_OK);
-    actor_free(writer);
-    actor_free(one);
+    caller_free(writer);
+    caller_free(one);
     free_ends();
 }
 
@@ -207,7 +207,7 @@ Test(cached_read, owner_who_writes_reads_as_ever_and_goes_on_reading)
 Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
 {
     enum { READERS = 5 };
-    struct actor *actors[READERS];
+    struct caller *callers[READERS];
 
     stage_open(&st);
     make_ends();
@@ -216,7 +216,7 @@ Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
         make_idle_end(reads);
         lost = reasons[RDL_LOSS_GONE] = 0;
         for (int i = 0; i < READERS; i++)
-            actors[i] = inside(reads);
+            callers[i] = inside(reads);
         expect(RDL_OK, rdl_try_lock(reads, 0, 4000, &err)); /* by the watchdog */
         expect(1, rdl_force_unlock(here ? reads : reads_there, &err));
         cr_assert(WAIT_UNTIL(lost == READERS + 1, SOON_MS));
@@ -225,8 +225,8 @@ Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
         give(writes_there);
         expect(RDL_ELOST, rdl_unlock(reads, &err));
         for (int i = 0; i < READERS; i++) {
-            leaves(actors[i], reads, RDL_ELOST);
-            actor_free(actors[i]);
+            leaves(callers[i], reads, RDL_ELOST);
+            caller_free(callers[i]);
         }
         cr_assert_eq(lost, READERS + 1);
         cr_assert_eq(reasons[RDL_LOSS_GONE], READERS + 1);
@@ -236,7 +236,7 @@ Test(cached_read, all_who_are_inside_an_evicted_hold_are_told_once)
 
 Test(cached_read, explicit_lease_that_has_passed_is_lost_and_the_others_read_on)
 {
-    struct actor *one;
+    struct caller *one;
 
     stage_open(&st);
     make_ends();
@@ -254,13 +254,13 @@ Test(cached_read, explicit_lease_that_has_passed_is_lost_and_the_others_read_on)
     leaves(one, reads, RDL_OK);
     cr_assert(WAIT_UNTIL(holds(KEPT, reads) == 0, SOON_MS));
     cr_assert_eq(lost, 1);
-    actor_free(one);
+    caller_free(one);
     free_ends();
 }
 
 Test(cached_read, lease_is_extended_for_one_of_those_inside)
 {
-    struct actor *one;
+    struct caller *one;
 
     stage_open(&st);
     make_ends();
@@ -272,14 +272,14 @@ Test(cached_read, lease_is_extended_for_one_of_those_inside)
     cr_assert_geq(probe_int(st.probe, "PTTL " NAME), 20000);
     give(reads);
     leaves(one, reads, RDL_OK);
-    actor_free(one);
+    caller_free(one);
     free_ends();
 }
 
 /* It may still be at work: the hold is left to its lease when the others have left, and nobody else comes in. */
 Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobody_else)
 {
-    struct actor *one, *dying;
+    struct caller *one, *dying;
     rdl_metrics_t *metrics = NULL;
     rdl_metric_value_t left_to_lease;
 
@@ -290,7 +290,7 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
     expect(RDL_OK, rdl_on_lost(reads, on_lost, NULL, &err));
     one = inside(reads);
     dying = inside(reads);
-    actor_free(dying);
+    caller_free(dying);
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
     cr_assert(newcomer_asks());
@@ -305,7 +305,7 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
     cr_assert_eq(lost, 1);
     rdl_metrics_get(metrics, RDL_M_KEPT_LOST, &left_to_lease);
     cr_assert_eq(left_to_lease.sum, 1);
-    actor_free(one);
+    caller_free(one);
     free_ends();
     cr_assert_null(rdl_metrics_free(metrics));
 }

@@ -19,7 +19,7 @@ Test(cached_write, pair_of_a_kept_write_lock_sends_nothing)
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
     for (int i = 0; i < 100; i++) {
-        struct actor *rival = NULL;
+        struct caller *rival = NULL;
 
         take(writes);
         expect(1, rdl_is_held(writes, &err));
@@ -28,10 +28,10 @@ Test(cached_write, pair_of_a_kept_write_lock_sends_nothing)
         expect(2, rdl_hold_count(writes, &err));
         expect(1, rdl_is_locked(writes, &err));
         if (i == 0) {
-            rival = actor_new();
-            actor_try_lock(rival, writes, 0, LEASE_MS);
+            rival = caller_new();
+            caller_try_lock(rival, writes, 0, LEASE_MS);
             expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
-            actor_free(rival);
+            caller_free(rival);
         }
         give(writes);
         give(writes);
@@ -67,20 +67,20 @@ Test(cached_write, somebody_else_has_an_idle_lock_at_once)
 
 Test(cached_write, recall_lets_few_in_and_gives_it_back_with_the_last_unlock)
 {
-    struct actor *reader = actor_new(), *writer;
+    struct caller *reader = caller_new(), *writer;
 
     stage_open(&st);
     make_ends();
     make_idle_end(writes);
     writer = inside(writes);
-    actor_lock(reader, reads_there, LEASE_MS);
+    caller_lock(reader, reads_there, LEASE_MS);
     let_pass_ms(50);
-    cr_assert(!actor_idle(reader));
+    cr_assert(!caller_idle(reader));
     leaves(writer, writes, RDL_OK);
     expect_result(RDL_OK, reader, WOKEN_MS);
     leaves(reader, reads_there, RDL_OK);
-    actor_free(reader);
-    actor_free(writer);
+    caller_free(reader);
+    caller_free(writer);
     free_ends();
 }
 
@@ -90,7 +90,7 @@ Test(cached_write, recall_lets_few_in_and_gives_it_back_with_the_last_unlock)
 Test(cached_write, one_who_reads_here_has_it_when_it_is_idle_and_when_the_writer_is_out)
 {
     for (int deaf = 0; deaf < 2; deaf++) {
-        struct actor *reader = actor_new(), *writer;
+        struct caller *reader = caller_new(), *writer;
 
         stage_open(&st);
         make_ends();
@@ -102,20 +102,20 @@ Test(cached_write, one_who_reads_here_has_it_when_it_is_idle_and_when_the_writer
         writer = inside(writes);
         if (deaf)
             expect(1, probe_int(st.probe, "CLIENT KILL TYPE pubsub SKIPME yes") > 0);
-        actor_try_lock(reader, reads, 0, LEASE_MS);
+        caller_try_lock(reader, reads, 0, LEASE_MS);
         expect_result(RDL_ETIMEDOUT, reader, SOON_MS);
-        actor_try_lock(reader, reads, 100, LEASE_MS);
+        caller_try_lock(reader, reads, 100, LEASE_MS);
         expect_result(RDL_ETIMEDOUT, reader, SOON_MS);
-        actor_lock(reader, reads, LEASE_MS);
+        caller_lock(reader, reads, LEASE_MS);
         let_pass_ms(20);
-        cr_assert(!actor_idle(reader));
+        cr_assert(!caller_idle(reader));
         leaves(writer, writes, RDL_OK);
         expect_result(RDL_OK, reader, WOKEN_MS);
         cr_assert_eq(holds(KEPT, writes), 0);
         expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 0, LEASE_MS, &err));
         leaves(reader, reads, RDL_OK);
-        actor_free(reader);
-        actor_free(writer);
+        caller_free(reader);
+        caller_free(writer);
         free_ends();
         live_again();
     }
@@ -159,7 +159,7 @@ Test(cached_write, one_who_comes_to_read_is_told_that_its_write_would_wait_for_i
 {
     _Atomic int64_t written = 1;
     rdl_owner_t *owner = NULL;
-    struct actor *reader;
+    struct caller *reader;
 
     stage_open(&st);
     make_ends();
@@ -174,7 +174,7 @@ Test(cached_write, one_who_comes_to_read_is_told_that_its_write_would_wait_for_i
     cr_assert(WAIT_UNTIL(called == 2, SOON_MS));
     rdl_owner_free(owner);
     leaves(reader, reads, RDL_OK);
-    actor_free(reader);
+    caller_free(reader);
     free_ends();
 }
 
@@ -214,7 +214,7 @@ Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
 {
     rdl_owner_t *owner = NULL;
     rdl_metrics_t *metrics;
-    struct actor *writer;
+    struct caller *writer;
 
     expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
     stage_open(&st, .client = OPTIONS(.metrics = metrics));
@@ -233,7 +233,7 @@ Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
     expect(RDL_OK, rdl_unlock_async(reads, owner, on_done, NULL, NULL, &err));
     cr_assert(WAIT_UNTIL(called == 3, SOON_MS));
     rdl_owner_free(owner);
-    actor_free(writer);
+    caller_free(writer);
     free_ends();
     cr_assert_null(rdl_metrics_free(metrics));
 }
@@ -243,7 +243,7 @@ Test(cached_write, read_of_an_owner_who_comes_to_write_does_not_wait_for_itself)
 /* It reads beside its own kept hold, and goes on reading; the next one who writes here is not let in to that. */
 Test(cached_write, writer_reads_and_goes_on_reading)
 {
-    struct actor *next = actor_new();
+    struct caller *next = caller_new();
 
     stage_open(&st);
     make_ends();
@@ -255,20 +255,20 @@ Test(cached_write, writer_reads_and_goes_on_reading)
     cr_assert_eq(holds(KEPT, writes), 1);
     expect(1, rdl_is_locked(reads, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(reads_there, 0, LEASE_MS, &err));
-    actor_lock(next, writes, LEASE_MS);
+    caller_lock(next, writes, LEASE_MS);
     give(writes);
     give(writes);
     expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err)); /* others come in */
-    cr_assert(!actor_idle(next));
+    cr_assert(!caller_idle(next));
     expect(1, rdl_is_held(reads, &err));
     expect(RDL_EDEADLK, rdl_try_lock(writes, 0, LEASE_MS, &err));
     give(reads);
     give(reads);
-    cr_assert(!actor_idle(next));
+    cr_assert(!caller_idle(next));
     give(reads_there);
     expect_result(RDL_OK, next, WOKEN_MS);
     leaves(next, writes, RDL_OK);
-    actor_free(next);
+    caller_free(next);
     free_ends();
 }
 
@@ -311,14 +311,14 @@ Test(cached_write, evicted_hold_is_lost_for_whoever_is_inside)
 
 Test(cached_write, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes_in)
 {
-    struct actor *next = actor_new();
+    struct caller *next = caller_new();
 
     stage_open(&st);
     make_ends();
     make_idle_end(writes);
     expect(RDL_OK, rdl_on_lost(writes, on_lost, NULL, &err));
     expect(RDL_OK, rdl_try_lock(writes, 0, 500, &err));
-    actor_lock(next, writes, RDL_LEASE_AUTO);
+    caller_lock(next, writes, RDL_LEASE_AUTO);
     expect_result(RDL_OK, next, SOON_MS);
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_LEASE], 1);
@@ -328,7 +328,7 @@ Test(cached_write, explicit_lease_that_has_passed_is_lost_and_the_next_one_comes
     take(writes);
     expect(RDL_OK, rdl_extend(writes, 25000, &err));
     give(writes);
-    actor_free(next);
+    caller_free(next);
     free_ends();
 }
 
@@ -338,7 +338,7 @@ Test(cached_write, thread_that_ends_inside_keeps_all_out_for_a_lease)
     make_ends();
     make_idle_end(writes);
     expect(RDL_OK, rdl_on_lost(writes, on_lost, NULL, &err));
-    actor_free(inside(writes));
+    caller_free(inside(writes));
     cr_assert(WAIT_UNTIL(lost == 1, SOON_MS));
     cr_assert_eq(reasons[RDL_LOSS_THREAD_EXIT], 1);
     expect(RDL_ETIMEDOUT, rdl_try_lock(reads, 0, LEASE_MS, &err));
@@ -360,15 +360,15 @@ Test(cached_write, writer_that_is_preferred_and_gives_up_keeps_no_reader_out)
     reads = read_end(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .prefer_writers = true));
     make_idle_end(writes);
     for (int i = 0; i < 4; i++) {
-        struct actor *reader = actor_new();
+        struct caller *reader = caller_new();
 
         expect(RDL_OK, rdl_try_lock(reads_there, WOKEN_MS, LEASE_MS, &err));
         expect(RDL_ETIMEDOUT, rdl_try_lock(writes, 100, LEASE_MS, &err));
-        actor_try_lock(reader, reads_there, SOON_MS, LEASE_MS);
+        caller_try_lock(reader, reads_there, SOON_MS, LEASE_MS);
         expect_result(RDL_OK, reader, WOKEN_MS);
         leaves(reader, reads_there, RDL_OK);
         give(reads_there);
-        actor_free(reader);
+        caller_free(reader);
         take(writes);
         give(writes);
     }

@@ -151,7 +151,7 @@ static int64_t lock_as_owner(void *arg, rdl_err_t *reterr)
 /* A4, blocking: rdl_owner_cancel ends what the owner's thread waits for. */
 Test(cancel, blocked_call_of_a_bound_owner_is_ended_by_another_thread)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_owner_t *owner;
     rdl_lock_t *lock;
     void *args[2];
@@ -162,24 +162,24 @@ Test(cancel, blocked_call_of_a_bound_owner_is_ended_by_another_thread)
     args[0] = owner;
     args[1] = lock;
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_call(actor, lock_as_owner, args);
+    caller_call(caller, lock_as_owner, args);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(1, rdl_owner_cancel(owner));
-    expect_result(RDL_ECANCELED, actor, WOKEN_MS);
+    expect_result(RDL_ECANCELED, caller, WOKEN_MS);
     expect(0, rdl_owner_cancel(owner)); /* later calls are not affected */
     (void)foreign_release(st.probe, NAME);
-    actor_call(actor, lock_as_owner, args);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_unlock(actor, lock);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    caller_call(caller, lock_as_owner, args);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
     rdl_owner_free(owner);
     rdl_lock_free(lock);
 }
 
 Test(cancel, blocked_call_that_waits_for_an_answer_is_ended_and_undone)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_owner_t *owner;
     rdl_lock_t *lock;
     void *args[2];
@@ -191,14 +191,14 @@ Test(cancel, blocked_call_that_waits_for_an_answer_is_ended_and_undone)
     args[0] = owner;
     args[1] = lock;
     reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
-    actor_call(actor, lock_as_owner, args);
+    caller_call(caller, lock_as_owner, args);
     cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
     cr_assert_eq(probe_keys(st.probe), 1); /* it ran */
     expect(1, rdl_owner_cancel(owner));
-    expect_result(RDL_ECANCELED, actor, WOKEN_MS);
+    expect_result(RDL_ECANCELED, caller, WOKEN_MS);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* and is undone, the reply still held back */
     proxy_let_go(st.proxy, reply);
-    actor_free(actor);
+    caller_free(caller);
     rdl_owner_free(owner);
     rdl_lock_free(lock);
 }

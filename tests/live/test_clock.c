@@ -87,11 +87,11 @@ static void see_it_listens(void)
 
 static void expect_kept_from_others(rdl_lock_t *lock)
 {
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
 
-    actor_try_lock(rival, lock, 0, LONG_MS);
+    caller_try_lock(rival, lock, 0, LONG_MS);
     expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
-    actor_free(rival);
+    caller_free(rival);
 }
 
 static int64_t server_seconds(void)

@@ -24,7 +24,7 @@ static int entries_of(const char *path)
 Test(close, calls_under_way_on_other_threads_and_asynchronous_ones_end)
 {
     enum { WAITERS = 6 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     struct outcome outcomes[WAITERS] = {0};
     rdl_owner_t *owners[WAITERS];
     rdl_lock_t *lock;
@@ -34,8 +34,8 @@ Test(close, calls_under_way_on_other_threads_and_asynchronous_ones_end)
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, 30000);
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = actor_new();
-        actor_lock(waiters[i], lock, RDL_LEASE_AUTO);
+        waiters[i] = caller_new();
+        caller_lock(waiters[i], lock, RDL_LEASE_AUTO);
         expect(RDL_OK, rdl_owner_new(st.client, &owners[i], &err));
         expect(RDL_OK, rdl_lock_async(lock, owners[i], RDL_LEASE_AUTO, outcome_note, &outcomes[i], NULL, &err));
     }
@@ -50,7 +50,7 @@ Test(close, calls_under_way_on_other_threads_and_asynchronous_ones_end)
         expect_result(RDL_ECLOSED, waiters[i], SOON_MS);
         cr_assert_eq(atomic_load(&outcomes[i].calls), 1); /* before close returned */
         expect(RDL_ECLOSED, outcomes[i].result);
-        actor_free(waiters[i]);
+        caller_free(waiters[i]);
         rdl_owner_free(owners[i]);
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
@@ -273,7 +273,7 @@ Test(close, hanging_server_delays_the_give_backs_by_the_close_time_out_at_most)
 static void expect_members_of_others_delay_nothing(bool blocking)
 {
     enum { CLOSE_MS = 200, COMMAND_MS = 20000 };
-    struct actor *unlocker = actor_new();
+    struct caller *unlocker = caller_new();
     rdl_client_t *client, *other;
     struct outcome o = {0};
     rdl_lock_t *multi;
@@ -284,14 +284,14 @@ static void expect_members_of_others_delay_nothing(bool blocking)
     other = client_open(stage_uri(&st), OPTIONS(.command_timeout_ms = COMMAND_MS));
     multi = multi_of_three((rdl_client_t *[]){client, other, client});
     if (blocking) {
-        actor_try_lock(unlocker, multi, 5000, RDL_LEASE_AUTO);
+        caller_try_lock(unlocker, multi, 5000, RDL_LEASE_AUTO);
         expect_result(RDL_OK, unlocker, SOON_MS);
     } else {
         expect(RDL_OK, rdl_try_lock(multi, 5000, RDL_LEASE_AUTO, &err));
     }
     proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
     if (blocking)
-        actor_unlock(unlocker, multi);
+        caller_unlock(unlocker, multi);
     else
         expect(RDL_OK, rdl_unlock_async(multi, NULL, outcome_note, &o, NULL, &err));
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a c") == 0, SOON_MS));
@@ -306,7 +306,7 @@ static void expect_members_of_others_delay_nothing(bool blocking)
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS)); /* the other client has sent it */
     rdl_client_close(other);
     free_multi(multi);
-    actor_free(unlocker);
+    caller_free(unlocker);
 }
 
 Test(close, unlock_of_a_member_of_another_client_does_not_delay_close)

@@ -29,22 +29,22 @@ Test(cluster, locks_of_all_slots_are_had_where_they_belong)
 static void expect_excludes_and_wakes(const struct kind *kind, int shard, const char *which)
 {
     rdl_lock_t *held = kind->make(client, which, NULL), *wanted = kind->rival(rival, which, NULL);
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     struct probe *p = probe_open(cluster->node[shard]);
     int64_t released;
 
     expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(wanted, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, wanted, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, wanted, PATIENT_MS, LEASE_MS);
     cr_assert(kind->polls || WAIT_UNTIL(cluster_channels_at(cluster, shard, which) == 1, SOON_MS), "%s: nobody listens",
               kind->type);
     released = now_us();
     expect(RDL_OK, rdl_unlock(held, &err));
     expect_result(RDL_OK, waiter, PATIENT_MS);
-    cr_assert_lt(actor_ended_us(waiter) - released, 1000 * WOKEN_MS, "%s was not woken", kind->type);
-    actor_unlock(waiter, wanted);
+    cr_assert_lt(caller_ended_us(waiter) - released, 1000 * WOKEN_MS, "%s was not woken", kind->type);
+    caller_unlock(waiter, wanted);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(wanted);
     lock_over(p, held);
     probe_close(p);
@@ -100,7 +100,7 @@ static rdl_lock_t *multi_of(rdl_client_t *owner, const char *const *names, size_
 static void expect_all_or_nothing(const char *const *names, size_t n)
 {
     rdl_lock_t *multi = multi_of(client, names, n), *one = reentrant(rival, names[n - 1], NULL);
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     expect(RDL_OK, rdl_try_lock(multi, 0, LEASE_MS, &err));
     cr_assert_eq(cluster_keys(cluster), (int64_t)n);
@@ -110,14 +110,14 @@ static void expect_all_or_nothing(const char *const *names, size_t n)
     expect(RDL_OK, rdl_try_lock(one, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(multi, 0, LEASE_MS, &err));
     cr_assert(WAIT_UNTIL(cluster_keys(cluster) == 1, SOON_MS));
-    actor_try_lock(waiter, multi, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, multi, PATIENT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(cluster_channels(cluster) > 0, SOON_MS));
     expect(RDL_OK, rdl_unlock(one, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(cluster_keys(cluster), (int64_t)n);
-    actor_unlock(waiter, multi);
+    caller_unlock(waiter, multi);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(multi);
     rdl_lock_free(one);
 }
@@ -151,7 +151,7 @@ static void expect_permits_pass(const char *which, int shard, bool fair_one)
 {
     const rdl_semaphore_options_t options = {.version = RDL_SEMAPHORE_OPTIONS_VERSION, .fair = fair_one};
     rdl_semaphore_t *ours = NULL, *theirs = NULL;
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     int64_t released;
 
     expect(RDL_OK, rdl_semaphore(client, which, &options, &ours, &err));
@@ -159,14 +159,14 @@ static void expect_permits_pass(const char *which, int shard, bool fair_one)
     expect(1, rdl_semaphore_try_set_permits(ours, 3, &err));
     expect(RDL_OK, rdl_semaphore_try_acquire(ours, 2, 0, &err));
     expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(theirs, 2, 0, &err));
-    actor_call(waiter, acquire, &(struct acquire){theirs, 2});
+    caller_call(waiter, acquire, &(struct acquire){theirs, 2});
     cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, shard, which) == 1, SOON_MS));
     released = now_us();
     expect(RDL_OK, rdl_semaphore_release(ours, 1, &err));
     expect_result(RDL_OK, waiter, PATIENT_MS);
-    cr_assert_lt(actor_ended_us(waiter) - released, 1000 * WOKEN_MS);
+    cr_assert_lt(caller_ended_us(waiter) - released, 1000 * WOKEN_MS);
     expect(0, rdl_semaphore_available(ours, &err));
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_semaphore_free(ours);
     rdl_semaphore_free(theirs);
 }
@@ -213,20 +213,20 @@ Test(cluster, latches_open_on_every_shard)
     left_behind = true;
     for (int i = 0; i < SHARDS; i++) {
         rdl_latch_t *ours = NULL, *theirs = NULL;
-        struct actor *waiter = actor_new();
+        struct caller *waiter = caller_new();
         int64_t opened;
 
         expect(RDL_OK, rdl_latch(client, name[i].text, NULL, &ours, &err));
         expect(RDL_OK, rdl_latch(rival, name[i].text, NULL, &theirs, &err));
         expect(1, rdl_latch_try_set_count(ours, 2, &err));
         expect(1, rdl_latch_count_down(theirs, &err));
-        actor_call(waiter, await, theirs);
+        caller_call(waiter, await, theirs);
         cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
         opened = now_us();
         expect(0, rdl_latch_count_down(ours, &err));
         expect_result(RDL_OK, waiter, PATIENT_MS);
-        cr_assert_lt(actor_ended_us(waiter) - opened, 1000 * WOKEN_MS);
-        actor_free(waiter);
+        cr_assert_lt(caller_ended_us(waiter) - opened, 1000 * WOKEN_MS);
+        caller_free(waiter);
         rdl_latch_free(ours);
         rdl_latch_free(theirs);
     }

@@ -183,23 +183,23 @@ Test(cluster, T4_wait_that_ends_while_its_shard_is_away_says_so)
     start(NULL);
     left_behind = true;
     for (int i = 1; i < SHARDS; i++) {
-        struct actor *first = actor_new(), *second = actor_new();
+        struct caller *first = caller_new(), *second = caller_new();
         rdl_lock_t *held = reentrant(rival, name[i].text, NULL), *wanted = reentrant(client, name[i].text, NULL);
         struct probe *p = probe_open(cluster->node[i]);
         int64_t calls;
 
         expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
         calls = probe_calls(p, "evalsha");
-        actor_try_lock(first, wanted, WAIT_MS, LEASE_MS);
+        caller_try_lock(first, wanted, WAIT_MS, LEASE_MS);
         expect_asleep_at(p, !server_is_old(), "evalsha", calls, 2, 1);
         probe_close(p);
-        actor_try_lock(second, wanted, WAIT_MS, LEASE_MS);
+        caller_try_lock(second, wanted, WAIT_MS, LEASE_MS);
         let_pass_ms(200);
         cluster_kill(cluster, i);
         expect_result(RDL_ECONN, first, WAIT_MS + 2 * SOON_MS);
         expect_result(RDL_ECONN, second, WAIT_MS + 2 * SOON_MS);
-        actor_free(first);
-        actor_free(second);
+        caller_free(first);
+        caller_free(second);
         rdl_lock_free(wanted);
         rdl_lock_free(held);
     }

@@ -25,7 +25,7 @@ static void expect_holder(rdl_lock_t *lock, const rdl_client_t *whose)
 
 Test(cluster, holders_and_waiters_are_told_and_listed_on_every_master)
 {
-    struct actor *waiter[SHARDS];
+    struct caller *waiter[SHARDS];
     rdl_lock_t *lock[SHARDS], *wanted[SHARDS];
     rdl_inspection_t *seen = NULL;
     rdl_master_t master[SHARDS];
@@ -37,8 +37,8 @@ Test(cluster, holders_and_waiters_are_told_and_listed_on_every_master)
         lock[i] = reentrant(client, name[i].text, NULL);
         wanted[i] = reentrant(rival, name[i].text, NULL);
         expect(RDL_OK, rdl_try_lock(lock[i], 0, LEASE_MS, &err));
-        waiter[i] = actor_new();
-        actor_lock(waiter[i], wanted[i], LEASE_MS);
+        waiter[i] = caller_new();
+        caller_lock(waiter[i], wanted[i], LEASE_MS);
         cr_assert(WAIT_UNTIL(rdl_waiters(lock[i], NULL, 0, NULL, &err) == 1, SOON_MS));
         expect_holder(wanted[i], client);
         expect(RDL_OK, rdl_inspect(rival, name[i].text, 0, &seen, &err));
@@ -58,9 +58,9 @@ Test(cluster, holders_and_waiters_are_told_and_listed_on_every_master)
         cr_assert(i == 0 || strcmp(master[i].server, master[i - 1].server) != 0);
         expect(RDL_OK, rdl_unlock(lock[i], &err));
         expect_result(RDL_OK, waiter[i], SOON_MS);
-        actor_unlock(waiter[i], wanted[i]);
+        caller_unlock(waiter[i], wanted[i]);
         expect_result(RDL_OK, waiter[i], SOON_MS);
-        actor_free(waiter[i]);
+        caller_free(waiter[i]);
         rdl_lock_free(wanted[i]);
         rdl_lock_free(lock[i]);
     }

@@ -78,7 +78,7 @@ static int64_t questions(void)
 /* Nobody tells a client, and attempts at the dead master are rare: it has to ask. Masters die one after another. */
 Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
 {
-    struct actor *waiter = actor_new(), *herald = actor_new();
+    struct caller *waiter = caller_new(), *herald = caller_new();
     int64_t asked = 0, without_ms = 0;
 
     start_cluster(NULL);
@@ -90,7 +90,7 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
         int64_t died;
 
         foreign_take(master, name[i].text, LEASE_MS);
-        actor_try_lock(waiter, lock, 2 * CLUSTER_FAILOVER_BOUND_MS, LEASE_MS);
+        caller_try_lock(waiter, lock, 2 * CLUSTER_FAILOVER_BOUND_MS, LEASE_MS);
         cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
         (void)probe_int(master, "PEXPIRE %s 1000", name[i].text); /* ends before the failover does */
         cr_assert_eq(probe_int(master, "WAIT 1 %d", SOON_MS), 1);
@@ -98,22 +98,22 @@ Test(cluster, C6_waiter_has_the_lock_soon_after_its_shard_has_a_new_master)
         cluster_kill(cluster, i);
         died = now_us();
         asked -= questions();
-        actor_call(herald, see_it_serve, replica);
+        caller_call(herald, see_it_serve, replica);
         expect_result(1, herald, CLUSTER_FAILOVER_BOUND_MS + SLACK_MS);
         expect_result(RDL_OK, waiter, 2 * CLUSTER_FAILOVER_BOUND_MS);
         asked += questions();
-        without_ms += (actor_ended_us(herald) - died) / 1000;
-        cr_assert_lt(actor_ended_us(waiter) - actor_ended_us(herald), 1000 * (PROMISED_MS + SLACK_MS));
+        without_ms += (caller_ended_us(herald) - died) / 1000;
+        cr_assert_lt(caller_ended_us(waiter) - caller_ended_us(herald), 1000 * (PROMISED_MS + SLACK_MS));
         cr_assert(
             cluster_wait_master(cluster, cluster_first_slot(i), CLUSTER_REPLICA_OF(i), CLUSTER_FAILOVER_BOUND_MS));
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         probe_close(replica);
         rdl_lock_free(lock);
     }
     cr_assert_gt(asked, without_ms / RARELY_MS);
-    actor_free(waiter);
-    actor_free(herald);
+    caller_free(waiter);
+    caller_free(herald);
 }
 
 /* ---- work through everything ------------------------------------------------------------------------------------ */

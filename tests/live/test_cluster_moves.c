@@ -57,7 +57,7 @@ Test(cluster, C5_hold_moves_with_its_slot_and_is_renewed_and_given_back_there)
 /* The client does not reach the master that the slot leaves, and cannot be told there. */
 Test(cluster, C5_what_is_on_its_way_to_a_master_out_of_reach_follows_the_slot)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *watched, *wanted, *released;
 
     start_cluster(&(struct cluster_options){.proxied = true});
@@ -71,18 +71,18 @@ Test(cluster, C5_what_is_on_its_way_to_a_master_out_of_reach_follows_the_slot)
     expect(RDL_OK, rdl_lock(released, LEASE_MS, &err));
     cluster_bar_clients(cluster, 0, true);
     cr_assert_lt(rdl_unlock(released, &err), 0); /* which goes on */
-    actor_try_lock(caller, wanted, PATIENT_MS, LEASE_MS);
+    caller_try_lock(caller, wanted, PATIENT_MS, LEASE_MS);
     let_pass_ms(LONG_WATCHED_MS / 2); /* a renewal is on its way, too */
-    cr_assert_not(actor_idle(caller));
+    cr_assert_not(caller_idle(caller));
     cluster_move(cluster, cluster_first_slot(0), 1);
     expect_result(RDL_OK, caller, HEAL_MS);
     cr_assert(WAIT_UNTIL(ask(1, "EXISTS %s", rdl_lock_name(released, NULL)) == 0, SOON_MS));
     let_pass_ms(LONG_WATCHED_MS);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
     expect(RDL_OK, rdl_unlock(watched, &err));
-    actor_unlock(caller, wanted);
+    caller_unlock(caller, wanted);
     expect_result(RDL_OK, caller, SOON_MS);
-    actor_free(caller);
+    caller_free(caller);
     rdl_lock_free(watched);
     rdl_lock_free(wanted);
     rdl_lock_free(released);
@@ -90,25 +90,25 @@ Test(cluster, C5_what_is_on_its_way_to_a_master_out_of_reach_follows_the_slot)
 
 static void expect_waiter_moves(bool sharded)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock = reentrant(client, name[0].text, NULL);
     struct probe *p = probe_open(cluster->node[0]);
     char *channel = channel_of(name[0].text);
 
     foreign_take(p, name[0].text, LEASE_MS);
-    actor_try_lock(waiter, lock, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, PATIENT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers_of(p, sharded, channel) == 1, SOON_MS), "nobody listens");
     probe_close(p);
     cluster_move(cluster, cluster_first_slot(0), 1);
     p = probe_open(cluster->node[1]);
     cr_assert(!sharded || WAIT_UNTIL(probe_listeners_of(p, sharded, channel) == 1, HEAL_MS), "nobody listens any more");
-    cr_assert_not(actor_idle(waiter));
+    cr_assert_not(caller_idle(waiter));
     cr_assert_geq(foreign_release_by(p, sharded ? "spublish" : "publish", name[0].text), sharded ? 1 : 0);
     expect_result(RDL_OK, waiter, WOKEN_MS);
     probe_close(p);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }
@@ -184,20 +184,20 @@ Test(cluster, C5_waiter_is_woken_where_administration_is_forbidden)
 Test(cluster, C5_slot_on_its_way_is_waited_for_where_asking_is_forbidden)
 {
     unsigned slot = cluster_first_slot(0);
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     start_restricted(NULL, "-asking");
     lock = reentrant(client, name[0].text, NULL);
     cluster_begin_move(cluster, slot, 1);
-    actor_try_lock(waiter, lock, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, PATIENT_MS, LEASE_MS);
     let_pass_ms(300);
-    cr_assert_not(actor_idle(waiter));
+    cr_assert_not(caller_idle(waiter));
     cluster_end_move(cluster, slot, 1);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -253,7 +253,7 @@ Test(cluster, C5_renewal_that_follows_its_slot_to_a_silent_master_holds_up_no_ot
 Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
 {
     unsigned slot = cluster_first_slot(0);
-    struct actor *reader = actor_new();
+    struct caller *reader = caller_new();
     rdl_lock_t *lock = NULL, *other = NULL;
 
     start(NULL);
@@ -261,19 +261,19 @@ Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
     expect(RDL_OK, rdl_read_lock(rival, name[0].text, NULL, &other, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     cluster_begin_move(cluster, slot, 1);
-    actor_try_lock(reader, other, PATIENT_MS, LEASE_MS);
+    caller_try_lock(reader, other, PATIENT_MS, LEASE_MS);
     let_pass_ms(200);
-    cr_assert_not(actor_idle(reader), "it was answered in a slot that is not whole");
+    cr_assert_not(caller_idle(reader), "it was answered in a slot that is not whole");
     cr_assert_eq(ask(0, "HLEN %s", name[0].text), 2, "something was written of a take that did not succeed");
     cr_assert_eq(cluster_move_keys(cluster, slot, 1), 2);
     cluster_end_move(cluster, slot, 1);
     expect_result(RDL_OK, reader, PATIENT_MS);
-    actor_unlock(reader, other);
+    caller_unlock(reader, other);
     expect_result(RDL_OK, reader, SOON_MS);
     expect(RDL_OK, rdl_unlock(lock, &err));
     rdl_lock_free(lock);
     rdl_lock_free(other);
-    actor_free(reader);
+    caller_free(reader);
 }
 
 /* The release names a channel beside the lock, so it cannot run before the slot is whole again. (That of a lock with a
@@ -281,33 +281,33 @@ Test(cluster, C5_reader_in_the_middle_of_a_move_waits_for_its_end)
 Test(cluster, C5_release_in_the_middle_of_a_move_waits_for_its_end_and_wakes)
 {
     unsigned slot = cluster_first_slot(0);
-    struct actor *holder = actor_new(), *waiter = actor_new();
+    struct caller *holder = caller_new(), *waiter = caller_new();
     rdl_lock_t *lock = NULL, *other = NULL;
     int64_t ended;
 
     start(NULL);
     expect(RDL_OK, rdl_write_lock(client, name[0].text, NULL, &lock, &err));
     expect(RDL_OK, rdl_write_lock(rival, name[0].text, NULL, &other, &err));
-    actor_try_lock(holder, lock, 0, LEASE_MS);
+    caller_try_lock(holder, lock, 0, LEASE_MS);
     expect_result(RDL_OK, holder, SOON_MS);
-    actor_try_lock(waiter, other, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, other, PATIENT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, 0, name[0].text) == 1, SOON_MS));
     cluster_begin_move(cluster, slot, 1);
-    actor_unlock(holder, lock);
+    caller_unlock(holder, lock);
     let_pass_ms(100);
-    cr_assert_not(actor_idle(holder), "it was released in a slot that is not whole");
+    cr_assert_not(caller_idle(holder), "it was released in a slot that is not whole");
     cr_assert_eq(cluster_move_keys(cluster, slot, 1), 1);
     let_pass_ms(100);
-    cr_assert_not(actor_idle(holder), "it was released in a slot that is not whole");
+    cr_assert_not(caller_idle(holder), "it was released in a slot that is not whole");
     cluster_end_move(cluster, slot, 1);
     ended = now_us();
     expect_result(RDL_OK, holder, SOON_MS);
     expect_result(RDL_OK, waiter, SOON_MS);
-    cr_assert_lt(actor_ended_us(waiter) - ended, 1000 * WOKEN_MS);
-    actor_unlock(waiter, other);
+    cr_assert_lt(caller_ended_us(waiter) - ended, 1000 * WOKEN_MS);
+    caller_unlock(waiter, other);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(holder);
-    actor_free(waiter);
+    caller_free(holder);
+    caller_free(waiter);
     rdl_lock_free(lock);
     rdl_lock_free(other);
 }

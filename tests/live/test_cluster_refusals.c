@@ -245,7 +245,7 @@ Test(cluster, C3_scripts_that_are_forgotten_are_told_again)
 
 Test(cluster, client_that_is_closed_ends_calls_on_all_shards)
 {
-    struct actor *waiter[SHARDS];
+    struct caller *waiter[SHARDS];
     struct outcome outcome[SHARDS] = {0};
     rdl_lock_t *lock[SHARDS];
     rdl_owner_t *owner;
@@ -260,8 +260,8 @@ Test(cluster, client_that_is_closed_ends_calls_on_all_shards)
         foreign_take(p, name[i].text, LEASE_MS);
         probe_close(p);
         lock[i] = reentrant(client, name[i].text, NULL);
-        waiter[i] = actor_new();
-        actor_lock(waiter[i], lock[i], LEASE_MS);
+        waiter[i] = caller_new();
+        caller_lock(waiter[i], lock[i], LEASE_MS);
         expect(RDL_OK, rdl_lock_async(lock[i], owner, LEASE_MS, outcome_note, &outcome[i], NULL, &err));
         cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, i, name[i].text) == 1, SOON_MS));
     }
@@ -273,7 +273,7 @@ Test(cluster, client_that_is_closed_ends_calls_on_all_shards)
         expect_result(RDL_ECLOSED, waiter[i], SOON_MS);
         cr_assert_eq(atomic_load(&outcome[i].calls), 1);
         expect(RDL_ECLOSED, outcome[i].result);
-        actor_free(waiter[i]);
+        caller_free(waiter[i]);
         rdl_lock_free(lock[i]);
     }
     rdl_owner_free(owner);

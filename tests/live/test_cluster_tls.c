@@ -71,12 +71,12 @@ static void expect_fails(const char *uri, const rdl_tls_options_t *tls, const ch
 static void expect_handed_over(rdl_lock_t *held, rdl_lock_t *wanted, int before, int after)
 {
     const char *name = rdl_lock_name(held, NULL);
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     int64_t released;
 
     expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(wanted, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, wanted, PATIENT_MS, LEASE_MS);
+    caller_try_lock(waiter, wanted, PATIENT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(cluster_channels_at(cluster, before, name) == 1, SOON_MS), "nobody listens");
     if (after != before)
         cluster_move(cluster, cluster_slot(name), after);
@@ -84,10 +84,10 @@ static void expect_handed_over(rdl_lock_t *held, rdl_lock_t *wanted, int before,
     released = now_us();
     expect(RDL_OK, rdl_unlock(held, &err));
     expect_result(RDL_OK, waiter, PATIENT_MS);
-    cr_assert_lt(actor_ended_us(waiter) - released, 1000 * WOKEN_MS, "nobody was woken");
-    actor_unlock(waiter, wanted);
+    cr_assert_lt(caller_ended_us(waiter) - released, 1000 * WOKEN_MS, "nobody was woken");
+    caller_unlock(waiter, wanted);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
 }
 
 Test(cluster_tls, C5_waiters_are_woken_on_every_shard_and_where_a_slot_has_moved)

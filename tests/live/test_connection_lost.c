@@ -53,14 +53,14 @@ Test(connection, hold_survives_a_restart_of_a_server_that_keeps_its_data)
 
 Test(connection, waiter_outlives_a_restart_and_subscribes_again)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     char *channel = channel_of(NAME);
 
     stage_open(&st, .server = {.config = "appendonly yes\nappendfsync always"});
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    caller_try_lock(waiter, lock, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
     probe_close(st.probe);
     server_kill(st.server);
@@ -71,9 +71,9 @@ Test(connection, waiter_outlives_a_restart_and_subscribes_again)
     let_pass_ms(50);
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }
@@ -81,22 +81,22 @@ Test(connection, waiter_outlives_a_restart_and_subscribes_again)
 /* A call that is waiting when the server goes does not fail because of it. */
 Test(connection, acquire_started_without_a_server_succeeds_when_it_comes)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
     probe_close(st.probe);
     server_kill(st.server);
-    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    caller_try_lock(waiter, lock, 20000, LEASE_MS);
     let_pass_ms(300);
-    cr_assert_not(actor_idle(waiter));
+    cr_assert_not(caller_idle(waiter));
     server_start_again(st.server);
     st.probe = probe_open(st.server);
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -280,23 +280,23 @@ Test(connection, deadlines_hold_at_script_and_subscribe)
 /* With no limit of its own, lock gives up when nobody has been reached for outage_timeout_ms. */
 Test(connection, lock_without_a_limit_gives_up_after_the_outage_timeout)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.outage_timeout_ms = 2000));
     lock = reentrant(st.client, NAME, NULL);
     proxy_refuse(st.proxy, true);
     proxy_cut(st.proxy, PROXY_ALL);
-    actor_lock(waiter, lock, LEASE_MS);
+    caller_lock(waiter, lock, LEASE_MS);
     expect_result(RDL_ECONN, waiter, SOON_MS);
-    expect_between(1900000, actor_took_us(waiter), 1000 * (2000 + SLACK_MS));
-    expect_err_names(actor_error(waiter), RDL_ECONN, NAME);
+    expect_between(1900000, caller_took_us(waiter), 1000 * (2000 + SLACK_MS));
+    expect_err_names(caller_error(waiter), RDL_ECONN, NAME);
     proxy_refuse(st.proxy, false);
-    actor_lock(waiter, lock, LEASE_MS);
+    caller_lock(waiter, lock, LEASE_MS);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -327,22 +327,22 @@ Test(connection, reconnecting_is_paced)
 /* A line that died without a word: the ping on the idle connection finds out, long before the 5 s of the hint. */
 Test(connection, dead_subscriber_line_is_found_by_its_ping)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.ping_interval_ms = 200, .command_timeout_ms = 1000));
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    caller_try_lock(waiter, lock, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(50);
     proxy_cut_server_side(st.proxy, PROXY_SUBSCRIBERS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 0);
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -380,31 +380,31 @@ Test(connection, killed_connections_come_back)
 /* Concurrent callers share connections. */
 Test(connection, many_threads_share_few_connections)
 {
-    enum { ACTORS = 40 };
-    struct actor *actors[ACTORS];
-    rdl_lock_t *locks[ACTORS];
+    enum { CALLERS = 40 };
+    struct caller *callers[CALLERS];
+    rdl_lock_t *locks[CALLERS];
 
     stage_open(&st);
-    for (int i = 0; i < ACTORS; i++) {
+    for (int i = 0; i < CALLERS; i++) {
         char *name = must_format("shared%d", i);
 
         locks[i] = reentrant(st.client, name, NULL);
-        actors[i] = actor_new();
+        callers[i] = caller_new();
         free(name);
     }
     for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < ACTORS; i++)
-            actor_try_lock(actors[i], locks[i], 0, LEASE_MS);
-        for (int i = 0; i < ACTORS; i++)
-            expect_result(RDL_OK, actors[i], SOON_MS);
-        for (int i = 0; i < ACTORS; i++)
-            actor_unlock(actors[i], locks[i]);
-        for (int i = 0; i < ACTORS; i++)
-            expect_result(RDL_OK, actors[i], SOON_MS);
+        for (int i = 0; i < CALLERS; i++)
+            caller_try_lock(callers[i], locks[i], 0, LEASE_MS);
+        for (int i = 0; i < CALLERS; i++)
+            expect_result(RDL_OK, callers[i], SOON_MS);
+        for (int i = 0; i < CALLERS; i++)
+            caller_unlock(callers[i], locks[i]);
+        for (int i = 0; i < CALLERS; i++)
+            expect_result(RDL_OK, callers[i], SOON_MS);
     }
     expect_between(1, probe_clients(st.probe, "redlatch"), 4 + 2); /* and the loop's own, and the subscriber */
-    for (int i = 0; i < ACTORS; i++) {
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        caller_free(callers[i]);
         rdl_lock_free(locks[i]);
     }
 }

@@ -85,7 +85,7 @@ static void expect_refused(int code, const rdl_client_options_t *options, const 
 /* A hold and a waiter live through a change of the password. */
 static void expect_rotation(void)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     unsigned before;
 
@@ -93,7 +93,7 @@ static void expect_rotation(void)
     st.client = client_open(server_uri(st.server), OPTIONS(ASK));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     (void)probe_text(st.probe, "ACL SETUSER app resetpass >" SECOND);
     know("app", SECOND);
@@ -103,9 +103,9 @@ static void expect_rotation(void)
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_geq(asked() - before, 2); /* the subscriber's, and one for commands */
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 

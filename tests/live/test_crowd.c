@@ -596,7 +596,7 @@ static int64_t have_it_once(void *lock, rdl_err_t *e)
 Test(crowd, N3_release_of_a_red_lock_wakes_one_of_those_who_wait_for_it)
 {
     enum { SOME = 16 };
-    struct actor *actor[SOME];
+    struct caller *caller[SOME];
     rdl_client_t *client;
     rdl_lock_t *member, *red;
     int64_t calls;
@@ -611,21 +611,21 @@ Test(crowd, N3_release_of_a_red_lock_wakes_one_of_those_who_wait_for_it)
     expect(RDL_OK, rdl_try_lock(red, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
     for (int i = 0; i < SOME; i++) {
-        actor[i] = actor_new();
+        caller[i] = caller_new();
         if (i == 0)
-            actor_try_lock(actor[i], red, 1500, LEASE_MS);
+            caller_try_lock(caller[i], red, 1500, LEASE_MS);
         else
-            actor_call(actor[i], have_it_once, red);
+            caller_call(caller[i], have_it_once, red);
         cr_assert(WAIT_UNTIL(probe_calls(st.probe, "evalsha") - calls > i && probe_channels(st.probe) == 1, SOON_MS));
     }
-    expect_result(RDL_ETIMEDOUT, actor[0], SOON_MS);
+    expect_result(RDL_ETIMEDOUT, caller[0], SOON_MS);
     calls = probe_calls(st.probe, "evalsha");
     expect(RDL_OK, rdl_unlock(red, &err));
     for (int i = 1; i < SOME; i++)
-        expect_result(RDL_OK, actor[i], SOON_MS);
+        expect_result(RDL_OK, caller[i], SOON_MS);
     expect_between(2 * (SOME - 1), probe_calls(st.probe, "evalsha") - calls, 3 * SOME);
     for (int i = 0; i < SOME; i++)
-        actor_free(actor[i]);
+        caller_free(caller[i]);
     rdl_lock_free(red);
     rdl_lock_free(member);
     rdl_client_close(client);

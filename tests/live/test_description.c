@@ -123,18 +123,18 @@ Test(description, is_written_again_before_it_expires)
 
 Test(description, of_one_who_only_waits_is_there)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     char *channel = channel_of(NAME);
 
     begin(DESCRIBED(.describe_interval_ms = SELDOM_MS));
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(described() && probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     free(channel);
 }
 

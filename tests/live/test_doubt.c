@@ -121,7 +121,7 @@ Test(doubt, nested_acquire_whose_reply_is_lost_counts_once)
 /* A1: a waiter's try that succeeds, and whose reply is lost. */
 Test(doubt, woken_waiter_whose_grant_is_lost_has_it_nonetheless)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_client_t *other;
 
     open_stage(3000);
@@ -131,19 +131,19 @@ Test(doubt, woken_waiter_whose_grant_is_lost_has_it_nonetheless)
         rdl_lock_t *lock = kind->make(st.client, NAME, NULL), *rival = kind->rival(other, NAME, NULL);
 
         expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
-        actor_try_lock(waiter, lock, 20000, LEASE_MS);
+        caller_try_lock(waiter, lock, 20000, LEASE_MS);
         cr_assert(kind->polls || WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
         let_pass_ms(50);
         (void)proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
         expect(RDL_OK, rdl_unlock(rival, &err));
         expect_result(RDL_OK, waiter, WOKEN_MS);
         cr_assert_eq(lock_holds(st.probe, NAME), 1, "%s", kind->type);
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         rdl_lock_free(rival);
         lock_over(st.probe, lock);
     }
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_client_close(other);
 }
 
@@ -381,7 +381,7 @@ Test(doubt, acquire_let_through_after_the_caller_gave_up_leaves_no_key)
 /* Q1, when the caller has not given up: the repeat has the lock, gives it back, and then the first one comes. */
 Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     open_stage(3000);
     FOR_EACH_KIND(kind)
@@ -391,11 +391,11 @@ Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
 
         warm_up(lock);
         request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
-        actor_try_lock(caller, lock, 5000, LEASE_MS);
+        caller_try_lock(caller, lock, 5000, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
         proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
         expect_result(RDL_OK, caller, SOON_MS);
-        actor_unlock(caller, lock);
+        caller_unlock(caller, lock);
         expect_result(RDL_OK, caller, SOON_MS);
         cr_assert_eq(lock_keys(st.probe, NAME), 0);
         proxy_let_go(st.proxy, request);
@@ -403,14 +403,14 @@ Test(doubt, acquire_let_through_after_its_repeat_was_unlocked_leaves_no_key)
         cr_assert_eq(lock_keys(st.probe, NAME), 0);
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 /* protocol.md, 3: the new connection begins with the KILL. If the release went before it, the acquire could come
  * between. */
 Test(doubt, release_on_a_new_connection_waits_for_the_kill)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     open_stage(SHORT_MS);
     FOR_EACH_KIND(kind)
@@ -421,7 +421,7 @@ Test(doubt, release_on_a_new_connection_waits_for_the_kill)
         warm_up(lock);
         request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
         kill = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "CLIENT", .contains = "KILL");
-        actor_try_lock(caller, lock, 200, LEASE_MS);
+        caller_try_lock(caller, lock, 200, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
         proxy_refuse(st.proxy, true); /* so that the caller gives up without a connection */
         proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
@@ -435,7 +435,7 @@ Test(doubt, release_on_a_new_connection_waits_for_the_kill)
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, PROMPT_MS));
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 /* Q2: the connection that carried the KILL dies as well, before the KILL arrived or before its answer did. */
@@ -446,7 +446,7 @@ Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
         size_t at;
     } cuts[] = {
         {PROXY_REQUEST, 0}, {PROXY_REQUEST, 10}, {PROXY_REQUEST, PROXY_WHOLE}, {PROXY_REPLY, 0}, {PROXY_REPLY, 2}};
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     FOR_EACH_KIND(kind)
     {
@@ -463,12 +463,12 @@ Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
             request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
             cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = cuts[i].part, .command = "CLIENT", .contains = "KILL",
                            .at = cuts[i].at);
-            actor_try_lock(caller, lock, 5000, LEASE_MS);
+            caller_try_lock(caller, lock, 5000, LEASE_MS);
             cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
             proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
             expect_result(RDL_OK, caller, SOON_MS);
             cr_assert_eq(proxy_acted(st.proxy, cut), 1, "%s", kind->type);
-            actor_unlock(caller, lock);
+            caller_unlock(caller, lock);
             expect_result(RDL_OK, caller, SOON_MS);
             proxy_let_go(st.proxy, request);
             let_pass_ms(100);
@@ -476,13 +476,13 @@ Test(doubt, kill_that_is_lost_is_repeated_for_every_abandoned_connection)
         }
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 /* protocol.md, 3: the acquire sits on one abandoned connection, its repeat on the next; both come late. */
 Test(doubt, two_abandoned_connections_are_both_killed)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     open_stage(5000);
     FOR_EACH_KIND(kind)
@@ -492,14 +492,14 @@ Test(doubt, two_abandoned_connections_are_both_killed)
 
         warm_up(lock);
         first = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
-        actor_try_lock(caller, lock, 10000, LEASE_MS);
+        caller_try_lock(caller, lock, 10000, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, first, 1, SOON_MS));
         second = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "CLIENT", .contains = "KILL");
         proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
         cr_assert(proxy_wait(st.proxy, second, 1, SOON_MS)); /* and behind it, the repeat */
         proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
         expect_result(RDL_OK, caller, SOON_MS);
-        actor_unlock(caller, lock);
+        caller_unlock(caller, lock);
         expect_result(RDL_OK, caller, SOON_MS);
         proxy_let_go(st.proxy, second);
         let_pass_ms(50);
@@ -508,28 +508,28 @@ Test(doubt, two_abandoned_connections_are_both_killed)
         cr_assert_eq(lock_keys(st.probe, NAME), 0);
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 /* An acquire held by the proxy on a connection that the server will not be asked to kill, because of what the next one
  * may not, while its repeat has had the lock and has given it back. The rule that holds it. */
-static int leave_an_acquire_behind(struct actor *caller, const char *rules, rdl_lock_t **ret_lock)
+static int leave_an_acquire_behind(struct caller *caller, const char *rules, rdl_lock_t **ret_lock)
 {
     int request;
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1));
     *ret_lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(caller, *ret_lock, 5000, LEASE_MS); /* its connection is up */
+    caller_try_lock(caller, *ret_lock, 5000, LEASE_MS); /* its connection is up */
     expect_result(RDL_OK, caller, SOON_MS);
-    actor_unlock(caller, *ret_lock);
+    caller_unlock(caller, *ret_lock);
     expect_result(RDL_OK, caller, SOON_MS);
     stage_limit(&st, rules);
     request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME);
-    actor_try_lock(caller, *ret_lock, 5000, LEASE_MS);
+    caller_try_lock(caller, *ret_lock, 5000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
     proxy_cut_client_side(st.proxy, PROXY_COMMANDERS);
     expect_result(RDL_OK, caller, SOON_MS);
-    actor_unlock(caller, *ret_lock);
+    caller_unlock(caller, *ret_lock);
     expect_result(RDL_OK, caller, SOON_MS);
     return request;
 }
@@ -539,7 +539,7 @@ static int leave_an_acquire_behind(struct actor *caller, const char *rules, rdl_
 /* protocol.md, 3: the release is repeated until one lease has passed, so a late acquire does not stay. */
 static void expect_late_acquire_cleared_away(const char *rules)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *lock;
     int request = leave_an_acquire_behind(caller, rules, &lock);
 
@@ -548,7 +548,7 @@ static void expect_late_acquire_cleared_away(const char *rules)
     proxy_let_go(st.proxy, request);
     cr_assert(WAIT_UNTIL(lock_holds(st.probe, NAME) == 1, SOON_MS)); /* it ran: there was no KILL */
     cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, 10000));    /* 0.1, 0.3, 1, 3 s after the doubt */
-    actor_free(caller);
+    caller_free(caller);
     rdl_lock_free(lock);
 }
 
@@ -566,19 +566,19 @@ Test(doubt, late_acquire_is_cleared_away_where_the_server_no_longer_says_which_r
 /* The repeats mean the earlier hold (protocol.md, 1). */
 Test(doubt, releases_repeated_where_kill_is_refused_spare_the_newer_hold)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *lock;
     int request = leave_an_acquire_behind(caller, NO_KILL, &lock), releases;
 
-    actor_try_lock(caller, lock, 5000, LEASE_MS);
+    caller_try_lock(caller, lock, 5000, LEASE_MS);
     expect_result(RDL_OK, caller, SOON_MS);
     releases = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .contains = NAME, .every = true);
     proxy_let_go(st.proxy, request);
     cr_assert(proxy_wait(st.proxy, releases, 2, 10000));
     cr_assert_eq(lock_holds(st.probe, NAME), 1);
-    actor_unlock(caller, lock);
+    caller_unlock(caller, lock);
     expect_result(RDL_OK, caller, SOON_MS);
-    actor_free(caller);
+    caller_free(caller);
     rdl_lock_free(lock);
 }
 
@@ -663,9 +663,9 @@ static int64_t patience(const struct kind *kind)
     return kind->votes ? 0 : 5000;
 }
 
-static void expect_too_late(const struct kind *kind, struct actor *caller)
+static void expect_too_late(const struct kind *kind, struct caller *caller)
 {
-    int64_t rc = actor_result(caller, SOON_MS);
+    int64_t rc = caller_result(caller, SOON_MS);
 
     cr_assert(rc == RDL_ELOST || (kind->votes && rc == RDL_ENOQUORUM), "%s: %s", kind->type, code_name(rc));
 }
@@ -674,7 +674,7 @@ static void expect_too_late(const struct kind *kind, struct actor *caller)
 Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
 {
     enum { SHORT_LEASE_MS = 2000 };
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     open_stage(5000);
     FOR_EACH_KIND(kind)
@@ -684,7 +684,7 @@ Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
 
         warm_up(lock);
         request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
-        actor_try_lock(caller, lock, patience(kind), SHORT_LEASE_MS);
+        caller_try_lock(caller, lock, patience(kind), SHORT_LEASE_MS);
         cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
         let_pass_ms(SHORT_LEASE_MS);
         proxy_let_go(st.proxy, request); /* the key now lives for another lease, unless it is removed */
@@ -693,13 +693,13 @@ Test(doubt, grant_read_after_its_validity_is_not_a_hold_and_its_key_is_removed)
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SHORT_LEASE_MS * 3 / 4));
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 /* The same when the key is long gone with its lease: no message, no error, no key. */
 Test(doubt, grant_read_after_the_key_expired_is_not_a_hold)
 {
-    struct actor *caller = actor_new();
+    struct caller *caller = caller_new();
 
     open_stage(5000);
     FOR_EACH_KIND(kind)
@@ -709,16 +709,16 @@ Test(doubt, grant_read_after_the_key_expired_is_not_a_hold)
 
         warm_up(lock);
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = kind->take, .contains = NAME);
-        actor_try_lock(caller, lock, patience(kind), 200);
+        caller_try_lock(caller, lock, patience(kind), 200);
         cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS));
         proxy_let_go(st.proxy, reply);
         expect_too_late(kind, caller);
-        actor_unlock(caller, lock);
+        caller_unlock(caller, lock);
         expect_result(RDL_ENOTOWNER, caller, SOON_MS);
         lock_over(st.probe, lock);
     }
-    actor_free(caller);
+    caller_free(caller);
 }
 
 static uint64_t attempts(const rdl_metrics_t *metrics)
@@ -734,7 +734,7 @@ static uint64_t attempts(const rdl_metrics_t *metrics)
 Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
 {
     rdl_metrics_t *metrics = NULL;
-    struct actor *reader = actor_new();
+    struct caller *reader = caller_new();
     rdl_lock_t *first, *second;
     int64_t began;
 
@@ -744,12 +744,12 @@ Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
     second = reentrant(st.client, "second", NULL);
     warm_up(first);
     server_pause(st.server);
-    actor_try_lock(reader, first, 30000, LEASE_MS);
+    caller_try_lock(reader, first, 30000, LEASE_MS);
     cr_assert(WAIT_UNTIL(attempts(metrics) == 2, SOON_MS));
     expect(RDL_EUNKNOWN, rdl_try_lock(second, 50, LEASE_MS, &err));
     server_resume(st.server);
-    cr_assert_eq(actor_result(reader, SOON_MS), RDL_OK);
-    actor_free(reader);
+    cr_assert_eq(caller_result(reader, SOON_MS), RDL_OK);
+    caller_free(reader);
     rdl_lock_free(first);
     rdl_lock_free(second);
     began = now_us();
@@ -762,7 +762,7 @@ Test(doubt, undo_whose_reply_another_caller_reads_ends_its_call)
 Test(doubt, release_that_is_sent_twice_leaves_the_line_that_it_has_entered_for_nobody)
 {
     for (rdl_release_t release = RDL_RELEASE_CONFIRMED; release <= RDL_RELEASE_UNCONFIRMED; release++) {
-        struct actor *holder = actor_new(), *waiter = actor_new();
+        struct caller *holder = caller_new(), *waiter = caller_new();
         rdl_lock_t *lock;
         int held, cut;
 
@@ -770,13 +770,13 @@ Test(doubt, release_that_is_sent_twice_leaves_the_line_that_it_has_entered_for_n
             live_again();
         open_stage(4 * SHORT_MS);
         lock = reentrant(st.client, NAME, LOCK_OPTIONS(.release = release));
-        actor_lock(holder, lock, LEASE_MS);
+        caller_lock(holder, lock, LEASE_MS);
         expect_result(RDL_OK, holder, SOON_MS);
-        actor_try_lock(waiter, lock, SHORT_MS, LEASE_MS);
+        caller_try_lock(waiter, lock, SHORT_MS, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
         held = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "stay");
         cut = proxy_on(st.proxy, .action = PROXY_CUT, .part = PROXY_REPLY, .command = "EVALSHA", .contains = "stay");
-        actor_unlock(holder, lock);
+        caller_unlock(holder, lock);
         cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
         expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 1, SOON_MS), "the place is not left");
@@ -784,8 +784,8 @@ Test(doubt, release_that_is_sent_twice_leaves_the_line_that_it_has_entered_for_n
         expect_result(RDL_OK, holder, SOON_MS);
         cr_assert(proxy_wait(st.proxy, cut, 1, SOON_MS));
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS));
-        actor_free(waiter);
-        actor_free(holder);
+        caller_free(waiter);
+        caller_free(holder);
         lock_over(st.probe, lock);
     }
 }

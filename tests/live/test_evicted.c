@@ -91,20 +91,20 @@ Test(evicted, hold_that_was_evicted_before_its_client_listened_is_found_gone)
 
 Test(evicted, readers_of_a_lock_are_all_told)
 {
-    struct actor *second = actor_new();
+    struct caller *second = caller_new();
     rdl_lock_t *lock, *far;
 
     open_two();
     lock = take(read_end(st.client, NAME, NULL), RDL_LEASE_AUTO);
     far = read_end(other, NAME, NULL);
-    actor_try_lock(second, lock, 0, RDL_LEASE_AUTO);
+    caller_try_lock(second, lock, 0, RDL_LEASE_AUTO);
     expect_result(RDL_OK, second, SOON_MS);
     cr_assert(WAIT_UNTIL(listening(st.probe) == 1, SOON_MS));
     expect(1, rdl_force_unlock(far, &err));
     expect_told(lock, 2);
-    actor_unlock(second, lock);
+    caller_unlock(second, lock);
     expect_result(RDL_ELOST, second, SOON_MS);
-    actor_free(second);
+    caller_free(second);
     rdl_lock_free(lock);
     rdl_lock_free(far);
     rdl_client_close(other);
@@ -203,7 +203,7 @@ Test(evicted, holder_of_each_type_that_was_shown_is_ended_and_nobody_who_came_si
 
 Test(evicted, one_reader_of_several_is_ended_alone_and_the_last_lets_a_writer_in)
 {
-    struct actor *second = actor_new(), *writer = actor_new();
+    struct caller *second = caller_new(), *writer = caller_new();
     rdl_lock_t *lock, *beside, *far;
     char *owner;
 
@@ -213,7 +213,7 @@ Test(evicted, one_reader_of_several_is_ended_alone_and_the_last_lets_a_writer_in
     owner = owner_shown(0);
     beside = take(read_end(other, NAME, NULL), 2 * LONG_MS);
     far = write_end(other, NAME, NULL);
-    actor_try_lock(writer, write_end(st.client, NAME, NULL), LONG_MS, LONG_MS);
+    caller_try_lock(writer, write_end(st.client, NAME, NULL), LONG_MS, LONG_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1 && listening(st.probe) == 2, SOON_MS));
     losses_init(&losses);
     expect(1, rdl_evict(far, owner, &err));
@@ -227,11 +227,11 @@ Test(evicted, one_reader_of_several_is_ended_alone_and_the_last_lets_a_writer_in
     expect(1, rdl_evict(lock, owner, &err));
     expect_result(RDL_OK, writer, WOKEN_MS);
     expect_told(beside, 2);
-    actor_unlock(writer, far);
+    caller_unlock(writer, far);
     free(owner);
     left_behind = true;
-    actor_free(second);
-    actor_free(writer);
+    caller_free(second);
+    caller_free(writer);
     rdl_client_close(other);
 }
 

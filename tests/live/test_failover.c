@@ -184,7 +184,7 @@ TEST_EACH(C6_release_that_is_not_waited_for_is_repeated_at_the_new_master)
 
 TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     struct probe *p;
     rdl_lock_t *lock;
     char *channel = channel_of(NAME);
@@ -193,7 +193,7 @@ TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
     lock = reentrant(client, NAME, NULL);
     p = topology->look(0);
     foreign_take(p, NAME, 600000);
-    actor_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers_of(p, sharded(), channel) == 1, SOON_MS));
     probe_close(p);
     kill_master();
@@ -203,9 +203,9 @@ TEST_EACH(C6_waiter_subscribes_at_the_new_master_and_is_woken_there)
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(probe_int(p, "HLEN " NAME), 1);
     probe_close(p);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }
@@ -236,7 +236,7 @@ TEST_EACH(C3_new_master_that_knows_no_script_is_told)
  * up. What it does with them when it comes back is nothing. */
 TEST_EACH(C6_stopped_master_is_left_for_its_successor)
 {
-    struct actor *giver[MOST_KINDS], *taker[MOST_KINDS];
+    struct caller *giver[MOST_KINDS], *taker[MOST_KINDS];
     rdl_lock_t *wanted[MOST_KINDS];
     int64_t switched, gave;
 
@@ -244,27 +244,27 @@ TEST_EACH(C6_stopped_master_is_left_for_its_successor)
     FOR_EACH_SINGLE_KIND(kind)
     {
         wanted[kind - kinds] = kind->make(client, other_name_of(kind).text, NULL);
-        taker[kind - kinds] = actor_new();
-        giver[kind - kinds] = actor_new();
-        actor_try_lock(giver[kind - kinds], lock_of(kind), 0, LEASE_MS);
+        taker[kind - kinds] = caller_new();
+        giver[kind - kinds] = caller_new();
+        caller_try_lock(giver[kind - kinds], lock_of(kind), 0, LEASE_MS);
         expect_result(RDL_OK, giver[kind - kinds], SOON_MS);
     }
     expect_seen_by_replica(true);
     topology->pause(0);
     FOR_EACH_SINGLE_KIND(kind)
     {
-        actor_try_lock(taker[kind - kinds], wanted[kind - kinds], 2 * FAILOVER_BOUND_MS, LEASE_MS);
-        actor_unlock(giver[kind - kinds], lock_of(kind));
+        caller_try_lock(taker[kind - kinds], wanted[kind - kinds], 2 * FAILOVER_BOUND_MS, LEASE_MS);
+        caller_unlock(giver[kind - kinds], lock_of(kind));
     }
     cr_assert(topology->wait_master(1));
     switched = now_us();
     FOR_EACH_SINGLE_KIND(kind)
     {
         expect_result(RDL_OK, taker[kind - kinds], FAILOVER_BOUND_MS);
-        gave = actor_result(giver[kind - kinds],
-                            FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
+        gave = caller_result(giver[kind - kinds],
+                             FAILOVER_BOUND_MS); /* its time may be up; then it is repeated all the same */
         cr_assert(gave == RDL_OK || gave == RDL_EUNKNOWN, "%s", code_name(gave));
-        cr_assert_lt(actor_ended_us(taker[kind - kinds]) - switched, 1000 * HEAL_MS);
+        cr_assert_lt(caller_ended_us(taker[kind - kinds]) - switched, 1000 * HEAL_MS);
         cr_assert(WAIT_UNTIL(is_there(1, kind) == 0, HEAL_MS), "%s", kind->type);
     }
     topology->resume(0);
@@ -275,10 +275,10 @@ TEST_EACH(C6_stopped_master_is_left_for_its_successor)
 
         cr_assert_eq(lock_holds(p, other_name_of(kind).text), 1, "%s", kind->type);
         probe_close(p);
-        actor_unlock(taker[kind - kinds], wanted[kind - kinds]);
+        caller_unlock(taker[kind - kinds], wanted[kind - kinds]);
         expect_result(RDL_OK, taker[kind - kinds], SOON_MS);
-        actor_free(taker[kind - kinds]);
-        actor_free(giver[kind - kinds]);
+        caller_free(taker[kind - kinds]);
+        caller_free(giver[kind - kinds]);
         rdl_lock_free(wanted[kind - kinds]);
         rdl_lock_free(lock_of(kind));
     }
@@ -346,13 +346,13 @@ static void free_what_is_counted(void)
 #define GIVES_UP_MS 4500 /* of the 5 s after which everybody looks again anyway */
 
 /* Who was not asleep had perhaps a try on its way, whose time began when it was sent. */
-static void expect_outage(const char *type, bool paces, struct actor *a, int64_t killed_at)
+static void expect_outage(const char *type, bool paces, struct caller *a, int64_t killed_at)
 {
-    int64_t result = actor_result(a, 2 * SOON_MS);
-    int64_t ms = (actor_ended_us(a) - killed_at) / 1000;
+    int64_t result = caller_result(a, 2 * SOON_MS);
+    int64_t ms = (caller_ended_us(a) - killed_at) / 1000;
     bool unsure = paces && result == RDL_EUNKNOWN;
 
-    cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", type, code_name(result), actor_error(a)->message);
+    cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", type, code_name(result), caller_error(a)->message);
     cr_expect((unsure || ms >= OUTAGE_MS) && ms <= GIVES_UP_MS, "%s: %" PRId64 " ms", type, ms);
 }
 
@@ -362,7 +362,7 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     enum { COUNTED = 3 };
     static const char *const counted[COUNTED] = {"semaphore", "permit semaphore", "latch"};
     rdl_client_t *other = client_open(uri, OPTIONS(.close_timeout_ms = 100));
-    struct actor *sleeper[MOST_KINDS], *at[COUNTED];
+    struct caller *sleeper[MOST_KINDS], *at[COUNTED];
     rdl_lock_t *rival[MOST_KINDS];
     int64_t listened = COUNTED, calls, killed_at;
     struct probe *p;
@@ -375,7 +375,7 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
 
         rival[i] = kind->rival(other, name_of(kind).text, NULL);
         locks[i] = kind->make(client, name_of(kind).text, NULL);
-        sleeper[i] = actor_new();
+        sleeper[i] = caller_new();
         expect(RDL_OK, rdl_try_lock(rival[i], 0, LEASE_MS, &err));
     }
     p = topology->look(0);
@@ -384,20 +384,20 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     {
         if (kind->paces)
             continue;
-        actor_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
+        caller_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
         listened++;
     }
     for (size_t i = 0; i < COUNTED; i++)
-        at[i] = actor_new();
-    actor_call(at[0], wait_for_semaphore, semaphore);
-    actor_call(at[1], wait_for_permit, permits);
-    actor_call(at[2], wait_for_latch, latch);
+        at[i] = caller_new();
+    caller_call(at[0], wait_for_semaphore, semaphore);
+    caller_call(at[1], wait_for_permit, permits);
+    caller_call(at[2], wait_for_latch, latch);
     expect_asleep_at(p, sharded(), "evalsha", calls, 2 * (listened - 1), listened); /* the latch is asked for by GET */
     probe_close(p);
     FOR_EACH_SINGLE_KIND(kind)
     {
         if (kind->paces) /* they send scripts unasked */
-            actor_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
+            caller_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
     }
     let_pass_ms(100);
     topology->kill(1);
@@ -406,13 +406,13 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     FOR_EACH_SINGLE_KIND(kind)
     {
         expect_outage(kind->type, kind->paces, sleeper[kind - kinds], killed_at);
-        actor_free(sleeper[kind - kinds]);
+        caller_free(sleeper[kind - kinds]);
         rdl_lock_free(locks[kind - kinds]);
         rdl_lock_free(rival[kind - kinds]);
     }
     for (size_t i = 0; i < COUNTED; i++) {
         expect_outage(counted[i], false, at[i], killed_at);
-        actor_free(at[i]);
+        caller_free(at[i]);
     }
     free_what_is_counted();
     rdl_client_close(other);
@@ -424,7 +424,7 @@ TEST_EACH(N10_place_that_is_given_up_without_a_master_is_not_in_its_owners_way)
     enum { WAIT_MS = 3000 };
     const rdl_lock_options_t options = {.version = RDL_LOCK_OPTIONS_VERSION, .waiter_life_ms = LEASE_MS};
     rdl_client_t *other = client_open(uri, OPTIONS(.command_timeout_ms = FAILOVER_BOUND_MS));
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     rdl_lock_t *lock, *rival;
     int64_t result;
 
@@ -432,19 +432,19 @@ TEST_EACH(N10_place_that_is_given_up_without_a_master_is_not_in_its_owners_way)
     rival = fair(other, NAME, &options);
     lock = fair(client, NAME, &options);
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
-    actor_try_lock(a, lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(a, lock, WAIT_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(ask(1, "LLEN redisson_lock_queue:{" NAME "}") == 1, SOON_MS));
     topology->kill(0);
-    result = actor_result(a, WAIT_MS + SOON_MS);
+    result = caller_result(a, WAIT_MS + SOON_MS);
     cr_assert(result == RDL_ETIMEDOUT || result == RDL_ECONN || result == RDL_EUNKNOWN, "%s", code_name(result));
     cr_assert(topology->wait_master(1));
     expect(RDL_OK, rdl_unlock(rival, &err));
-    actor_try_lock(a, lock, 0, LEASE_MS);
+    caller_try_lock(a, lock, 0, LEASE_MS);
     expect_result(RDL_OK, a, FAILOVER_BOUND_MS);
-    actor_unlock(a, lock);
+    caller_unlock(a, lock);
     expect_result(RDL_OK, a, FAILOVER_BOUND_MS);
     cr_assert(WAIT_UNTIL(ask(1, "EXISTS redisson_lock_queue:{" NAME "}") == 0, HEAL_MS));
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(lock);
     rdl_lock_free(rival);
     rdl_client_close(other);

@@ -458,26 +458,26 @@ static int64_t sending(void)
 /* Only of the last one is the moment known, from which the grant counts. */
 Test(fair, grant_that_rests_on_an_earlier_sending_is_none)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int64_t before, n;
 
     stage_open(&st);
     lock = fair(st.client, NAME, SHORT_LIVES);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_lock(waiter, lock, RDL_LEASE_AUTO);
+    caller_lock(waiter, lock, RDL_LEASE_AUTO);
     expect_queued(1);
     cr_assert(WAIT_UNTIL((before = sending()) >= 2, SOON_MS));
     n = atoll(strrchr(sign(), ':') + 1);
     (void)probe_int(st.probe, "PUBLISH redisson_lock__channel:{" NAME "}:%s %" PRId64 ":1:0",
                     probe_text(st.probe, "LINDEX " QUEUE " 0"), n);
-    cr_assert(WAIT_UNTIL(actor_idle(waiter) || sending() > before, SOON_MS));
-    cr_assert(!actor_idle(waiter), "two have the lock");
+    cr_assert(WAIT_UNTIL(caller_idle(waiter) || sending() > before, SOON_MS));
+    cr_assert(!caller_idle(waiter), "two have the lock");
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 

@@ -142,28 +142,28 @@ Test(fenced, take_repeated_after_a_lost_reply_has_the_first_ones_token)
 Test(fenced, waiters_are_woken_by_the_unlock_and_tokens_follow_the_order_of_holds)
 {
     enum { THREADS = 6 };
-    struct actor *actors[THREADS];
+    struct caller *callers[THREADS];
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = fenced(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     for (int i = 0; i < THREADS; i++) {
-        actors[i] = actor_new();
-        actor_try_lock(actors[i], lock, 20000, 60000);
+        callers[i] = caller_new();
+        caller_try_lock(callers[i], lock, 20000, 60000);
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     for (int64_t token = 2; token <= THREADS + 1; token++) {
         int i = 0;
 
-        cr_assert(WAIT_UNTIL((i = (i + 1) % THREADS, actors[i] != NULL && actor_idle(actors[i])), SOON_MS));
+        cr_assert(WAIT_UNTIL((i = (i + 1) % THREADS, callers[i] != NULL && caller_idle(callers[i])), SOON_MS));
         cr_assert_eq(atoll(probe_text(st.probe, "GET " COUNTER)), token);
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_unlock(actors[i], lock);
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_free(actors[i]);
-        actors[i] = NULL;
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_unlock(callers[i], lock);
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_free(callers[i]);
+        callers[i] = NULL;
     }
     done_with(lock);
 }

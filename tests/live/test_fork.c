@@ -69,7 +69,7 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
 {
     struct losses losses;
     struct outcome o = {0};
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_owner_t *owner = NULL;
     rdl_op_t *op = NULL;
     rdl_lock_t *lock;
@@ -82,7 +82,7 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err));
     expect(RDL_OK, rdl_lock_async(lock, owner, RDL_LEASE_AUTO, outcome_note, &o, &op, &err));
-    actor_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     for (int i = 0; i < 5; i++) {
         if ((child = fork()) == 0) {
@@ -97,16 +97,16 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
     cr_assert_eq(losses_count(&losses, RDL_LOST) + losses_count(&losses, RDL_AT_RISK), 0);
     cr_assert_eq(atomic_load(&o.calls), 0);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    cr_assert(WAIT_UNTIL(atomic_load(&o.calls) == 1 || actor_idle(waiter), WOKEN_MS));
+    cr_assert(WAIT_UNTIL(atomic_load(&o.calls) == 1 || caller_idle(waiter), WOKEN_MS));
     if (atomic_load(&o.calls) == 1) {
         expect(RDL_OK, outcome_wait(&o, 0));
         expect(RDL_OK, rdl_unlock_async(lock, owner, NULL, NULL, NULL, &err));
         expect_result(RDL_OK, waiter, WOKEN_MS);
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
     } else {
         expect_result(RDL_OK, waiter, 0);
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         expect(RDL_OK, outcome_wait(&o, WOKEN_MS));
         expect(RDL_OK, rdl_unlock_async(lock, owner, NULL, NULL, NULL, &err));
@@ -114,7 +114,7 @@ Test(fork, child_gets_errors_and_the_parents_holds_go_on)
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
     rdl_op_free(op);
     rdl_owner_free(owner);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -177,15 +177,15 @@ static int64_t work(void *arg, rdl_err_t *reterr)
 /* fork catches the client's mutexes in any state; the child must not hang on them, nor the parent be disturbed. */
 Test(fork, child_of_a_busy_parent_does_not_hang)
 {
-    enum { ACTORS = 3, FORKS = 30 };
-    struct actor *actors[ACTORS];
+    enum { CALLERS = 3, FORKS = 30 };
+    struct caller *callers[CALLERS];
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
-    for (int i = 0; i < ACTORS; i++) {
-        actors[i] = actor_new();
-        actor_call(actors[i], work, lock);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = caller_new();
+        caller_call(callers[i], work, lock);
     }
     for (int i = 0; i < FORKS; i++) {
         pid_t child = fork();
@@ -201,9 +201,9 @@ Test(fork, child_of_a_busy_parent_does_not_hang)
         expect_child_succeeds(child);
     }
     atomic_store(&stop_working, true);
-    for (int i = 0; i < ACTORS; i++) {
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_free(callers[i]);
     }
     rdl_lock_free(lock);
 }

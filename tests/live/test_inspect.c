@@ -146,7 +146,7 @@ Test(inspect, tells_two_readers_apart_and_leaves_out_one_whose_lease_is_over)
 
 Test(inspect, tells_how_many_processes_wait)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *wanted;
 
@@ -155,7 +155,7 @@ Test(inspect, tells_how_many_processes_wait)
     lock = reentrant(st.client, NAME, NULL);
     wanted = reentrant(other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_lock(waiter, wanted, LEASE_MS);
+    caller_lock(waiter, wanted, LEASE_MS);
     cr_assert(WAIT_UNTIL(rdl_waiters(lock, NULL, 0, NULL, &err) == 1, SOON_MS));
     (void)look(NAME);
     expect_seen("lock", "held", 1);
@@ -165,9 +165,9 @@ Test(inspect, tells_how_many_processes_wait)
     expect_result(RDL_OK, waiter, SOON_MS);
     expect(1, rdl_holders(lock, holder, ROOM, &err));
     expect_ours(&holder[0], other, 1);
-    actor_unlock(waiter, wanted);
+    caller_unlock(waiter, wanted);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(wanted);
     rdl_lock_free(lock);
     rdl_client_close(other);
@@ -177,7 +177,7 @@ Test(inspect, tells_how_many_processes_wait)
 Test(inspect, tells_a_fair_queue_in_its_order)
 {
     enum { WAITERS = 2 };
-    struct actor *waiter[WAITERS];
+    struct caller *waiter[WAITERS];
     rdl_client_t *client[WAITERS];
     rdl_lock_t *lock, *wanted[WAITERS];
     rdl_waiter_t listed[ROOM];
@@ -189,8 +189,8 @@ Test(inspect, tells_a_fair_queue_in_its_order)
     for (int i = 0; i < WAITERS; i++) {
         client[i] = client_open(stage_uri(&st), NULL);
         wanted[i] = fair(client[i], NAME, NULL);
-        waiter[i] = actor_new();
-        actor_lock(waiter[i], wanted[i], LEASE_MS);
+        waiter[i] = caller_new();
+        caller_lock(waiter[i], wanted[i], LEASE_MS);
         cr_assert(WAIT_UNTIL(rdl_waiters(lock, NULL, 0, NULL, &err) == i + 1, SOON_MS));
     }
     expect(WAITERS, rdl_waiters(lock, listed, ROOM, &count, &err));
@@ -207,9 +207,9 @@ Test(inspect, tells_a_fair_queue_in_its_order)
     expect(RDL_OK, rdl_unlock(lock, &err));
     for (int i = 0; i < WAITERS; i++) {
         expect_result(RDL_OK, waiter[i], SOON_MS);
-        actor_unlock(waiter[i], wanted[i]);
+        caller_unlock(waiter[i], wanted[i]);
         expect_result(RDL_OK, waiter[i], SOON_MS);
-        actor_free(waiter[i]);
+        caller_free(waiter[i]);
         rdl_lock_free(wanted[i]);
     }
     for (int i = 0; i < WAITERS; i++)
@@ -253,7 +253,7 @@ static int64_t await(void *latch, rdl_err_t *why)
 
 Test(inspect, tells_a_latch_by_who_waits)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_latch_t *latch = NULL;
 
     stage_open(&st);
@@ -263,14 +263,14 @@ Test(inspect, tells_a_latch_by_who_waits)
     (void)look(NAME);
     expect_seen("counter", "free", 0);
     cr_assert_eq(seen->number, 1);
-    actor_call(waiter, await, latch);
+    caller_call(waiter, await, latch);
     cr_assert(WAIT_UNTIL(strcmp(look(NAME)->type, "latch") == 0, SOON_MS));
     expect_seen("latch", "closed", 0);
     cr_assert_eq(seen->waiters, 1);
     cr_assert_eq(seen->number, 1);
     expect(0, rdl_latch_count_down(latch, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_latch_free(latch);
     seen = rdl_inspection_free(seen);
 }
@@ -283,7 +283,7 @@ static int64_t acquire(void *semaphore, rdl_err_t *why)
 Test(inspect, tells_a_fair_semaphore_s_queue)
 {
     rdl_semaphore_options_t options = RDL_SEMAPHORE_OPTIONS_INIT;
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_semaphore_t *semaphore = NULL;
 
     stage_open(&st);
@@ -292,7 +292,7 @@ Test(inspect, tells_a_fair_semaphore_s_queue)
     expect(RDL_OK, rdl_semaphore(st.client, NAME, &options, &semaphore, &err));
     expect(1, rdl_semaphore_try_set_permits(semaphore, 1, &err));
     expect(RDL_OK, rdl_semaphore_try_acquire(semaphore, 1, 0, &err));
-    actor_call(waiter, acquire, semaphore);
+    caller_call(waiter, acquire, semaphore);
     cr_assert(WAIT_UNTIL(look(NAME)->waiter_count == 1, SOON_MS));
     expect_seen("semaphore", "taken", 0);
     cr_assert(seen->in_order);
@@ -300,7 +300,7 @@ Test(inspect, tells_a_fair_semaphore_s_queue)
     expect_between(seen->now_ms - 30000, seen->waiter[0].since_ms, seen->now_ms);
     expect(RDL_OK, rdl_semaphore_release(semaphore, 1, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_semaphore_free(semaphore);
     seen = rdl_inspection_free(seen);
 }

@@ -67,7 +67,7 @@ Test(list, finds_each_type_once_and_nothing_that_stands_beside)
 {
     rdl_permit_semaphore_t *permits = NULL;
     rdl_semaphore_t *semaphore = NULL;
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock[5], *queued;
     rdl_client_t *other;
     struct found found;
@@ -85,7 +85,7 @@ Test(list, finds_each_type_once_and_nothing_that_stands_beside)
     for (int i = 0; i < 5; i++)
         expect(RDL_OK, rdl_try_lock(lock[i], 0, LEASE_MS, &err));
     queued = fair(other, "b:fair", NULL);
-    actor_lock(waiter, queued, LEASE_MS);
+    caller_lock(waiter, queued, LEASE_MS);
     cr_assert(WAIT_UNTIL(rdl_waiters(lock[4], NULL, 0, NULL, &err) == 1, SOON_MS));
     expect(RDL_OK, rdl_permit_semaphore(st.client, "c:permits", NULL, &permits, &err));
     expect(1, rdl_permit_semaphore_try_set_permits(permits, 2, &err));
@@ -115,13 +115,13 @@ Test(list, finds_each_type_once_and_nothing_that_stands_beside)
     expect(3, rdl_list(st.client, "*", note, &found, &err));
     expect(RDL_OK, rdl_unlock(lock[4], &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, queued);
+    caller_unlock(waiter, queued);
     expect_result(RDL_OK, waiter, SOON_MS);
     for (int i = 0; i < 4; i++)
         expect(RDL_OK, rdl_unlock(lock[i], &err));
     for (int i = 0; i < 5; i++)
         rdl_lock_free(lock[i]);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(queued);
     rdl_semaphore_free(semaphore);
     rdl_permit_semaphore_free(permits);

@@ -132,25 +132,25 @@ Test(local, without_a_server_the_host_excludes_itself_and_the_server_gets_the_ho
 
 Test(local, what_is_unlocked_without_a_server_is_the_next_ones_on_the_host)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     open_locks(reentrant, false);
     go_away();
     expect(RDL_OK, rdl_try_lock(lock, 20000, RDL_LEASE_AUTO, &err));
-    actor_try_lock(waiter, other, 20000, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, other, 20000, RDL_LEASE_AUTO);
     expect(RDL_OK, rdl_try_lock(lock, 0, RDL_LEASE_AUTO, &err)); /* a re-entry asks nobody */
     expect(RDL_OK, rdl_extend(lock, LEASE_MS, &err));
     expect(2, rdl_hold_count(lock, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_DEGRADED, rdl_hold_state(lock, &err));
-    cr_assert_not(actor_idle(waiter));
+    cr_assert_not(caller_idle(waiter));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect(RDL_ENOTOWNER, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     come_back();
-    actor_unlock(waiter, other);
+    caller_unlock(waiter, other);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     close_two();
 }
 
@@ -361,23 +361,23 @@ Test(local, silent_server_is_none)
 /* The server has said that somebody has it for a second: that is believed for as long. */
 Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     int64_t began, scripts;
 
     open_locks(reentrant, true);
     foreign_take(st.probe, NAME, 2500);
     began = now_ms();
     scripts = probe_calls(st.probe, "evalsha");
-    actor_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
     expect_asleep(scripts, 2, 1);
     proxy_refuse(st.proxy, true);
     proxy_cut(st.proxy, PROXY_ALL);
     expect_result(RDL_OK, waiter, 20000);
     cr_assert_geq(now_ms() - began, 2400);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     proxy_refuse(st.proxy, false);
-    actor_free(waiter);
+    caller_free(waiter);
     cr_assert(stage_lines_end(&st), "the server is not told that the client waits no more");
     close_two();
 }
@@ -385,7 +385,7 @@ Test(local, holder_whom_the_server_has_named_is_believed_until_its_lease_is_over
 /* So is what it says later, to one of three in line, who are told to look sooner than at the end of the lease. */
 Test(local, holder_whose_lease_the_server_has_named_to_one_in_line_is_believed)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     char *line = channel_of(NAME);
     int64_t began, scripts;
 
@@ -393,7 +393,7 @@ Test(local, holder_whose_lease_the_server_has_named_to_one_in_line_is_believed)
     (void)probe_ask(st.probe, "HSET %s -1 gone1 gone1 -1 -2 gone2 gone2 -2 head -2 tail 0 count 2", line);
     (void)probe_ask(st.probe, "HSET " NAME " 00000000-0000-4000-8000-000000000000:1000000000000001 1");
     scripts = probe_calls(st.probe, "evalsha");
-    actor_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 20000, RDL_LEASE_AUTO);
     expect_asleep(scripts, 2, 1); /* nobody knows for how long */
     (void)probe_ask(st.probe, "PEXPIRE " NAME " 2500");
     began = now_ms();
@@ -402,10 +402,10 @@ Test(local, holder_whose_lease_the_server_has_named_to_one_in_line_is_believed)
     proxy_cut(st.proxy, PROXY_ALL);
     expect_result(RDL_OK, waiter, 20000);
     cr_assert_geq(now_ms() - began, 2400);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     proxy_refuse(st.proxy, false);
-    actor_free(waiter);
+    caller_free(waiter);
     (void)probe_int(st.probe, "DEL %s", line);
     free(line);
     close_two();
@@ -414,21 +414,21 @@ Test(local, holder_whose_lease_the_server_has_named_to_one_in_line_is_believed)
 /* However long somebody else has it, while the server says so. */
 Test(local, server_that_is_there_is_believed_for_longer_than_an_outage_lasts)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     int64_t scripts;
 
     open_locks(reentrant, true);
     scripts = probe_calls(st.probe, "evalsha");
     foreign_take(st.probe, NAME, 0); /* nobody knows for how long */
-    actor_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
     expect_asleep(scripts, 2, 1);
     expect_result(RDL_ETIMEDOUT, waiter, SOON_MS);
-    actor_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, lock, 4 * AFTER_MS, RDL_LEASE_AUTO);
     let_pass_ms(3 * AFTER_MS);
     proxy_cut(st.proxy, PROXY_ALL); /* not for long enough */
-    cr_assert_neq(actor_result(waiter, SOON_MS), RDL_OK);
+    cr_assert_neq(caller_result(waiter, SOON_MS), RDL_OK);
     foreign_release(st.probe, NAME);
-    actor_free(waiter);
+    caller_free(waiter);
     close_two();
 }
 
@@ -488,16 +488,16 @@ Test(local, handle_that_is_freed_frees_the_host)
 
 Test(local, thread_that_ends_frees_the_host)
 {
-    struct actor *holder = actor_new();
+    struct caller *holder = caller_new();
     struct losses news;
 
     open_locks(reentrant, false);
     losses_init(&news);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &news, &err));
     go_away();
-    actor_call(holder, take_it, lock);
+    caller_call(holder, take_it, lock);
     expect_result(RDL_OK, holder, SOON_MS);
-    actor_free(holder);
+    caller_free(holder);
     cr_assert(losses_wait(&news, RDL_LOST, 1, SOON_MS));
     cr_assert_eq(news.notes[news.count - 1].reason, RDL_LOSS_THREAD_EXIT);
     expect(RDL_OK, rdl_try_lock(other, 20000, RDL_LEASE_AUTO, &err));

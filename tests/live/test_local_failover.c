@@ -45,14 +45,14 @@ static bool is_in(rdl_lock_t *lock, rdl_hold_state_t state)
 
 static void pass_on(rdl_lock_t *lock, rdl_lock_t *other)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
-    actor_try_lock(waiter, other, RETURN_MS, RDL_LEASE_AUTO);
+    caller_try_lock(waiter, other, RETURN_MS, RDL_LEASE_AUTO);
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, RETURN_MS);
-    actor_unlock(waiter, other);
+    caller_unlock(waiter, other);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
 }
 
 TEST_EACH(N14_hold_outlasts_the_master_and_is_the_next_ones)
@@ -129,7 +129,7 @@ TEST_EACH(N14_unlocked_without_a_master_it_is_free_at_the_next)
 
 TEST_EACH(N14_who_waits_for_the_server_outlasts_a_failover)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     cr_assert_not_null(mkdtemp(dir));
@@ -137,14 +137,14 @@ TEST_EACH(N14_who_waits_for_the_server_outlasts_a_failover)
     lock = reentrant(client, NAME, NULL);
     topology->pause(1);
     topology->kill(0);
-    actor_try_lock(waiter, lock, RETURN_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, RETURN_MS, LEASE_MS);
     let_pass_ms(1000); /* it would have given up */
-    cr_assert_not(actor_idle(waiter));
+    cr_assert_not(caller_idle(waiter));
     topology->resume(1);
     cr_assert(topology->wait_master(1));
     expect_result(RDL_OK, waiter, RETURN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }

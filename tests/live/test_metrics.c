@@ -93,7 +93,7 @@ static void expect_counts(const char *expected)
 
 Test(metrics, takes_waits_hand_offs_and_holds_are_counted_by_name)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *orders, *stock;
     struct monitor *monitor;
 
@@ -106,7 +106,7 @@ Test(metrics, takes_waits_hand_offs_and_holds_are_counted_by_name)
     expect(RDL_OK, rdl_try_lock(orders, 0, LEASE_MS, &err)); /* again: one hold */
     expect_counts("attempts_total{lock=\"orders\"} 2\nacquired_total{lock=\"orders\"} 2\n"
                   "wait_seconds_count{lock=\"orders\"} 2\nheld{lock=\"orders\"} 1\n");
-    actor_lock(waiter, orders, LEASE_MS);
+    caller_lock(waiter, orders, LEASE_MS);
     expect_sleeps(monitor, "orders"); /* a try that is on its way when the lock is freed is no hand-off */
     cr_assert_eq(sample("redlatch_waiting{lock=\"orders\"}"), 1);
     expect(RDL_OK, rdl_unlock(orders, &err));
@@ -122,13 +122,13 @@ Test(metrics, takes_waits_hand_offs_and_holds_are_counted_by_name)
                   "hold_seconds_count{lock=\"orders\"} 1\nhandoff_seconds_count{lock=\"orders\"} 1\n"
                   "held{lock=\"orders\"} 1\nheld{lock=\"stock\"} 1\n");
     cr_assert_geq(sample("redlatch_round_trip_seconds_count"), 6);
-    actor_unlock(waiter, orders);
+    caller_unlock(waiter, orders);
     expect_result(RDL_OK, waiter, SOON_MS);
     expect(RDL_OK, rdl_unlock(stock, &err));
     cr_assert_eq(sample("redlatch_held{lock=\"orders\"}"), 0);
     cr_assert_eq(sample("redlatch_longest_hold_seconds{lock=\"orders\"}"), 0);
     monitor_stop(monitor);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(orders);
     rdl_lock_free(stock);
     close_stage();
@@ -180,25 +180,25 @@ Test(metrics, unknown_outcomes_and_what_became_of_them_are_counted)
 
 Test(metrics, the_longest_of_several_holds_is_the_oldest_that_is_left)
 {
-    struct actor *first = actor_new();
+    struct caller *first = caller_new();
     int64_t second_began;
     rdl_lock_t *lock;
 
     open_stage(false, 0, LEASE_MS);
     lock = read_end(st.client, "orders", NULL);
-    actor_lock(first, lock, LEASE_MS);
+    caller_lock(first, lock, LEASE_MS);
     expect_result(RDL_OK, first, SOON_MS);
     cr_assert(WAIT_UNTIL(sample("redlatch_longest_hold_seconds{lock=\"orders\"}") > 0.2, SOON_MS));
     second_began = now_us();
     expect(RDL_OK, rdl_lock(lock, LEASE_MS, &err));
     cr_assert_eq(sample("redlatch_held{lock=\"orders\"}"), 2);
     cr_assert_gt(sample("redlatch_longest_hold_seconds{lock=\"orders\"}"), 0.2);
-    actor_unlock(first, lock);
+    caller_unlock(first, lock);
     expect_result(RDL_OK, first, SOON_MS);
     cr_assert_leq(sample("redlatch_longest_hold_seconds{lock=\"orders\"}"), (double)(now_us() - second_began) / 1e6);
     cr_assert_eq(sample("redlatch_held{lock=\"orders\"}"), 1);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    actor_free(first);
+    caller_free(first);
     rdl_lock_free(lock);
     close_stage();
 }
@@ -303,7 +303,7 @@ Test(metrics, a_multi_lock_counts_by_its_members)
 
 Test(metrics, a_call_whose_time_was_over_before_it_began_is_an_attempt)
 {
-    struct actor *holder = actor_new();
+    struct caller *holder = caller_new();
     struct outcome waiting = {0}, queued = {0};
     rdl_owner_t *owner;
     rdl_lock_t *lock;
@@ -311,18 +311,18 @@ Test(metrics, a_call_whose_time_was_over_before_it_began_is_an_attempt)
     open_stage(false, 0, LEASE_MS);
     lock = reentrant(st.client, "orders", NULL);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
-    actor_lock(holder, lock, LEASE_MS);
+    caller_lock(holder, lock, LEASE_MS);
     expect_result(RDL_OK, holder, SOON_MS);
     expect(RDL_OK, rdl_lock_async(lock, owner, LEASE_MS, outcome_note, &waiting, NULL, &err));
     expect(RDL_OK, rdl_try_lock_async(lock, owner, 5, LEASE_MS, outcome_note, &queued, NULL, &err));
     expect(RDL_ETIMEDOUT, outcome_wait(&queued, SOON_MS));
     cr_assert_eq(sample("redlatch_attempts_total{lock=\"orders\"}"), 3);
     cr_assert_eq(sample("redlatch_timed_out_total{lock=\"orders\"}"), 1);
-    actor_unlock(holder, lock);
+    caller_unlock(holder, lock);
     expect_result(RDL_OK, holder, SOON_MS);
     expect(RDL_OK, outcome_wait(&waiting, SOON_MS));
     rdl_owner_free(owner); /* gives it back */
-    actor_free(holder);
+    caller_free(holder);
     rdl_lock_free(lock);
     close_stage();
 }
@@ -334,7 +334,7 @@ static int64_t await(void *arg, rdl_err_t *e)
 
 Test(metrics, semaphores_and_latches_count_attempts_and_waits)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_semaphore_t *pool = NULL;
     rdl_latch_t *latch = NULL;
 
@@ -346,7 +346,7 @@ Test(metrics, semaphores_and_latches_count_attempts_and_waits)
     expect(RDL_OK, rdl_semaphore_try_acquire(pool, 1, 0, &err));
     expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(pool, 1, 0, &err));
     expect(1, rdl_latch_try_set_count(latch, 1, &err));
-    actor_call(waiter, await, latch);
+    caller_call(waiter, await, latch);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1 && sample("redlatch_waiting{lock=\"latch\"}") == 1, SOON_MS));
     expect(0, rdl_latch_count_down(latch, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
@@ -357,6 +357,6 @@ Test(metrics, semaphores_and_latches_count_attempts_and_waits)
                   "wait_seconds_count{lock=\"latch\"} 1\nhandoff_seconds_count{lock=\"latch\"} 1\n");
     rdl_semaphore_free(pool);
     rdl_latch_free(latch);
-    actor_free(waiter);
+    caller_free(waiter);
     close_stage();
 }

@@ -101,46 +101,46 @@ Test(multi, one_that_is_taken_leaves_none)
 /* M1, and the wake-up: while b is waited for, a is held; c is not. */
 Test(multi, contended_member_is_waited_for_and_no_ttl_is_above_the_lease)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
 
     stage_open(&st);
     open_all();
     foreign_take(st.probe, "b", 60000);
-    actor_try_lock(actor, multi, 20000, LEASE_MS);
+    caller_try_lock(caller, multi, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     cr_assert_eq(probe_int(st.probe, "EXISTS c"), 0);
     let_pass_ms(20);
-    cr_assert(!actor_idle(actor));
+    cr_assert(!caller_idle(caller));
     (void)foreign_release(st.probe, "b");
-    expect_result(RDL_OK, actor, SOON_MS);
+    expect_result(RDL_OK, caller, SOON_MS);
     for (const char *const *name = (const char *const[]){"a", "b", "c", NULL}; *name != NULL; name++)
         expect_between(LEASE_MS - 1500, ttl_of(*name), LEASE_MS);
-    actor_unlock(actor, multi);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    caller_unlock(caller, multi);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
     close_all();
 }
 
 /* What is held while another is waited for goes back after a while: others know no order. */
 Test(multi, holds_nothing_for_long_while_it_waits)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
 
     stage_open(&st);
     open_all();
     foreign_take(st.probe, "c", 60000);
-    actor_try_lock(actor, multi, 20000, LEASE_MS);
+    caller_try_lock(caller, multi, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a") == 1, SOON_MS));
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS a") == 0 && probe_int(st.probe, "EXISTS b") == 0, SOON_MS));
     expect(RDL_OK, rdl_try_lock(both, 0, LEASE_MS, &err));
     (void)foreign_release(st.probe, "c");
     let_pass_ms(20);
-    cr_assert(!actor_idle(actor));
+    cr_assert(!caller_idle(caller));
     expect(RDL_OK, rdl_unlock(both, &err));
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_unlock(actor, multi);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_unlock(caller, multi);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
     close_all();
 }
 
@@ -393,7 +393,7 @@ static int64_t work(void *arg, rdl_err_t *reterr)
 
 Test(multi, overlapping_sets_exclude_each_other_and_never_wait_in_a_circle)
 {
-    struct actor *actor[WORKERS];
+    struct caller *caller[WORKERS];
     rdl_lock_t *locks[WORKERS][3], *single[WORKERS][3];
     rdl_client_t *other;
 
@@ -408,15 +408,15 @@ Test(multi, overlapping_sets_exclude_each_other_and_never_wait_in_a_circle)
         locks[w][0] = make((rdl_lock_t *[]){single[w][1], single[w][0]}, 2);
         locks[w][1] = make((rdl_lock_t *[]){single[w][0], single[w][2]}, 2);
         locks[w][2] = make((rdl_lock_t *[]){single[w][2], single[w][1]}, 2);
-        actor[w] = actor_new();
+        caller[w] = caller_new();
     }
     for (int w = 0; w < WORKERS; w++)
-        actor_call(actor[w], work, locks[w]);
+        caller_call(caller[w], work, locks[w]);
     for (int w = 0; w < WORKERS; w++)
-        expect_result(RDL_OK, actor[w], 50000);
+        expect_result(RDL_OK, caller[w], 50000);
     cr_assert_eq(overlaps, 0);
     for (int w = 0; w < WORKERS; w++) {
-        actor_free(actor[w]);
+        caller_free(caller[w]);
         for (int k = 0; k < 3; k++) {
             rdl_lock_free(locks[w][k]);
             rdl_lock_free(single[w][k]);

@@ -29,7 +29,7 @@ static bool key_exists(struct name name)
 /* Taken, refused to another client, handed over by message, given back; under exactly this key. */
 static void expect_works(bool is_simple, struct name name)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_client_t *other = client_open(stage_uri(&st), NULL);
     rdl_lock_t *lock = lock_of(st.client, is_simple, name);
     rdl_lock_t *elsewhere = lock_of(other, is_simple, name);
@@ -41,18 +41,18 @@ static void expect_works(bool is_simple, struct name name)
     cr_assert(key_exists(name));
     cr_assert_eq(probe_keys(st.probe), 1);
     expect(RDL_ETIMEDOUT, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, elsewhere, 10000, LEASE_MS);
+    caller_try_lock(waiter, elsewhere, 10000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, elsewhere);
+    caller_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(probe_keys(st.probe), 0);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
-    actor_free(waiter);
+    caller_free(waiter);
 }
 
 Test(names, empty_and_oversized_names_are_refused)
@@ -136,28 +136,28 @@ Test(names, channel_is_the_one_that_redisson_uses)
         {"a{b}c", "redisson_lock__channel:a{b}c"},
         {"{}", "redisson_lock__channel:{}"},
     };
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     stage_open(&st);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         rdl_lock_t *lock = reentrant(st.client, pairs[i].name, NULL);
 
         foreign_take(st.probe, pairs[i].name, LEASE_MS);
-        actor_try_lock(waiter, lock, 10000, LEASE_MS);
+        caller_try_lock(waiter, lock, 10000, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, pairs[i].channel) == 1, SOON_MS));
         cr_assert_eq(foreign_release(st.probe, pairs[i].name), 1);
         expect_result(RDL_OK, waiter, WOKEN_MS);
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         rdl_lock_free(lock);
     }
-    actor_free(waiter);
+    caller_free(waiter);
 }
 
 /* A name in braces is another lock on the same channel: those who poll and those who subscribe do not mix. */
 Test(names, spin_lock_beside_a_subscriber_of_the_same_channel_is_woken_in_its_own_way)
 {
-    struct actor *poller = actor_new(), *sleeper = actor_new();
+    struct caller *poller = caller_new(), *sleeper = caller_new();
     rdl_lock_t *spinning, *ordinary;
 
     stage_open(&st);
@@ -165,20 +165,20 @@ Test(names, spin_lock_beside_a_subscriber_of_the_same_channel_is_woken_in_its_ow
     ordinary = reentrant(st.client, "{n}", NULL);
     foreign_take(st.probe, "n", 60000);
     foreign_take(st.probe, "{n}", 60000);
-    actor_try_lock(poller, spinning, 20000, LEASE_MS);
-    actor_try_lock(sleeper, ordinary, 20000, LEASE_MS);
+    caller_try_lock(poller, spinning, 20000, LEASE_MS);
+    caller_try_lock(sleeper, ordinary, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(100);
     (void)probe_int(st.probe, "DEL n"); /* silently */
     expect_result(RDL_OK, poller, WOKEN_MS);
     (void)foreign_release(st.probe, "{n}");
     expect_result(RDL_OK, sleeper, WOKEN_MS);
-    actor_unlock(poller, spinning);
+    caller_unlock(poller, spinning);
     expect_result(RDL_OK, poller, SOON_MS);
-    actor_unlock(sleeper, ordinary);
+    caller_unlock(sleeper, ordinary);
     expect_result(RDL_OK, sleeper, SOON_MS);
-    actor_free(poller);
-    actor_free(sleeper);
+    caller_free(poller);
+    caller_free(sleeper);
     rdl_lock_free(spinning);
     rdl_lock_free(ordinary);
 }

@@ -9,7 +9,7 @@ LIVE_SUITE(nonreentrant, 60);
 
 Test(nonreentrant, is_a_hash_with_a_count_of_one_that_the_holder_alone_has)
 {
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
     rdl_lock_t *lock;
     const struct reply *all;
 
@@ -22,11 +22,11 @@ Test(nonreentrant, is_a_hash_with_a_count_of_one_that_the_holder_alone_has)
     cr_assert_eq(strncmp(all->items[0].text, rdl_client_id(st.client), 36), 0);
     cr_assert_str_eq(all->items[1].text, "1");
     expect_between(LEASE_MS - SLACK_MS, probe_int(st.probe, "PTTL " NAME), LEASE_MS);
-    actor_try_lock(rival, lock, 0, LEASE_MS);
+    caller_try_lock(rival, lock, 0, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
-    actor_free(rival);
+    caller_free(rival);
     rdl_lock_free(lock);
 }
 
@@ -60,7 +60,7 @@ Test(nonreentrant, second_take_by_its_owner_fails_at_once_and_sends_nothing)
  * mix. */
 Test(nonreentrant, excludes_and_wakes_reentrant_locks_of_another_client)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock, *elsewhere, *same = NULL;
     rdl_client_t *other;
 
@@ -72,13 +72,13 @@ Test(nonreentrant, excludes_and_wakes_reentrant_locks_of_another_client)
     cr_assert(strstr(err.message, "nonreentrant") != NULL, "%s", err.message);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(elsewhere, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, elsewhere, 8000, LEASE_MS);
+    caller_try_lock(waiter, elsewhere, 8000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, elsewhere);
+    caller_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);

@@ -80,7 +80,7 @@ static void close_stage(void)
 
 Test(observe, counts_attempts_acquisitions_contentions_time_outs_and_releases)
 {
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
     rdl_lock_t *lock;
 
     open_stage(RDL_LOG_DEBUG);
@@ -97,7 +97,7 @@ Test(observe, counts_attempts_acquisitions_contentions_time_outs_and_releases)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert_eq(counter(RDL_M_RELEASED), 5); /* outermost holds only */
-    actor_try_lock(rival, lock, 1500, LEASE_MS);
+    caller_try_lock(rival, lock, 1500, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, rival, SOON_MS);
     cr_assert_eq(counter(RDL_M_CONTENDED), 1);
     cr_assert_eq(counter(RDL_M_TIMED_OUT), 1);
@@ -106,14 +106,14 @@ Test(observe, counts_attempts_acquisitions_contentions_time_outs_and_releases)
     cr_assert_eq(counter(RDL_M_ACQUIRED), 7);
     cr_assert_eq(counter(RDL_M_RELEASED), 6);
     cr_assert_eq(counter(RDL_M_LOST), 0);
-    actor_free(rival);
+    caller_free(rival);
     rdl_lock_free(lock);
     close_stage();
 }
 
 Test(observe, measures_waits_holds_and_round_trips)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_metric_value_t waits, holds, trips;
     rdl_lock_t *lock;
     uint64_t in_buckets = 0;
@@ -121,12 +121,12 @@ Test(observe, measures_waits_holds_and_round_trips)
     open_stage(RDL_LOG_DEBUG);
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, SOON_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, SOON_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(100);
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     waits = histogram(RDL_M_WAIT_US);
     holds = histogram(RDL_M_HOLD_US);
@@ -139,7 +139,7 @@ Test(observe, measures_waits_holds_and_round_trips)
     for (size_t i = 0; i < sizeof waits.buckets / sizeof *waits.buckets; i++)
         in_buckets += waits.buckets[i];
     cr_assert_eq(in_buckets, 2);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     close_stage();
 }

@@ -46,7 +46,7 @@ Test(outage, N14_opening_fails_where_the_server_refuses)
 /* One that fails, for comparison, and one that outwaits, each by the client's option and by the lock's. */
 Test(outage, N14_the_wait_alone_bounds_who_waits_for_the_server)
 {
-    struct actor *fails = actor_new(), *waits = actor_new(), *for_ever = actor_new();
+    struct caller *fails = caller_new(), *waits = caller_new(), *for_ever = caller_new();
     rdl_lock_t *failing, *waiting, *own;
     rdl_client_t *patient;
 
@@ -57,22 +57,22 @@ Test(outage, N14_the_wait_alone_bounds_who_waits_for_the_server)
     own = reentrant(st.client, "own", LOCK_OPTIONS(.on_outage = RDL_OUTAGE_WAIT));
     probe_close(st.probe);
     server_kill(st.server);
-    actor_try_lock(waits, waiting, 60000, LEASE_MS);
-    actor_lock(for_ever, own, LEASE_MS);
-    actor_lock(fails, failing, LEASE_MS);
+    caller_try_lock(waits, waiting, 60000, LEASE_MS);
+    caller_lock(for_ever, own, LEASE_MS);
+    caller_lock(fails, failing, LEASE_MS);
     expect_result(RDL_ECONN, fails, SOON_MS);
-    cr_assert(actor_idle(waits) == false && actor_idle(for_ever) == false);
+    cr_assert(caller_idle(waits) == false && caller_idle(for_ever) == false);
     server_start_again(st.server);
     st.probe = probe_open(st.server);
     expect_result(RDL_OK, waits, SOON_MS);
     expect_result(RDL_OK, for_ever, SOON_MS);
-    actor_unlock(waits, waiting);
-    actor_unlock(for_ever, own);
+    caller_unlock(waits, waiting);
+    caller_unlock(for_ever, own);
     expect_result(RDL_OK, waits, SOON_MS);
     expect_result(RDL_OK, for_ever, SOON_MS);
-    actor_free(fails);
-    actor_free(waits);
-    actor_free(for_ever);
+    caller_free(fails);
+    caller_free(waits);
+    caller_free(for_ever);
     rdl_lock_free(failing);
     rdl_lock_free(waiting);
     rdl_lock_free(own);
@@ -83,7 +83,7 @@ Test(outage, N14_the_wait_alone_bounds_who_waits_for_the_server)
  * back empty. */
 Test(outage, N14_who_sleeps_goes_on_sleeping_through_an_outage)
 {
-    struct actor *sleeper = actor_new();
+    struct caller *sleeper = caller_new();
     rdl_lock_t *lock;
     int64_t scripts;
 
@@ -91,18 +91,18 @@ Test(outage, N14_who_sleeps_goes_on_sleeping_through_an_outage)
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, 60000);
     scripts = probe_calls(st.probe, "evalsha");
-    actor_try_lock(sleeper, lock, 60000, LEASE_MS);
+    caller_try_lock(sleeper, lock, 60000, LEASE_MS);
     expect_asleep(scripts, 2, 1);
     probe_close(st.probe);
     server_kill(st.server);
     let_pass_ms(5 * OUTAGE_MS); /* it would have given up */
-    cr_assert_not(actor_idle(sleeper));
+    cr_assert_not(caller_idle(sleeper));
     server_start_again(st.server);
     st.probe = probe_open(st.server);
     expect_result(RDL_OK, sleeper, 2 * SOON_MS);
-    actor_unlock(sleeper, lock);
+    caller_unlock(sleeper, lock);
     expect_result(RDL_OK, sleeper, SOON_MS);
-    actor_free(sleeper);
+    caller_free(sleeper);
     rdl_lock_free(lock);
 }
 

@@ -34,22 +34,22 @@ static int64_t ask_held(void *lock, rdl_err_t *reterr)
 
 Test(owner, threads_are_owners_of_their_own)
 {
-    struct actor *one = actor_new();
-    struct actor *two = actor_new();
+    struct caller *one = caller_new();
+    struct caller *two = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(one, lock, 0, LEASE_MS);
+    caller_try_lock(one, lock, 0, LEASE_MS);
     expect_result(RDL_OK, one, SOON_MS);
-    actor_try_lock(two, lock, 0, LEASE_MS);
+    caller_try_lock(two, lock, 0, LEASE_MS);
     expect_result(RDL_ETIMEDOUT, two, SOON_MS);
-    actor_unlock(two, lock);
+    caller_unlock(two, lock);
     expect_result(RDL_ENOTOWNER, two, SOON_MS);
-    actor_unlock(one, lock);
+    caller_unlock(one, lock);
     expect_result(RDL_OK, one, SOON_MS);
-    actor_free(one);
-    actor_free(two);
+    caller_free(one);
+    caller_free(two);
     rdl_lock_free(lock);
 }
 
@@ -59,17 +59,17 @@ static int64_t take(void *lock, rdl_err_t *reterr)
 }
 
 /* The thread acts as the owner from now on. */
-static void act_as(struct actor *thread, rdl_owner_t *owner)
+static void act_as(struct caller *thread, rdl_owner_t *owner)
 {
-    actor_call(thread, bind_owner, owner);
+    caller_call(thread, bind_owner, owner);
     expect_result(RDL_OK, thread, SOON_MS);
 }
 
 /* T11: taken on one thread, given back on another. */
 Test(owner, T11_hold_of_a_named_owner_moves_between_threads)
 {
-    struct actor *one = actor_new();
-    struct actor *two = actor_new();
+    struct caller *one = caller_new();
+    struct caller *two = caller_new();
     rdl_owner_t *owner;
 
     stage_open(&st);
@@ -80,31 +80,31 @@ Test(owner, T11_hold_of_a_named_owner_moves_between_threads)
     {
         rdl_lock_t *lock = kind->make(st.client, NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
 
-        actor_call(one, take, lock);
+        caller_call(one, take, lock);
         expect_result(RDL_OK, one, SOON_MS);
         expect(RDL_HELD, rdl_owner_hold_state(owner, lock, &err));
         if (kind->members < 2) /* a multi-lock has no token of its own */
             cr_assert_gt(rdl_owner_token(owner, lock, &err), 0, "%s", kind->type);
         expect(RDL_NOT_HELD, rdl_hold_state(lock, &err)); /* the main thread is somebody else */
-        actor_call(two, ask_held, lock);
+        caller_call(two, ask_held, lock);
         expect_result(1, two, SOON_MS);
         if (kind->reentrant) { /* re-enters the other thread's hold */
-            actor_call(two, take, lock);
+            caller_call(two, take, lock);
             expect_result(RDL_OK, two, SOON_MS);
-            actor_unlock(one, lock);
+            caller_unlock(one, lock);
             expect_result(RDL_OK, one, SOON_MS);
         }
-        actor_unlock(two, lock);
+        caller_unlock(two, lock);
         expect_result(RDL_OK, two, SOON_MS);
         cr_assert_eq(lock_keys(st.probe, NAME), 0, "%s", kind->type);
         lock_over(st.probe, lock);
     }
-    actor_call(one, unbind_owner, st.client);
-    (void)actor_result(one, SOON_MS);
-    actor_call(two, unbind_owner, st.client);
-    (void)actor_result(two, SOON_MS);
-    actor_free(one);
-    actor_free(two);
+    caller_call(one, unbind_owner, st.client);
+    (void)caller_result(one, SOON_MS);
+    caller_call(two, unbind_owner, st.client);
+    (void)caller_result(two, SOON_MS);
+    caller_free(one);
+    caller_free(two);
     rdl_owner_free(owner);
 }
 
@@ -217,20 +217,20 @@ static int64_t enter_and_leave(void *arg, rdl_err_t *reterr)
 
 Test(owner, threads_of_one_owner_take_turns_on_one_count)
 {
-    enum { ACTORS = 4 };
-    struct actor *actors[ACTORS];
+    enum { CALLERS = 4 };
+    struct caller *callers[CALLERS];
     struct shared_rounds rounds;
 
     stage_open(&st);
     rounds.owner = owner_new();
     rounds.lock = reentrant(st.client, NAME, NULL);
-    for (int i = 0; i < ACTORS; i++) {
-        actors[i] = actor_new();
-        actor_call(actors[i], enter_and_leave, &rounds);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = caller_new();
+        caller_call(callers[i], enter_and_leave, &rounds);
     }
-    for (int i = 0; i < ACTORS; i++) {
-        expect_result(RDL_OK, actors[i], 30000);
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        expect_result(RDL_OK, callers[i], 30000);
+        caller_free(callers[i]);
     }
     expect(RDL_NOT_HELD, rdl_owner_hold_state(rounds.owner, rounds.lock, &err));
     cr_assert_eq(probe_keys(st.probe), 0);

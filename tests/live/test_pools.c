@@ -383,13 +383,13 @@ Test(pools, X5_permits_outlive_the_thread_that_took_them)
     open_stage(false, NULL);
     FOR_EACH_GATE(g)
     {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
 
         begin(g);
         passed = g;
-        actor_call(actor, pass_now, far);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_free(actor);
+        caller_call(caller, pass_now, far);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_free(caller);
         cr_assert_eq(g->is_open(), g->leave == nothing_to_leave, "%s", g->type);
         expect_done(g->leave(far, &err));
         end(g);
@@ -589,7 +589,7 @@ static int64_t pass_as(void *pass, rdl_err_t *e)
  * undo. */
 Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take)
 {
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
 
     open_stage(true, NULL);
     FOR_EACH_GATE(g)
@@ -606,7 +606,7 @@ Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take
         expect_done(g->leave(far, &err));
         expect_done(g->close(near, &err));
         calls = probe_calls(st.probe, g->ask);
-        actor_call(a, pass_as, &waits);
+        caller_call(a, pass_as, &waits);
         expect_asleep_at(st.probe, false, g->ask, calls, 2, 1);
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
         undo = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVAL", .contains = NAME);
@@ -615,14 +615,14 @@ Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take
         cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS), "%s", g->type);
         proxy_let_go(st.proxy, reply);
         before = proxy_requests(st.proxy);
-        actor_call(a, pass_as, &tries);
-        (void)WAIT_UNTIL(proxy_requests(st.proxy) > before || actor_idle(a), 300);
+        caller_call(a, pass_as, &tries);
+        (void)WAIT_UNTIL(proxy_requests(st.proxy) > before || caller_idle(a), 300);
         proxy_let_go(st.proxy, undo);
         expect_result(RDL_OK, a, SOON_MS);
         expect_done(g->leave(far, &err));
         end(g);
     }
-    actor_free(a);
+    caller_free(a);
     rdl_client_close(other);
 }
 
@@ -646,7 +646,7 @@ Test(pools, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
 Test(pools, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 {
     enum { OUTAGE_MS = 2000, MOST_MS = 4500 /* of the 5 s after which everybody looks again anyway */ };
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
 
     FOR_EACH_GATE(g)
     {
@@ -657,17 +657,17 @@ Test(pools, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
         begin(g);
         expect_done(g->close(near, &err));
         calls = probe_calls(st.probe, g->ask);
-        actor_call(a, pass_as, &waits);
+        caller_call(a, pass_as, &waits);
         expect_asleep_at(st.probe, false, g->ask, calls, 2, 1);
         g->free(near);
         rdl_client_close(other);
         killed_at = now_us();
         server_kill(st.server);
         expect_result(RDL_ECONN, a, 2 * SOON_MS);
-        expect_between(OUTAGE_MS, (actor_ended_us(a) - killed_at) / 1000, MOST_MS);
+        expect_between(OUTAGE_MS, (caller_ended_us(a) - killed_at) / 1000, MOST_MS);
         g->free(far);
         server_start_again(st.server);
         live_again();
     }
-    actor_free(a);
+    caller_free(a);
 }

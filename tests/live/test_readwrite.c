@@ -125,14 +125,14 @@ Test(readwrite, N12_each_end_is_locked_as_long_as_it_is_held_beside_the_other)
 
 Test(readwrite, readers_share_and_a_writer_is_alone)
 {
-    struct actor *other = actor_new();
+    struct caller *other = caller_new();
     struct ends e, far;
     rdl_client_t *client;
 
     client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_try_lock(far.r, 0, LEASE_MS, &err));
-    actor_try_lock(other, e.r, 0, LEASE_MS);
+    caller_try_lock(other, e.r, 0, LEASE_MS);
     expect_result(RDL_OK, other, SOON_MS);
     cr_assert_eq(probe_int(st.probe, "HLEN " NAME), 1 + 3);
     expect(1, rdl_is_locked(far.r, &err));
@@ -140,14 +140,14 @@ Test(readwrite, readers_share_and_a_writer_is_alone)
     expect(RDL_OK, rdl_unlock(e.r, &err));
     expect(RDL_OK, rdl_unlock(far.r, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(far.w, 0, LEASE_MS, &err));
-    actor_unlock(other, e.r);
+    caller_unlock(other, e.r);
     expect_result(RDL_OK, other, SOON_MS);
     expect(RDL_OK, rdl_try_lock(far.w, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(e.r, 0, LEASE_MS, &err));
     expect(RDL_ETIMEDOUT, rdl_try_lock(e.w, 0, LEASE_MS, &err));
     expect(RDL_ENOTOWNER, rdl_unlock(e.w, &err));
     expect(RDL_OK, rdl_unlock(far.w, &err));
-    actor_free(other);
+    caller_free(other);
     close_two(client, e, far);
 }
 
@@ -179,14 +179,14 @@ Test(readwrite, RW8_a_reader_that_wants_to_write_is_told_at_once)
 /* RW1 */
 Test(readwrite, RW1_a_downgrade_lets_a_waiting_reader_in_and_keeps_writers_out)
 {
-    struct actor *reader = actor_new();
+    struct caller *reader = caller_new();
     rdl_client_t *client;
     struct ends e, far;
 
     client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.w, 0, 60000, &err));
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
-    actor_try_lock(reader, far.r, 20000, LEASE_MS);
+    caller_try_lock(reader, far.r, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     let_pass_ms(50); /* its try after the acknowledgement is over: it sleeps */
     expect(RDL_OK, rdl_unlock(e.w, &err));
@@ -195,9 +195,9 @@ Test(readwrite, RW1_a_downgrade_lets_a_waiting_reader_in_and_keeps_writers_out)
     cr_assert_leq(probe_int(st.probe, "PTTL " NAME), LEASE_MS); /* the writer's 60 s are over */
     expect(RDL_ETIMEDOUT, rdl_try_lock(far.w, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(e.r, &err));
-    actor_unlock(reader, far.r);
+    caller_unlock(reader, far.r);
     expect_result(RDL_OK, reader, SOON_MS);
-    actor_free(reader);
+    caller_free(reader);
     close_two(client, e, far);
 }
 
@@ -239,7 +239,7 @@ Test(readwrite, RW2_nested_write_holds_never_add_up_their_leases)
 /* RW4: the keys of a process that died do not hold the lock for longer than its own lease, whoever else reads. */
 Test(readwrite, RW4_a_dead_readers_hold_ends_with_its_own_lease)
 {
-    struct actor *writer = actor_new();
+    struct caller *writer = caller_new();
     rdl_client_t *client;
     struct ends e, far;
     int64_t start;
@@ -250,20 +250,20 @@ Test(readwrite, RW4_a_dead_readers_hold_ends_with_its_own_lease)
     (void)probe_int(st.probe, "PEXPIRE " NAME " 1000");
     start = now_ms();
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err)); /* raises the time to live of the whole */
-    actor_try_lock(writer, far.w, 20000, LEASE_MS);
+    caller_try_lock(writer, far.w, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(e.r, &err)); /* the dead one's lease is what is left */
     cr_assert_leq(probe_int(st.probe, "PTTL " NAME), 1000);
     expect_result(RDL_OK, writer, 5000 + 2000); /* told by nobody: it looks every 5 s */
     cr_assert_geq(now_ms() - start, 950);
-    actor_unlock(writer, far.w);
+    caller_unlock(writer, far.w);
     expect_result(RDL_OK, writer, SOON_MS);
 
     (void)probe_int(st.probe, "HSET " NAME " mode read dead:1 1"); /* and one whose lease is over counts for nothing */
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(e.r, &err));
     cr_assert_eq(probe_keys(st.probe), 0);
-    actor_free(writer);
+    caller_free(writer);
     close_two(client, e, far);
 }
 
@@ -297,28 +297,28 @@ Test(readwrite, RW5_after_as_many_unlocks_as_locks_nothing_is_renewed)
 /* RW7: without writer preference a gap between readers is what a writer needs; it takes the first one. */
 Test(readwrite, RW7_a_writer_gets_in_when_the_last_reader_leaves)
 {
-    struct actor *writer = actor_new(), *reader = actor_new();
+    struct caller *writer = caller_new(), *reader = caller_new();
     rdl_client_t *client;
     struct ends e, far;
 
     client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(e.r, 0, 60000, &err));
-    actor_try_lock(writer, far.w, 30000, LEASE_MS);
+    caller_try_lock(writer, far.w, 30000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     for (int i = 0; i < 10;
          i++) { /* readers overlap: the writer goes on waiting, and a reader does not wait behind it */
-        actor_try_lock(reader, i % 2 == 0 ? far.r : e.r, 0, 60000);
+        caller_try_lock(reader, i % 2 == 0 ? far.r : e.r, 0, 60000);
         expect_result(RDL_OK, reader, SOON_MS);
-        actor_unlock(reader, i % 2 == 0 ? far.r : e.r);
+        caller_unlock(reader, i % 2 == 0 ? far.r : e.r);
         expect_result(RDL_OK, reader, SOON_MS);
     }
-    cr_assert_not(actor_idle(writer));
+    cr_assert_not(caller_idle(writer));
     expect(RDL_OK, rdl_unlock(e.r, &err));
     expect_result(RDL_OK, writer, WOKEN_MS);
-    actor_unlock(writer, far.w);
+    caller_unlock(writer, far.w);
     expect_result(RDL_OK, writer, SOON_MS);
-    actor_free(writer);
-    actor_free(reader);
+    caller_free(writer);
+    caller_free(reader);
     close_two(client, e, far);
 }
 
@@ -326,7 +326,7 @@ Test(readwrite, RW7_a_writer_gets_in_when_the_last_reader_leaves)
 Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_them)
 {
     enum { READERS = 5 };
-    struct actor *readers[READERS], *writer = actor_new();
+    struct caller *readers[READERS], *writer = caller_new();
     rdl_client_t *client;
     struct ends e, far;
     int64_t released;
@@ -334,8 +334,8 @@ Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_th
     client = open_two(NULL, &e, &far);
     expect(RDL_OK, rdl_try_lock(far.w, 0, 60000, &err));
     for (int i = 0; i < READERS; i++) {
-        readers[i] = actor_new();
-        actor_try_lock(readers[i], e.r, 20000, 60000);
+        readers[i] = caller_new();
+        caller_try_lock(readers[i], e.r, 20000, 60000);
     }
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     let_pass_ms(100);
@@ -344,18 +344,18 @@ Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_th
     for (int i = 0; i < READERS; i++)
         expect_result(RDL_OK, readers[i], SOON_MS); /* all at a time: none has left yet */
     cr_assert_lt(now_ms() - released, WOKEN_MS, "they looked by themselves");
-    actor_try_lock(writer, e.w, 20000, 60000);
+    caller_try_lock(writer, e.w, 20000, 60000);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     for (int i = 0; i < READERS; i++) {
-        cr_assert_not(actor_idle(writer));
-        actor_unlock(readers[i], e.r);
+        cr_assert_not(caller_idle(writer));
+        caller_unlock(readers[i], e.r);
         expect_result(RDL_OK, readers[i], SOON_MS);
-        actor_free(readers[i]);
+        caller_free(readers[i]);
     }
     expect_result(RDL_OK, writer, WOKEN_MS);
-    actor_unlock(writer, e.w);
+    caller_unlock(writer, e.w);
     expect_result(RDL_OK, writer, SOON_MS);
-    actor_free(writer);
+    caller_free(writer);
     close_two(client, e, far);
 }
 
@@ -363,13 +363,13 @@ Test(readwrite, Q7_one_message_lets_all_local_readers_in_and_the_writer_after_th
 Test(readwrite, Q7_five_readers_and_a_writer_that_wait_together_all_get_their_turn)
 {
     enum { WAITERS = 6 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     rdl_client_t *client;
     struct ends e, far;
 
     client = open_two(NULL, &e, &far);
     for (int i = 0; i < WAITERS; i++)
-        waiters[i] = actor_new();
+        waiters[i] = caller_new();
     for (int writer = 0; writer < WAITERS; writer++) {
         bool had[WAITERS] = {false};
         int64_t released;
@@ -377,7 +377,7 @@ Test(readwrite, Q7_five_readers_and_a_writer_that_wait_together_all_get_their_tu
 
         expect(RDL_OK, rdl_try_lock(far.w, 0, 60000, &err));
         for (int i = 0; i < WAITERS; i++)
-            actor_try_lock(waiters[i], i == writer ? e.w : e.r, 20000, 60000);
+            caller_try_lock(waiters[i], i == writer ? e.w : e.r, 20000, 60000);
         cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
         let_pass_ms(30);
         released = now_ms();
@@ -386,18 +386,18 @@ Test(readwrite, Q7_five_readers_and_a_writer_that_wait_together_all_get_their_tu
             cr_assert_lt(now_ms() - released, WOKEN_MS, "after %d turns nobody has one",
                          turns); /* they look by themselves after 5 s */
             for (int i = 0; i < WAITERS; i++) {
-                if (had[i] || !actor_idle(waiters[i]))
+                if (had[i] || !caller_idle(waiters[i]))
                     continue;
                 had[i] = true;
                 turns++;
                 expect_result(RDL_OK, waiters[i], 0);
-                actor_unlock(waiters[i], i == writer ? e.w : e.r);
+                caller_unlock(waiters[i], i == writer ? e.w : e.r);
                 expect_result(RDL_OK, waiters[i], SOON_MS);
             }
         }
     }
     for (int i = 0; i < WAITERS; i++)
-        actor_free(waiters[i]);
+        caller_free(waiters[i]);
     close_two(client, e, far);
 }
 
@@ -475,13 +475,13 @@ Test(readwrite, name_held_as_another_type_is_an_error)
 
 Test(readwrite, force_unlock_evicts_the_end_that_is_held)
 {
-    struct actor *other = actor_new();
+    struct caller *other = caller_new();
     struct ends e;
 
     stage_open(&st);
     e = both(st.client, NULL);
     expect(RDL_OK, rdl_try_lock(e.r, 0, LEASE_MS, &err));
-    actor_try_lock(other, e.r, 0, LEASE_MS);
+    caller_try_lock(other, e.r, 0, LEASE_MS);
     expect_result(RDL_OK, other, SOON_MS);
     expect(0, rdl_force_unlock(e.w, &err));
     expect(1, rdl_force_unlock(e.r, &err));
@@ -489,13 +489,13 @@ Test(readwrite, force_unlock_evicts_the_end_that_is_held)
     expect(RDL_ELOST, rdl_is_held(e.r, &err));
     expect(RDL_ELOST, rdl_try_lock(e.w, 0, LEASE_MS, &err)); /* the lost read hold is given back first */
     expect(RDL_ELOST, rdl_unlock(e.r, &err));
-    actor_unlock(other, e.r);
+    caller_unlock(other, e.r);
     expect_result(RDL_ELOST, other, SOON_MS);
     expect(RDL_OK, rdl_try_lock(e.w, 0, LEASE_MS, &err));
     expect(0, rdl_force_unlock(e.r, &err));
     expect(1, rdl_force_unlock(e.w, &err));
     expect(RDL_ELOST, rdl_unlock(e.w, &err));
-    actor_free(other);
+    caller_free(other);
     done_with(e);
 }
 
@@ -555,7 +555,7 @@ static int64_t read_and_write(void *arg, rdl_err_t *e)
 Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
 {
     enum { THREADS = 8 };
-    struct actor *actors[THREADS];
+    struct caller *callers[THREADS];
     struct ends e;
 
     stage_open(&st);
@@ -563,12 +563,12 @@ Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
     tally = (struct tally){.r = e.r, .w = e.w};
     halves[0] = halves[1] = 0;
     for (int i = 0; i < THREADS; i++) {
-        actors[i] = actor_new();
-        actor_call(actors[i], read_and_write, (void *)(intptr_t)i);
+        callers[i] = caller_new();
+        caller_call(callers[i], read_and_write, (void *)(intptr_t)i);
     }
     for (int i = 0; i < THREADS; i++) {
-        expect_result(RDL_OK, actors[i], 40000);
-        actor_free(actors[i]);
+        expect_result(RDL_OK, callers[i], 40000);
+        caller_free(callers[i]);
     }
     cr_assert_eq(tally.seen, 0);
     cr_assert_eq(halves[0], THREADS * 15);
@@ -584,16 +584,16 @@ Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
 struct scene {
     rdl_client_t *client;
     struct ends e, far;
-    struct actor *writer, *reader;
+    struct caller *writer, *reader;
 };
 
 static struct scene preferring(const rdl_lock_options_t *options, int64_t wait_ms)
 {
-    struct scene s = {.writer = actor_new(), .reader = actor_new()};
+    struct scene s = {.writer = caller_new(), .reader = caller_new()};
 
     s.client = open_two(options, &s.e, &s.far);
     expect(RDL_OK, rdl_try_lock(s.e.r, 0, 60000, &err));
-    actor_try_lock(s.writer, s.far.w, wait_ms, 60000);
+    caller_try_lock(s.writer, s.far.w, wait_ms, 60000);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 1, SOON_MS));
     return s;
 }
@@ -601,8 +601,8 @@ static struct scene preferring(const rdl_lock_options_t *options, int64_t wait_m
 static void scene_over(struct scene *s)
 {
     cr_assert_eq(probe_keys(st.probe), 0, "%lld keys are left", (long long)probe_keys(st.probe));
-    actor_free(s->writer);
-    actor_free(s->reader);
+    caller_free(s->writer);
+    caller_free(s->reader);
     close_two(s->client, s->e, s->far);
 }
 
@@ -611,21 +611,21 @@ Test(readwrite, RW7_a_preferred_writer_keeps_new_readers_out_and_is_next)
 {
     struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
 
-    actor_try_lock(s.reader, s.e.r, 0, 60000);
+    caller_try_lock(s.reader, s.e.r, 0, 60000);
     expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
-    actor_try_lock(s.reader, s.far.r, 30000, 60000);
+    caller_try_lock(s.reader, s.far.r, 30000, 60000);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, CHANNEL) == 1, SOON_MS));
     let_pass_ms(50); /* its try after the acknowledgement is over: it sleeps */
-    cr_assert_not(actor_idle(s.reader));
-    cr_assert_not(actor_idle(s.writer));
+    cr_assert_not(caller_idle(s.reader));
+    cr_assert_not(caller_idle(s.writer));
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
     expect_result(RDL_OK, s.writer, WOKEN_MS);
-    cr_assert_not(actor_idle(s.reader));
+    cr_assert_not(caller_idle(s.reader));
     cr_assert_eq(probe_int(st.probe, "EXISTS " MARKS), 0);
-    actor_unlock(s.writer, s.far.w);
+    caller_unlock(s.writer, s.far.w);
     expect_result(RDL_OK, s.writer, SOON_MS);
     expect_result(RDL_OK, s.reader, WOKEN_MS);
-    actor_unlock(s.reader, s.far.r);
+    caller_unlock(s.reader, s.far.r);
     expect_result(RDL_OK, s.reader, SOON_MS);
     scene_over(&s);
 }
@@ -639,14 +639,14 @@ Test(readwrite, who_holds_an_end_reads_on_beside_a_preferred_writer)
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
     expect_result(RDL_OK, s.writer, WOKEN_MS);
     (void)probe_int(st.probe, "ZADD " MARKS " 9999999999999 another");
-    actor_try_lock(s.writer, s.far.r, 0, 60000); /* reads what it writes */
+    caller_try_lock(s.writer, s.far.r, 0, 60000); /* reads what it writes */
     expect_result(RDL_OK, s.writer, SOON_MS);
-    actor_unlock(s.writer, s.far.w);
+    caller_unlock(s.writer, s.far.w);
     expect_result(RDL_OK, s.writer, SOON_MS);
-    actor_try_lock(s.writer, s.far.r, 0, 60000); /* and goes on reading */
+    caller_try_lock(s.writer, s.far.r, 0, 60000); /* and goes on reading */
     expect_result(RDL_OK, s.writer, SOON_MS);
     for (int i = 0; i < 2; i++) {
-        actor_unlock(s.writer, s.far.r);
+        caller_unlock(s.writer, s.far.r);
         expect_result(RDL_OK, s.writer, SOON_MS);
     }
     (void)probe_int(st.probe, "DEL " MARKS);
@@ -658,12 +658,12 @@ Test(readwrite, preferred_writer_that_gives_up_lets_readers_in)
 {
     struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 3600000), 1500);
 
-    actor_try_lock(s.reader, s.far.r, 30000, 60000);
+    caller_try_lock(s.reader, s.far.r, 30000, 60000);
     expect_result(RDL_ETIMEDOUT, s.writer, WOKEN_MS);
     expect_result(RDL_OK, s.reader, WOKEN_MS);
-    cr_assert_lt(actor_ended_us(s.reader) - actor_ended_us(s.writer), 3000000); /* not by itself, after 5 s */
+    cr_assert_lt(caller_ended_us(s.reader) - caller_ended_us(s.writer), 3000000); /* not by itself, after 5 s */
     cr_assert_eq(probe_int(st.probe, "EXISTS " MARKS), 0);
-    actor_unlock(s.reader, s.far.r);
+    caller_unlock(s.reader, s.far.r);
     expect_result(RDL_OK, s.reader, SOON_MS);
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
     scene_over(&s);
@@ -673,19 +673,19 @@ Test(readwrite, preferred_writer_that_gives_up_lets_readers_in)
 Test(readwrite, second_writer_goes_on_where_the_first_gave_up)
 {
     struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 4000);
-    struct actor *second = actor_new();
+    struct caller *second = caller_new();
 
-    actor_try_lock(second, s.e.w, 30000, 60000);
+    caller_try_lock(second, s.e.w, 30000, 60000);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 2, SOON_MS));
     expect_result(RDL_ETIMEDOUT, s.writer, 2 * SOON_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "ZCARD " MARKS) == 1, SOON_MS));
-    actor_try_lock(s.reader, s.far.r, 0, 60000);
+    caller_try_lock(s.reader, s.far.r, 0, 60000);
     expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
     expect_result(RDL_OK, second, WOKEN_MS);
-    actor_unlock(second, s.e.w);
+    caller_unlock(second, s.e.w);
     expect_result(RDL_OK, second, SOON_MS);
-    actor_free(second);
+    caller_free(second);
     scene_over(&s);
 }
 
@@ -693,7 +693,7 @@ Test(readwrite, second_writer_goes_on_where_the_first_gave_up)
 Test(readwrite, dead_preferred_writer_costs_readers_one_life)
 {
     enum { LIFE_MS = 900 };
-    struct actor *reader = actor_new();
+    struct caller *reader = caller_new();
     const struct reply *time;
     struct ends e;
     int64_t start;
@@ -703,12 +703,12 @@ Test(readwrite, dead_preferred_writer_costs_readers_one_life)
     start = now_ms();
     time = probe_ask(st.probe, "TIME");
     (void)probe_int(st.probe, "ZADD " MARKS " %lld dead", atoll(time->items[0].text) * 1000 + LIFE_MS);
-    actor_try_lock(reader, e.r, 20000, LEASE_MS);
+    caller_try_lock(reader, e.r, 20000, LEASE_MS);
     expect_result(RDL_OK, reader, LIFE_MS + WOKEN_MS);
     cr_assert_lt(now_ms() - start, LIFE_MS + WOKEN_MS);
-    actor_unlock(reader, e.r);
+    caller_unlock(reader, e.r);
     expect_result(RDL_OK, reader, SOON_MS);
-    actor_free(reader);
+    caller_free(reader);
     (void)probe_int(st.probe, "DEL " MARKS);
     done_with(e);
 }
@@ -721,12 +721,12 @@ Test(readwrite, waiting_writer_renews_its_mark)
 
     for (int i = 0; i < 3; i++) {
         let_pass_ms(LIFE_MS / 2);
-        actor_try_lock(s.reader, s.e.r, 0, 60000);
+        caller_try_lock(s.reader, s.e.r, 0, 60000);
         expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
     }
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
     expect_result(RDL_OK, s.writer, WOKEN_MS);
-    actor_unlock(s.writer, s.far.w);
+    caller_unlock(s.writer, s.far.w);
     expect_result(RDL_OK, s.writer, SOON_MS);
     scene_over(&s);
 }
@@ -751,15 +751,15 @@ Test(readwrite, RW7_preferred_writers_get_in_among_readers_without_end, .timeout
 {
     enum { READERS = 6, WRITES = 20 };
     const rdl_lock_options_t *options = LOCK_OPTIONS(.prefer_writers = true);
-    struct actor *readers[READERS];
+    struct caller *readers[READERS];
     rdl_client_t *client;
     struct ends e, far;
 
     client = open_two(options, &e, &far);
     tally.seen = 0;
     for (int i = 0; i < READERS; i++) {
-        readers[i] = actor_new();
-        actor_call(readers[i], read_until, i % 2 == 0 ? &e : &far);
+        readers[i] = caller_new();
+        caller_call(readers[i], read_until, i % 2 == 0 ? &e : &far);
     }
     for (int i = 0; i < WRITES; i++) {
         expect(RDL_OK, rdl_try_lock(e.w, 10000, RDL_LEASE_AUTO, &err));
@@ -767,8 +767,8 @@ Test(readwrite, RW7_preferred_writers_get_in_among_readers_without_end, .timeout
     }
     __atomic_store_n(&tally.seen, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < READERS; i++) {
-        cr_assert_geq(actor_result(readers[i], 20000), 1);
-        actor_free(readers[i]);
+        cr_assert_geq(caller_result(readers[i], 20000), 1);
+        caller_free(readers[i]);
     }
     cr_assert_eq(probe_keys(st.probe), 0);
     close_two(client, e, far);

@@ -271,18 +271,18 @@ Test(red, M5_majority_that_comes_too_late_is_given_back)
 
 Test(red, waiter_gets_it_after_the_holder)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
 
     open_with(NULL, TOLERANT);
     expect(RDL_OK, rdl_try_lock(red[0], 0, LEASE_MS, &err));
-    actor_try_lock(actor, red[1], 20000, LEASE_MS);
+    caller_try_lock(caller, red[1], 20000, LEASE_MS);
     let_pass_ms(50);
-    cr_assert(!actor_idle(actor));
+    cr_assert(!caller_idle(caller));
     expect(RDL_OK, rdl_unlock(red[0], &err));
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_unlock(actor, red[1]);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_unlock(caller, red[1]);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
 }
 
 /* Who pauses for longer than a test lasts has heard of it. */
@@ -312,70 +312,70 @@ static void somebody_releases(int i)
 
 Test(red, waiter_is_woken_by_the_release)
 {
-    struct actor *actor[2] = {actor_new(), actor_new()};
+    struct caller *caller[2] = {caller_new(), caller_new()};
 
     open_with(NULL, UNASKED);
-    actor_try_lock(actor[0], red[0], 0, LEASE_MS);
-    expect_result(RDL_OK, actor[0], SOON_MS);
+    caller_try_lock(caller[0], red[0], 0, LEASE_MS);
+    expect_result(RDL_OK, caller[0], SOON_MS);
     for (int i = 1; i <= 20; i++) {
         int64_t released;
 
-        actor_try_lock(actor[i % 2], red[i % 2], 40000, LEASE_MS);
+        caller_try_lock(caller[i % 2], red[i % 2], 40000, LEASE_MS);
         cr_assert(WAIT_UNTIL(listens_everywhere(), SOON_MS));
         released = now_ms();
-        actor_unlock(actor[(i + 1) % 2], red[(i + 1) % 2]);
-        expect_result(RDL_OK, actor[(i + 1) % 2], SOON_MS);
-        expect_result(RDL_OK, actor[i % 2], SOON_MS);
+        caller_unlock(caller[(i + 1) % 2], red[(i + 1) % 2]);
+        expect_result(RDL_OK, caller[(i + 1) % 2], SOON_MS);
+        expect_result(RDL_OK, caller[i % 2], SOON_MS);
         expect_between(0, now_ms() - released, WOKEN_MS);
         cr_assert(WAIT_UNTIL(!listens_everywhere(), SOON_MS));
     }
-    actor_free(actor[0]);
-    actor_free(actor[1]);
+    caller_free(caller[0]);
+    caller_free(caller[1]);
 }
 
 /* Two were to be had all the time, and the third is released at last. */
 Test(red, waiter_is_woken_when_the_majority_is_complete)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     int64_t released;
 
     open_with(NULL, UNASKED);
     somebody_has(0, 2);
-    actor_try_lock(actor, red[1], 40000, LEASE_MS);
+    caller_try_lock(caller, red[1], 40000, LEASE_MS);
     cr_assert(WAIT_UNTIL(listens_everywhere(), SOON_MS));
     released = now_ms();
     somebody_releases(1);
-    expect_result(RDL_OK, actor, SOON_MS);
+    expect_result(RDL_OK, caller, SOON_MS);
     expect_between(0, now_ms() - released, WOKEN_MS);
-    actor_unlock(actor, red[1]);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    caller_unlock(caller, red[1]);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
 }
 
 /* Of one client: the red lock's waiter, who listens and cannot have a majority, and one who wants a member. */
 Test(red, listening_takes_no_turn_from_those_who_wait_for_a_member)
 {
-    struct actor *listener = actor_new(), *waiter = actor_new();
+    struct caller *listener = caller_new(), *waiter = caller_new();
     int64_t released;
 
     open_with(NULL, UNASKED);
     somebody_has(0, 3);
-    actor_try_lock(listener, red[1], RDL_WAIT_FOREVER, LEASE_MS);
+    caller_try_lock(listener, red[1], RDL_WAIT_FOREVER, LEASE_MS);
     cr_assert(WAIT_UNTIL(listens_everywhere(), SOON_MS));
-    actor_try_lock(waiter, member[1][0], 40000, LEASE_MS);
+    caller_try_lock(waiter, member[1][0], 40000, LEASE_MS);
     let_pass_ms(50);
-    cr_assert(!actor_idle(waiter));
+    cr_assert(!caller_idle(waiter));
     released = now_ms();
     somebody_releases(0);
     expect_result(RDL_OK, waiter, SOON_MS);
     expect_between(0, now_ms() - released, WOKEN_MS);
-    actor_unlock(waiter, member[1][0]);
+    caller_unlock(waiter, member[1][0]);
     expect_result(RDL_OK, waiter, SOON_MS);
-    cr_assert(!actor_idle(listener));
+    cr_assert(!caller_idle(listener));
     somebody_releases(1);
     expect_result(RDL_OK, listener, SOON_MS);
-    actor_free(waiter);
-    actor_free(listener);
+    caller_free(waiter);
+    caller_free(listener);
 }
 
 /* Each take has its own majority: the first has servers 0 to 2, the nested one 2 to 4. */
@@ -763,14 +763,14 @@ static int64_t work(void *arg, rdl_err_t *reterr)
 
 Test(red, rivals_exclude_each_other)
 {
-    struct actor *actor[4];
+    struct caller *caller[4];
 
     open_with(NULL, TOLERANT);
     for (int i = 0; i < 4; i++)
-        actor_call(actor[i] = actor_new(), work, red[i % 2]);
+        caller_call(caller[i] = caller_new(), work, red[i % 2]);
     for (int i = 0; i < 4; i++)
-        expect_result(RDL_OK, actor[i], 50000);
+        expect_result(RDL_OK, caller[i], 50000);
     for (int i = 0; i < 4; i++)
-        actor_free(actor[i]);
+        caller_free(caller[i]);
     cr_assert_eq(overlaps, 0);
 }

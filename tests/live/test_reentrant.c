@@ -309,10 +309,10 @@ static int64_t contend(void *arg, rdl_err_t *reterr)
 
 Test(reentrant, excludes_threads_of_two_clients_and_hands_out_growing_tokens)
 {
-    enum { ACTORS = 8, ROUNDS = 150 };
+    enum { CALLERS = 8, ROUNDS = 150 };
     const rdl_lock_options_t *fenced = LOCK_OPTIONS(.fencing = RDL_FENCING_TIME);
-    struct actor *actors[ACTORS];
-    struct contest contests[ACTORS];
+    struct caller *callers[CALLERS];
+    struct contest contests[CALLERS];
     rdl_client_t *other;
     rdl_lock_t *locks[2];
     _Atomic int inside = 0;
@@ -323,17 +323,17 @@ Test(reentrant, excludes_threads_of_two_clients_and_hands_out_growing_tokens)
     other = client_open(stage_uri(&st), NULL);
     locks[0] = reentrant(st.client, NAME, fenced);
     locks[1] = reentrant(other, NAME, fenced);
-    for (int i = 0; i < ACTORS; i++) {
-        actors[i] = actor_new();
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = caller_new();
         contests[i] = (struct contest){locks[i % 2], ROUNDS, &inside, &counter, &last_token, &violations};
-        actor_call(actors[i], contend, &contests[i]);
+        caller_call(callers[i], contend, &contests[i]);
     }
-    for (int i = 0; i < ACTORS; i++) {
-        expect_result(RDL_OK, actors[i], 40000);
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        expect_result(RDL_OK, callers[i], 40000);
+        caller_free(callers[i]);
     }
     cr_assert_eq(violations, 0);
-    cr_assert_eq(counter, ACTORS * ROUNDS);
+    cr_assert_eq(counter, CALLERS * ROUNDS);
     rdl_lock_free(locks[0]);
     rdl_lock_free(locks[1]);
     rdl_client_close(other);
@@ -344,7 +344,7 @@ Test(reentrant, excludes_threads_of_two_clients_and_hands_out_growing_tokens)
 Test(reentrant, respects_a_foreign_holder_and_is_woken_by_its_release)
 {
     rdl_lock_t *lock;
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     char *channel = channel_of(NAME);
 
     stage_open(&st);
@@ -352,13 +352,13 @@ Test(reentrant, respects_a_foreign_holder_and_is_woken_by_its_release)
     foreign_take(st.probe, NAME, LEASE_MS);
     expect(RDL_ETIMEDOUT, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(1, rdl_is_locked(lock, &err));
-    actor_try_lock(waiter, lock, SOON_MS * 2, LEASE_MS);
+    caller_try_lock(waiter, lock, SOON_MS * 2, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }

@@ -15,7 +15,7 @@
 
 LIVE_SUITE(refused, 120);
 
-static struct actor *rival;
+static struct caller *rival;
 
 /* A client whose rights change; the probe's stay. */
 static void limit(const char *rules)
@@ -50,9 +50,9 @@ static int64_t unlock(void *lock, rdl_err_t *why)
 
 static void see_rival(const char *verb, const char *type, const char *command)
 {
-    int64_t rc = actor_result(rival, SOON_MS);
+    int64_t rc = caller_result(rival, SOON_MS);
 
-    see_words(rc, actor_error(rival), verb, type, command);
+    see_words(rc, caller_error(rival), verb, type, command);
 }
 
 /* A hold that was given up, or evicted: is it? Of a fair lock the rival may have it by now, whose place was not left.
@@ -75,7 +75,7 @@ static void use(rdl_lock_t *lock, rdl_lock_t *other, const char *command)
     for (int nested = 0; nested < 2; nested++)
         see_words(rdl_try_lock(lock, 0, LEASE_MS, &err), &err, "take", type, command);
     see_words(rdl_extend(lock, 2 * LEASE_MS, &err), &err, "extend", type, command);
-    actor_try_lock(rival, other, MOMENT_MS, LEASE_MS);
+    caller_try_lock(rival, other, MOMENT_MS, LEASE_MS);
     see_rival("wait", type, command);
     for (int nested = 0; nested < 2; nested++) {
         bool last = rdl_hold_count(lock, NULL) == 1;
@@ -84,7 +84,7 @@ static void use(rdl_lock_t *lock, rdl_lock_t *other, const char *command)
         if (rc == RDL_OK && last)
             see_freed(lock, true, "release", command);
     }
-    actor_call(rival, unlock, other);
+    caller_call(rival, unlock, other);
     see_rival("release", type, command);
     see_words(rc = rdl_try_lock(lock, 0, LEASE_MS, &err), &err, "take", type, command);
     if (rc == RDL_OK) {
@@ -130,7 +130,7 @@ Test(refused, N7_nothing_is_left_for_ever_whichever_command_is_not_allowed)
     char *one = NULL;
 
     open_as_app();
-    rival = actor_new();
+    rival = caller_new();
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         char *without = must_format("-%s", commands[i]), *with = must_format("+%s", commands[i]);
 
@@ -154,7 +154,7 @@ Test(refused, N7_nothing_is_left_for_ever_whichever_command_is_not_allowed)
         free(with);
     }
     free(one);
-    actor_free(rival);
+    caller_free(rival);
     cr_assert(WAIT_UNTIL(left(false, NULL) == 0, UNDONE_MS), "left behind");
     left_behind = true; /* counters */
 }

@@ -132,7 +132,7 @@ Test(replicas, call_hears_of_missing_replicas_before_its_wait_is_over)
 /* Others do not stand behind a WAIT. */
 Test(replicas, locks_without_the_option_are_not_held_up)
 {
-    struct actor *waits = actor_new();
+    struct caller *waits = caller_new();
     rdl_lock_t *copied, *plain;
     int wait;
 
@@ -142,18 +142,18 @@ Test(replicas, locks_without_the_option_are_not_held_up)
     expect(RDL_OK, rdl_try_lock(copied, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(copied, &err));
     wait = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "WAIT");
-    actor_try_lock(waits, copied, 4 * SOON_MS, LEASE_MS);
+    caller_try_lock(waits, copied, 4 * SOON_MS, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, wait, 1, SOON_MS));
     for (int i = 0; i < 20; i++) {
         expect(RDL_OK, rdl_try_lock(plain, SOON_MS, LEASE_MS, &err));
         expect(RDL_OK, rdl_unlock(plain, &err));
     }
-    cr_assert_not(actor_idle(waits));
+    cr_assert_not(caller_idle(waits));
     proxy_let_go(st.proxy, wait);
     expect_result(RDL_OK, waits, SOON_MS);
-    actor_unlock(waits, copied);
+    caller_unlock(waits, copied);
     expect_result(RDL_OK, waits, SOON_MS);
-    actor_free(waits);
+    caller_free(waits);
     rdl_lock_free(copied);
     rdl_lock_free(plain);
     end_replicas();
@@ -184,7 +184,7 @@ Test(replicas, asynchronous_takes_are_confirmed_too)
 
 Test(replicas, waiter_that_is_woken_has_it_confirmed)
 {
-    struct actor *waits = actor_new();
+    struct caller *waits = caller_new();
 
     open_stage(1, false, 0);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -192,26 +192,26 @@ Test(replicas, waiter_that_is_woken_has_it_confirmed)
         int64_t asked;
 
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-        actor_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
+        caller_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
         asked = probe_calls(st.probe, "wait");
         expect(RDL_OK, rdl_unlock(lock, &err));
         expect_result(RDL_OK, waits, SOON_MS);
         cr_assert_gt(probe_calls(st.probe, "wait"), asked);
-        actor_unlock(waits, lock);
+        caller_unlock(waits, lock);
         expect_result(RDL_OK, waits, SOON_MS);
         rdl_lock_free(lock);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, 2 * SOON_MS));
     }
     forget_tokens();
-    actor_free(waits);
+    caller_free(waits);
     end_replicas();
 }
 
 /* Whoever leaves a fair lock passes it on, at the server, which asks no replica. */
 Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
 {
-    struct actor *waits = actor_new();
+    struct caller *waits = caller_new();
     rdl_lock_t *lock;
     int64_t calls;
 
@@ -219,7 +219,7 @@ Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
     lock = of_kind(FAIR, 1);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
-    actor_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
+    caller_try_lock(waits, lock, 4 * SOON_MS, RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "LLEN redisson_lock_queue:{" NAME "}") == 1, SOON_MS));
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect_asleep(calls, 2, 1); /* else it asks, whatever it is told */
@@ -230,7 +230,7 @@ Test(replicas, fair_hold_that_was_passed_on_counts_when_it_is_confirmed)
     server_resume(replica[0]);
     cr_assert(WAIT_UNTIL(rdl_try_lock(lock, 0, LEASE_MS, &err) == RDL_OK, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
-    actor_free(waits);
+    caller_free(waits);
     rdl_lock_free(lock);
     end_replicas();
 }
@@ -470,7 +470,7 @@ Test(replicas, tries_that_waited_and_are_undone_are_not_in_the_way_of_the_next)
 /* Its answer UNBLOCKED is no refusal to be asked: nobody has confirmed anything. */
 Test(replicas, master_that_is_replaced_while_it_waits_has_confirmed_nothing)
 {
-    struct actor *takes = actor_new();
+    struct caller *takes = caller_new();
     rdl_lock_t *lock;
 
     open_stage(1, false, 0);
@@ -479,14 +479,14 @@ Test(replicas, master_that_is_replaced_while_it_waits_has_confirmed_nothing)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(replica[0]);
-    actor_try_lock(takes, lock, 0, LEASE_MS);
+    caller_try_lock(takes, lock, 0, LEASE_MS);
     cr_assert(WAIT_UNTIL(strstr(probe_text(st.probe, "INFO clients"), "blocked_clients:1") != NULL, SOON_MS));
     (void)probe_ask(st.probe, "REPLICAOF 127.0.0.1 1");
     expect_result(RDL_ENOREPLICAS, takes, SOON_MS);
     (void)probe_ask(st.probe, "REPLICAOF NO ONE");
     server_resume(replica[0]);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS " NAME) == 0, SOON_MS));
-    actor_free(takes);
+    caller_free(takes);
     rdl_lock_free(lock);
     end_replicas();
 }

@@ -39,19 +39,19 @@ static void lock_and_renew(void)
 
 static void be_woken(void)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock = reentrant(st.client, NAME, NULL);
     char *channel = channel_of(NAME);
 
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, LEASE_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS));
     let_pass_ms(200); /* pings on the listening connection */
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     free(channel);
     rdl_lock_free(lock);
 }
@@ -284,18 +284,18 @@ TestSuite(behind_sentinel, .fini = end_fleet, .timeout = 120);
 static void expect_failover_followed(int ends_at)
 {
     rdl_lock_t *lock = reentrant(led, NAME, NULL);
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     expect(RDL_OK, rdl_try_lock(lock, SOON_MS, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(lock, &err));
     server_pause(fleet->data[1 - ends_at]);
-    actor_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
     cr_assert(sentinels_wait_master(fleet, ends_at, FAILOVER_BOUND_MS));
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     server_resume(fleet->data[1 - ends_at]);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -410,7 +410,7 @@ Test(restricted, rights_to_the_channel_are_not_needed)
 /* A waiter's channel on the same connection is subscribed to all the same. */
 Test(restricted, client_without_the_right_hears_on_other_channels)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *far, *wanted;
     char *uri, *channel = channel_of(NAME);
@@ -426,13 +426,13 @@ Test(restricted, client_without_the_right_hears_on_other_channels)
     far = reentrant(other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(far, 0, LONG_MS, &err));
     wanted = reentrant(st.client, NAME, NULL);
-    actor_try_lock(waiter, wanted, LONG_MS, LONG_MS);
+    caller_try_lock(waiter, wanted, LONG_MS, LONG_MS);
     cr_assert(WAIT_UNTIL(probe_subscribers(st.probe, channel) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(far, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
     expect(RDL_OK, rdl_unlock(lock, &err));
     left_behind = true;
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(wanted);
     rdl_lock_free(far);
     rdl_lock_free(lock);

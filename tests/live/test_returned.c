@@ -27,8 +27,8 @@ struct each {
     char *name;
     rdl_client_t *client; /* its own; NULL: st.client */
     rdl_lock_t *lock, *rival;
-    struct actor *actor;
-    pthread_t thread; /* the actor's */
+    struct caller *caller;
+    pthread_t thread; /* the caller's */
     struct losses losses;
     struct outcome outcome;
     int reply, undo; /* rules */
@@ -47,14 +47,14 @@ static struct each *add(const struct kind *kind, bool own_client)
     e->client = own_client ? client_open(stage_uri(&st), NULL) : NULL;
     e->lock = kind->make(own_client ? e->client : st.client, e->name, NULL);
     e->rival = kind->rival(other, e->name, NULL);
-    e->actor = actor_new();
+    e->caller = caller_new();
     return e;
 }
 
 static void drop_all(void)
 {
     for (struct each *e = all; e < all + count; e++) {
-        actor_free(e->actor);
+        caller_free(e->caller);
         rdl_lock_free(e->rival);
         if (left_behind)
             rdl_lock_free(e->lock);
@@ -89,22 +89,22 @@ static int hold_next_undo(void)
 /* Its next sign of life is further away than the end of its wait. */
 static const rdl_lock_options_t long_life = {.version = RDL_LOCK_OPTIONS_VERSION, .waiter_life_ms = 10 * WAIT_MS};
 
-/* The actor's next try, while the rule holds an undo back, which goes on once the try has been sent or answered. */
-static void expect_next_try(struct actor *a, rdl_lock_t *lock, int undo)
+/* The caller's next try, while the rule holds an undo back, which goes on once the try has been sent or answered. */
+static void expect_next_try(struct caller *a, rdl_lock_t *lock, int undo)
 {
     uint64_t before = proxy_requests(st.proxy);
 
-    actor_try_lock(a, lock, 0, LEASE_MS);
-    (void)WAIT_UNTIL(proxy_requests(st.proxy) > before || actor_idle(a), 300);
+    caller_try_lock(a, lock, 0, LEASE_MS);
+    (void)WAIT_UNTIL(proxy_requests(st.proxy) > before || caller_idle(a), 300);
     proxy_let_go(st.proxy, undo);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_unlock(a, lock);
+    caller_unlock(a, lock);
     expect_result(RDL_OK, a, SOON_MS);
 }
 
 Test(returned, N10_place_in_the_queue_that_is_given_up_is_not_in_the_owners_way)
 {
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     rdl_lock_t *lock, *rival;
     int64_t calls;
     int undo;
@@ -114,13 +114,13 @@ Test(returned, N10_place_in_the_queue_that_is_given_up_is_not_in_the_owners_way)
     rival = fair(other, NAME, &long_life);
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
-    actor_try_lock(a, lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(a, lock, WAIT_MS, LEASE_MS);
     expect_asleep(calls, 2, 1);
     undo = hold_next_undo();
     expect_result(RDL_ETIMEDOUT, a, WAIT_MS + SOON_MS);
     expect(RDL_OK, rdl_unlock(rival, &err)); /* who left is granted it */
     expect_next_try(a, lock, undo);
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(rival);
     rdl_lock_free(lock);
     rdl_client_close(other);
@@ -138,7 +138,7 @@ static int64_t let_go_soon(void *undo, rdl_err_t *e)
 
 Test(returned, N10_place_of_a_wait_that_was_canceled_is_not_in_the_owners_way)
 {
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     struct outcome wait = {0};
     rdl_lock_t *lock, *rival;
     rdl_op_t *op = NULL;
@@ -156,11 +156,11 @@ Test(returned, N10_place_of_a_wait_that_was_canceled_is_not_in_the_owners_way)
     rdl_op_cancel(op);
     expect(RDL_ECANCELED, outcome_wait(&wait, SOON_MS));
     expect(RDL_OK, rdl_unlock(rival, &err));
-    actor_call(a, let_go_soon, &undo);
+    caller_call(a, let_go_soon, &undo);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     expect_result(RDL_OK, a, SOON_MS);
     expect(RDL_OK, rdl_unlock(lock, &err));
-    actor_free(a);
+    caller_free(a);
     rdl_op_free(op);
     rdl_lock_free(rival);
     rdl_lock_free(lock);
@@ -171,7 +171,7 @@ Test(returned, N10_place_of_a_wait_that_was_canceled_is_not_in_the_owners_way)
 Test(returned, N10_mark_of_a_writer_that_gave_up_is_not_in_the_way_of_its_reading)
 {
     const rdl_lock_options_t *prefer = LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 10 * WAIT_MS);
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     rdl_lock_t *reads, *writes, *rival;
     int64_t calls;
     int undo;
@@ -182,13 +182,13 @@ Test(returned, N10_mark_of_a_writer_that_gave_up_is_not_in_the_way_of_its_readin
     rival = read_end(other, NAME, prefer);
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
-    actor_try_lock(a, writes, WAIT_MS, LEASE_MS);
+    caller_try_lock(a, writes, WAIT_MS, LEASE_MS);
     expect_asleep(calls, 2, 1);
     undo = hold_next_undo();
     expect_result(RDL_ETIMEDOUT, a, WAIT_MS + SOON_MS);
     expect_next_try(a, reads, undo);
     expect(RDL_OK, rdl_unlock(rival, &err));
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(rival);
     rdl_lock_free(writes);
     rdl_lock_free(reads);
@@ -211,7 +211,7 @@ static void add_sleeper(const struct kind *kind)
 
     expect(RDL_OK, rdl_try_lock(e->rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
-    actor_try_lock(e->actor, e->lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(e->caller, e->lock, WAIT_MS, LEASE_MS);
     expect_asleep(calls, scripts_to_sleep(kind), 1);
 }
 
@@ -233,22 +233,22 @@ Test(returned, N10_grant_that_nobody_heard_of_is_not_in_its_owners_way)
         expect(RDL_OK, rdl_unlock(e->rival, &err));
     }
     for (struct each *e = all; e < all + count; e++) {
-        expect_result(RDL_EUNKNOWN, e->actor, WAIT_MS + SOON_MS);
+        expect_result(RDL_EUNKNOWN, e->caller, WAIT_MS + SOON_MS);
         cr_assert(proxy_wait(st.proxy, e->reply, 1, SOON_MS), "%s", e->kind->type);
         proxy_let_go(st.proxy, e->reply);
-        expect_next_try(e->actor, e->lock, e->undo);
+        expect_next_try(e->caller, e->lock, e->undo);
     }
     drop_all();
 }
 
-/* The actor's take is granted, and its answer held back until it has given up: `undo` holds back what removes the
+/* The caller's take is granted, and its answer held back until it has given up: `undo` holds back what removes the
  * grant. */
-static int leave_undo(struct actor *a, rdl_lock_t *lock)
+static int leave_undo(struct caller *a, rdl_lock_t *lock)
 {
     int reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = AS_A_WORD);
     int undo = proxy_on(st.proxy, .action = PROXY_HOLD, .contains = AS_A_WORD, .nth = 2); /* in whatever form */
 
-    actor_try_lock(a, lock, 50, LEASE_MS);
+    caller_try_lock(a, lock, 50, LEASE_MS);
     expect_result(RDL_EUNKNOWN, a, SOON_MS);
     cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
     cr_assert(proxy_wait(st.proxy, undo, 1, SOON_MS));
@@ -259,19 +259,19 @@ static int leave_undo(struct actor *a, rdl_lock_t *lock)
 /* Callers have several connections. Whoever comes next goes behind the undo all the same, and comes by either way. */
 Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_another_connection)
 {
-    struct actor *a = actor_new(), *b = actor_new();
+    struct caller *a = caller_new(), *b = caller_new();
     rdl_owner_t *owner = NULL;
     rdl_lock_t *lock;
 
     open_proxied(OPTIONS(.connections = 4));
     lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(a, lock, 0, LEASE_MS); /* both are connected */
+    caller_try_lock(a, lock, 0, LEASE_MS); /* both are connected */
     expect_result(RDL_OK, a, SOON_MS);
-    actor_unlock(a, lock);
+    caller_unlock(a, lock);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_try_lock(b, lock, 0, LEASE_MS);
+    caller_try_lock(b, lock, 0, LEASE_MS);
     expect_result(RDL_OK, b, SOON_MS);
-    actor_unlock(b, lock);
+    caller_unlock(b, lock);
     expect_result(RDL_OK, b, SOON_MS);
     for (int i = 0; i < 2; i++) {
         expect_next_try(b, lock, leave_undo(a, lock));
@@ -291,8 +291,8 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_another_connection)
         expect(RDL_OK, outcome_wait(&back, SOON_MS));
         rdl_owner_free(owner);
     }
-    actor_free(a);
-    actor_free(b);
+    caller_free(a);
+    caller_free(b);
     rdl_lock_free(lock);
     rdl_client_close(other);
 }
@@ -301,14 +301,14 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_another_connection)
 Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_any_of_many_connections)
 {
     enum { CONNECTIONS = 32 };
-    struct actor *a = actor_new(), *b = actor_new();
+    struct caller *a = caller_new(), *b = caller_new();
     rdl_lock_t *lock;
 
     open_proxied(OPTIONS(.connections = CONNECTIONS));
     lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(a, lock, 0, LEASE_MS);
+    caller_try_lock(a, lock, 0, LEASE_MS);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_unlock(a, lock);
+    caller_unlock(a, lock);
     expect_result(RDL_OK, a, SOON_MS);
     for (int i = 1; i < CONNECTIONS / 2; i++) {
         rdl_owner_t *owner = NULL;
@@ -316,14 +316,14 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_any_of_many_connections)
         expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
         rdl_owner_free(owner);
     }
-    actor_try_lock(b, lock, 0, LEASE_MS);
+    caller_try_lock(b, lock, 0, LEASE_MS);
     expect_result(RDL_OK, b, SOON_MS);
-    actor_unlock(b, lock);
+    caller_unlock(b, lock);
     expect_result(RDL_OK, b, SOON_MS);
     expect_next_try(b, lock, leave_undo(a, lock));
     expect_next_try(a, lock, leave_undo(b, lock));
-    actor_free(a);
-    actor_free(b);
+    caller_free(a);
+    caller_free(b);
     rdl_lock_free(lock);
     rdl_client_close(other);
 }
@@ -331,7 +331,7 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_on_any_of_many_connections)
 /* An undo on the loop's connection, of somebody else's call, does not take a take away from behind its owner's own. */
 Test(returned, N10_undo_of_a_caller_is_not_overtaken_by_way_of_another_undo)
 {
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     struct outcome shared = {0};
     rdl_owner_t *owner = NULL;
     rdl_lock_t *lock;
@@ -341,7 +341,7 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_by_way_of_another_undo)
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = AS_A_WORD);
-    actor_try_lock(a, lock, 1200, LEASE_MS);
+    caller_try_lock(a, lock, 1200, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
     theirs = proxy_on(st.proxy, .action = PROXY_HOLD, .contains = AS_A_WORD);
     expect(RDL_OK, rdl_try_lock_async(lock, owner, 50, LEASE_MS, outcome_note, &shared, NULL, &err));
@@ -352,7 +352,7 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_by_way_of_another_undo)
     proxy_let_go(st.proxy, reply);
     expect_next_try(a, lock, own);
     proxy_let_go(st.proxy, theirs);
-    actor_free(a);
+    caller_free(a);
     rdl_owner_free(owner);
     rdl_lock_free(lock);
     rdl_client_close(other);
@@ -361,7 +361,7 @@ Test(returned, N10_undo_of_a_caller_is_not_overtaken_by_way_of_another_undo)
 /* The server forgets its scripts, and another client tells it again how to take a lock, but not how to undo that. */
 Test(returned, N10_undo_whose_script_was_forgotten_is_not_overtaken)
 {
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     rdl_lock_t *lock, *teacher;
     int undo;
 
@@ -375,7 +375,7 @@ Test(returned, N10_undo_whose_script_was_forgotten_is_not_overtaken)
     expect(RDL_OK, rdl_try_lock(teacher, 0, LEASE_MS, &err));
     expect_next_try(a, lock, undo);
     expect(RDL_OK, rdl_unlock(teacher, &err));
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(teacher);
     rdl_lock_free(lock);
     rdl_client_close(other);
@@ -464,12 +464,12 @@ enum { OUTAGE_MS = 2000, MOST_MS = 4500 /* of the 5 s after which everybody look
  * its way: it may have run, and its time began when it was sent. */
 static void expect_outage(const struct each *e, int64_t killed_at)
 {
-    int64_t result = actor_result(e->actor, 2 * SOON_MS);
-    int64_t ms = (actor_ended_us(e->actor) - killed_at) / 1000;
+    int64_t result = caller_result(e->caller, 2 * SOON_MS);
+    int64_t ms = (caller_ended_us(e->caller) - killed_at) / 1000;
     bool unsure = e->kind->paces && result == RDL_EUNKNOWN;
 
     cr_assert(result == RDL_ECONN || unsure, "%s: %s: %s", e->kind->type, code_name(result),
-              actor_error(e->actor)->message);
+              caller_error(e->caller)->message);
     cr_expect((unsure || ms >= OUTAGE_MS) && ms <= MOST_MS, "%s: %" PRId64 " ms", e->kind->type, ms);
 }
 
@@ -477,9 +477,9 @@ static void begin_waiting(bool paces)
 {
     for (size_t i = 0; i < count; i++)
         if (all[i].kind->paces == paces && i % 2 == 0)
-            actor_lock(all[i].actor, all[i].lock, LEASE_MS);
+            caller_lock(all[i].caller, all[i].lock, LEASE_MS);
         else if (all[i].kind->paces == paces)
-            actor_try_lock(all[i].actor, all[i].lock, LEASE_MS, LEASE_MS);
+            caller_try_lock(all[i].caller, all[i].lock, LEASE_MS, LEASE_MS);
 }
 
 /* The first in line looks after a while, and is asleep behind that. */
@@ -541,11 +541,11 @@ Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
     }
     calls = probe_calls(st.probe, "evalsha");
     for (struct each *e = all; e < all + count; e++)
-        actor_try_lock(e->actor, e->lock, WAIT_MS, LEASE_MS);
+        caller_try_lock(e->caller, e->lock, WAIT_MS, LEASE_MS);
     expect_asleep(calls, scripts, (int64_t)count); /* nothing of theirs is on its way */
     server_kill(st.server);
     for (struct each *e = all; e < all + count; e++)
-        expect_result(RDL_ECONN, e->actor, WAIT_MS + 2 * SOON_MS);
+        expect_result(RDL_ECONN, e->caller, WAIT_MS + 2 * SOON_MS);
     drop_all();
     server_start_again(st.server);
 }
@@ -554,24 +554,24 @@ Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
 Test(returned, N9_outage_that_ends_in_time_ends_no_wait)
 {
     enum { PATIENT_MS = 4000 };
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     rdl_lock_t *lock, *rival;
 
     open_proxied(OPTIONS(.outage_timeout_ms = PATIENT_MS, .reconnect_max_ms = 20));
     lock = reentrant(st.client, NAME, NULL);
     rival = reentrant(other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
-    actor_lock(a, lock, LEASE_MS);
+    caller_lock(a, lock, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     proxy_cut(st.proxy, PROXY_ALL);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(PATIENT_MS + 300);
-    cr_assert(!actor_idle(a));
+    cr_assert(!caller_idle(a));
     expect(RDL_OK, rdl_unlock(rival, &err));
     expect_result(RDL_OK, a, SOON_MS);
-    actor_unlock(a, lock);
+    caller_unlock(a, lock);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(rival);
     rdl_lock_free(lock);
     rdl_client_close(other);
@@ -606,12 +606,12 @@ static void add_shorty(const struct kind *kind, int64_t *listened)
     int64_t calls;
 
     losses_init(&e->losses);
-    actor_call(e->actor, who_am_i, &e->thread);
-    expect_result(RDL_OK, e->actor, SOON_MS);
+    caller_call(e->caller, who_am_i, &e->thread);
+    expect_result(RDL_OK, e->caller, SOON_MS);
     expect(RDL_OK, rdl_on_lost(e->lock, losses_note, &e->losses, &err));
     expect(RDL_OK, rdl_try_lock(e->rival, 0, LEASE_MS, &err));
     calls = probe_calls(st.probe, "evalsha");
-    actor_try_lock(e->actor, e->lock, LEASE_MS, SHORT_MS);
+    caller_try_lock(e->caller, e->lock, LEASE_MS, SHORT_MS);
     *listened += kind->polls ? 0 : 1;
     cr_assert(
         WAIT_UNTIL(kind->polls ? probe_calls(st.probe, "evalsha") >= calls + 2 : probe_channels(st.probe) == *listened,
@@ -646,13 +646,13 @@ Test(returned, N15_hold_that_is_over_when_its_waiter_wakes_up_is_told_as_lost)
     for (size_t i = 0; i < count; i++)
         cr_assert_eq(write(go_pipe[1], &byte, 1), 1);
     for (struct each *e = all; e < all + count; e++) {
-        expect_result(RDL_ELOST, e->actor, SOON_MS);
-        actor_unlock(e->actor, e->lock);
-        expect_result(RDL_ENOTOWNER, e->actor, SOON_MS);
-        actor_try_lock(e->actor, e->lock, SOON_MS, LEASE_MS);
-        expect_result(RDL_OK, e->actor, 2 * SOON_MS);
-        actor_unlock(e->actor, e->lock);
-        expect_result(RDL_OK, e->actor, SOON_MS);
+        expect_result(RDL_ELOST, e->caller, SOON_MS);
+        caller_unlock(e->caller, e->lock);
+        expect_result(RDL_ENOTOWNER, e->caller, SOON_MS);
+        caller_try_lock(e->caller, e->lock, SOON_MS, LEASE_MS);
+        expect_result(RDL_OK, e->caller, 2 * SOON_MS);
+        caller_unlock(e->caller, e->lock);
+        expect_result(RDL_OK, e->caller, SOON_MS);
     }
     drop_all();
 }
@@ -662,7 +662,7 @@ Test(returned, N15_hold_that_is_over_when_its_waiter_wakes_up_is_told_as_lost)
 Test(returned, N15_multi_that_is_lost_when_its_waiter_wakes_up_waits_for_no_server)
 {
     rdl_lock_t *member[2], *multi = NULL, *rival;
-    struct actor *a = actor_new();
+    struct caller *a = caller_new();
     struct losses losses;
     pthread_t thread;
     char byte;
@@ -677,9 +677,9 @@ Test(returned, N15_multi_that_is_lost_when_its_waiter_wakes_up_waits_for_no_serv
     losses_init(&losses);
     expect(RDL_OK, rdl_on_lost(multi, losses_note, &losses, &err));
     expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
-    actor_call(a, who_am_i, &thread);
+    caller_call(a, who_am_i, &thread);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_try_lock(a, multi, LEASE_MS, RDL_LEASE_AUTO);
+    caller_try_lock(a, multi, LEASE_MS, RDL_LEASE_AUTO);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(50);
     cr_assert_eq(pthread_kill(thread, SIGUSR1), 0);
@@ -694,11 +694,11 @@ Test(returned, N15_multi_that_is_lost_when_its_waiter_wakes_up_waits_for_no_serv
     expect_result(RDL_ELOST, a, SOON_MS);
     proxy_thaw(st.proxy, PROXY_TO_SERVER);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS second") == 0, SOON_MS));
-    actor_try_lock(a, multi, SOON_MS, LEASE_MS);
+    caller_try_lock(a, multi, SOON_MS, LEASE_MS);
     expect_result(RDL_OK, a, 2 * SOON_MS);
-    actor_unlock(a, multi);
+    caller_unlock(a, multi);
     expect_result(RDL_OK, a, SOON_MS);
-    actor_free(a);
+    caller_free(a);
     rdl_lock_free(multi);
     rdl_lock_free(member[0]);
     rdl_lock_free(member[1]);

@@ -85,21 +85,21 @@ Test(scripts, script_is_sent_at_once_when_the_loop_itself_looked_for_the_answer)
 
 Test(scripts, flush_while_a_waiter_sleeps_does_not_keep_it_out)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, 10000, LEASE_MS);
+    caller_try_lock(waiter, lock, 10000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     flush();
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
     flush();
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -143,28 +143,28 @@ static int64_t pairs(void *arg, rdl_err_t *reterr)
 
 Test(scripts, flushes_in_the_middle_of_a_contended_run_go_unnoticed)
 {
-    enum { ACTORS = 6 };
-    struct actor *actors[ACTORS];
+    enum { CALLERS = 6 };
+    struct caller *callers[CALLERS];
     rdl_lock_t *locks[2];
     int busy;
 
     stage_open(&st);
     locks[0] = reentrant(st.client, NAME "-1", NULL);
     locks[1] = simple(st.client, NAME "-2", NULL);
-    for (int i = 0; i < ACTORS; i++) {
-        actors[i] = actor_new();
-        actor_call(actors[i], pairs, locks[i % 2]);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = caller_new();
+        caller_call(callers[i], pairs, locks[i % 2]);
     }
     do {
         flush();
         let_pass_ms(3);
         busy = 0;
-        for (int i = 0; i < ACTORS; i++)
-            busy += !actor_idle(actors[i]);
+        for (int i = 0; i < CALLERS; i++)
+            busy += !caller_idle(callers[i]);
     } while (busy > 0);
-    for (int i = 0; i < ACTORS; i++) {
-        expect_result(RDL_OK, actors[i], 30000);
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        expect_result(RDL_OK, callers[i], 30000);
+        caller_free(callers[i]);
     }
     rdl_lock_free(locks[0]);
     rdl_lock_free(locks[1]);

@@ -694,7 +694,7 @@ static void check_crowd(bool fair)
     rdl_semaphore_t *s = fair ? open_fair(PERMITS) : open_with(PERMITS), *handles[CLIENTS];
     rdl_client_t *other = client_open(stage_uri(&st), NULL);
     struct visitor visitors[VISITORS];
-    struct actor *actors[VISITORS];
+    struct caller *callers[VISITORS];
     atomic_int inside, most;
 
     atomic_init(&inside, 0);
@@ -703,13 +703,13 @@ static void check_crowd(bool fair)
     handles[1] = semaphore(other, fair);
     for (size_t i = 0; i < VISITORS; i++) {
         visitors[i] = (struct visitor){handles[i % CLIENTS], &inside, &most, 1 + (int64_t)i % PERMITS, 60};
-        actors[i] = actor_new();
-        actor_call(actors[i], visit, &visitors[i]);
+        callers[i] = caller_new();
+        caller_call(callers[i], visit, &visitors[i]);
     }
     for (size_t i = 0; i < VISITORS; i++)
-        expect_result(RDL_OK, actors[i], 50000);
+        expect_result(RDL_OK, callers[i], 50000);
     for (size_t i = 0; i < VISITORS; i++)
-        actor_free(actors[i]);
+        caller_free(callers[i]);
     cr_assert_leq(atomic_load(&most), PERMITS);
     cr_assert(is_free(PERMITS));
     cr_assert(sleeps(0));

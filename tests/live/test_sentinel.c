@@ -307,7 +307,7 @@ Test(sentinel, C6_each_announcement_makes_the_client_ask)
 /* The master has become a replica, and no sentinel has heard of it. */
 Test(sentinel, C6_replica_that_is_still_named_is_asked_for_nothing)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     unsigned accepted;
     int verbs;
@@ -320,17 +320,17 @@ Test(sentinel, C6_replica_that_is_still_named_is_asked_for_nothing)
     verbs = proxy_on(guide->way, .action = PROXY_WATCH, .contains = "EVAL", .every = true);
     accepted = proxy_accepted(guide->way);
     proxy_cut(guide->way, PROXY_ALL);
-    actor_try_lock(waiter, lock, 4 * SOON_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, 4 * SOON_MS, LEASE_MS);
     cr_assert(proxy_wait_accepted(guide->way, accepted + 10, 2 * SOON_MS));
     cr_assert_eq(proxy_acted(guide->way, verbs), 0);
-    cr_assert(!actor_idle(waiter));
+    cr_assert(!caller_idle(waiter));
     guide_switch(guide);
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_eq(lock_holds(guide->probe[1], NAME), 1);
     cr_assert_eq(proxy_acted(guide->way, verbs), 0);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -566,7 +566,7 @@ static int64_t hear_of_new_master(void *probe, rdl_err_t *why)
 
 Test(sentinel, C6_waiter_has_the_lock_soon_after_the_first_sentinel_names_the_new_master)
 {
-    struct actor *waiter = actor_new(), *herald[SENTINELS];
+    struct caller *waiter = caller_new(), *herald[SENTINELS];
     struct probe *p[SENTINELS], *master;
     int64_t first = INT64_MAX;
     rdl_lock_t *lock;
@@ -579,22 +579,22 @@ Test(sentinel, C6_waiter_has_the_lock_soon_after_the_first_sentinel_names_the_ne
     for (int i = 0; i < SENTINELS; i++) {
         p[i] = probe_open(fleet->sentinel[i]);
         (void)probe_ask(p[i], "SUBSCRIBE +switch-master");
-        herald[i] = actor_new();
-        actor_call(herald[i], hear_of_new_master, p[i]);
+        herald[i] = caller_new();
+        caller_call(herald[i], hear_of_new_master, p[i]);
     }
-    actor_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, 2 * FAILOVER_BOUND_MS, LEASE_MS);
     server_kill(fleet->data[0]);
     expect_result(RDL_OK, waiter, 2 * FAILOVER_BOUND_MS);
     for (int i = 0; i < SENTINELS; i++) {
         expect_result(1, herald[i], FAILOVER_BOUND_MS);
-        if (actor_ended_us(herald[i]) < first)
-            first = actor_ended_us(herald[i]);
-        actor_free(herald[i]);
+        if (caller_ended_us(herald[i]) < first)
+            first = caller_ended_us(herald[i]);
+        caller_free(herald[i]);
         probe_close(p[i]);
     }
-    cr_assert_lt(actor_ended_us(waiter) - first, 1000 * (PROMISED_MS + SLACK_MS));
-    actor_unlock(waiter, lock);
+    cr_assert_lt(caller_ended_us(waiter) - first, 1000 * (PROMISED_MS + SLACK_MS));
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }

@@ -138,7 +138,7 @@ Test(simple, fencing_token_grows_with_every_hold)
 Test(simple, release_wakes_waiters_of_another_client_by_message)
 {
     const rdl_lock_options_t *silent = LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_NONE});
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *elsewhere;
 
@@ -147,13 +147,13 @@ Test(simple, release_wakes_waiters_of_another_client_by_message)
     lock = simple(st.client, NAME, silent);
     elsewhere = simple(other, NAME, silent);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, elsewhere, 8000, LEASE_MS);
+    caller_try_lock(waiter, elsewhere, 8000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, WOKEN_MS);
-    actor_unlock(waiter, elsewhere);
+    caller_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
@@ -168,30 +168,30 @@ Test(simple, silent_foreign_release_is_found_by_the_retry_policy)
         {.kind = RDL_RETRY_RANDOM, .min_ms = 10, .max_ms = 40},
         {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 5, .max_ms = 100},
     };
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     stage_open(&st);
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         rdl_lock_t *lock = simple(st.client, NAME, LOCK_OPTIONS(.retry = policies[i]));
 
         (void)probe_text(st.probe, "SET " NAME " theirs PX 30000");
-        actor_try_lock(waiter, lock, 20000, LEASE_MS);
+        caller_try_lock(waiter, lock, 20000, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
         (void)probe_int(st.probe, "DEL " NAME);
         expect_result(RDL_OK, waiter, WOKEN_MS); /* the default's longest pause is 1 s */
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
         rdl_lock_free(lock);
     }
-    actor_free(waiter);
+    caller_free(waiter);
 }
 
 /* The retry policy is one poll for the lock, however many wait in this process. */
 Test(simple, waiters_of_a_process_poll_as_one_and_at_the_given_rate)
 {
     enum { WAITERS = 5, PERIOD_MS = 100, WATCHED_MS = 3000 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark, polls;
@@ -201,8 +201,8 @@ Test(simple, waiters_of_a_process_poll_as_one_and_at_the_given_rate)
     lock = simple(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED, .min_ms = PERIOD_MS}));
     (void)probe_text(st.probe, "SET " NAME " theirs PX 60000");
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = actor_new();
-        actor_try_lock(waiters[i], lock, WATCHED_MS + 1000, LEASE_MS);
+        waiters[i] = caller_new();
+        caller_try_lock(waiters[i], lock, WATCHED_MS + 1000, LEASE_MS);
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(200); /* the first tries are over */
@@ -215,10 +215,10 @@ Test(simple, waiters_of_a_process_poll_as_one_and_at_the_given_rate)
     /* Waiters that time out with an unused wake-up hand it on: a few more than the period alone gives. */
     expect_between(WATCHED_MS / PERIOD_MS / 3, (int64_t)polls, (now_ms() - start) / PERIOD_MS + WAITERS);
     for (int i = 0; i < WAITERS; i++) {
-        int64_t rc = actor_result(waiters[i], SOON_MS);
+        int64_t rc = caller_result(waiters[i], SOON_MS);
 
         cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s", code_name(rc)); /* unknown: with a try on the way */
-        actor_free(waiters[i]);
+        caller_free(waiters[i]);
     }
     monitor_stop(monitor);
     (void)probe_int(st.probe, "DEL " NAME);

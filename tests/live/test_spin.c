@@ -28,7 +28,7 @@ Test(spin, is_a_reentrant_hash_that_its_owner_may_take_again)
 /* A holder that says nothing when it goes, as Redisson's: the poll finds out, without any subscription. */
 Test(spin, waiter_polls_finds_a_silent_release_and_subscribes_to_nothing)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark;
@@ -38,17 +38,17 @@ Test(spin, waiter_polls_finds_a_silent_release_and_subscribes_to_nothing)
     foreign_take(st.probe, NAME, 30000);
     monitor = monitor_start(st.server);
     mark = monitor_mark(monitor);
-    actor_try_lock(waiter, lock, 20000, LEASE_MS);
+    caller_try_lock(waiter, lock, 20000, LEASE_MS);
     cr_assert(monitor_wait(monitor, mark, "EVALSHA|" NAME, 5, SOON_MS));
     cr_assert_eq(probe_channels(st.probe), 0);
     (void)probe_int(st.probe, "DEL " NAME);
     expect_result(RDL_OK, waiter, WOKEN_MS);
     (void)monitor_mark(monitor);
     cr_assert_eq(monitor_count(monitor, mark, "SUBSCRIBE"), 0);
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
     monitor_stop(monitor);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -56,7 +56,7 @@ Test(spin, waiter_polls_finds_a_silent_release_and_subscribes_to_nothing)
 Test(spin, waiters_of_a_process_ask_by_turns_as_often_as_each_would_alone)
 {
     enum { WAITERS = 4, PERIOD_MS = 100, WATCHED_MS = 3000 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark;
@@ -66,8 +66,8 @@ Test(spin, waiters_of_a_process_ask_by_turns_as_often_as_each_would_alone)
     lock = spin(st.client, NAME, LOCK_OPTIONS(.retry = {.kind = RDL_RETRY_FIXED, .min_ms = PERIOD_MS}));
     foreign_take(st.probe, NAME, 60000);
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = actor_new();
-        actor_try_lock(waiters[i], lock, WATCHED_MS + 1000, LEASE_MS);
+        waiters[i] = caller_new();
+        caller_try_lock(waiters[i], lock, WATCHED_MS + 1000, LEASE_MS);
     }
     let_pass_ms(300); /* the first tries are over */
     monitor = monitor_start(st.server);
@@ -78,10 +78,10 @@ Test(spin, waiters_of_a_process_ask_by_turns_as_often_as_each_would_alone)
     expect_between(WAITERS * WATCHED_MS / PERIOD_MS / 3, (int64_t)monitor_count(monitor, mark, "EVALSHA|" NAME),
                    WAITERS * ((now_ms() - start) / PERIOD_MS + 1));
     for (int i = 0; i < WAITERS; i++) {
-        int64_t rc = actor_result(waiters[i], SOON_MS);
+        int64_t rc = caller_result(waiters[i], SOON_MS);
 
         cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s", code_name(rc)); /* unknown: with a try on the way */
-        actor_free(waiters[i]);
+        caller_free(waiters[i]);
     }
     monitor_stop(monitor);
     (void)probe_int(st.probe, "DEL " NAME);
@@ -91,7 +91,7 @@ Test(spin, waiters_of_a_process_ask_by_turns_as_often_as_each_would_alone)
 /* wire.md, Where we differ: Redisson's spin lock leaves ordinary waiters asleep. */
 Test(spin, unlock_wakes_an_ordinary_waiter_on_the_name)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock, *elsewhere;
     rdl_client_t *other;
     int64_t released;
@@ -101,16 +101,16 @@ Test(spin, unlock_wakes_an_ordinary_waiter_on_the_name)
     lock = spin(st.client, NAME, NULL);
     elsewhere = reentrant(other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, 60000, &err));
-    actor_try_lock(waiter, elsewhere, 20000, LEASE_MS);
+    caller_try_lock(waiter, elsewhere, 20000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(100); /* its try after the acknowledgement is over: it sleeps */
     released = now_ms();
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_lt(now_ms() - released, WOKEN_MS, "it looked by itself");
-    actor_unlock(waiter, elsewhere);
+    caller_unlock(waiter, elsewhere);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
@@ -148,28 +148,28 @@ Test(spin, refuses_a_policy_that_never_looks_again)
 Test(spin, of_many_single_tries_at_a_time_one_wins)
 {
     enum { THREADS = 16, ROUNDS = 6 };
-    struct actor *actors[THREADS];
+    struct caller *callers[THREADS];
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = spin(st.client, NAME, NULL);
     for (int i = 0; i < THREADS; i++)
-        actors[i] = actor_new();
+        callers[i] = caller_new();
     for (int round = 0; round < ROUNDS; round++) {
         int won = 0;
 
         for (int i = 0; i < THREADS; i++)
-            actor_try_lock(actors[i], lock, 0, LEASE_MS);
+            caller_try_lock(callers[i], lock, 0, LEASE_MS);
         for (int i = 0; i < THREADS; i++)
-            won += actor_result(actors[i], SOON_MS) == RDL_OK;
+            won += caller_result(callers[i], SOON_MS) == RDL_OK;
         cr_assert_eq(won, 1);
         for (int i = 0; i < THREADS; i++)
-            actor_unlock(actors[i], lock);
+            caller_unlock(callers[i], lock);
         for (int i = 0; i < THREADS; i++)
-            won -= actor_result(actors[i], SOON_MS) == RDL_OK;
+            won -= caller_result(callers[i], SOON_MS) == RDL_OK;
         cr_assert_eq(won, 0);
     }
     for (int i = 0; i < THREADS; i++)
-        actor_free(actors[i]);
+        caller_free(callers[i]);
     rdl_lock_free(lock);
 }

@@ -66,7 +66,7 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, s
  * request were repeated without a KILL for what it has sent, the take could run once more after the unlock. */
 Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sent)
 {
-    struct actor *reader = actor_new(), *writer = actor_new();
+    struct caller *reader = caller_new(), *writer = caller_new();
 
     stage_open(&st, .proxied = true,
                .client = OPTIONS(.connections = 1, .command_timeout_ms = 10000, .reconnect_min_ms = 1,
@@ -82,10 +82,10 @@ Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sen
         reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = OTHER);
         request = proxy_on(st.proxy, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
         kill = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
-        actor_try_lock(reader, other, 20000, LEASE_MS);
+        caller_try_lock(reader, other, 20000, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
         stand_behind(NAME);
-        actor_try_lock(writer, lock, 20000, LEASE_MS);
+        caller_try_lock(writer, lock, 20000, LEASE_MS);
         cr_assert(WAIT_UNTIL(atomic_load(&stands), SOON_MS));
         cr_assert(proxy_wait(st.proxy, request, 1, SOON_MS));
 
@@ -98,9 +98,9 @@ Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sen
         expect_result(RDL_OK, writer, SOON_MS);
         expect_result(RDL_OK, reader, SOON_MS);
         cr_expect_geq(proxy_acted(st.proxy, kill), 1, "%s", kind->type);
-        actor_unlock(reader, other);
+        caller_unlock(reader, other);
         expect_result(RDL_OK, reader, SOON_MS);
-        actor_unlock(writer, lock);
+        caller_unlock(writer, lock);
         expect_result(RDL_OK, writer, SOON_MS);
         proxy_let_go(st.proxy, request);
         proxy_let_go(st.proxy, reply);
@@ -109,14 +109,14 @@ Test(standstill, N2_what_a_writer_has_sent_is_killed_before_anything_else_is_sen
         rdl_lock_free(other);
         lock_over(st.probe, lock);
     }
-    actor_free(writer);
-    actor_free(reader);
+    caller_free(writer);
+    caller_free(reader);
 }
 
 /* No connection is made before the writer has left: whoever else wants one hears so in time. */
 Test(standstill, N2_deadlines_hold_while_a_writer_keeps_the_connection)
 {
-    struct actor *reader = actor_new(), *writer = actor_new();
+    struct caller *reader = caller_new(), *writer = caller_new();
     enum { WRITERS_MS = 2500 }; /* before it stands as well as after */
     rdl_lock_t *lock, *other, *third;
     int64_t begun;
@@ -129,27 +129,27 @@ Test(standstill, N2_deadlines_hold_while_a_writer_keeps_the_connection)
     other = reentrant(st.client, OTHER, NULL);
     third = reentrant(st.client, "third", NULL);
     reply = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .contains = OTHER);
-    actor_try_lock(reader, other, 20000, LEASE_MS);
+    caller_try_lock(reader, other, 20000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, reply, 1, SOON_MS));
     stand_behind(NAME);
-    actor_try_lock(writer, lock, WRITERS_MS, LEASE_MS);
+    caller_try_lock(writer, lock, WRITERS_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(atomic_load(&stands), SOON_MS));
     begun = now_ms();
     proxy_cut(st.proxy, PROXY_COMMANDERS);
     rc = rdl_try_lock(third, 200, LEASE_MS,
                       &err); /* sent before the reader has seen that the connection is broken, or not */
     cr_assert(rc == RDL_ECONN || rc == RDL_EUNKNOWN, "%s", code_name(rc));
-    cr_assert(!actor_idle(writer));
+    cr_assert(!caller_idle(writer));
     let_pass_ms(begun + WRITERS_MS + 50 - now_ms()); /* whole milliseconds are not exact */
     let_it_go_on();
     expect_result(RDL_EUNKNOWN, writer, SOON_MS); /* its own deadline has passed */
     expect_result(RDL_OK, reader, SOON_MS);
     expect(RDL_OK, rdl_try_lock(third, 5000, LEASE_MS, &err));
     expect(RDL_OK, rdl_unlock(third, &err));
-    actor_unlock(reader, other);
+    caller_unlock(reader, other);
     expect_result(RDL_OK, reader, SOON_MS);
-    actor_free(writer);
-    actor_free(reader);
+    caller_free(writer);
+    caller_free(reader);
     rdl_lock_free(third);
     rdl_lock_free(other);
     rdl_lock_free(lock);

@@ -49,12 +49,12 @@ static void switch_and_leave(void)
     cr_assert(WAIT_UNTIL(proxy_open(guide->way) == 0, HEAL_MS));
 }
 
-/* ---- a lock of each type, named after it, and an actor for each ------------------------------------------------- */
+/* ---- a lock of each type, named after it, and a caller for each ------------------------------------------------- */
 
 #define KINDS_MAX 16
 
 static rdl_lock_t *lock[KINDS_MAX];
-static struct actor *caller[KINDS_MAX];
+static struct caller *caller[KINDS_MAX];
 
 struct kind_name {
     char text[32];
@@ -84,20 +84,20 @@ static void begin_all(void)
     start();
     for (size_t i = 0; i < kind_count; i++) {
         lock[i] = kinds[i].make(client, name_of(&kinds[i]).text, NULL);
-        caller[i] = actor_new();
+        caller[i] = caller_new();
     }
 }
 
 static void try_lock_all(int64_t wait_ms)
 {
     for (size_t i = 0; i < kind_count; i++)
-        actor_try_lock(caller[i], lock[i], wait_ms, LEASE_MS);
+        caller_try_lock(caller[i], lock[i], wait_ms, LEASE_MS);
 }
 
 static void unlock_all(void)
 {
     for (size_t i = 0; i < kind_count; i++)
-        actor_unlock(caller[i], lock[i]);
+        caller_unlock(caller[i], lock[i]);
 }
 
 static void expect_of_all(int64_t rc)
@@ -109,7 +109,7 @@ static void expect_of_all(int64_t rc)
 static void end_all(void)
 {
     for (size_t i = 0; i < kind_count; i++) {
-        actor_free(caller[i]);
+        caller_free(caller[i]);
         rdl_lock_free(lock[i]);
     }
 }
@@ -385,7 +385,7 @@ static int64_t await_latch(void *set, rdl_err_t *why)
 /* Each of them sleeps beside a subscription at the former master, and then at the successor; and is woken there. */
 Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_woken_there)
 {
-    struct actor *waiter[WAITS];
+    struct caller *waiter[WAITS];
     struct set ours = {0}, theirs = {0};
     rdl_lock_t *writer;
 
@@ -396,20 +396,20 @@ Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_wok
     set_of(&theirs, rival);
     take_all(&theirs, writer);
     for (int i = 0; i < WAITS; i++)
-        waiter[i] = actor_new();
-    actor_try_lock(waiter[0], ours.lock, LEASE_MS, LEASE_MS);
-    actor_try_lock(waiter[1], ours.queued, LEASE_MS, LEASE_MS);
-    actor_try_lock(waiter[2], ours.written, LEASE_MS, LEASE_MS);
-    actor_try_lock(waiter[3], ours.read, LEASE_MS, LEASE_MS);
-    actor_call(waiter[4], wait_for_pool, &ours);
-    actor_call(waiter[5], wait_for_seat, &ours);
-    actor_call(waiter[6], await_latch, &ours);
+        waiter[i] = caller_new();
+    caller_try_lock(waiter[0], ours.lock, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter[1], ours.queued, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter[2], ours.written, LEASE_MS, LEASE_MS);
+    caller_try_lock(waiter[3], ours.read, LEASE_MS, LEASE_MS);
+    caller_call(waiter[4], wait_for_pool, &ours);
+    caller_call(waiter[5], wait_for_seat, &ours);
+    caller_call(waiter[6], await_latch, &ours);
     cr_assert(WAIT_UNTIL(probe_channels(guide->probe[0]) == WAITS, SOON_MS));
     guide_sync(guide);
     guide_switch(guide);
     cr_assert(WAIT_UNTIL(probe_channels(guide->probe[1]) == WAITS, HEAL_MS));
     for (int i = 0; i < WAITS; i++)
-        cr_assert(!actor_idle(waiter[i]), "%d does not wait any more", i);
+        cr_assert(!caller_idle(waiter[i]), "%d does not wait any more", i);
     release_all(&theirs, writer);
     for (int i = 0; i < WAITS; i++)
         expect_result(RDL_OK, waiter[i], HEAL_MS); /* less than a hint's 5 s */
@@ -419,7 +419,7 @@ Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_wok
     set_free(&ours);
     set_free(&theirs);
     for (int i = 0; i < WAITS; i++)
-        actor_free(waiter[i]);
+        caller_free(waiter[i]);
 }
 
 /* ---- what servers say ------------------------------------------------------------------------------------------- */
@@ -427,7 +427,7 @@ Test(successor, C6_waiters_of_every_type_subscribe_at_the_new_master_and_are_wok
 /* The same run of the same server is the master again, and still has before it what its first life did not come to. */
 Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
 {
-    struct actor *taker = actor_new();
+    struct caller *taker = caller_new();
 
     guide = guide_start(NULL);
     client = client_open(guide->uri, OPTIONS(.connections = 1, .reconnect_min_ms = 1));
@@ -436,18 +436,18 @@ Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
         rdl_lock_t *takes = kind->make(client, NAME, NULL);
         int request, kill;
 
-        actor_try_lock(taker, takes, 5000, LEASE_MS); /* its connection is up */
+        caller_try_lock(taker, takes, 5000, LEASE_MS); /* its connection is up */
         expect_result(RDL_OK, taker, SOON_MS);
-        actor_unlock(taker, takes);
+        caller_unlock(taker, takes);
         expect_result(RDL_OK, taker, SOON_MS);
         request = proxy_on(guide->way, .action = PROXY_HOLD, .command = kind->take, .contains = NAME);
         kill =
             proxy_on(guide->way, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "CLIENT", .contains = "KILL");
-        actor_try_lock(taker, takes, 20000, LEASE_MS);
+        caller_try_lock(taker, takes, 20000, LEASE_MS);
         cr_assert(proxy_wait(guide->way, request, 1, SOON_MS));
         guide_switch(guide);
         expect_result(RDL_OK, taker, HEAL_MS);
-        actor_unlock(taker, takes);
+        caller_unlock(taker, takes);
         expect_result(RDL_OK, taker, SOON_MS);
         guide_switch_back(guide);
         cr_expect(proxy_wait(guide->way, kill, 1, HEAL_MS), "%s", kind->type);
@@ -456,7 +456,7 @@ Test(successor, Q1_what_a_master_that_returns_was_sent_before_is_killed_first)
         cr_assert_eq(lock_keys(guide->probe[0], NAME), 0, "%s: the take has run after its unlock", kind->type);
         lock_over(guide->probe[0], takes);
     }
-    actor_free(taker);
+    caller_free(taker);
 }
 
 /* Confirmed by the replica, it is known to it when it takes over; which then has none of its own. A server that forbids
@@ -491,25 +491,25 @@ Test(successor, C1_C7_replicas_are_asked_for_anew_at_the_new_master)
  * the caller waits for the successor. Whatever else a server says is the caller's to hear. */
 Test(successor, X2_refusal_to_write_is_waited_out_and_other_refusals_are_told)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *job;
     int refused;
 
     start();
     job = reentrant(client, NAME, NULL);
-    actor_try_lock(waiter, job, SOON_MS, LEASE_MS);
+    caller_try_lock(waiter, job, SOON_MS, LEASE_MS);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, job);
+    caller_unlock(waiter, job);
     expect_result(RDL_OK, waiter, SOON_MS);
     guide_part(guide);
     (void)probe_ask(guide->probe[0], "REPLICAOF 127.0.0.1 %d", server_port(guide->data[1]));
     refused = proxy_on(guide->way, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "EVALSHA");
-    actor_try_lock(waiter, job, 4 * SOON_MS, LEASE_MS);
+    caller_try_lock(waiter, job, 4 * SOON_MS, LEASE_MS);
     cr_assert(proxy_wait(guide->way, refused, 1, SOON_MS));
-    cr_assert(!actor_idle(waiter));
+    cr_assert(!caller_idle(waiter));
     guide_switch(guide);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_unlock(waiter, job);
+    caller_unlock(waiter, job);
     expect_result(RDL_OK, waiter, SOON_MS);
     (void)probe_text(guide->probe[1], "SET " NAME " plain");
     expect(RDL_ESERVER, rdl_try_lock(job, 0, LEASE_MS, &err));
@@ -518,7 +518,7 @@ Test(successor, X2_refusal_to_write_is_waited_out_and_other_refusals_are_told)
     (void)probe_text(guide->probe[1], "CONFIG SET maxmemory 1");
     expect(RDL_ESERVER, rdl_try_lock(job, 0, LEASE_MS, &err));
     cr_assert_not_null(strstr(err.message, "OOM"), "%s", err.message);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(job);
 }
 

@@ -20,13 +20,13 @@ TestSuite(thread_exit, .init = set_up, .fini = live_fini, .timeout = 60);
 /* A thread takes the lock as often as `count` says and ends. */
 static void take_and_end(rdl_lock_t *lock, int count, int64_t lease_ms)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
 
     for (int i = 0; i < count; i++) {
-        actor_try_lock(actor, lock, 0, lease_ms);
-        expect_result(RDL_OK, actor, SOON_MS);
+        caller_try_lock(caller, lock, 0, lease_ms);
+        expect_result(RDL_OK, caller, SOON_MS);
     }
-    actor_free(actor);
+    caller_free(caller);
 }
 
 Test(thread_exit, hold_is_reported_once_and_not_renewed)
@@ -77,13 +77,13 @@ Test(thread_exit, later_thread_does_not_inherit_the_hold)
     lock = reentrant(st.client, NAME, NULL);
     take_and_end(lock, 1, 60000);
     for (int i = 0; i < 10; i++) {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
 
-        actor_unlock(actor, lock);
-        expect_result(RDL_ENOTOWNER, actor, SOON_MS);
-        actor_try_lock(actor, lock, 0, 60000);
-        expect_result(RDL_ETIMEDOUT, actor, SOON_MS);
-        actor_free(actor);
+        caller_unlock(caller, lock);
+        expect_result(RDL_ENOTOWNER, caller, SOON_MS);
+        caller_try_lock(caller, lock, 0, 60000);
+        expect_result(RDL_ETIMEDOUT, caller, SOON_MS);
+        caller_free(caller);
     }
     (void)probe_int(st.probe, "DEL " NAME);
     rdl_lock_free(lock);
@@ -97,13 +97,13 @@ Test(thread_exit, thread_that_gave_everything_back_is_not_reported)
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
     for (int i = 0; i < 50; i++) {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
 
-        actor_try_lock(actor, lock, SOON_MS, RDL_LEASE_AUTO);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_unlock(actor, lock);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_free(actor);
+        caller_try_lock(caller, lock, SOON_MS, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_free(caller);
     }
     let_pass_ms(50);
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
@@ -130,12 +130,12 @@ Test(thread_exit, take_that_the_thread_left_waiting_is_lost)
     {
         struct waiting waiting = {.lock = kind->make(st.client, NAME, NULL)};
         rdl_lock_t *rival = kind->rival(st.client, NAME, NULL);
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
 
         expect(RDL_OK, rdl_try_lock(rival, 0, 100 * LEASE_MS, &err));
-        actor_call(actor, begin_to_wait, &waiting);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_free(actor);
+        caller_call(caller, begin_to_wait, &waiting);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_free(caller);
         expect(RDL_OK, rdl_unlock(rival, &err));
         cr_assert_eq(outcome_wait(&waiting.end, SOON_MS), RDL_ELOST, "%s: %s", kind->type, waiting.end.err.message);
         cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 0, SOON_MS), "%s", kind->type);
@@ -152,7 +152,7 @@ static int64_t bind_owner(void *owner, rdl_err_t *reterr)
 /* A named owner is not the thread: its hold goes on. */
 Test(thread_exit, hold_of_a_named_owner_outlives_the_thread)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     struct outcome o = {0};
     rdl_owner_t *owner = NULL;
     rdl_lock_t *lock;
@@ -161,11 +161,11 @@ Test(thread_exit, hold_of_a_named_owner_outlives_the_thread)
     expect(RDL_OK, rdl_owner_new(st.client, &owner, &err));
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_on_lost(lock, losses_note, &losses, &err));
-    actor_call(actor, bind_owner, owner);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_try_lock(actor, lock, 0, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    caller_call(caller, bind_owner, owner);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_try_lock(caller, lock, 0, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
     let_pass_ms(KEPT_MS * 5 / 4);
     expect(RDL_HELD, rdl_owner_hold_state(owner, lock, &err));
     cr_assert_eq(losses_count(&losses, RDL_LOST), 0);
@@ -185,7 +185,7 @@ static int64_t unbind_owner(void *client, rdl_err_t *reterr)
 
 /* A multi-lock of a member here and one in another client. In one of the two clients its thread acts as `owner`. */
 struct two_clients {
-    struct actor *thread;
+    struct caller *thread;
     rdl_client_t *other;
     rdl_owner_t *owner;
     rdl_lock_t *near, *far, *multi;
@@ -200,11 +200,11 @@ static void two_clients_open(struct two_clients *t, bool bound_at_home)
     expect(RDL_OK, rdl_multi_lock((rdl_lock_t *[]){t->near, t->far}, 2, NULL, &t->multi, &err));
     expect(RDL_OK, rdl_on_lost(t->multi, losses_note, &losses, &err));
     expect(RDL_OK, rdl_owner_new(bound_at_home ? st.client : t->other, &t->owner, &err));
-    t->thread = actor_new();
-    actor_call(t->thread, bind_owner, t->owner);
+    t->thread = caller_new();
+    caller_call(t->thread, bind_owner, t->owner);
     expect_result(RDL_OK, t->thread, SOON_MS);
     for (int i = 0; i < 2; i++) {
-        actor_try_lock(t->thread, t->multi, 0, RDL_LEASE_AUTO);
+        caller_try_lock(t->thread, t->multi, 0, RDL_LEASE_AUTO);
         expect_result(RDL_OK, t->thread, SOON_MS);
     }
 }
@@ -232,7 +232,7 @@ Test(thread_exit, member_that_a_named_owner_took_for_the_thread_is_given_back)
     struct two_clients t;
 
     two_clients_open(&t, false);
-    actor_free(t.thread);
+    caller_free(t.thread);
     expect_all_let_go();
     rdl_owner_free(t.owner);
     two_clients_close(&t);
@@ -243,18 +243,18 @@ Test(thread_exit, member_that_a_thread_took_for_a_freed_owner_is_given_back)
     struct two_clients t;
 
     two_clients_open(&t, true);
-    actor_call(t.thread, unbind_owner, st.client);
+    caller_call(t.thread, unbind_owner, st.client);
     expect_result(RDL_OK, t.thread, SOON_MS);
     rdl_owner_free(t.owner);
     expect_all_let_go();
-    actor_free(t.thread);
+    caller_free(t.thread);
     two_clients_close(&t);
 }
 
 /* What both its owners held ends with its lease, and not before: somebody may still be working under it. */
 Test(thread_exit, members_that_the_thread_itself_took_run_out)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *near, *far, *multi = NULL;
     rdl_client_t *other;
     int64_t start;
@@ -266,9 +266,9 @@ Test(thread_exit, members_that_the_thread_itself_took_run_out)
     expect(RDL_OK, rdl_multi_lock((rdl_lock_t *[]){far, near}, 2, NULL, &multi, &err));
     expect(RDL_OK, rdl_on_lost(multi, losses_note, &losses, &err));
     start = now_ms();
-    actor_try_lock(actor, multi, 0, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
-    actor_free(actor);
+    caller_try_lock(caller, multi, 0, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, 2 * LEASE_MS + SLACK_MS));
     cr_assert_geq(now_ms() - start, LEASE_MS / 2);
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
@@ -282,29 +282,29 @@ Test(thread_exit, members_that_the_thread_itself_took_run_out)
 /* The client may be gone before the thread ends, and the other way round: neither crashes. */
 Test(thread_exit, thread_may_end_after_its_client)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .client = OPTIONS(.watchdog_lease_ms = LEASE_MS));
     lock = reentrant(st.client, NAME, NULL);
-    actor_try_lock(actor, lock, 0, RDL_LEASE_AUTO);
-    expect_result(RDL_OK, actor, SOON_MS);
+    caller_try_lock(caller, lock, 0, RDL_LEASE_AUTO);
+    expect_result(RDL_OK, caller, SOON_MS);
     rdl_lock_free(lock);
     st.client = rdl_client_close(st.client);
-    actor_free(actor);
+    caller_free(caller);
     cr_assert(WAIT_UNTIL(probe_keys(st.probe) == 0, SOON_MS));
 }
 
 static void lock_and_unlock_on_threads(rdl_lock_t *lock, int threads)
 {
     for (int i = 0; i < threads; i++) {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
 
-        actor_try_lock(actor, lock, 5000, RDL_LEASE_AUTO);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_unlock(actor, lock);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_free(actor);
+        caller_try_lock(caller, lock, 5000, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_free(caller);
     }
 }
 

@@ -366,33 +366,33 @@ Test(tls, files_that_change_are_read_when_the_client_connects_again)
 /* Requests and replies of many records, written while others read. */
 Test(tls, many_callers_share_few_streams)
 {
-    enum { ACTORS = 24, ROUNDS = 10, NAME_LEN = 40000 };
-    struct actor *actors[ACTORS];
-    rdl_lock_t *locks[ACTORS];
+    enum { CALLERS = 24, ROUNDS = 10, NAME_LEN = 40000 };
+    struct caller *callers[CALLERS];
+    rdl_lock_t *locks[CALLERS];
 
     start_server(NULL);
     st.client = client_open(server_uri(st.server), NULL);
-    for (int i = 0; i < ACTORS; i++) {
+    for (int i = 0; i < CALLERS; i++) {
         char *name = must_alloc(NAME_LEN + 1);
 
         memset(name, 'A' + i, NAME_LEN);
         locks[i] = reentrant(st.client, name, NULL);
-        actors[i] = actor_new();
+        callers[i] = caller_new();
         free(name);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < ACTORS; i++)
-            actor_try_lock(actors[i], locks[i], 0, LEASE_MS);
-        for (int i = 0; i < ACTORS; i++)
-            expect_result(RDL_OK, actors[i], SOON_MS);
-        for (int i = 0; i < ACTORS; i++)
-            actor_unlock(actors[i], locks[i]);
-        for (int i = 0; i < ACTORS; i++)
-            expect_result(RDL_OK, actors[i], SOON_MS);
+        for (int i = 0; i < CALLERS; i++)
+            caller_try_lock(callers[i], locks[i], 0, LEASE_MS);
+        for (int i = 0; i < CALLERS; i++)
+            expect_result(RDL_OK, callers[i], SOON_MS);
+        for (int i = 0; i < CALLERS; i++)
+            caller_unlock(callers[i], locks[i]);
+        for (int i = 0; i < CALLERS; i++)
+            expect_result(RDL_OK, callers[i], SOON_MS);
     }
     expect_between(1, probe_clients(st.probe, "redlatch"), 4 + 2);
-    for (int i = 0; i < ACTORS; i++) {
-        actor_free(actors[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        caller_free(callers[i]);
         rdl_lock_free(locks[i]);
     }
 }
@@ -401,7 +401,7 @@ Test(tls, many_callers_share_few_streams)
 Test(tls, burst_of_messages_is_read_to_its_end)
 {
     enum { WAITERS = 200, NAME_LEN = 600 };
-    struct actor *actors[WAITERS];
+    struct caller *callers[WAITERS];
     rdl_lock_t *locks[WAITERS];
     char *name = must_alloc(NAME_LEN + 1), **channels = must_alloc(WAITERS * sizeof *channels);
 
@@ -411,9 +411,9 @@ Test(tls, burst_of_messages_is_read_to_its_end)
         snprintf(name, NAME_LEN + 1, "%0*d", NAME_LEN, i);
         locks[i] = reentrant(st.client, name, NULL);
         channels[i] = channel_of(name);
-        actors[i] = actor_new();
+        callers[i] = caller_new();
         foreign_take(st.probe, name, LEASE_MS);
-        actor_try_lock(actors[i], locks[i], LEASE_MS, LEASE_MS);
+        caller_try_lock(callers[i], locks[i], LEASE_MS, LEASE_MS);
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == WAITERS, SOON_MS));
     (void)probe_text(st.probe, "FLUSHALL");
@@ -422,10 +422,10 @@ Test(tls, burst_of_messages_is_read_to_its_end)
         (void)probe_text(st.probe, "PUBLISH %s 0", channels[i]);
     (void)probe_ask(st.probe, "EXEC");
     for (int i = 0; i < WAITERS; i++) {
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_unlock(actors[i], locks[i]);
-        expect_result(RDL_OK, actors[i], SOON_MS);
-        actor_free(actors[i]);
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_unlock(callers[i], locks[i]);
+        expect_result(RDL_OK, callers[i], SOON_MS);
+        caller_free(callers[i]);
         rdl_lock_free(locks[i]);
         free(channels[i]);
     }

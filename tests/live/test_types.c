@@ -40,7 +40,7 @@ static rdl_lock_t *another_handle(const struct kind *kind, rdl_lock_t *lock)
 /* T2 */
 Test(types, T2_a_lock_is_held_by_its_holder_alone)
 {
-    struct actor *thread = actor_new();
+    struct caller *thread = caller_new();
 
     open_two_clients();
     FOR_EACH_KIND(kind)
@@ -50,10 +50,10 @@ Test(types, T2_a_lock_is_held_by_its_holder_alone)
         rdl_lock_t *near = kind->rival(st.client, NAME, NULL), *far = kind->rival(other, NAME, NULL);
 
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-        actor_try_lock(thread, near, 0, LEASE_MS);
+        caller_try_lock(thread, near, 0, LEASE_MS);
         expect_result(RDL_ETIMEDOUT, thread, SOON_MS);
-        expect_err_names(actor_error(thread), RDL_ETIMEDOUT, rdl_lock_name(near, NULL));
-        actor_unlock(thread, same);
+        expect_err_names(caller_error(thread), RDL_ETIMEDOUT, rdl_lock_name(near, NULL));
+        caller_unlock(thread, same);
         expect_result(RDL_ENOTOWNER, thread, SOON_MS);
         expect(RDL_ETIMEDOUT, rdl_try_lock(far, 0, LEASE_MS, &err));
         expect(1, rdl_is_held(lock, &err));
@@ -75,7 +75,7 @@ Test(types, T2_a_lock_is_held_by_its_holder_alone)
         rdl_lock_free(far);
         lock_over(st.probe, lock);
     }
-    actor_free(thread);
+    caller_free(thread);
     rdl_client_close(other);
 }
 
@@ -366,24 +366,24 @@ Test(types, T12_null_and_closed_handles_are_errors_and_no_crash)
 #define TRIES 100
 #define CLIENTS 5
 
-/* How many of the actors got it, each by one try; all give it back. */
-static int winners_of(struct actor **actors, rdl_lock_t **locks)
+/* How many of the callers got it, each by one try; all give it back. */
+static int winners_of(struct caller **callers, rdl_lock_t **locks)
 {
     int64_t results[TRIES];
     int winners = 0;
 
     for (int i = 0; i < TRIES; i++)
-        actor_try_lock(actors[i], locks[i % CLIENTS], 0, LEASE_MS);
+        caller_try_lock(callers[i], locks[i % CLIENTS], 0, LEASE_MS);
     for (int i = 0; i < TRIES; i++) {
-        results[i] = actor_result(actors[i], 20000);
+        results[i] = caller_result(callers[i], 20000);
         cr_assert(results[i] == RDL_OK || results[i] == RDL_ETIMEDOUT, "%s", code_name(results[i]));
         winners += results[i] == RDL_OK;
     }
     for (int i = 0; i < TRIES; i++) {
         if (results[i] != RDL_OK)
             continue;
-        actor_unlock(actors[i], locks[i % CLIENTS]);
-        expect_result(RDL_OK, actors[i], SOON_MS);
+        caller_unlock(callers[i], locks[i % CLIENTS]);
+        expect_result(RDL_OK, callers[i], SOON_MS);
     }
     return winners;
 }
@@ -391,7 +391,7 @@ static int winners_of(struct actor **actors, rdl_lock_t **locks)
 /* T10; of those who share, all win. Of those who want several locks at a time each may have kept another one out. */
 Test(types, T10_hundred_concurrent_single_tries_have_one_winner)
 {
-    struct actor *actors[TRIES];
+    struct caller *callers[TRIES];
     rdl_client_t *clients[CLIENTS];
     rdl_lock_t *locks[CLIENTS];
 
@@ -399,17 +399,17 @@ Test(types, T10_hundred_concurrent_single_tries_have_one_winner)
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = client_open(stage_uri(&st), NULL);
     for (int i = 0; i < TRIES; i++)
-        actors[i] = actor_new();
+        callers[i] = caller_new();
     FOR_EACH_KIND(kind)
     {
         for (int i = 0; i < CLIENTS; i++)
             locks[i] = kind->make(clients[i], NAME, NULL);
-        expect_between(kind->members > 1 ? 0 : 1, winners_of(actors, locks), kind->rival == kind->make ? 1 : TRIES);
+        expect_between(kind->members > 1 ? 0 : 1, winners_of(callers, locks), kind->rival == kind->make ? 1 : TRIES);
         for (int i = 0; i < CLIENTS; i++)
             lock_over(st.probe, locks[i]);
     }
     for (int i = 0; i < TRIES; i++)
-        actor_free(actors[i]);
+        caller_free(callers[i]);
     for (int i = 0; i < CLIENTS; i++)
         rdl_client_close(clients[i]);
 }
@@ -430,7 +430,7 @@ static int hold_the_last_refusal(const struct kind *kind)
 /* Q6. Who polls hears no message. */
 Test(types, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     stage_open(&st, .proxied = true);
     other = client_open(server_uri(st.server), NULL);
@@ -446,24 +446,24 @@ Test(types, Q6_refusal_that_a_message_has_overtaken_puts_nobody_to_sleep)
         expect(RDL_OK, rdl_try_lock(rival, 0, LEASE_MS, &err));
         refusal = hold_the_last_refusal(kind);
         message = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_MESSAGE, .contains = NAME);
-        actor_try_lock(waiter, lock, 15000, LEASE_MS);
+        caller_try_lock(waiter, lock, 15000, LEASE_MS);
         cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS), "%s", kind->type);
         expect(RDL_OK, rdl_unlock(rival, &err));
         cr_assert(proxy_wait(st.proxy, message, 1, SOON_MS), "%s", kind->type);
         let_pass_ms(20); /* the message is with the client */
         proxy_let_go(st.proxy, refusal);
         expect_result(RDL_OK, waiter, WOKEN_MS); /* it would look by itself after 5 s */
-        actor_unlock(waiter, lock);
+        caller_unlock(waiter, lock);
         expect_result(RDL_OK, waiter, SOON_MS);
         rdl_lock_free(rival);
         lock_over(st.probe, lock);
     }
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_client_close(other);
 }
 
 /* Freed as the first of two gives up: whatever that one had, the second gets in. */
-static void check_freed_as_it_leaves(struct actor *first, struct actor *second, rdl_lock_t *lock, rdl_lock_t *rival,
+static void check_freed_as_it_leaves(struct caller *first, struct caller *second, rdl_lock_t *lock, rdl_lock_t *rival,
                                      int64_t at_us)
 {
     enum { WAIT_MS = 60 };
@@ -471,20 +471,20 @@ static void check_freed_as_it_leaves(struct actor *first, struct actor *second, 
 
     expect(RDL_OK, rdl_try_lock(rival, SOON_MS, LEASE_MS, &err)); /* what was given up may be on its way back */
     leaves_us = now_us() + WAIT_MS * 1000;
-    actor_try_lock(first, lock, WAIT_MS, LEASE_MS);
+    caller_try_lock(first, lock, WAIT_MS, LEASE_MS);
     let_pass_ms(5);
-    actor_try_lock(second, lock, 10000, LEASE_MS);
+    caller_try_lock(second, lock, 10000, LEASE_MS);
     while (now_us() < leaves_us + at_us)
         ;
     expect(RDL_OK, rdl_unlock(rival, &err));
-    if ((rc = actor_result(first, SOON_MS)) == RDL_OK)
-        actor_unlock(first, lock);
+    if ((rc = caller_result(first, SOON_MS)) == RDL_OK)
+        caller_unlock(first, lock);
     else /* unknown: its time was up with a try on the way, which is undone */
         cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN || rc == RDL_ENOQUORUM, "%s: %s", code_name(rc),
-                  actor_error(first)->message);
+                  caller_error(first)->message);
     expect_result(RDL_OK, second, WOKEN_MS);
-    (void)actor_result(first, SOON_MS);
-    actor_unlock(second, lock);
+    (void)caller_result(first, SOON_MS);
+    caller_unlock(second, lock);
     expect_result(RDL_OK, second, SOON_MS);
 }
 
@@ -492,7 +492,7 @@ static void check_freed_as_it_leaves(struct actor *first, struct actor *second, 
 Test(types, Q6_waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
 {
     enum { ROUNDS = 8 };
-    struct actor *first = actor_new(), *second = actor_new();
+    struct caller *first = caller_new(), *second = caller_new();
 
     open_two_clients();
     FOR_EACH_KIND(kind)
@@ -504,8 +504,8 @@ Test(types, Q6_waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
         rdl_lock_free(rival);
         lock_over(st.probe, lock);
     }
-    actor_free(first);
-    actor_free(second);
+    caller_free(first);
+    caller_free(second);
     rdl_client_close(other);
 }
 
@@ -528,13 +528,13 @@ static void let_happen(enum fault fault)
 }
 
 /* `waiter` sleeps for `lock` at the far end of a slow line while `rival` is held, next to the server, and freed. */
-static void check_freed_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind,
+static void check_freed_beside(struct caller *waiter, rdl_lock_t *lock, rdl_lock_t *rival, const struct kind *kind,
                                enum fault fault)
 {
     int64_t freed;
 
     expect(RDL_OK, rdl_try_lock(rival, 0, 60000, &err));
-    actor_try_lock(waiter, lock, 30000, 60000);
+    caller_try_lock(waiter, lock, 30000, 60000);
     cr_assert(kind->polls || WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     let_pass_ms(3 * ROUND_TRIP_MS); /* its try after the acknowledgement is over */
     let_happen(fault);
@@ -543,7 +543,7 @@ static void check_freed_beside(struct actor *waiter, rdl_lock_t *lock, rdl_lock_
     expect_result(RDL_OK, waiter, SOON_MS);
     cr_assert_leq(now_ms() - freed, 5 * ROUND_TRIP_MS + (kind->polls ? 128 : 0) + SLACK_MS, "%s, fault %d: %lld ms",
                   kind->type, (int)fault, (long long)(now_ms() - freed));
-    actor_unlock(waiter, lock);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
 }
 
@@ -557,7 +557,7 @@ static handle_fn *second_rival(const struct kind *kind)
  * or kill, try, answer; a sleeper that was forgotten looks after 5 s. */
 Test(types, free_lock_with_a_live_waiter_is_taken_within_five_round_trips_whatever_is_cut)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 5));
     other = client_open(server_uri(st.server), NULL);
@@ -575,6 +575,6 @@ Test(types, free_lock_with_a_live_waiter_is_taken_within_five_round_trips_whatev
         }
         lock_over(st.probe, lock);
     }
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_client_close(other);
 }

@@ -194,7 +194,7 @@ Test(unconfirmed, next_take_goes_behind_the_release_of_whichever_thread)
 {
     FOR_EACH_SINGLE_KIND(kind)
     {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
         rdl_lock_t *lock = open_for(kind);
 
         for (int i = 0; i < 3; i++) {
@@ -204,17 +204,17 @@ Test(unconfirmed, next_take_goes_behind_the_release_of_whichever_thread)
             held = on_release(PROXY_HOLD, PROXY_REQUEST, 0, NULL);
             expect(RDL_OK, rdl_unlock(lock, &err));
             cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
-            actor_try_lock(actor, lock, 0, LEASE_MS); /* has a lane of its own */
-            let_pass_ms(20);                          /* what went another way would be refused by now */
+            caller_try_lock(caller, lock, 0, LEASE_MS); /* has a lane of its own */
+            let_pass_ms(20);                            /* what went another way would be refused by now */
             proxy_let_go(st.proxy, held);
-            expect_result(RDL_OK, actor, SOON_MS);
+            expect_result(RDL_OK, caller, SOON_MS);
             cr_assert_eq(lock_holds(st.probe, NAME), 1, "%s", kind->type);
-            actor_unlock(actor, lock);
-            expect_result(RDL_OK, actor, SOON_MS);
+            caller_unlock(caller, lock);
+            expect_result(RDL_OK, caller, SOON_MS);
         }
         cr_assert(WAIT_UNTIL(counter(RDL_M_RELEASED) == 7, SOON_MS));
         cr_assert_eq(counter(RDL_M_CONTENDED), 0, "%s", kind->type);
-        actor_free(actor);
+        caller_free(caller);
         lock_over(st.probe, lock);
     }
     close_stage();
@@ -349,7 +349,7 @@ Test(unconfirmed, hold_that_was_gone_is_told_once_by_callback_and_by_the_next_ta
 /* Nobody but the hold's owner is told by a verb. */
 Test(unconfirmed, other_owners_takes_are_not_told)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *lock = open_for(kinds);
 
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
@@ -357,14 +357,14 @@ Test(unconfirmed, other_owners_takes_are_not_told)
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     for (int i = 0; i < 3; i++) {
-        actor_try_lock(actor, lock, 0, LEASE_MS);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_unlock(actor, lock);
-        expect_result(RDL_OK, actor, SOON_MS);
+        caller_try_lock(caller, lock, 0, LEASE_MS);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_unlock(caller, lock);
+        expect_result(RDL_OK, caller, SOON_MS);
     }
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
     expect(RDL_ELOST, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_free(actor);
+    caller_free(caller);
     end(lock);
 }
 
@@ -518,7 +518,7 @@ Test(unconfirmed, what_a_full_socket_has_no_room_for_goes_when_it_has)
 
 Test(unconfirmed, closing_waits_for_the_answer)
 {
-    struct actor *actor = actor_new();
+    struct caller *caller = caller_new();
     rdl_lock_t *lock;
     int held;
 
@@ -528,16 +528,16 @@ Test(unconfirmed, closing_waits_for_the_answer)
     held = on_release(PROXY_HOLD, PROXY_REQUEST, 0, NULL);
     expect(RDL_OK, rdl_unlock(lock, &err));
     cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
-    actor_call(actor, close_client, st.client);
+    caller_call(caller, close_client, st.client);
     let_pass_ms(100);
-    cr_assert(!actor_idle(actor));
+    cr_assert(!caller_idle(caller));
     proxy_let_go(st.proxy, held);
-    expect_result(1, actor, SOON_MS);
+    expect_result(1, caller, SOON_MS);
     st.client = NULL;
     cr_assert(is_free());
     cr_assert_eq(counter(RDL_M_RELEASED), 2);
     rdl_lock_free(lock);
-    actor_free(actor);
+    caller_free(caller);
     close_stage();
 }
 
@@ -580,12 +580,12 @@ Test(unconfirmed, handle_and_thread_may_go_at_once)
 {
     open_stage();
     for (int i = 0; i < 5; i++) {
-        struct actor *actor = actor_new();
+        struct caller *caller = caller_new();
         int held = proxy_on(st.proxy, .action = PROXY_HOLD, .contains = NAME, .nth = 2); /* after the take */
 
-        actor_call(actor, use_and_free, st.client);
-        expect_result(RDL_OK, actor, SOON_MS);
-        actor_free(actor);
+        caller_call(caller, use_and_free, st.client);
+        expect_result(RDL_OK, caller, SOON_MS);
+        caller_free(caller);
         cr_assert(proxy_wait(st.proxy, held, 1, SOON_MS));
         proxy_let_go(st.proxy, held);
         cr_assert(WAIT_UNTIL(is_free() && counter(RDL_M_RELEASED) == (uint64_t)i + 1, SOON_MS), "%d", i);
@@ -679,14 +679,14 @@ Test(unconfirmed, who_has_woken_another_gives_way_to_it)
 /* The release arrives after the call that waited has given up, and has left the line. */
 Test(unconfirmed, release_that_enters_the_line_for_nobody_leaves_it)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int held;
 
     open_with(OPTIONS(.command_timeout_ms = 4 * LONG_ENOUGH_MS));
     lock = make(kinds);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, LONG_ENOUGH_MS, LEASE_MS);
+    caller_try_lock(waiter, lock, LONG_ENOUGH_MS, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "HLEN " NAME) == 2, SOON_MS)); /* it is wanted */
     held = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = "stay");
     expect(RDL_OK, rdl_unlock(lock, &err));
@@ -695,7 +695,7 @@ Test(unconfirmed, release_that_enters_the_line_for_nobody_leaves_it)
     cr_assert(WAIT_UNTIL(lock_keys(st.probe, NAME) == 1, SOON_MS), "the place is not left");
     proxy_let_go(st.proxy, held);
     cr_assert(WAIT_UNTIL(is_free(), SOON_MS));
-    actor_free(waiter);
+    caller_free(waiter);
     end(lock);
 }
 

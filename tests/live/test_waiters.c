@@ -16,26 +16,26 @@ static void wait_for_sleepers(const char *name, int64_t clients)
     free(channel);
 }
 
-static void expect_lock_and_unlock(struct actor *actor, rdl_lock_t *lock, int64_t bound_ms)
+static void expect_lock_and_unlock(struct caller *caller, rdl_lock_t *lock, int64_t bound_ms)
 {
-    expect_result(RDL_OK, actor, bound_ms);
-    actor_unlock(actor, lock);
-    expect_result(RDL_OK, actor, SOON_MS);
+    expect_result(RDL_OK, caller, bound_ms);
+    caller_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
 }
 
 Test(waiters, release_in_the_same_client_wakes_the_waiter)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     wait_for_sleepers(NAME, 1);
     expect(RDL_OK, rdl_unlock(lock, &err));
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -43,7 +43,7 @@ Test(waiters, release_in_the_same_client_wakes_the_waiter)
  * who stand there listens for all, and when it goes another does. */
 Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
 {
-    struct actor *first = actor_new(), *second = actor_new();
+    struct caller *first = caller_new(), *second = caller_new();
     char *channel = channel_of(NAME);
     rdl_client_t *other;
     rdl_lock_t *lock, *theirs;
@@ -55,16 +55,16 @@ Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
     theirs = reentrant(other, NAME, NULL);
     for (int i = 0; i < 2; i++) {
         expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
-        actor_try_lock(first, theirs, i == 0 ? 2000 : 15000, LEASE_MS);
+        caller_try_lock(first, theirs, i == 0 ? 2000 : 15000, LEASE_MS);
         cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, SOON_MS), "nobody listens for all");
-        actor_try_lock(second, lock, 15000, LEASE_MS);
+        caller_try_lock(second, lock, 15000, LEASE_MS);
         wait_for_sleepers(NAME, 2);
         if (i == 0)
             expect_result(RDL_ETIMEDOUT, first, SOON_MS);
         (void)probe_int(st.probe, "DEL " NAME);
         (void)probe_int(st.probe, "PUBLISH %s 0", channel);
-        cr_assert(WAIT_UNTIL((i > 0 && actor_idle(first)) || actor_idle(second), WOKEN_MS));
-        first_is_in = i > 0 && actor_idle(first);
+        cr_assert(WAIT_UNTIL((i > 0 && caller_idle(first)) || caller_idle(second), WOKEN_MS));
+        first_is_in = i > 0 && caller_idle(first);
         if (first_is_in)
             expect_lock_and_unlock(first, theirs, WOKEN_MS);
         expect_lock_and_unlock(second, lock, WOKEN_MS);
@@ -74,15 +74,15 @@ Test(waiters, forced_unlock_by_a_peer_wakes_who_stands_in_line)
     }
     rdl_lock_free(theirs);
     rdl_client_close(other);
-    actor_free(second);
-    actor_free(first);
+    caller_free(second);
+    caller_free(first);
     rdl_lock_free(lock);
     free(channel);
 }
 
 /* Two calls of one client that wait for a lock which is held elsewhere; the client listens for all in line. */
 struct two {
-    struct actor *first, *second;
+    struct caller *first, *second;
     char *channel; /* the lock's, and its line */
     rdl_metrics_t *metrics;
     rdl_client_t *other;
@@ -91,7 +91,7 @@ struct two {
 
 static struct two two_wait(bool proxied, int64_t second_ms)
 {
-    struct two two = {.first = actor_new(), .second = actor_new(), .channel = channel_of(NAME)};
+    struct two two = {.first = caller_new(), .second = caller_new(), .channel = channel_of(NAME)};
 
     expect(RDL_OK, rdl_metrics_new(NULL, &two.metrics, &err));
     stage_open(&st, .proxied = proxied, .client = OPTIONS(.metrics = two.metrics));
@@ -99,9 +99,9 @@ static struct two two_wait(bool proxied, int64_t second_ms)
     two.lock = reentrant(st.client, NAME, NULL);
     two.theirs = reentrant(two.other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(two.theirs, 0, LEASE_MS, &err));
-    actor_try_lock(two.first, two.lock, 15000, LEASE_MS);
+    caller_try_lock(two.first, two.lock, 15000, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, two.channel) == 1, SOON_MS), "nobody listens for all");
-    actor_try_lock(two.second, two.lock, second_ms, LEASE_MS);
+    caller_try_lock(two.second, two.lock, second_ms, LEASE_MS);
     cr_assert(WAIT_UNTIL(waiting_for(two.metrics, NAME) == 2, SOON_MS));
     return two;
 }
@@ -110,8 +110,8 @@ static void two_end(struct two *two)
 {
     rdl_lock_free(two->theirs);
     rdl_client_close(two->other);
-    actor_free(two->second);
-    actor_free(two->first);
+    caller_free(two->second);
+    caller_free(two->first);
     rdl_lock_free(two->lock);
     st.client = rdl_client_close(st.client);
     cr_assert_null(rdl_metrics_free(two->metrics));
@@ -126,7 +126,7 @@ Test(waiters, client_that_listens_for_all_goes_on_with_the_lock_while_other_call
     expect(RDL_OK, rdl_unlock(two.theirs, &err));
     expect_result(RDL_OK, two.first, WOKEN_MS);
     cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 1);
-    actor_unlock(two.first, two.lock);
+    caller_unlock(two.first, two.lock);
     expect_result(RDL_OK, two.first, SOON_MS);
     expect_lock_and_unlock(two.second, two.lock, WOKEN_MS);
     cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 0);
@@ -136,7 +136,7 @@ Test(waiters, client_that_listens_for_all_goes_on_with_the_lock_while_other_call
 /* Clients that hear, and stand before it, and do nothing: as if they had stopped. */
 static void expect_let_in_behind(int dead, int64_t bound_ms)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     struct probe *stopped[2] = {NULL, NULL};
     char *channel = channel_of(NAME);
     struct monitor *monitor;
@@ -149,7 +149,7 @@ static void expect_let_in_behind(int dead, int64_t bound_ms)
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     for (int i = 1; i <= dead; i++)
         (void)probe_ask(st.probe, "HSET %s %d dead%d dead%d %d head %d count %d", channel, -i, i, i, -i, -i, i);
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     expect_sleeps(monitor, NAME);
     for (int i = 1; i <= dead; i++) {
         stopped[i - 1] = probe_open(st.server);
@@ -163,7 +163,7 @@ static void expect_let_in_behind(int dead, int64_t bound_ms)
     for (int i = 0; i < dead; i++)
         probe_close(stopped[i]);
     monitor_stop(monitor);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }
@@ -207,7 +207,7 @@ Test(waiters, who_has_had_the_lock_gives_way_to_those_who_have_heard_that)
 
 Test(waiters, holder_that_never_unlocks_is_followed_when_its_lease_ends)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int64_t end_us;
 
@@ -215,29 +215,29 @@ Test(waiters, holder_that_never_unlocks_is_followed_when_its_lease_ends)
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, 600);
     end_us = now_us() + 600 * 1000;
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     expect_result(RDL_OK, waiter, 5000);
-    expect_between(-20000, actor_ended_us(waiter) - end_us, SLACK_MS * 1000);
-    actor_unlock(waiter, lock);
+    expect_between(-20000, caller_ended_us(waiter) - end_us, SLACK_MS * 1000);
+    caller_unlock(waiter, lock);
     expect_result(RDL_OK, waiter, SOON_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
 /* The hint may be missing altogether: a foreign holder without a lease, deleted without a word. At most 5 s. */
 Test(waiters, holder_without_a_lease_that_vanishes_silently_is_noticed_within_five_seconds)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, 0);
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     wait_for_sleepers(NAME, 1);
     (void)probe_int(st.probe, "DEL " NAME);
     expect_lock_and_unlock(waiter, lock, 5000 + SLACK_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -279,7 +279,7 @@ Test(waiters, long_retry_delay_does_not_prolong_a_short_wait)
 /* P1: the proxy keeps the acknowledgement back until the unlock is over; nobody publishes again. */
 Test(waiters, unlock_between_the_first_try_and_the_acknowledgement_is_not_missed)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int ack;
 
@@ -287,19 +287,19 @@ Test(waiters, unlock_between_the_first_try_and_the_acknowledgement_is_not_missed
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
     ack = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REQUEST, .command = "SUBSCRIBE");
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, ack, 1, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 0); /* nobody hears it */
     proxy_let_go(st.proxy, ack);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
 /* P1, the other half: subscribed at the server, but the acknowledgement is late. */
 Test(waiters, message_that_overtakes_nothing_is_not_needed_when_the_acknowledgement_is_late)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int ack;
 
@@ -308,19 +308,19 @@ Test(waiters, message_that_overtakes_nothing_is_not_needed_when_the_acknowledgem
     foreign_take(st.probe, NAME, LEASE_MS);
     ack = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "SUBSCRIBE");
     (void)proxy_on(st.proxy, .action = PROXY_ANSWER, .part = PROXY_MESSAGE, .every = true, .answer = "");
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, ack, 1, SOON_MS));
     (void)foreign_release(st.probe, NAME);
     proxy_let_go(st.proxy, ack);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
 /* Q6: the refusal is still on its way to the client when the message arrives. It must not put the waiter to sleep. */
 Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
     int refusal, message;
 
@@ -332,14 +332,14 @@ Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
     refusal =
         proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME, .nth = 3);
     message = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_MESSAGE, .contains = NAME);
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     cr_assert(proxy_wait(st.proxy, message, 1, SOON_MS));
     let_pass_ms(20); /* the message is with the client */
     proxy_let_go(st.proxy, refusal);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -348,8 +348,8 @@ Test(waiters, message_that_arrives_before_a_refusal_makes_the_refusal_stale)
 Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
 {
     enum { ROUNDS = 60, WAIT_MS = 60 };
-    struct actor *first = actor_new();
-    struct actor *second = actor_new();
+    struct caller *first = caller_new();
+    struct caller *second = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st);
@@ -359,25 +359,25 @@ Test(waiters, waiter_that_times_out_as_it_is_woken_hands_the_wake_up_on)
         int64_t rc;
 
         foreign_take(st.probe, NAME, LEASE_MS);
-        actor_try_lock(first, lock, WAIT_MS, LEASE_MS);
+        caller_try_lock(first, lock, WAIT_MS, LEASE_MS);
         let_pass_ms(5);
-        actor_try_lock(second, lock, 10000, LEASE_MS);
+        caller_try_lock(second, lock, 10000, LEASE_MS);
         /* from 1 ms before the first one leaves to 1 ms after it */
         while (now_us() < leaves_us - 1000 + round * 2000 / ROUNDS)
             ;
         (void)foreign_release(st.probe, NAME);
-        rc = actor_result(first, SOON_MS);
+        rc = caller_result(first, SOON_MS);
         if (rc == RDL_OK)
-            actor_unlock(first, lock);
+            caller_unlock(first, lock);
         else /* unknown: its time was up with a try on the way, which is undone */
-            cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s: %s", code_name(rc), actor_error(first)->message);
+            cr_assert(rc == RDL_ETIMEDOUT || rc == RDL_EUNKNOWN, "%s: %s", code_name(rc), caller_error(first)->message);
         expect_result(RDL_OK, second, WOKEN_MS);
-        actor_unlock(second, lock);
+        caller_unlock(second, lock);
         expect_result(RDL_OK, second, SOON_MS);
-        (void)actor_result(first, SOON_MS);
+        (void)caller_result(first, SOON_MS);
     }
-    actor_free(first);
-    actor_free(second);
+    caller_free(first);
+    caller_free(second);
     rdl_lock_free(lock);
 }
 
@@ -397,7 +397,7 @@ Test(waiters, client_stands_in_no_line_when_the_last_of_its_calls_has_the_lock)
     proxy_let_go(st.proxy, grant);
     expect_result(RDL_OK, two.first, SOON_MS);
     cr_assert(WAIT_UNTIL(probe_int(st.probe, "EXISTS %s", two.channel) == 0, SOON_MS), "it stands there for nobody");
-    actor_unlock(two.first, two.lock);
+    caller_unlock(two.first, two.lock);
     expect_result(RDL_OK, two.first, SOON_MS);
     two_end(&two);
     free(own);
@@ -415,7 +415,7 @@ Test(waiters, ear_that_nobody_needs_goes_with_the_release)
     proxy_let_go(st.proxy, grant);
     expect_result(RDL_OK, two.first, SOON_MS);
     cr_assert_eq(probe_int(st.probe, "HEXISTS %s ear", two.channel), 1, "the grant leaves no name behind");
-    actor_unlock(two.first, two.lock);
+    caller_unlock(two.first, two.lock);
     expect_result(RDL_OK, two.first, SOON_MS);
     cr_assert_eq(probe_int(st.probe, "EXISTS %s", two.channel), 0, "a line of nobody is left");
     two_end(&two);
@@ -424,40 +424,40 @@ Test(waiters, ear_that_nobody_needs_goes_with_the_release)
 /* Q6: the one that is woken cannot ask, and its time is up. */
 Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
 {
-    struct actor *first = actor_new();
-    struct actor *second = actor_new();
+    struct caller *first = caller_new();
+    struct caller *second = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 50));
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(first, lock, 600, LEASE_MS);
+    caller_try_lock(first, lock, 600, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
-    actor_try_lock(second, lock, 10000, LEASE_MS);
+    caller_try_lock(second, lock, 10000, LEASE_MS);
     let_pass_ms(50);
     proxy_refuse(st.proxy, true);
     proxy_cut(st.proxy, PROXY_COMMANDERS);
     (void)foreign_release(st.probe, NAME);
-    cr_assert_lt(actor_result(first, SOON_MS), 0);
+    cr_assert_lt(caller_result(first, SOON_MS), 0);
     proxy_refuse(st.proxy, false);
     expect_result(RDL_OK, second, WOKEN_MS);
-    actor_unlock(second, lock);
+    caller_unlock(second, lock);
     expect_result(RDL_OK, second, SOON_MS);
-    actor_free(first);
-    actor_free(second);
+    caller_free(first);
+    caller_free(second);
     rdl_lock_free(lock);
 }
 
 /* P4, Q6: the subscription is gone when the unlock happens. The reconnected subscriber makes everybody look. */
 Test(waiters, cut_subscriber_is_replaced_and_its_waiters_look_again)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true);
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    actor_try_lock(waiter, lock, 15000, LEASE_MS);
+    caller_try_lock(waiter, lock, 15000, LEASE_MS);
     wait_for_sleepers(NAME, 1);
     let_pass_ms(50); /* it has tried again and sleeps */
     proxy_refuse(st.proxy, true);
@@ -466,7 +466,7 @@ Test(waiters, cut_subscriber_is_replaced_and_its_waiters_look_again)
     cr_assert_eq(foreign_release(st.probe, NAME), 0);
     proxy_refuse(st.proxy, false);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS); /* not after 5 s, by the hint */
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
 }
 
@@ -474,17 +474,17 @@ Test(waiters, cut_subscriber_is_replaced_and_its_waiters_look_again)
 Test(waiters, cuts_in_the_middle_of_hand_overs_lose_nobody)
 {
     enum { WAITERS = 4, ROUNDS = 12 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     rdl_lock_t *lock;
 
     stage_open(&st, .proxied = true);
     lock = reentrant(st.client, NAME, NULL);
     for (int i = 0; i < WAITERS; i++)
-        waiters[i] = actor_new();
+        waiters[i] = caller_new();
     for (int round = 0; round < ROUNDS; round++) {
         expect(RDL_OK, rdl_try_lock(lock, 10000, LEASE_MS, &err));
         for (int i = 0; i < WAITERS; i++)
-            actor_try_lock(waiters[i], lock, 20000, LEASE_MS);
+            caller_try_lock(waiters[i], lock, 20000, LEASE_MS);
         wait_for_sleepers(NAME, 1);
         expect(RDL_OK, rdl_unlock(lock, &err));
         for (int left = WAITERS; left > 0; left--) {
@@ -493,19 +493,19 @@ Test(waiters, cuts_in_the_middle_of_hand_overs_lose_nobody)
             proxy_cut(st.proxy, PROXY_SUBSCRIBERS);
             cr_assert(WAIT_UNTIL(({
                                      for (int i = 0; i < WAITERS && winner < 0; i++)
-                                         winner = waiters[i] != NULL && actor_idle(waiters[i]) ? i : -1;
+                                         winner = waiters[i] != NULL && caller_idle(waiters[i]) ? i : -1;
                                      winner >= 0;
                                  }),
                                  10000));
             expect_lock_and_unlock(waiters[winner], lock, SOON_MS);
-            actor_free(waiters[winner]);
+            caller_free(waiters[winner]);
             waiters[winner] = NULL;
         }
         for (int i = 0; i < WAITERS; i++)
-            waiters[i] = actor_new();
+            waiters[i] = caller_new();
     }
     for (int i = 0; i < WAITERS; i++)
-        actor_free(waiters[i]);
+        caller_free(waiters[i]);
     rdl_lock_free(lock);
 }
 
@@ -513,7 +513,7 @@ Test(waiters, cuts_in_the_middle_of_hand_overs_lose_nobody)
 Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
 {
     enum { WAITERS = 100 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark, tries;
@@ -523,8 +523,8 @@ Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = actor_new();
-        actor_try_lock(waiters[i], lock, 4500, LEASE_MS);
+        waiters[i] = caller_new();
+        caller_try_lock(waiters[i], lock, 4500, LEASE_MS);
     }
     wait_for_sleepers(NAME, 1);
     let_pass_ms(300); /* all have tried twice and sleep */
@@ -532,14 +532,14 @@ Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
     mark = monitor_mark(monitor);
     cr_assert_eq(foreign_release(st.probe, NAME), 1); /* one subscription for all */
     for (int i = 0; i < WAITERS; i++)
-        winners += actor_result(waiters[i], 2 * SOON_MS) == RDL_OK;
+        winners += caller_result(waiters[i], 2 * SOON_MS) == RDL_OK;
     (void)monitor_mark(monitor);
     tries = monitor_count(monitor, mark, "EVALSHA|" NAME);
     cr_assert_eq(winners, 1);
     expect_between(1, (int64_t)tries, 3);
     (void)probe_int(st.probe, "DEL " NAME);
     for (int i = 0; i < WAITERS; i++)
-        actor_free(waiters[i]); /* the winner's thread ends as a holder */
+        caller_free(waiters[i]); /* the winner's thread ends as a holder */
     monitor_stop(monitor);
     rdl_lock_free(lock);
 }
@@ -548,7 +548,7 @@ Test(waiters, one_unlock_wakes_one_of_hundred_waiters)
 Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
 {
     enum { WAITERS = 50 };
-    struct actor *waiters[WAITERS];
+    struct caller *waiters[WAITERS];
     struct monitor *monitor;
     rdl_lock_t *lock;
     size_t mark, commands;
@@ -557,8 +557,8 @@ Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
     lock = reentrant(st.client, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = actor_new();
-        actor_try_lock(waiters[i], lock, 30000, LEASE_MS);
+        waiters[i] = caller_new();
+        caller_try_lock(waiters[i], lock, 30000, LEASE_MS);
     }
     wait_for_sleepers(NAME, 1);
     let_pass_ms(200);
@@ -569,10 +569,10 @@ Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
         int before = done;
 
         for (int i = 0; i < WAITERS; i++) {
-            if (waiters[i] == NULL || !actor_idle(waiters[i]))
+            if (waiters[i] == NULL || !caller_idle(waiters[i]))
                 continue;
             expect_lock_and_unlock(waiters[i], lock, SOON_MS);
-            actor_free(waiters[i]);
+            caller_free(waiters[i]);
             waiters[i] = NULL;
             done++;
         }
@@ -589,7 +589,7 @@ Test(waiters, hand_off_among_fifty_waiters_costs_two_commands_each)
 Test(waiters, channels_are_counted_and_given_back)
 {
     enum { LOCKS = 20 };
-    struct actor *waiters[LOCKS][2];
+    struct caller *waiters[LOCKS][2];
     rdl_lock_t *locks[LOCKS];
 
     stage_open(&st);
@@ -599,8 +599,8 @@ Test(waiters, channels_are_counted_and_given_back)
         foreign_take(st.probe, name, LEASE_MS);
         locks[i] = reentrant(st.client, name, NULL);
         for (int j = 0; j < 2; j++) {
-            waiters[i][j] = actor_new();
-            actor_try_lock(waiters[i][j], locks[i], j == 0 ? 4000 : 20000, LEASE_MS);
+            waiters[i][j] = caller_new();
+            caller_try_lock(waiters[i][j], locks[i], j == 0 ? 4000 : 20000, LEASE_MS);
         }
         free(name);
     }
@@ -616,8 +616,8 @@ Test(waiters, channels_are_counted_and_given_back)
         free(name);
     }
     for (int i = 0; i < LOCKS; i++) {
-        actor_free(waiters[i][0]);
-        actor_free(waiters[i][1]);
+        caller_free(waiters[i][0]);
+        caller_free(waiters[i][1]);
         rdl_lock_free(locks[i]);
     }
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
@@ -644,7 +644,7 @@ static void end_busy(struct probe *busy)
 /* A server that is busy with somebody's script says so to whoever subscribes, and is not busy for ever. */
 Test(waiters, subscription_that_a_busy_server_refused_is_asked_for_again_soon)
 {
-    struct actor *waiter = actor_new();
+    struct caller *waiter = caller_new();
     struct probe *busy;
     rdl_lock_t *lock;
     char *channel = channel_of(NAME);
@@ -655,7 +655,7 @@ Test(waiters, subscription_that_a_busy_server_refused_is_asked_for_again_soon)
     foreign_take(st.probe, NAME, 30000);
     asked = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "SUBSCRIBE");
     answered = proxy_on(st.proxy, .action = PROXY_WATCH, .part = PROXY_REPLY, .command = "SUBSCRIBE");
-    actor_try_lock(waiter, lock, 25000, LEASE_MS);
+    caller_try_lock(waiter, lock, 25000, LEASE_MS);
     cr_assert(proxy_wait(st.proxy, asked, 1, SOON_MS));
     busy = make_busy();
     proxy_let_go(st.proxy, asked);
@@ -664,7 +664,7 @@ Test(waiters, subscription_that_a_busy_server_refused_is_asked_for_again_soon)
     cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, channel) == 1, WOKEN_MS), "nobody asks again");
     cr_assert_eq(foreign_release(st.probe, NAME), 1);
     expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    actor_free(waiter);
+    caller_free(waiter);
     rdl_lock_free(lock);
     free(channel);
 }

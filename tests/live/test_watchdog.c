@@ -145,7 +145,7 @@ Test(watchdog, pause_of_two_thirds_of_a_lease_loses_nothing)
 /* W4 */
 Test(watchdog, pause_of_one_and_a_half_leases_is_reported_before_another_client_has_the_lock)
 {
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *elsewhere;
     const struct loss_note *note;
@@ -154,7 +154,7 @@ Test(watchdog, pause_of_one_and_a_half_leases_is_reported_before_another_client_
     other = client_open(stage_uri(&st), NULL);
     lock = take(NAME, RDL_LEASE_AUTO);
     elsewhere = reentrant(other, NAME, NULL);
-    actor_try_lock(rival, elsewhere, 15000, 10000);
+    caller_try_lock(rival, elsewhere, 15000, 10000);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     server_pause(st.server);
     let_pass_ms(LEASE_MS * 3 / 2);
@@ -163,11 +163,11 @@ Test(watchdog, pause_of_one_and_a_half_leases_is_reported_before_another_client_
     expect_result(RDL_OK, rival, SOON_MS);
     note = losses_get(&losses, RDL_LOST);
     cr_assert_eq(note->reason, RDL_LOSS_LEASE);
-    cr_assert_lt(note->at_us, actor_ended_us(rival));
+    cr_assert_lt(note->at_us, caller_ended_us(rival));
     expect(RDL_ELOST, rdl_unlock(lock, &err));
-    actor_unlock(rival, elsewhere);
+    caller_unlock(rival, elsewhere);
     expect_result(RDL_OK, rival, SOON_MS);
-    actor_free(rival);
+    caller_free(rival);
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
@@ -178,7 +178,7 @@ Test(watchdog, pause_of_one_and_a_half_leases_is_reported_before_another_client_
 Test(watchdog, holder_that_is_cut_off_knows_of_its_loss_before_the_rival_has_the_lock)
 {
     enum { LEASE = 10000 };
-    struct actor *rival = actor_new();
+    struct caller *rival = caller_new();
     rdl_client_t *other;
     rdl_lock_t *lock, *elsewhere;
     const struct loss_note *note;
@@ -187,21 +187,21 @@ Test(watchdog, holder_that_is_cut_off_knows_of_its_loss_before_the_rival_has_the
     other = client_open(server_uri(st.server), NULL);
     lock = take(NAME, RDL_LEASE_AUTO);
     elsewhere = reentrant(other, NAME, NULL);
-    actor_try_lock(rival, elsewhere, 3 * LEASE, 3 * LEASE);
+    caller_try_lock(rival, elsewhere, 3 * LEASE, 3 * LEASE);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     proxy_freeze(st.proxy, PROXY_BOTH_WAYS);
     expect_result(RDL_OK, rival, 2 * LEASE + SOON_MS);
     cr_assert(losses_wait(&losses, RDL_LOST, 1, SOON_MS));
     note = losses_get(&losses, RDL_LOST);
-    cr_assert_lt(note->at_us, actor_ended_us(rival));
+    cr_assert_lt(note->at_us, caller_ended_us(rival));
     proxy_thaw(st.proxy, PROXY_BOTH_WAYS);
     let_pass_ms(400);
     expect(RDL_ELOST, rdl_is_held(lock, &err)); /* late replies revive nothing */
     expect(RDL_ELOST, rdl_unlock(lock, &err));
     cr_assert_eq(probe_keys(st.probe), 1); /* the rival's */
-    actor_unlock(rival, elsewhere);
+    caller_unlock(rival, elsewhere);
     expect_result(RDL_OK, rival, SOON_MS);
-    actor_free(rival);
+    caller_free(rival);
     rdl_lock_free(lock);
     rdl_lock_free(elsewhere);
     rdl_client_close(other);
@@ -333,7 +333,7 @@ Test(watchdog, renewal_that_overtakes_an_extend_does_not_shorten_it)
 /* A5 */
 Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
 {
-    struct actor *one = actor_new(), *two[KINDS_MAX];
+    struct caller *one = caller_new(), *two[KINDS_MAX];
     rdl_client_t *client[KINDS_MAX]; /* each with one hold at a time */
     rdl_lock_t *second[KINDS_MAX];
 
@@ -346,12 +346,12 @@ Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
         client[i] = client_open(stage_uri(&st), OPTIONS(.watchdog_lease_ms = LEASE_MS));
         first = kind->make(client[i], "first", NULL);
         second[i] = kind->make(client[i], kind_name(kind), NULL);
-        two[i] = actor_new();
-        actor_try_lock(one, first, 0, RDL_LEASE_AUTO);
+        two[i] = caller_new();
+        caller_try_lock(one, first, 0, RDL_LEASE_AUTO);
         expect_result(RDL_OK, one, SOON_MS);
         let_pass_ms((kind - kinds) * PERIOD_MS / 6); /* anywhere between two renewals */
-        actor_unlock(one, first);
-        actor_try_lock(two[i], second[i], 0, RDL_LEASE_AUTO);
+        caller_unlock(one, first);
+        caller_try_lock(two[i], second[i], 0, RDL_LEASE_AUTO);
         expect_result(RDL_OK, one, SOON_MS);
         expect_result(RDL_OK, two[i], SOON_MS);
         lock_over(st.probe, first);
@@ -362,19 +362,19 @@ Test(watchdog, last_unlock_and_first_lock_at_once_leave_the_new_hold_renewed)
         size_t i = (size_t)(kind - kinds);
 
         cr_assert_eq(probe_int(st.probe, "EXISTS %s", kind_name(kind)), 1, "%s", kind->type);
-        actor_unlock(two[i], second[i]);
+        caller_unlock(two[i], second[i]);
         expect_result(RDL_OK, two[i], SOON_MS);
-        actor_free(two[i]);
+        caller_free(two[i]);
         lock_over(st.probe, second[i]);
         rdl_client_close(client[i]);
     }
-    actor_free(one);
+    caller_free(one);
 }
 
 /* W9: the release is sent, and stuck on its way. From then on nothing may renew, so that it may come too late. */
 Test(watchdog, nothing_is_renewed_once_the_release_is_sent)
 {
-    struct actor *holder = actor_new();
+    struct caller *holder = caller_new();
 
     stage_open(&st, .proxied = true,
                .client = OPTIONS(.watchdog_lease_ms = LEASE_MS, .command_timeout_ms = 4 * LEASE_MS));
@@ -384,23 +384,23 @@ Test(watchdog, nothing_is_renewed_once_the_release_is_sent)
         int release, renewals;
         int64_t rc;
 
-        actor_try_lock(holder, lock, SOON_MS, RDL_LEASE_AUTO);
+        caller_try_lock(holder, lock, SOON_MS, RDL_LEASE_AUTO);
         expect_result(RDL_OK, holder, SOON_MS);
         let_pass_ms((kind - kinds) * 10); /* not in step with the renewals, and long before the first */
         release = proxy_on(st.proxy, .action = PROXY_HOLD, .command = "EVALSHA", .contains = NAME,
                            .nth = (unsigned)kind->members); /* the last of those that go */
-        actor_unlock(holder, lock);
+        caller_unlock(holder, lock);
         cr_assert(proxy_wait(st.proxy, release, 1, SOON_MS), "%s", kind->type);
         renewals = proxy_on(st.proxy, .action = PROXY_WATCH, .command = "EVALSHA", .contains = NAME, .every = true);
         let_pass_ms(2 * PERIOD_MS);
         cr_assert_eq(proxy_acted(st.proxy, renewals), 0, "%s", kind->type);
         proxy_let_go(st.proxy, release);
-        rc = actor_result(holder, SOON_MS);
-        cr_assert(rc == RDL_OK || rc == RDL_ELOST, "%s: %s", kind->type, actor_error(holder)->message);
+        rc = caller_result(holder, SOON_MS);
+        cr_assert(rc == RDL_OK || rc == RDL_ELOST, "%s: %s", kind->type, caller_error(holder)->message);
         proxy_let_go(st.proxy, renewals);
         lock_over(st.probe, lock);
     }
-    actor_free(holder);
+    caller_free(holder);
 }
 
 /* W9: of reentrant locks, and a tenth of that of the others. */

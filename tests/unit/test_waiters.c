@@ -183,7 +183,7 @@ Test(waiters, who_leaves_with_an_unused_wake_up_hands_it_on)
 Test(waiters, who_leaves_from_inside_the_wake_up_hands_it_on)
 {
     all_asleep("abc");
-    actors[0].reaction = actors[1].reaction = LEAVES;
+    sleepers[0].reaction = sleepers[1].reaction = LEAVES;
     message("0");
     cr_assert_str_eq(trail, "abc");
     cr_assert(refused('c'));
@@ -257,8 +257,8 @@ Test(waiters, one_wakes_all_who_sleep_now)
 Test(waiters, one_wakes_all_although_some_leave_meanwhile)
 {
     all_asleep("abcd");
-    actors[0].reaction = LEAVES;
-    actors[2].reaction = LEAVES_USED;
+    sleepers[0].reaction = LEAVES;
+    sleepers[2].reaction = LEAVES_USED;
     message("1");
     cr_assert_str_eq(trail, "abcd");
     cr_assert(refused('b'));
@@ -268,7 +268,7 @@ Test(waiters, one_wakes_all_and_the_last_to_leave_takes_the_channel_along)
 {
     all_asleep("abc");
     for (int i = 0; i < 3; i++)
-        actors[i].reaction = LEAVES;
+        sleepers[i].reaction = LEAVES;
     message("1");
     cr_assert_str_eq(trail, "abc");
     cr_assert_eq(sub.count, 0);
@@ -368,13 +368,13 @@ Test(waiters, joining_without_memory_fails_and_leaves_nothing)
 
 Test(waiters, ten_thousand_channels_come_and_go)
 {
-    static struct actor many[TOPICS_MAX];
+    static struct sleeper many[TOPICS_MAX];
 
     for (int i = 0; i < TOPICS_MAX; i++) {
         char name[16];
         size_t len = (size_t)snprintf(name, sizeof name, "ch:%d", i);
 
-        rdl__waiter_init(&many[i].waiter, &actor_ops);
+        rdl__waiter_init(&many[i].waiter, &sleeper_ops);
         cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, len, -1, T0), RDL_OK);
     }
     cr_assert_eq(sub.count, TOPICS_MAX);
@@ -584,12 +584,12 @@ Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
 
 Test(waiters, no_more_than_so_many_channels_linger_and_the_oldest_go)
 {
-    static struct actor many[RDL__LINGER_MAX + 1];
+    static struct sleeper many[RDL__LINGER_MAX + 1];
     char name[24];
 
     for (int i = 0; i <= RDL__LINGER_MAX; i++) {
         (void)snprintf(name, sizeof name, "home:%02d", i);
-        rdl__waiter_init(&many[i].waiter, &actor_ops);
+        rdl__waiter_init(&many[i].waiter, &sleeper_ops);
         many[i].waiter.news = RDL__NEWS_OWN;
         cr_assert_eq(rdl__waiter_join(&waiters, &many[i].waiter, name, strlen(name), -1, T0), RDL_OK);
     }
@@ -615,7 +615,7 @@ Test(waiters, nothing_lingers_when_that_is_closed)
 
 static void listens(char letter)
 {
-    actors[letter - 'a'].reaction = LISTENS;
+    sleepers[letter - 'a'].reaction = LISTENS;
     waiter(letter)->listens = true;
 }
 
@@ -674,7 +674,7 @@ Test(waiters, listener_that_leaves_when_told_takes_the_channel_along)
 {
     listens('a');
     join("a");
-    actors[0].reaction = LEAVES;
+    sleepers[0].reaction = LEAVES;
     acknowledge();
     cr_assert_eq(sub.count, 0);
 }

@@ -15,11 +15,11 @@ TestSuite(waiters, .init = set_up, .fini = tear_down, .timeout = 120);
 
 enum { CROWD = 100000 };
 
-static struct actor crowd[CROWD];
+static struct sleeper crowd[CROWD];
 
 static void on_crowd_go(struct rdl__waiter *waiter, int64_t now)
 {
-    struct actor *a = rdl__container(waiter, struct actor, waiter);
+    struct sleeper *a = rdl__container(waiter, struct sleeper, waiter);
 
     a->goes++;
     if (a->reaction == TRIES)

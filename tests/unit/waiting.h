@@ -40,14 +40,14 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
     sub->topics[i] = sub->topics[--sub->count];
 }
 
-/* ---- people who wait -------------------------------------------------------------------------------------------- */
+/* ---- who waits -------------------------------------------------------------------------------------------------- */
 
-enum { ACTORS = 8, T0 = 1000000 };
+enum { SLEEPERS = 8, T0 = 1000000 };
 
-/* What an actor does when it is told to go. */
+/* What a sleeper does when it is told to go. */
 enum reaction { TRIES, LEAVES, LEAVES_USED, LISTENS };
 
-struct actor {
+struct sleeper {
     struct rdl__waiter waiter;
     enum reaction reaction;
     int64_t went_at;
@@ -59,13 +59,13 @@ static struct rdl__mem mem;
 static struct rdl__loop loop;
 static struct rdl__subscriber sub;
 static struct rdl__waiters waiters;
-static struct actor actors[ACTORS];
+static struct sleeper sleepers[SLEEPERS];
 static char trail[64]; /* who was told to go, in order, as letters */
 
 static inline void on_go(struct rdl__waiter *waiter, int64_t now)
 {
-    struct actor *a = rdl__container(waiter, struct actor, waiter);
-    char letter[2] = {(char)('a' + (a - actors)), '\0'};
+    struct sleeper *a = rdl__container(waiter, struct sleeper, waiter);
+    char letter[2] = {(char)('a' + (a - sleepers)), '\0'};
 
     strncat(trail, letter, sizeof trail - strlen(trail) - 1);
     a->goes++;
@@ -79,7 +79,7 @@ static inline void on_go(struct rdl__waiter *waiter, int64_t now)
         cr_assert(rdl__waiter_refused(waiter, -1, now));
 }
 
-static const struct rdl__waiter_ops actor_ops = {.go = on_go};
+static const struct rdl__waiter_ops sleeper_ops = {.go = on_go};
 
 static inline void set_up(void)
 {
@@ -88,15 +88,15 @@ static inline void set_up(void)
     rdl__mem_init(&mem, &hooks);
     fake_loop_init(&loop, T0);
     cr_assert_eq(rdl__waiters_init(&waiters, &mem, &loop, &sub), RDL_OK);
-    for (int i = 0; i < ACTORS; i++)
-        rdl__waiter_init(&actors[i].waiter, &actor_ops);
+    for (int i = 0; i < SLEEPERS; i++)
+        rdl__waiter_init(&sleepers[i].waiter, &sleeper_ops);
 }
 
 /* Everybody goes home; then no channel, subscription, timer or memory may be left. */
 static inline void tear_down(void)
 {
-    for (int i = 0; i < ACTORS; i++)
-        rdl__waiter_leave(&actors[i].waiter, true, loop.now);
+    for (int i = 0; i < SLEEPERS; i++)
+        rdl__waiter_leave(&sleepers[i].waiter, true, loop.now);
     rdl__waiters_sweep(&waiters);
     cr_assert_eq(waiters.channels.count, 0);
     cr_assert_eq(sub.count, 0);
@@ -108,7 +108,7 @@ static inline void tear_down(void)
 
 static inline struct rdl__waiter *waiter(char letter)
 {
-    return &actors[letter - 'a'].waiter;
+    return &sleepers[letter - 'a'].waiter;
 }
 
 /* The end of the loop's turn: whoever was woken goes. */

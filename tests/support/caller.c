@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/actor.h"
+#include "tests/support/caller.h"
 #include "tests/support/wait.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 enum verb { VERB_NONE, VERB_TRY_LOCK, VERB_LOCK, VERB_UNLOCK, VERB_CALL, VERB_END };
 
-struct actor {
+struct caller {
     pthread_t thread;
     pthread_mutex_t mu;
     pthread_cond_t change;
@@ -25,7 +25,7 @@ struct actor {
     rdl_err_t err;
 };
 
-static int64_t act(struct actor *a)
+static int64_t act(struct caller *a)
 {
     switch (a->verb) {
     case VERB_TRY_LOCK:
@@ -41,9 +41,9 @@ static int64_t act(struct actor *a)
     }
 }
 
-static void *actor_run(void *arg)
+static void *caller_run(void *arg)
 {
-    struct actor *a = arg;
+    struct caller *a = arg;
 
     pthread_mutex_lock(&a->mu);
     while (a->verb != VERB_END) {
@@ -64,23 +64,23 @@ static void *actor_run(void *arg)
     return NULL;
 }
 
-struct actor *actor_new(void)
+struct caller *caller_new(void)
 {
-    struct actor *a = must_alloc(sizeof *a);
+    struct caller *a = must_alloc(sizeof *a);
     pthread_attr_t small; /* a test may want a thousand */
 
     pthread_mutex_init(&a->mu, NULL);
     cond_init(&a->change);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 * 1024);
-    if (pthread_create(&a->thread, &small, actor_run, a) != 0)
+    if (pthread_create(&a->thread, &small, caller_run, a) != 0)
         die("cannot start a thread");
     pthread_attr_destroy(&small);
     return a;
 }
 
 /* @locks takes mu and keeps it: returns when idle */
-static bool lock_when_idle(struct actor *a, int64_t bound_ms)
+static bool lock_when_idle(struct caller *a, int64_t bound_ms)
 {
     struct timespec end = until_ms(bound_ms);
     bool in_time = true;
@@ -91,7 +91,7 @@ static bool lock_when_idle(struct actor *a, int64_t bound_ms)
     return a->verb == VERB_NONE;
 }
 
-static void begin(struct actor *a, enum verb verb)
+static void begin(struct caller *a, enum verb verb)
 {
     pthread_mutex_lock(&a->mu);
     a->verb = verb;
@@ -99,12 +99,12 @@ static void begin(struct actor *a, enum verb verb)
     pthread_mutex_unlock(&a->mu);
 }
 
-void actor_free(struct actor *a)
+void caller_free(struct caller *a)
 {
     if (a == NULL)
         return;
     if (!lock_when_idle(a, 60000))
-        die("an actor's call does not return");
+        die("a caller's call does not return");
     pthread_mutex_unlock(&a->mu);
     begin(a, VERB_END);
     pthread_join(a->thread, NULL);
@@ -113,13 +113,13 @@ void actor_free(struct actor *a)
     free(a);
 }
 
-static void check_idle(struct actor *a)
+static void check_idle(struct caller *a)
 {
-    if (!actor_idle(a))
-        die("an actor was given two things to do");
+    if (!caller_idle(a))
+        die("a caller was given two things to do");
 }
 
-void actor_try_lock(struct actor *a, rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms)
+void caller_try_lock(struct caller *a, rdl_lock_t *lock, int64_t wait_ms, int64_t lease_ms)
 {
     check_idle(a);
     a->lock = lock;
@@ -128,7 +128,7 @@ void actor_try_lock(struct actor *a, rdl_lock_t *lock, int64_t wait_ms, int64_t 
     begin(a, VERB_TRY_LOCK);
 }
 
-void actor_lock(struct actor *a, rdl_lock_t *lock, int64_t lease_ms)
+void caller_lock(struct caller *a, rdl_lock_t *lock, int64_t lease_ms)
 {
     check_idle(a);
     a->lock = lock;
@@ -136,14 +136,14 @@ void actor_lock(struct actor *a, rdl_lock_t *lock, int64_t lease_ms)
     begin(a, VERB_LOCK);
 }
 
-void actor_unlock(struct actor *a, rdl_lock_t *lock)
+void caller_unlock(struct caller *a, rdl_lock_t *lock)
 {
     check_idle(a);
     a->lock = lock;
     begin(a, VERB_UNLOCK);
 }
 
-void actor_call(struct actor *a, int64_t (*fn)(void *arg, rdl_err_t *err), void *arg)
+void caller_call(struct caller *a, int64_t (*fn)(void *arg, rdl_err_t *err), void *arg)
 {
     check_idle(a);
     a->fn = fn;
@@ -151,7 +151,7 @@ void actor_call(struct actor *a, int64_t (*fn)(void *arg, rdl_err_t *err), void 
     begin(a, VERB_CALL);
 }
 
-bool actor_idle(struct actor *a)
+bool caller_idle(struct caller *a)
 {
     bool idle = lock_when_idle(a, 0);
 
@@ -159,7 +159,7 @@ bool actor_idle(struct actor *a)
     return idle;
 }
 
-int64_t actor_result(struct actor *a, int64_t bound_ms)
+int64_t caller_result(struct caller *a, int64_t bound_ms)
 {
     bool idle = lock_when_idle(a, bound_ms);
 
@@ -169,17 +169,17 @@ int64_t actor_result(struct actor *a, int64_t bound_ms)
     return a->result;
 }
 
-const rdl_err_t *actor_error(const struct actor *a)
+const rdl_err_t *caller_error(const struct caller *a)
 {
     return &a->err;
 }
 
-int64_t actor_took_us(const struct actor *a)
+int64_t caller_took_us(const struct caller *a)
 {
     return a->ended_us - a->began_us;
 }
 
-int64_t actor_ended_us(const struct actor *a)
+int64_t caller_ended_us(const struct caller *a)
 {
     return a->ended_us;
 }
