@@ -581,15 +581,15 @@ Test(readwrite, readers_never_see_a_writers_work_half_done, .timeout = 60)
 #define MARKS "redlatch_rwlock_writers:{" NAME "}"
 
 /* Two clients with both ends each, a reader of the first, and a writer of the second that waits for it. */
-struct scene {
+struct setup {
     rdl_client_t *client;
     struct ends e, far;
     struct caller *writer, *reader;
 };
 
-static struct scene preferring(const rdl_lock_options_t *options, int64_t wait_ms)
+static struct setup preferring(const rdl_lock_options_t *options, int64_t wait_ms)
 {
-    struct scene s = {.writer = caller_new(), .reader = caller_new()};
+    struct setup s = {.writer = caller_new(), .reader = caller_new()};
 
     s.client = open_two(options, &s.e, &s.far);
     expect(RDL_OK, rdl_try_lock(s.e.r, 0, 60000, &err));
@@ -598,7 +598,7 @@ static struct scene preferring(const rdl_lock_options_t *options, int64_t wait_m
     return s;
 }
 
-static void scene_over(struct scene *s)
+static void setup_over(struct setup *s)
 {
     cr_assert_eq(probe_keys(st.probe), 0, "%lld keys are left", (long long)probe_keys(st.probe));
     caller_free(s->writer);
@@ -609,7 +609,7 @@ static void scene_over(struct scene *s)
 /* RW7: however readers overlap, those of the moment are all that a preferred writer waits for. */
 Test(readwrite, RW7_a_preferred_writer_keeps_new_readers_out_and_is_next)
 {
-    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
+    struct setup s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
 
     caller_try_lock(s.reader, s.e.r, 0, 60000);
     expect_result(RDL_ETIMEDOUT, s.reader, SOON_MS);
@@ -627,12 +627,12 @@ Test(readwrite, RW7_a_preferred_writer_keeps_new_readers_out_and_is_next)
     expect_result(RDL_OK, s.reader, WOKEN_MS);
     caller_unlock(s.reader, s.far.r);
     expect_result(RDL_OK, s.reader, SOON_MS);
-    scene_over(&s);
+    setup_over(&s);
 }
 
 Test(readwrite, who_holds_an_end_reads_on_beside_a_preferred_writer)
 {
-    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
+    struct setup s = preferring(LOCK_OPTIONS(.prefer_writers = true), 30000);
 
     expect(RDL_OK, rdl_try_lock(s.e.r, 0, 60000, &err));
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
@@ -650,13 +650,13 @@ Test(readwrite, who_holds_an_end_reads_on_beside_a_preferred_writer)
         expect_result(RDL_OK, s.writer, SOON_MS);
     }
     (void)probe_int(st.probe, "DEL " MARKS);
-    scene_over(&s);
+    setup_over(&s);
 }
 
 /* By its time-out or by a cancellation: who was kept out hears of it at once, although no lock was freed. */
 Test(readwrite, preferred_writer_that_gives_up_lets_readers_in)
 {
-    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 3600000), 1500);
+    struct setup s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = 3600000), 1500);
 
     caller_try_lock(s.reader, s.far.r, 30000, 60000);
     expect_result(RDL_ETIMEDOUT, s.writer, WOKEN_MS);
@@ -666,13 +666,13 @@ Test(readwrite, preferred_writer_that_gives_up_lets_readers_in)
     caller_unlock(s.reader, s.far.r);
     expect_result(RDL_OK, s.reader, SOON_MS);
     expect(RDL_OK, rdl_unlock(s.e.r, &err));
-    scene_over(&s);
+    setup_over(&s);
 }
 
 /* The first of two leaves: the other one's mark, or that one when it is woken, goes on keeping readers out. */
 Test(readwrite, second_writer_goes_on_where_the_first_gave_up)
 {
-    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true), 4000);
+    struct setup s = preferring(LOCK_OPTIONS(.prefer_writers = true), 4000);
     struct caller *second = caller_new();
 
     caller_try_lock(second, s.e.w, 30000, 60000);
@@ -686,7 +686,7 @@ Test(readwrite, second_writer_goes_on_where_the_first_gave_up)
     caller_unlock(second, s.e.w);
     expect_result(RDL_OK, second, SOON_MS);
     caller_free(second);
-    scene_over(&s);
+    setup_over(&s);
 }
 
 /* One that has died keeps readers out for a life: the lock is free all the time. */
@@ -717,7 +717,7 @@ Test(readwrite, dead_preferred_writer_costs_readers_one_life)
 Test(readwrite, waiting_writer_renews_its_mark)
 {
     enum { LIFE_MS = 3600 };
-    struct scene s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = LIFE_MS), 30000);
+    struct setup s = preferring(LOCK_OPTIONS(.prefer_writers = true, .waiter_life_ms = LIFE_MS), 30000);
 
     for (int i = 0; i < 3; i++) {
         let_pass_ms(LIFE_MS / 2);
@@ -728,7 +728,7 @@ Test(readwrite, waiting_writer_renews_its_mark)
     expect_result(RDL_OK, s.writer, WOKEN_MS);
     caller_unlock(s.writer, s.far.w);
     expect_result(RDL_OK, s.writer, SOON_MS);
-    scene_over(&s);
+    setup_over(&s);
 }
 
 static int64_t read_until(void *arg, rdl_err_t *e)
