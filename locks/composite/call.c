@@ -10,6 +10,8 @@
  * when they have ended, which does not depend on a server's answer. A release begins at once, since it asks only
  * members that were taken; a member that a straggler takes after that is given back.
  *
+ * How far it has come is in phase.h:
+ *
  *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --handle_due--> conclude
  */
 #include "locks/composite/inner.h"
@@ -235,6 +237,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
 {
     struct rdl__composite *j = rdl__composite_of_call(call);
 
+    rdl__composite_goes(call, RDL__COMPOSITE_LISTENING);
     call->plan.behind = !rdl__list_empty(&j->listening);
     rdl__list_push_back(&j->listening, &call->listening);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++) {
@@ -254,7 +257,7 @@ static void pass_turn(struct rdl__composite *j)
     if (!next->plan.behind)
         return;
     next->plan.behind = false;
-    next->its_turn = true;
+    rdl__composite_goes(next, RDL__COMPOSITE_HAS_TURN);
     rdl__composite_nudge(next);
 }
 
@@ -271,11 +274,6 @@ static void end_listening(struct rdl__composite_op *call)
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
-
-static bool queued(const struct rdl__composite_op *call)
-{
-    return rdl__link_on(&call->pending);
-}
 
 /* Take the record's next call off the queue, if it may begin: no other is active, and no straggler hinders it. */
 static struct rdl__composite_op *next_call(struct rdl__composite_record *rec)
@@ -303,6 +301,7 @@ static void begin_next(struct rdl__composite_record *rec)
     rec->beginning = true;
     while ((call = next_call(rec)) != NULL) {
         rec->active = call;
+        rdl__composite_goes(call, RDL__COMPOSITE_BEGUN);
         call->verb->begin(call, rdl__now());
     }
     rec->beginning = false;
@@ -321,7 +320,7 @@ void rdl__composite_end(struct rdl__composite_op *call, int64_t result)
 {
     struct rdl__composite_record *rec = call->rec;
 
-    call->ended = true;
+    rdl__composite_goes(call, RDL__COMPOSITE_ENDED);
     call->op.result = result;
     end_listening(call);
     if (call->verb->acquires && asking(call)) {
@@ -383,7 +382,7 @@ static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, v
     if (result != RDL__HEARD) {
         ended = q->listener;
         q->listener = NULL;
-    } else if (!call->ended) {
+    } else if (!rdl__composite_ended(call)) {
         call->verb->feed(call, &news);
     }
     rdl__mutex_unlock(&j->mu);
@@ -426,19 +425,21 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan_event stop = {.kind = RDL__PLAN_STOP, .code = code, .now = now};
     struct rdl__plan_event timer = {.kind = RDL__PLAN_TIMER, .now = now};
     struct rdl__plan_event turn = {.kind = RDL__PLAN_TURN, .now = now};
+    bool queued = call->phase == RDL__COMPOSITE_QUEUED;
 
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    if (queued(call) && code == RDL_OK && now >= turn_by(call))
+    if (queued && code == RDL_OK && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
-    if (call->ended)
+    if (rdl__composite_ended(call))
         return true;
-    if (call->its_turn)
+    if (call->phase == RDL__COMPOSITE_HAS_TURN) {
+        rdl__composite_goes(call, RDL__COMPOSITE_LISTENING);
         call->verb->feed(call, &turn);
-    call->its_turn = false;
-    if (queued(call) && code != RDL_OK) {
+    }
+    if (queued && code != RDL_OK) {
         rdl__list_remove(&call->pending);
         rdl__composite_end(call, code);
-    } else if (queued(call)) {
+    } else if (queued) {
         return false;
     } else if (call->verb->acquires && code != RDL_OK) {
         call->verb->feed(call, &stop);
@@ -450,13 +451,13 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
     } else if (call->verb->acquires && now >= call->plan.wake_at) {
         call->verb->feed(call, &timer);
     }
-    return call->ended;
+    return rdl__composite_ended(call);
 }
 
 int64_t rdl__composite_next_due(const struct rdl__composite_op *call)
 {
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
-    if (queued(call))
+    if (call->phase == RDL__COMPOSITE_QUEUED)
         return turn_by(call);
     if (call->verb->acquires)
         return call->plan.wake_at;
@@ -508,6 +509,7 @@ int rdl__composite_prepare(const struct rdl__order *order, const struct rdl__com
         rdl__list_push_back(&rec->pending, &call->pending);
         begin_next(rec);
     } else {
+        rdl__composite_goes(call, RDL__COMPOSITE_BEGUN);
         call->verb->begin(call, call->op.started_at);
     }
     call->fan = NULL;

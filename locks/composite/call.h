@@ -5,6 +5,7 @@
 #define REDLATCH_COMPOSITE_CALL_H
 
 #include "core/call/verb.h"
+#include "locks/composite/phase.h"
 #include "locks/composite/record.h"
 
 /* A composite's call of one of its members. */
@@ -31,7 +32,7 @@ struct rdl__composite_op {
     struct rdl__link pending;   /* on the record's queue, until it begins */
     struct rdl__task task;      /* of the home client's loop, like the next: they drive an asynchronous call */
     struct rdl__timer timer;
-    bool ended;
+    enum rdl__composite_phase phase;
     struct rdl__fan *fan;     /* while its own thread begins it: requests to members go there */
     bool was_lost;            /* before its release */
     int64_t serial;           /* of the hold that it took */
@@ -43,7 +44,6 @@ struct rdl__composite_op {
     char lost[160];
     struct rdl__link listening; /* of an acquire, like the rest: on composite->listening from its first pause on */
     uint64_t taken;             /* composite->taken when the last release was heard of */
-    bool its_turn;              /* it has become the first on composite->listening: act on the releases noted so far */
     struct rdl__plan plan;
     struct rdl__member *member;
     struct rdl__member_call call_at[];
@@ -68,6 +68,19 @@ struct rdl__composite_verb {
 static inline struct rdl__composite *rdl__composite_of_call(const struct rdl__composite_op *call)
 {
     return rdl__composite_of(call->op.lock);
+}
+
+static inline bool rdl__composite_ended(const struct rdl__composite_op *call)
+{
+    return call->phase == RDL__COMPOSITE_ENDED;
+}
+
+static inline void rdl__composite_goes(struct rdl__composite_op *call, enum rdl__composite_phase to)
+{
+#ifdef REDLATCH_ASSERTS
+    assert(rdl__composite_phase_follows(call->phase, to));
+#endif
+    call->phase = to;
 }
 
 /* As rdl__call and rdl__call_async; `verb` is the composite's verb for order->verb.  @locks none */

@@ -146,7 +146,7 @@ static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t res
 {
     struct rdl__member_call *q = &call->call_at[i];
 
-    if (call->ended)
+    if (rdl__composite_ended(call))
         return;
     q->answered = true;
     q->result = result;

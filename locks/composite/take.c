@@ -52,7 +52,7 @@ static void note_taken(struct rdl__composite_op *call, unsigned i, struct rdl__p
     ev->uncounted = young(call, i, ev->now) || second_vote(call, i);
     if (hold->mine++ == 0)
         hold->uncounted = ev->uncounted;
-    if (!call->ended)
+    if (!rdl__composite_ended(call))
         rdl__composite_owing_begins(call, i);
     view = rdl__record_view(rdl__member_lock(rdl__composite_of_call(call), i)->name, hold->owner,
                             rdl__member_lock(rdl__composite_of_call(call), i)->ops, ev->now);
@@ -68,9 +68,9 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
         note_taken(call, i, &ev);
     else if (result == RDL_OK)
         ev.until = ev.now + rdl__member_hold_view(call->rec, i, ev.now).valid_ns;
-    else if (!call->ended && err != NULL && (call->why.code == 0 || result != RDL_ECANCELED))
+    else if (!rdl__composite_ended(call) && err != NULL && (call->why.code == 0 || result != RDL_ECANCELED))
         call->why = *err;
-    if (!call->ended)
+    if (!rdl__composite_ended(call))
         feed(call, &ev);
     else
         rdl__composite_settle(call->rec);
@@ -187,9 +187,9 @@ static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *e
     rdl__composite_of_call(call)->plan->on(&call->plan, ev);
     obey_all(call);
     if (call->plan.phase == RDL__PLAN_PAUSE && rdl__composite_of_call(call)->plan->wants_releases &&
-        !rdl__link_on(&call->listening))
+        call->phase == RDL__COMPOSITE_BEGUN)
         rdl__composite_listen(call);
-    if (!done && call->plan.phase == RDL__PLAN_DONE && !call->ended)
+    if (!done && call->plan.phase == RDL__PLAN_DONE && !rdl__composite_ended(call))
         end_take(call);
     else
         rdl__composite_nudge(call); /* its timer */

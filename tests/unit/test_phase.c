@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* test_phase.c - how far a call has come: which phase may follow which. */
+/* test_phase.c - how far a call has come, a single lock's and a composite's: which phase may follow which. */
 #include "core/call/phase.h"
+#include "locks/composite/phase.h"
 
 #include <criterion/criterion.h>
 
@@ -61,4 +62,18 @@ Test(phase, what_waits_for_an_event_is_taken_up_before_it_goes_on)
     for (int from = RDL__SENT; from < RDL__ENDED; from++)
         for (int to = RDL__BY_CALLER; to <= RDL__ENDED; to++)
             cr_assert_eq(rdl__phase_follows((enum rdl__phase)from, (enum rdl__phase)to), to == RDL__BY_LOOP);
+}
+
+Test(phase, a_composites_call_goes_on_and_ends_once)
+{
+    static const enum rdl__composite_phase way[] = {RDL__COMPOSITE_QUEUED, RDL__COMPOSITE_BEGUN,
+                                                    RDL__COMPOSITE_LISTENING, RDL__COMPOSITE_HAS_TURN};
+
+    for (size_t from = 0; from < sizeof way / sizeof way[0]; from++) {
+        for (size_t to = 0; to < sizeof way / sizeof way[0]; to++)
+            cr_assert_eq(rdl__composite_phase_follows(way[from], way[to]), to == from + 1 || (from == 3 && to == 2));
+        cr_assert(rdl__composite_phase_follows(way[from], RDL__COMPOSITE_ENDED));
+        cr_assert_not(rdl__composite_phase_follows(RDL__COMPOSITE_ENDED, way[from]));
+    }
+    cr_assert_not(rdl__composite_phase_follows(RDL__COMPOSITE_ENDED, RDL__COMPOSITE_ENDED));
 }
