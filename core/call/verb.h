@@ -140,7 +140,7 @@ struct rdl__call {
         struct rdl__hold_fields hold;
         struct rdl__guard_fields guard;
         struct rdl__force_fields force;
-        unsigned char own[sizeof(struct rdl__hold_fields)]; /* a struct of the verb's file (rdl__call_own) */
+        unsigned char fields[sizeof(struct rdl__hold_fields)]; /* a struct of the verb's file (rdl__call_fields) */
     };
     char *words; /* bytes of the server's answer: an error, or a holder's field; NUL-terminated. NULL: none */
     uint32_t words_len;
@@ -187,9 +187,9 @@ static inline rdl_client_t *rdl__call_client(const struct rdl__call *call)
     return call->op.lock->name->client;
 }
 
-static inline void *rdl__call_own(const struct rdl__call *call)
+static inline void *rdl__call_fields(const struct rdl__call *call)
 {
-    return (void *)(uintptr_t)call->own;
+    return (void *)(uintptr_t)call->fields;
 }
 
 static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)

@@ -33,11 +33,11 @@ struct fields {
     bool in_doubt;      /* and another one was sent after it: the first may still come, unless it was killed */
     bool told;          /* the caller has this series' ids, until told_until */
 };
-_Static_assert(sizeof(struct fields) <= sizeof((struct rdl__call *)NULL)->own, "a call has room for them");
+_Static_assert(sizeof(struct fields) <= sizeof((struct rdl__call *)NULL)->fields, "a call has room for them");
 
 static struct fields *fields(const struct rdl__call *call)
 {
-    return rdl__call_own(call);
+    return rdl__call_fields(call);
 }
 
 /* ---- ids -------------------------------------------------------------------------------------------------------- */
