@@ -124,7 +124,10 @@ static void set_alarm(struct rdl__call *call)
 
 static void missed(struct rdl__waiter *waiter)
 {
-    set_alarm(rdl__container(waiter, struct rdl__call, waiter));
+    struct rdl__call *call = rdl__container(waiter, struct rdl__call, waiter);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    set_alarm(call);
 }
 
 static void send_on_loop(struct rdl__call *call, int64_t now)
@@ -298,6 +301,7 @@ static void go(struct rdl__waiter *waiter, int64_t now)
 {
     struct rdl__call *call = rdl__container(waiter, struct rdl__call, waiter);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     rdl__call_goes(call, RDL__BY_LOOP);
     drive(call, woken(call, now), now);
 }
@@ -361,6 +365,7 @@ void rdl__call_on_timer(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__call *call = rdl__container(timer, struct rdl__call, timer);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     if (call->undo.answered) {
         rdl__undo_repeat(&call->repeat.debt);
         return;
@@ -392,6 +397,7 @@ void rdl__call_on_cancel(struct rdl__task *task, int64_t now)
     struct rdl__call *call = rdl__container(task, struct rdl__call, cancel_task);
     int code = atomic_load(&call->op.cancel_code);
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
     if (!end_queued(call, code, now) && rdl__phase_is_loops(rdl__call_phase(call)))
         stop(call, code, now);
     rdl__call_unref(call);

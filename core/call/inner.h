@@ -89,7 +89,7 @@ void rdl__call_conclude(struct rdl__call *call, int rc, bool undo, bool by_loop,
 /* Drive until the call has ended (true) or is handed to the loop, to wait (false).  @thread the caller's */
 bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now);
 
-/* ---- by_loop.c: all of it @thread loop -------------------------------------------------------------------------- */
+/* ---- by_loop.c: @thread loop, all of it ------------------------------------------------------------------------- */
 
 /* Posted when the call is queued, to set its deadline's timer, and when the loop takes it over (call->next). */
 void rdl__call_on_task(struct rdl__task *task, int64_t now);

@@ -20,6 +20,7 @@ void rdl__conn_fail(struct rdl__conn *conn, int code, int64_t now, const char *t
     char where[2 * sizeof conn->node->label];
     rdl_err_t why;
 
+    rdl__assert_on_loop(conn->node->loop);
     rdl__node_where(conn->node, where, sizeof where);
     (void)rdl__err_set(&why, code, "%s: %s", where, text);
     rdl__err_where(&why, conn->node->label, NULL, 0);
@@ -98,6 +99,7 @@ static void resolved(void *arg, const struct rdl__addrs *addrs, const char *why,
 
 void rdl__conn_attempt(struct rdl__conn *conn, int64_t now)
 {
+    rdl__assert_on_loop(conn->node->loop);
     conn->deadline = rdl__after_ms(now, conn->node->config.connect_timeout_ms);
     rdl__loop_timer(conn->node->loop, &conn->timer, conn->deadline);
     if (conn->node->finder != NULL && conn->node->uri.host == NULL) {

@@ -80,6 +80,7 @@ void rdl__dial_init(struct rdl__dial *dial, struct rdl__loop *loop, void (*done)
 
 void rdl__dial_start(struct rdl__dial *dial, const struct rdl__addrs *addrs, int64_t now, int64_t deadline)
 {
+    rdl__assert_on_loop(dial->loop);
     dial->addrs = addrs;
     dial->next = dial->open = dial->won = 0;
     dial->error = EADDRNOTAVAIL;
@@ -92,6 +93,7 @@ void rdl__dial_start(struct rdl__dial *dial, const struct rdl__addrs *addrs, int
 
 void rdl__dial_stop(struct rdl__dial *dial)
 {
+    rdl__assert_on_loop(dial->loop);
     rdl__loop_timer_off(dial->loop, &dial->timer);
     for (unsigned i = 0; i < RDL__ADDRS_MAX; i++)
         end_try(dial, &dial->tries[i]);

@@ -3,6 +3,7 @@
  *
  * The addresses are tried in their order. Each attempt begins as soon as the one before it has failed, or has been
  * silent for a while; earlier ones go on meanwhile. The first that is connected is kept, the others are closed.
+ * @thread loop, all of it, unless it says otherwise
  */
 #ifndef REDLATCH_IO_DIAL_H
 #define REDLATCH_IO_DIAL_H
@@ -18,7 +19,6 @@ struct rdl__dial_try {
     struct rdl__watch watch;
 };
 
-/* All of it @thread loop. */
 struct rdl__dial {
     struct rdl__loop *loop;
     void (*done)(struct rdl__dial *dial, int64_t now);
@@ -34,6 +34,7 @@ struct rdl__dial {
     int error;             /* else an errno: of the attempt that failed last */
 };
 
+/* @thread any */
 void rdl__dial_init(struct rdl__dial *dial, struct rdl__loop *loop, void (*done)(struct rdl__dial *dial, int64_t now));
 
 /* Begin; `done` runs once, perhaps from inside. `addrs` has one at least, and stays as it is until then. All are tried

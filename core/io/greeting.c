@@ -127,6 +127,7 @@ static int prepare_greeting(struct rdl__conn *conn)
 
 void rdl__greeting_forget(struct rdl__conn *conn)
 {
+    rdl__assert_on_loop(conn->node->loop);
     if (conn->greeting.data != NULL)
         rdl__wipe(conn->greeting.data, conn->greeting.cap); /* its length is 0 once it was sent */
     rdl__buf_done(&conn->greeting);
@@ -365,6 +366,7 @@ void rdl__greeting_begin(struct rdl__conn *conn, int64_t now)
 {
     int rc;
 
+    rdl__assert_on_loop(conn->node->loop);
     conn->state = RDL__CONN_GREETING;
     conn->greeted_at = now;
     if ((rc = prepare_greeting(conn)) < 0)
@@ -378,6 +380,7 @@ void rdl__greeting_ready(struct rdl__conn *conn, int events, int64_t now)
     const struct rdl__reply *reply;
     const char *wrong;
 
+    rdl__assert_on_loop(conn->node->loop);
     if ((events & RDL__WRITABLE) && !send_greeting(conn, now))
         return;
     if (!(events & RDL__READABLE))

@@ -2,7 +2,7 @@
 /* greeting.h - what a new connection says first, and what its answers tell: the last step of conn.h's.
  *
  * HELLO with the credentials, or where the server is older AUTH; CLIENT INFO, INFO, SELECT, ROLE, PING, and the node's
- * welcome, all at once. @thread loop, all of it */
+ * welcome, all at once.  @thread loop, all of it */
 #ifndef REDLATCH_IO_GREETING_H
 #define REDLATCH_IO_GREETING_H
 

@@ -526,6 +526,7 @@ struct rdl__sentinels *rdl__sentinels_new(struct rdl__node *master, struct rdl__
 
 void rdl__sentinels_open(struct rdl__sentinels *all, int64_t now)
 {
+    rdl__assert_on_loop(all->master->loop);
     for (unsigned i = 0; i < all->count; i++)
         rdl__conn_start(&all->sentinels[i]->talk.conn, now);
 }
@@ -534,6 +535,7 @@ void rdl__sentinels_close(struct rdl__sentinels *all)
 {
     if (all == NULL)
         return;
+    rdl__assert_on_loop(all->master->loop);
     rdl__loop_not_later(all->master->loop, &all->ask_task);
     for (unsigned i = 0; i < all->count; i++) {
         rdl__talk_stop(&all->sentinels[i]->talk);
@@ -553,5 +555,6 @@ struct rdl__sentinels *rdl__sentinels_free(struct rdl__sentinels *all)
 
 bool rdl__sentinels_found(const struct rdl__sentinels *all)
 {
+    rdl__assert_on_loop(all->master->loop);
     return all->master->uri.host != NULL;
 }

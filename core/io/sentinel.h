@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sentinel.h - the finder of a master behind Sentinel.  @thread loop, unless it says otherwise
+/* sentinel.h - the finder of a master behind Sentinel.  @thread loop, all of it, unless it says otherwise
  *
  * See sentinel.c. The node whose finder this is stands for the master (node.h).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* subscriber.h - a node's connection for subscriptions, which are made again on each new connection.  @thread loop, all
- * of it */
+ * of it, unless it says otherwise */
 #ifndef REDLATCH_IO_SUBSCRIBER_H
 #define REDLATCH_IO_SUBSCRIBER_H
 
@@ -36,11 +36,12 @@ struct rdl__topic {
 void rdl__subscriber_shard(struct rdl__subscriber *sub); /* before there is a topic */
 void rdl__subscriber_retry(struct rdl__subscriber *sub);
 
-struct rdl__subscriber *
-rdl__subscriber_new(struct rdl__node *node);                 /* NULL: no memory. Connects when there is a topic */
+/* NULL: no memory. Connects when there is a topic.  @thread any */
+struct rdl__subscriber *rdl__subscriber_new(struct rdl__node *node);
 void rdl__subscriber_on_demand(struct rdl__subscriber *sub); /* close the connection if there is no topic */
 void rdl__subscriber_close(struct rdl__subscriber *sub);
-struct rdl__subscriber *rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL */
+struct rdl__subscriber *
+rdl__subscriber_free(struct rdl__subscriber *sub); /* NULL is fine; returns NULL.  @thread any, the loop has stopped */
 
 /* The subscriber has no other topic of that name. */
 void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, int64_t now);

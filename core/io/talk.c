@@ -83,6 +83,7 @@ void rdl__talk_put(struct rdl__talk *talk, const char *word, ...)
     va_list words;
     size_t n = 1;
 
+    rdl__assert_on_loop(talk->conn.node->loop);
     va_start(words, word);
     while (va_arg(words, const char *) != NULL)
         n++;
@@ -98,6 +99,7 @@ void rdl__talk_send(struct rdl__talk *talk, int64_t now)
 {
     const char *wrong;
 
+    rdl__assert_on_loop(talk->conn.node->loop);
     if (rdl__buf_failed(&talk->out))
         rdl__talk_lose(talk, RDL_ENOMEM, rdl_strerror(RDL_ENOMEM), now);
     else if ((wrong = rdl__conn_send_out(&talk->conn, &talk->out, &talk->out_sent)) != NULL)
@@ -106,6 +108,7 @@ void rdl__talk_send(struct rdl__talk *talk, int64_t now)
 
 void rdl__talk_ask(struct rdl__talk *talk, unsigned answers, int64_t now)
 {
+    rdl__assert_on_loop(talk->conn.node->loop);
     talk->awaited = answers;
     rdl__talk_pause(talk, rdl__after_ms(now, talk->conn.node->config.command_timeout_ms));
     rdl__talk_send(talk, now);
@@ -113,6 +116,7 @@ void rdl__talk_ask(struct rdl__talk *talk, unsigned answers, int64_t now)
 
 void rdl__talk_pause(struct rdl__talk *talk, int64_t until)
 {
+    rdl__assert_on_loop(talk->conn.node->loop);
     rdl__loop_timer(talk->conn.node->loop, &talk->timer, until);
 }
 
@@ -120,6 +124,7 @@ void rdl__talk_lose(struct rdl__talk *talk, int code, const char *why, int64_t n
 {
     rdl_err_t err = {0};
 
+    rdl__assert_on_loop(talk->conn.node->loop);
     (void)rdl__err_set(&err, code, "%s: %s", talk->conn.node->label, why);
     rdl__talk_stop(talk);
     talk->ops->lost(talk, &err, true, now);

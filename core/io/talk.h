@@ -4,7 +4,7 @@
  *
  * A talk lasts as long as its connection: when that ends, unsent commands and awaited replies are dropped, and its user
  * starts it again if need be.
- * @thread loop, all of it but init and done
+ * @thread loop, all of it, unless it says otherwise
  */
 #ifndef REDLATCH_IO_TALK_H
 #define REDLATCH_IO_TALK_H
@@ -33,11 +33,13 @@ struct rdl__talk {
     unsigned awaited;        /* how many answers; its user counts them down */
 };
 
+/* @thread any */
 void rdl__talk_init(struct rdl__talk *talk, struct rdl__node *node, const struct rdl__talk_ops *ops);
-void rdl__talk_done(struct rdl__talk *talk); /* stopped, or zeroed */
+void rdl__talk_done(struct rdl__talk *talk); /* stopped, or zeroed  @thread any */
 
 static inline bool rdl__talk_up(const struct rdl__talk *talk)
 {
+    rdl__assert_on_loop(talk->conn.node->loop);
     return talk->conn.state == RDL__CONN_UP;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.h - watching a descriptor from the loop.  @thread loop, all of it */
+/* watch.h - watching a descriptor from the loop.
+ * @thread loop, all of it, unless it says otherwise
+ */
 #ifndef REDLATCH_IO_WATCH_H
 #define REDLATCH_IO_WATCH_H
 
@@ -14,6 +16,7 @@ struct rdl__watch {
     void (*ready)(struct rdl__watch *watch, int events, int64_t now);
 };
 
+/* @thread any */
 void rdl__watch_init(struct rdl__watch *watch, void (*ready)(struct rdl__watch *, int, int64_t));
 
 /* Watch `fd` for `events` from now on, in place of what was watched for; 0: no more. Must be 0 before fd is closed.

@@ -15,6 +15,7 @@
  */
 #include "core/service/evictions.h"
 
+#include "core/service/schedule.h"
 #include "core/wire/reply.h"
 
 #include <string.h>
@@ -57,6 +58,7 @@ void rdl__evictions_init(struct rdl__evictions *ev, const struct rdl__uuid *uuid
 
 void rdl__evictions_listen(struct rdl__evictions *ev, struct rdl__subscriber *sub, int64_t now)
 {
+    rdl__assert_on_loop(ev->watchdog->loop);
     if (ev->sub == sub)
         return;
     rdl__evictions_close(ev);
@@ -66,6 +68,7 @@ void rdl__evictions_listen(struct rdl__evictions *ev, struct rdl__subscriber *su
 
 void rdl__evictions_close(struct rdl__evictions *ev)
 {
+    rdl__assert_on_loop(ev->watchdog->loop);
     if (ev->sub != NULL)
         rdl__subscriber_drop(ev->sub, &ev->topic);
     ev->sub = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* evictions.h - how a client hears that one of its holds may have been evicted (wire.md, Evictions).
- * @thread loop, all of it
+ * @thread loop, all of it, unless it says otherwise
  */
 #ifndef REDLATCH_SERVICE_EVICTIONS_H
 #define REDLATCH_SERVICE_EVICTIONS_H
@@ -19,6 +19,7 @@ struct rdl__evictions {
     char channel[sizeof RDL__EVICTIONS_CHANNEL + RDL__UUID_LEN]; /* `}` for the NUL; not terminated */
 };
 
+/* @thread any */
 void rdl__evictions_init(struct rdl__evictions *ev, const struct rdl__uuid *uuid, struct rdl__watchdog *watchdog);
 /* Listen there, and no longer anywhere else. */
 void rdl__evictions_listen(struct rdl__evictions *ev, struct rdl__subscriber *sub, int64_t now);

@@ -708,6 +708,7 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
 {
     int rc = join_channel(ws, w, name, len, hint_ms, now);
 
+    rdl__assert_on_loop(ws->loop);
     if (rc >= 0)
         set_ear(w->channel, w, now);
     return rc;
@@ -715,18 +716,24 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
 
 void rdl__waiter_told(struct rdl__waiter *w, int64_t total)
 {
+    if (w->channel != NULL)
+        rdl__assert_on_loop(w->channel->ws->loop);
     if (w->channel != NULL && w->epoch == w->channel->epoch)
         w->channel->known = total;
 }
 
 const char *rdl__waiter_message(const struct rdl__waiter *w, size_t *ret_len)
 {
+    if (w->channel != NULL)
+        rdl__assert_on_loop(w->channel->ws->loop);
     *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
     return w->channel == NULL ? NULL : w->channel->said;
 }
 
 void rdl__waiter_sent(struct rdl__waiter *w)
 {
+    if (w->channel != NULL)
+        rdl__assert_on_loop(w->channel->ws->loop);
     if (w->channel != NULL)
         w->epoch = w->channel->epoch;
 }
@@ -735,6 +742,7 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
 {
     struct rdl__channel *c = w->channel;
 
+    rdl__assert_on_loop(c->ws->loop);
     if (w->epoch != c->epoch) {
         w->news_at = c->news_at;
         return false;
@@ -774,6 +782,8 @@ void rdl__waiters_missed(struct rdl__waiters *ws)
 
 void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
 {
+    if (w->channel != NULL)
+        rdl__assert_on_loop(w->channel->ws->loop);
     if (w->channel != NULL && hint_ms >= 0)
         arm_sooner(w->channel, hint_ms, now);
 }
@@ -785,6 +795,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
 
     if (c == NULL)
         return;
+    rdl__assert_on_loop(c->ws->loop);
     off(w);
     set_woken(w, false);
     w->channel = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* waiters.h - the waiters of each channel, and which of them a message wakes (protocol.md, 5).  @thread loop, all of it
+/* waiters.h - the waiters of each channel, and which of them a message wakes (protocol.md, 5).  @thread loop, all of
+ * it, unless it says otherwise
  *
  * There is one list for each channel, whatever the handle. A waiter joins after a refusal, or instead of a first try
  * when others wait already. ops->go tells it to try; it reports when its try is sent or refused, and when it leaves.
@@ -65,27 +66,27 @@ enum rdl__news {
     RDL__NEWS_NONE,   /* the name is not subscribed to: its waiters only share a timer */
 };
 
-/* Is each release published where all can hear it, so that composites may listen? */
+/* Is each release published where all can hear it, so that composites may listen?  @thread any */
 static inline bool rdl__news_for_all(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
 }
 
 /* Are the waiting calls of a process counted, and does a new one wait behind them without a first try? Not where each
- * may be let in at any time: by a message of its own, or beside others. */
+ * may be let in at any time: by a message of its own, or beside others.  @thread any */
 static inline bool rdl__news_counted(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
 }
 
-/* Is a waiter let in beside others that have it? */
+/* Is a waiter let in beside others that have it?  @thread any */
 static inline bool rdl__news_shares(enum rdl__news news)
 {
     return news == RDL__NEWS_SHARED;
 }
 
 /* Does a channel stay for a while after its waiter? Of those that many share only a writer's, to whom readers' comings
- * and goings say little. */
+ * and goings say little.  @thread any */
 static inline bool rdl__news_lingers(enum rdl__news news)
 {
     return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;
@@ -134,18 +135,21 @@ struct rdl__waiters {
     bool closed;
 };
 
+/* @thread any */
 int rdl__waiters_init(struct rdl__waiters *ws, const struct rdl__mem *mem, struct rdl__loop *loop,
                       struct rdl__subscriber *sub);
 /* Channels are spread over several subscribers: `of` returns a channel's. rdl__waiters_reroute: some have changed. Set
- * before the first waiter joins. */
+ * before the first waiter joins.  @thread any */
 void rdl__waiters_spread(struct rdl__waiters *ws,
                          struct rdl__subscriber *(*of)(void *arg, const char *channel, size_t len), void *arg);
-void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now);
+void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now); /* @thread loop */
 void rdl__waiters_missed(struct rdl__waiters *ws); /* a connection was lost: ops->missed of all sleepers */
 void rdl__waiters_sweep(struct rdl__waiters *ws);  /* free the channels that linger */
 void rdl__waiters_close(struct rdl__waiters *ws);  /* the same, and none will linger any more */
-void rdl__waiters_done(struct rdl__waiters *ws);   /* without waiters; closed, or never used; a zeroed one is fine */
+/* Without waiters; closed, or never used; a zeroed one is fine.  @thread any, the loop has stopped */
+void rdl__waiters_done(struct rdl__waiters *ws);
 
+/* @thread any */
 static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__waiter_ops *ops)
 {
     rdl__list_init(&w->link);

@@ -9,6 +9,7 @@ static void drive(struct rdl__composite_op *call, int64_t now)
     rdl_client_t *home = j->home;
     bool ended;
 
+    rdl__assert_on_loop(rdl__client_loop(home));
     rdl__mutex_lock(&j->mu);
     ended = rdl__composite_handle_due(call, now);
     if (!ended && rdl__composite_next_due(call) != RDL__NEVER)
@@ -27,12 +28,18 @@ static void drive(struct rdl__composite_op *call, int64_t now)
 
 void rdl__composite_on_task(struct rdl__task *task, int64_t now)
 {
-    drive(rdl__container(task, struct rdl__composite_op, task), now);
+    struct rdl__composite_op *call = rdl__container(task, struct rdl__composite_op, task);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__composite_of_call(call)->home));
+    drive(call, now);
 }
 
 void rdl__composite_on_timer(struct rdl__timer *timer, int64_t now)
 {
-    drive(rdl__container(timer, struct rdl__composite_op, timer), now);
+    struct rdl__composite_op *call = rdl__container(timer, struct rdl__composite_op, timer);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__composite_of_call(call)->home));
+    drive(call, now);
 }
 
 int rdl__composite_call_async(const struct rdl__order *order, const struct rdl__composite_verb *verb, rdl_op_t **ret_op,

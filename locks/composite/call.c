@@ -376,6 +376,7 @@ static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, v
     struct rdl__plan_event news = {.kind = RDL__PLAN_RELEASED, .member = q->index, .now = rdl__now()};
     rdl_op_t *ended = NULL;
 
+    rdl__assert_on_loop(rdl__client_loop(rdl__member_client(j, q->index)));
     (void)member;
     (void)err;
     rdl__mutex_lock(&j->mu);
