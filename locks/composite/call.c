@@ -2,8 +2,8 @@
 /* composite/call.c - a composite's call: its turn on the record, its calls of the members, its end.
  *
  * Members' loops carry it on as their answers come; deadlines, cancellation and the end are its driver's: its own
- * thread (blocking, by_caller.c) or the home client's loop (asynchronous, by_loop.c). All under the composite's mutex.
- * Why it ended as it did is told by tell.c.
+ * thread (blocking, by_caller.c) or the home client's loop (asynchronous, by_loop.c). Why it ended as it did
+ * is told by tell.c.  @locks mu, all of it, unless it says otherwise
  *
  * One acquire, release or extend at a time is under way on a record; later ones queue. An acquire that has its majority
  * may leave stragglers: member calls that are still under way. The next call on that record cancels them, and begins
@@ -58,6 +58,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
 {
     struct rdl__composite_op *call = rdl__alloc(&j->home->mem, j->call_size);
 
+    rdl__assert_locked(&j->mu);
     if (call == NULL && verb->gives_back)
         call = rdl__reserve_take(&rec->reserve);
     if (call == NULL)
@@ -88,7 +89,7 @@ static struct rdl__composite_op *call_make(const struct rdl__order *order, const
     return call;
 }
 
-/* By who has mu; or an owner's mutex, as the call is under way then, and is not freed. */
+/* An owner's mutex will do, as the call is under way then, and is not freed. */
 void rdl__composite_nudge(struct rdl__composite_op *call)
 {
     if (call->op.blocking)
@@ -97,6 +98,7 @@ void rdl__composite_nudge(struct rdl__composite_op *call)
         rdl__loop_post(rdl__client_loop(call->op.owner->client), &call->task);
 }
 
+/* @locks any: the owner's */
 static void on_cancel(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__composite_op, op.underway);
@@ -105,7 +107,8 @@ static void on_cancel(struct rdl__underway *underway, int code)
         rdl__composite_nudge(call);
 }
 
-/* The closing of another client than the home ends only the calls of its own members. */
+/* The closing of another client than the home ends only the calls of its own members.
+ * @locks any: the owner's */
 static void on_cancel_named(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__composite_op, named);
@@ -114,7 +117,7 @@ static void on_cancel_named(struct rdl__underway *underway, int code)
         on_cancel(&call->op.underway, code);
 }
 
-/* A client whose member was taken closes: a multi-lock, which needs all members, ends. */
+/* A client whose member was taken closes: a multi-lock, which needs all members, ends.  @locks any: the owner's */
 static void on_cancel_taken(struct rdl__underway *underway, int code)
 {
     struct rdl__composite_op *call = rdl__container(underway, struct rdl__member_call, taken)->call;
@@ -126,6 +129,7 @@ static void on_cancel_taken(struct rdl__underway *underway, int code)
 /* From now on it can be canceled, also by the owner that the user named, if that is of another client than the home. */
 static void enlist(struct rdl__composite_op *call)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     rdl__owner_begin(call->op.owner, &call->op.underway);
     if (call->rec->owner != call->op.owner)
         rdl__owner_begin(call->rec->owner, &call->named);
@@ -143,6 +147,7 @@ void rdl__composite_owing_begins(struct rdl__composite_op *call, unsigned i)
     struct rdl__member_call *q = &call->call_at[i];
     rdl_owner_t *owner = call->rec->hold[i].owner;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (owner->client == call->op.owner->client || q->owing)
         return;
     q->owing = true;
@@ -150,7 +155,7 @@ void rdl__composite_owing_begins(struct rdl__composite_op *call, unsigned i)
     rdl__owner_begin(owner, &q->taken);
 }
 
-void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
+static void owing_ends(struct rdl__composite_op *call, unsigned i)
 {
     struct rdl__member_call *q = &call->call_at[i];
     rdl_owner_t *owner = call->rec->hold[i].owner;
@@ -162,10 +167,18 @@ void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
     rdl__client_owing_ends(owner->client);
 }
 
+void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
+{
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
+    owing_ends(call, i);
+}
+
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call)
 {
+    if (!call->ended)
+        rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
-        rdl__composite_owing_ends(call, i);
+        owing_ends(call, i);
 }
 
 /* ---- asking the members ----------------------------------------------------------------------------------------- */
@@ -194,6 +207,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
     bool takes = verb->acquires;
     int rc;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (takes &&
         !rdl__reserve_fill(&hold->reserve, &hold->owner->client->mem, sizeof(struct rdl__call), hold->mine + 1))
         return rdl__err_set(&call->why, RDL_ENOMEM, NULL);
@@ -207,6 +221,7 @@ int rdl__composite_ask(struct rdl__composite_op *call, unsigned i, const struct 
 
 void rdl__composite_cancel_takes(struct rdl__composite_op *call)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         if (call->call_at[i].under_way && call->call_at[i].takes)
             rdl_op_cancel(call->call_at[i].op);
@@ -237,6 +252,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
 {
     struct rdl__composite *j = rdl__composite_of_call(call);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     rdl__composite_goes(call, RDL__COMPOSITE_LISTENING);
     call->plan.behind = !rdl__list_empty(&j->listening);
     rdl__list_push_back(&j->listening, &call->listening);
@@ -296,6 +312,7 @@ static void begin_next(struct rdl__composite_record *rec)
 {
     struct rdl__composite_op *call;
 
+    rdl__assert_locked(&rec->composite->mu);
     if (rec->beginning)
         return;
     rec->beginning = true;
@@ -320,6 +337,7 @@ void rdl__composite_end(struct rdl__composite_op *call, int64_t result)
 {
     struct rdl__composite_record *rec = call->rec;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     rdl__composite_goes(call, RDL__COMPOSITE_ENDED);
     call->op.result = result;
     end_listening(call);
@@ -338,6 +356,7 @@ static void straggled(struct rdl__composite_op *call)
 {
     struct rdl__composite_record *rec = call->rec;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (rec->straggling != call || asking(call))
         return;
     rec->straggling = NULL;

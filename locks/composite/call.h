@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* composite/call.h - a composite's call, for its verbs (call.c). Under the composite's mutex, unless it says otherwise.
- */
+/* composite/call.h - a composite's call, for its verbs (call.c).  @locks mu, all of it, unless it says otherwise */
 #ifndef REDLATCH_COMPOSITE_CALL_H
 #define REDLATCH_COMPOSITE_CALL_H
 
@@ -65,6 +64,7 @@ struct rdl__composite_verb {
     bool (*add_up)(const struct rdl__composite_op *call, int64_t *ret); /* False: more answers are needed */
 };
 
+/* @locks any */
 static inline struct rdl__composite *rdl__composite_of_call(const struct rdl__composite_op *call)
 {
     return rdl__composite_of(call->op.lock);
@@ -99,7 +99,7 @@ void rdl__composite_cancel_takes(struct rdl__composite_op *call); /* cancel the 
  * for that, until the give-back has begun or the acquire has ended. */
 void rdl__composite_owing_begins(struct rdl__composite_op *call, unsigned i);
 void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i);
-/* For all members. After a blocking call has ended: without mu. */
+/* For all members.  @locks mu, until the call has ended */
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call);
 
 /* The least time that the first answers of an acquire are waited for (rdl__call_patience), even if its wait is shorter.
@@ -108,7 +108,8 @@ int64_t rdl__composite_patience_ms(const struct rdl__composite *j);
 
 /* Report the members' releases to the machine until the call has ended; best effort. */
 void rdl__composite_listen(struct rdl__composite_op *call);
-void rdl__composite_nudge(struct rdl__composite_op *call); /* wake the thread that drives the call */
-void rdl__composite_end(struct rdl__composite_op *call, int64_t result);
+/* Wake the thread that drives the call.  @locks any: mu, or an owner's */
+void rdl__composite_nudge(struct rdl__composite_op *call);
+void rdl__composite_end(struct rdl__composite_op *call, int64_t result); /* its driver is told, and concludes it */
 
 #endif

@@ -5,7 +5,7 @@
  * ignored. A red lock needs a majority, a multi-lock all. A verb is a table at the end of the file: which members it
  * concerns, when it need not ask, how the answers combine.
  *
- * Everything is under the composite's mutex.
+ * @locks mu, all of it
  */
 #include "locks/composite/verbs.h"
 
@@ -69,6 +69,7 @@ static bool add_up_done(const struct rdl__composite_op *call, int64_t *ret)
     const struct rdl__composite *j = rdl__composite_of_call(call);
     struct tally t = tally(call);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->answered < call->asked && !(j->plan->majority && (call->was_lost || t.held >= j->quorum)))
         return false;
     if (call->was_lost || t.held + t.unknown < j->quorum)
@@ -83,6 +84,7 @@ static bool add_up_locked(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (count_of(call, 1) > j->member_count - j->quorum)
         *ret = 1;
     else if (count_of(call, 0) >= j->quorum)
@@ -98,6 +100,7 @@ static bool add_up_force(const struct rdl__composite_op *call, int64_t *ret)
 {
     const struct rdl__composite *j = rdl__composite_of_call(call);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->answered < call->asked)
         return false;
     if (j->member_count - failures(call) < j->quorum)
@@ -114,6 +117,7 @@ static bool add_up_remaining(const struct rdl__composite_op *call, int64_t *ret)
     int64_t remaining[RDL__COMPOSITE_MAX];
     unsigned n = 0;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->answered < call->asked)
         return false;
     for (unsigned i = 0; i < j->member_count; i++)
@@ -146,6 +150,7 @@ static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t res
 {
     struct rdl__member_call *q = &call->call_at[i];
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (rdl__composite_ended(call))
         return;
     q->answered = true;
@@ -166,6 +171,7 @@ static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t res
 
 static bool concerns_all(struct rdl__composite_op *call, unsigned i)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     (void)call;
     (void)i;
     return true;
@@ -173,6 +179,7 @@ static bool concerns_all(struct rdl__composite_op *call, unsigned i)
 
 static bool concerns_taken(struct rdl__composite_op *call, unsigned i)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     return call->rec->hold[i].mine > 0;
 }
 
@@ -181,6 +188,7 @@ static bool concerns_surplus(struct rdl__composite_op *call, unsigned i)
 {
     struct rdl__member_hold *hold = &call->rec->hold[i];
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (hold->mine <= call->rec->want)
         return false;
     hold->mine--;
@@ -218,6 +226,7 @@ static void begin_release(struct rdl__composite_op *call, int64_t now)
 {
     struct rdl__composite_record *rec = call->rec;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (rec->count == 0) {
         rdl__composite_end(call, RDL_ENOTOWNER);
         return;
@@ -233,6 +242,7 @@ static void begin_extend(struct rdl__composite_op *call, int64_t now)
 {
     struct rdl__view view = rdl__composite_record_view(call->rec, now);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (view.state == RDL_NOT_HELD)
         rdl__composite_end(call, RDL_ENOTOWNER);
     else if (view.state == RDL_LOST)
@@ -246,6 +256,7 @@ static void begin_remaining(struct rdl__composite_op *call, int64_t now)
 {
     struct rdl__view view = rdl__composite_record_view(call->rec, now);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (view.state == RDL_NOT_HELD)
         ask_those(call, now);
     else if (view.state == RDL_LOST)
@@ -256,6 +267,7 @@ static void begin_remaining(struct rdl__composite_op *call, int64_t now)
 
 static void begin_by_asking(struct rdl__composite_op *call, int64_t now)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     ask_those(call, now);
 }
 

@@ -15,8 +15,7 @@
  * When the record's owner is gone, so are those that stand in for it, and their holds end with their leases. Another
  * owner that the thread was bound to may still be there: what was taken under that one is given back.
  *
- * Everything here is under the composite's mutex, except orphan, tell_orphaned,
- * rdl__composite_member_lost, rdl__composite_view.
+ * @locks mu, all of it, unless it says otherwise
  */
 #include "locks/composite/record.h"
 
@@ -27,11 +26,13 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
+/* @locks any */
 static size_t record_size(const struct rdl__composite *j)
 {
     return sizeof(struct rdl__composite_record) + j->member_count * sizeof(struct rdl__member_hold);
 }
 
+/* @locks any */
 static void leave_members(struct rdl__composite_record *rec)
 {
     struct rdl__composite *j = rec->composite;
@@ -49,17 +50,23 @@ static void leave_members(struct rdl__composite_record *rec)
     }
 }
 
-void rdl__composite_record_unref(struct rdl__composite_record *rec)
+/* Nobody else knows it, or nobody has a reference any more.  @locks any */
+static void record_free(struct rdl__composite_record *rec)
 {
     struct rdl__composite *j = rec->composite;
 
-    if (--rec->refs > 0)
-        return;
     leave_members(rec);
     rdl__reserve_done(&rec->reserve, &j->home->mem, j->call_size);
     rdl__owner_unref(rec->owner);
     rdl__free(&j->home->mem, rec, record_size(j));
     (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */
+}
+
+void rdl__composite_record_unref(struct rdl__composite_record *rec)
+{
+    rdl__assert_locked(&rec->composite->mu);
+    if (--rec->refs == 0)
+        record_free(rec);
 }
 
 static void settle_member(struct rdl__composite_record *rec, unsigned i, int64_t want)
@@ -88,6 +95,7 @@ static void settle_survivors(struct rdl__composite_record *rec)
 
 void rdl__composite_record_retire(struct rdl__composite_record *rec)
 {
+    rdl__assert_locked(&rec->composite->mu);
     if (rec->active != NULL || rec->straggling != NULL || !rdl__list_empty(&rec->pending) ||
         (rec->count > 0 && !rec->orphaned && !rec->composite->dropped) || !rdl__link_on(&rec->link))
         return;
@@ -105,6 +113,7 @@ void rdl__composite_records_drop(struct rdl__composite *j)
 {
     struct rdl__link *next;
 
+    rdl__assert_locked(&j->mu);
     j->dropped = true;
     for (struct rdl__link *l = j->records.next; l != &j->records; l = next) {
         next = l->next;
@@ -117,9 +126,11 @@ static size_t hold_field(char *to, const struct rdl__composite_record *rec, unsi
 {
     const rdl_lock_t *member = rdl__member_lock(rec->composite, i);
 
+    rdl__assert_locked(&rec->composite->mu);
     return member->ops->field_of(to, member->name, rec->hold[i].n);
 }
 
+/* @locks none */
 static void tell_orphaned(struct rdl__callback *callback)
 {
     struct rdl__composite_record *rec = rdl__container(callback, struct rdl__composite_record, event);
@@ -141,7 +152,7 @@ static void tell_orphaned(struct rdl__callback *callback)
     rdl__composite_unref(j);
 }
 
-/* Its owner is gone. */
+/* Its owner is gone.  @locks none */
 static void orphan(struct rdl__owner_link *owner_link)
 {
     struct rdl__composite_record *rec = rdl__container(owner_link, struct rdl__composite_record, owner_link);
@@ -164,6 +175,7 @@ static void orphan(struct rdl__owner_link *owner_link)
 
 static bool is_of(const struct rdl__composite_record *rec, const struct rdl__composite *j, const rdl_owner_t *owner)
 {
+    rdl__assert_locked(&j->mu);
     return rec->owner == owner && rec->composite == j && !rec->orphaned;
 }
 
@@ -175,6 +187,7 @@ static struct rdl__composite_record *record_find(const struct rdl__composite *j,
     struct rdl__composite_record *found = NULL;
     struct rdl__link *l = j->records.next, *t;
 
+    rdl__assert_locked(&j->mu);
     rdl__mutex_lock(&owner->mu);
     t = owner->links.next;
     while (found == NULL && l != &j->records && (t != &owner->links || owner->gone)) {
@@ -196,7 +209,7 @@ static struct rdl__composite_record *record_find(const struct rdl__composite *j,
     return found;
 }
 
-/* The calling thread's owner in that client, with a reference. */
+/* The calling thread's owner in that client, with a reference.  @locks none */
 static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
 {
     int rc = rdl__client_call_begins(client);
@@ -209,7 +222,7 @@ static int refer_to_self(rdl_client_t *client, rdl_owner_t **ret)
     return rc;
 }
 
-/* Choose the owner that acts at member i. */
+/* Choose the owner that acts at member i.  @locks none */
 static int take_place(struct rdl__composite_record *rec, unsigned i)
 {
     struct rdl__composite *j = rec->composite;
@@ -231,6 +244,7 @@ static int take_place(struct rdl__composite_record *rec, unsigned i)
     return RDL_OK;
 }
 
+/* Make one that nobody else knows.  @locks none */
 static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given, struct rdl__composite_record **ret)
 {
     struct rdl__composite_record *rec = rdl__zalloc(&j->home->mem, record_size(j));
@@ -251,7 +265,7 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
     for (unsigned i = 0; i < j->member_count && rc == RDL_OK; i++)
         rc = take_place(rec, i);
     if (rc < 0)
-        rdl__composite_record_unref(rec);
+        record_free(rec);
     else
         *ret = rec;
     return rc;
@@ -260,6 +274,7 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
 /* Put it on the list, which takes the reference over. RDL_ELOST: the owner is gone. */
 static int record_add(struct rdl__composite_record *rec)
 {
+    rdl__assert_locked(&rec->composite->mu);
     if (!rdl__owner_link_add(rec->owner, &rec->owner_link))
         return RDL_ELOST;
     rec->linked = true;
@@ -274,6 +289,7 @@ int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool 
     struct rdl__composite_record *made;
     int rc;
 
+    rdl__assert_locked(&j->mu);
     if ((*ret = record_find(j, owner)) != NULL)
         return RDL_OK;
     rdl__mutex_unlock(&j->mu); /* record_make may take a thread slot's mutex, which comes before mu (orphan) */
@@ -296,6 +312,7 @@ struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, 
     struct rdl__composite *j = rec->composite;
     struct rdl__view view = {.state = RDL_NOT_HELD};
 
+    rdl__assert_locked(&rec->composite->mu);
     if (hold->mine == 0 || (rdl__client_call_begins(rdl__member_client(j, i)) < 0 &&
                             rdl__client_debt_begins(rdl__member_client(j, i)) < 0))
         return view; /* a client that is closing has its holds as long as it has connections */
@@ -306,6 +323,7 @@ struct rdl__view rdl__member_hold_view(const struct rdl__composite_record *rec, 
     return view;
 }
 
+/* @locks any */
 static int longest_first(const void *one, const void *other)
 {
     int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
@@ -326,6 +344,7 @@ struct rdl__view rdl__composite_record_view(struct rdl__composite_record *rec, i
     int64_t valid_ns[RDL__COMPOSITE_MAX];
     unsigned held = 0, well = 0;
 
+    rdl__assert_locked(&rec->composite->mu);
     if (rec->count == 0)
         return view;
     for (unsigned i = 0; i < j->member_count; i++) {
@@ -370,6 +389,7 @@ bool rdl__composite_give_back(struct rdl__composite_record *rec, unsigned i)
                                .owed = true,
                                .reserve = &rec->hold[i].reserve};
 
+    rdl__assert_locked(&rec->composite->mu);
     if (rdl__call_async(&order, NULL, NULL) < 0)
         return false;
     rec->hold[i].mine--;
@@ -380,6 +400,7 @@ void rdl__composite_settle(struct rdl__composite_record *rec)
 {
     int64_t want = rec->lost && rec->composite->plan->majority ? 0 : rec->want;
 
+    rdl__assert_locked(&rec->composite->mu);
     for (unsigned i = 0; i < rec->composite->member_count; i++)
         settle_member(rec, i, want);
 }

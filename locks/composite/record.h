@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* composite/record.h - an owner's record of a composite (record.c). Under the composite's mutex, unless it says
- * otherwise. */
+/* composite/record.h - an owner's record of a composite (record.c).  @locks mu, all of it, unless it says otherwise */
 #ifndef REDLATCH_COMPOSITE_RECORD_H
 #define REDLATCH_COMPOSITE_RECORD_H
 
@@ -46,8 +45,8 @@ struct rdl__composite_record {
     struct rdl__member_hold hold[];
 };
 
-/* The owner's record; mu is released while one is made. `given`: the caller named the owner. Errors: RDL_ENOMEM,
- * RDL_ECLOSED. */
+/* The owner's record. `given`: the caller named the owner. Errors: RDL_ENOMEM, RDL_ECLOSED.
+ * @locks mu, released while one is made */
 int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool given,
                              struct rdl__composite_record **ret);
 void rdl__composite_record_unref(struct rdl__composite_record *rec);

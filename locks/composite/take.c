@@ -8,7 +8,7 @@
  * want, and what is left when it ends without the lock, is given back by rdl__composite_settle. So an error here cannot
  * leave a member taken.
  *
- * Everything is under the composite's mutex.
+ * @locks mu, all of it
  */
 #include "locks/composite/verbs.h"
 
@@ -64,6 +64,7 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
 {
     struct rdl__plan_event ev = {.kind = RDL__PLAN_ANSWER, .member = i, .code = (int)result, .now = rdl__now()};
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (result == RDL_OK && call->call_at[i].takes)
         note_taken(call, i, &ev);
     else if (result == RDL_OK)
@@ -183,6 +184,7 @@ static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *e
 {
     bool done = call->plan.phase == RDL__PLAN_DONE;
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     forget_news(call);
     rdl__composite_of_call(call)->plan->on(&call->plan, ev);
     obey_all(call);
@@ -203,6 +205,7 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
     struct rdl__plan_event start = {.kind = RDL__PLAN_START, .now = now};
     int64_t lease_ms = rdl__op_lease_ms(&call->op, j->home);
 
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (rdl__composite_record_view(rec, now).state == RDL_LOST) {
         rdl__composite_end(call, RDL_ELOST);
         return;
