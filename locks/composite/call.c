@@ -175,7 +175,7 @@ void rdl__composite_owing_ends(struct rdl__composite_op *call, unsigned i)
 
 void rdl__composite_owing_ends_all(struct rdl__composite_op *call)
 {
-    if (!call->ended)
+    if (!rdl__composite_ended(call))
         rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
         owing_ends(call, i);
