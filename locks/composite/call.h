@@ -70,6 +70,7 @@ static inline struct rdl__composite *rdl__composite_of_call(const struct rdl__co
     return rdl__composite_of(call->op.lock);
 }
 
+/* @locks any: the composite's, or nobody else refers to the call any more */
 static inline bool rdl__composite_ended(const struct rdl__composite_op *call)
 {
     return call->phase == RDL__COMPOSITE_ENDED;
@@ -77,6 +78,7 @@ static inline bool rdl__composite_ended(const struct rdl__composite_op *call)
 
 static inline void rdl__composite_goes(struct rdl__composite_op *call, enum rdl__composite_phase to)
 {
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
 #ifdef REDLATCH_ASSERTS
     assert(rdl__composite_phase_follows(call->phase, to));
 #endif
