@@ -49,8 +49,7 @@ rdl__step_t rdl__alone_release(struct rdl__call *call, int64_t now);
  * ends, as if canceled with RDL_ECONN.  @thread loop  @locks none */
 bool rdl__alone_degrades(struct rdl__record *rec, const struct rdl__hold_id *id, int64_t now);
 
-/* Cancel what the record has under way, if that is such a question to the server; false: it is not.  @locks the name's
- */
+/* Cancel what the record has under way, if that is rdl__alone_restore's take; false: it is not.  @locks the name's */
 bool rdl__alone_yields(struct rdl__record *rec);
 
 /* Ask the server to have it, if it can be reached and the owner has no verb under way.  @thread loop  @locks none */

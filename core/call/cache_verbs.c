@@ -291,7 +291,7 @@ static bool take_lost(const struct rdl__call *call, int64_t now)
     return view.state == RDL_LOST && view.n == call->n;
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
 
 /* The number of the hold that is kept here with nobody inside; 0: there is none. *ret_inside: an owner of this process
  * is inside, of that end. *ret_shared: others elsewhere may have the lock beside what is kept. */

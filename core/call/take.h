@@ -12,8 +12,8 @@
  *                             v                  v
  *                            DONE               DONE
  *
- * Where a take has to have the host's own lock first (alone.h), it is BARRED while somebody else has that: it pauses,
- * asks again, and starts when it has it.
+ * Where a take has to have the host's own lock first (alone.h), it is BARRED while somebody else has that: it is
+ * delayed, asks again, and starts when it has it.
  */
 #ifndef REDLATCH_CALL_TAKE_H
 #define REDLATCH_CALL_TAKE_H

@@ -12,7 +12,7 @@
 #include "core/call/record.h"
 #include "core/call/take.h"
 
-/* Every verb uses the steps of the acquire machine: send and finish; acquires also wait, rest and stay. */
+/* Every verb uses the steps of the acquire machine: send and finish; acquires also wait, are delayed and stay. */
 typedef struct rdl__take_step rdl__step_t;
 
 /* Undos and releases whose effect is uncertain are repeated for the lease that they are about, but no longer than this:
@@ -32,8 +32,8 @@ struct rdl__verb {
     enum rdl__successor_mode successor_mode;
     bool has_successor;
     rdl__step_t (*begin)(struct rdl__call *call, int64_t now);
-    /* The order's arguments that are no numbers, which the caller may take away once the call has begun: keep them for
-     * the call (false: no memory), and free what that has allocated, which may be nothing. NULL: nothing to do. */
+    /* Keep the order's arguments that are no numbers for the call, copies of those that the caller may take away once
+     * it has begun (false: no memory); and free what that has allocated, which may be nothing. NULL: nothing to do. */
     bool (*keep_arguments)(struct rdl__call *call, const struct rdl__order *order);
     void (*free_arguments)(struct rdl__call *call);
     void (*encode)(struct rdl__call *call, struct rdl__buf *to, bool eval);
@@ -74,7 +74,7 @@ struct rdl__hold_fields { /* take and release of a lock */
     union {
         int64_t valid_until; /* of a release that is not waited for: when the hold would have ended */
         int64_t alone_at;    /* of a take: when the host's own lock stands in (alone.h); 0: not yet known */
-        int64_t clock_us;    /* of a question whether a kept hold is there (kept.c): the server's; 0: not told */
+        int64_t clock_us;    /* of a query whether a kept hold is there (kept.c): the server's; 0: not told */
     };
     int32_t undo_count;  /* the count that the undo leaves */
     unsigned char form;  /* free for the lock type's use: which command the try was */
@@ -134,7 +134,8 @@ struct rdl__call {
     /* NULL: the verb needs none, or there is none. Under the name's mu while `unrecorded`. */
     struct rdl__record *rec;
     int64_t n;      /* by which the server knows it: its hold's number, or its own (protocol.md, 1 and 2), the first of
-                       `amount` where each unit has one; drawn once, and used for nothing else */
+                       `amount` where each unit has one; drawn once. That of a hold which
+                       was taken here is never sent (cache.h) */
     int64_t answer; /* the server's, as a number */
     union {
         struct rdl__hold_fields hold;
@@ -304,7 +305,7 @@ void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
  * the same. */
 const char *rdl__goes_on(int code);
 const char *rdl__done_or_not(int code);
-const char *rdl__nothing_done(int code); /* of questions */
+const char *rdl__nothing_done(int code); /* of queries */
 
 /* The tokens that a kept hold has of a counter (cache.h): its take reserves so many. */
 #define RDL__TOKENS_KEPT 4096

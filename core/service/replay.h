@@ -3,9 +3,10 @@
  *
  * Replication is asynchronous: after a failover right after a release the new master may still have the hold, which
  * nobody would ever release (protocol.md, 8). So a client whose server may be replaced remembers what was confirmed
- * last, and repeats it at the new master: releases, for as long as the hold could last there; what has no
- * hold, for outage_timeout_ms. A closing client forgets all of it, while it can still delete the guards
- * of these requests. The log does not know what an entry is: its ops encode it. It must be safe to repeat at any time.
+ * last, and repeats it at the new master: releases, for as long as the hold could last there; of what has no hold, what
+ * is safe to repeat there (protocol.md, 8), for outage_timeout_ms. A closing client forgets all of it, while it can
+ * still delete the guards of these requests. The log does not know what an entry is: its ops encode it. It must be safe
+ * to repeat at any time.
  *
  * At most RDL__REPLAY_MAX are remembered; then the oldest is forgotten, which replicas are likeliest to have.
  */

@@ -682,7 +682,6 @@ static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const ch
     struct rdl__channel *c =
         n != NULL ? rdl__container(n, struct rdl__channel, node) : channel_new(ws, w->news, name, len, now);
 
-    rdl__assert_on_loop(ws->loop);
     if (c == NULL)
         return RDL_ENOMEM;
     if (rdl__link_on(&c->lingers))
@@ -706,9 +705,10 @@ static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const ch
 int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
                      int64_t now)
 {
-    int rc = join_channel(ws, w, name, len, hint_ms, now);
+    int rc;
 
     rdl__assert_on_loop(ws->loop);
+    rc = join_channel(ws, w, name, len, hint_ms, now);
     if (rc >= 0)
         set_ear(w->channel, w, now);
     return rc;

@@ -2,14 +2,12 @@
 /* composite/by_loop.c - a composite's asynchronous call, driven by the home client's loop. */
 #include "locks/composite/inner.h"
 
-/* @thread the home client's loop */
 static void drive(struct rdl__composite_op *call, int64_t now)
 {
     struct rdl__composite *j = rdl__composite_ref(rdl__composite_of_call(call));
     rdl_client_t *home = j->home;
     bool ended;
 
-    rdl__assert_on_loop(rdl__client_loop(home));
     rdl__mutex_lock(&j->mu);
     ended = rdl__composite_handle_due(call, now);
     if (!ended && rdl__composite_next_due(call) != RDL__NEVER)

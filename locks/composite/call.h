@@ -70,7 +70,7 @@ static inline struct rdl__composite *rdl__composite_of_call(const struct rdl__co
     return rdl__composite_of(call->op.lock);
 }
 
-/* @locks any: the composite's, or nobody else refers to the call any more */
+/* @locks any: the composite's, or the caller knows that it has ended, after which it stays so */
 static inline bool rdl__composite_ended(const struct rdl__composite_op *call)
 {
     return call->phase == RDL__COMPOSITE_ENDED;

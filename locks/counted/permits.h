@@ -25,6 +25,6 @@ void rdl__permits_wait_on(struct rdl__buf *to, struct rdl__call *call); /* rdl__
 rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hint_ms);
 
 extern const struct rdl__verb rdl__verb_add_permits; /* adds order.amount, which may be negative; also the release */
-extern const struct rdl__verb rdl__verb_try_set_permits; /* count */
+extern const struct rdl__verb rdl__verb_try_set_permits; /* to order.amount */
 
 #endif
