@@ -22,6 +22,7 @@
 struct topology {
     const char *(*start)(void); /* the URI */
     void (*stop)(void);
+    const struct server *(*server)(int which);
     struct probe *(*look)(int which);
     void (*kill)(int which);
     void (*start_again)(int which);
@@ -51,6 +52,11 @@ static inline const char *sentinel_start(void)
 static inline void sentinel_stop(void)
 {
     sentinels_stop(sentinels);
+}
+
+static inline const struct server *sentinel_server(int which)
+{
+    return sentinels->data[which];
 }
 
 static inline struct probe *sentinel_look(int which)
@@ -108,6 +114,7 @@ static inline bool sentinel_wait_synced(int which)
 static const struct topology by_sentinels = {
     .start = sentinel_start,
     .stop = sentinel_stop,
+    .server = sentinel_server,
     .look = sentinel_look,
     .kill = sentinel_kill,
     .start_again = sentinel_start_again,
@@ -136,6 +143,11 @@ static inline const char *cluster_begin(void)
 static inline void cluster_end(void)
 {
     cluster_stop(cluster);
+}
+
+static inline const struct server *cluster_server(int which)
+{
+    return cluster->node[node[which]];
 }
 
 /* A replica that is not told READONLY knows of nothing. */
@@ -197,6 +209,7 @@ static inline bool cluster_wait_synced(int which)
 static const struct topology by_cluster = {
     .start = cluster_begin,
     .stop = cluster_end,
+    .server = cluster_server,
     .look = cluster_look,
     .kill = cluster_kill_one,
     .start_again = cluster_start_one_again,

@@ -113,18 +113,41 @@ static inline void expect_asleep_at(struct probe *p, bool sharded, const char *c
     let_pass_ms(20); /* the answer to the last of them */
 }
 
+/* Whoever waits has come to listen there, and has asked once more since. */
+__attribute__((unused)) static void expect_asks_behind(struct monitor *monitor, const char *channel,
+                                                       const char *command, const char *name)
+{
+    char *listens = must_format("SUBSCRIBE|%s", channel), *asks = must_format("\"%s\"|\"%s\"", command, name);
+    size_t behind = monitor_mark_behind(monitor, 0, listens, SOON_MS);
+
+    cr_assert(behind > 0 && monitor_wait(monitor, behind, asks, 1, SOON_MS), "%s has not been asked for again", name);
+    free(asks);
+    free(listens);
+}
+
 /* The one client in line for a lock that another of ours has, by what the monitor has seen: it has come to listen for
  * all, and has tried again since, in vain. From then on it tries when it is woken, or as the holder's lease ends. Who
  * is just subscribed, or has tried twice, has another try or two before it. */
 __attribute__((unused)) static void expect_sleeps(struct monitor *monitor, const char *name)
 {
-    char *listens = must_format("SUBSCRIBE|\"redisson_lock__channel:{%s}\"", name),
-         *tries = must_format("EVALSHA|\"%s\"", name);
-    size_t behind = monitor_mark_behind(monitor, 0, listens, SOON_MS);
+    char *channel = must_format("\"redisson_lock__channel:{%s}\"", name);
 
-    cr_assert(behind > 0 && monitor_wait(monitor, behind, tries, 1, SOON_MS), "%s has not been tried for again", name);
-    free(tries);
-    free(listens);
+    expect_asks_behind(monitor, channel, "EVALSHA", name);
+    free(channel);
+}
+
+/* The same of the only one that waits for a lock of any type that is not spun for. */
+__attribute__((unused)) static void expect_sleeps_for(struct monitor *monitor, const struct kind *kind,
+                                                      const char *name)
+{
+    char *channel = must_format("{%s}", name);
+
+    if (kind->constructor == rdl_reentrant_lock || kind->constructor == rdl_nonreentrant_lock ||
+        kind->constructor == rdl_fenced_lock)
+        expect_sleeps(monitor, name);
+    else
+        expect_asks_behind(monitor, channel, "EVALSHA", name);
+    free(channel);
 }
 
 static inline void expect_asleep(int64_t scripts_before, int64_t scripts, int64_t channels)

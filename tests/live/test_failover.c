@@ -325,13 +325,16 @@ static rdl_semaphore_t *semaphore;
 static rdl_permit_semaphore_t *permits;
 static rdl_latch_t *latch;
 
+static struct slot_name name_of_counted(unsigned i)
+{
+    return cluster_name(cluster_slot(NAME), 2 * MOST_KINDS + i);
+}
+
 static void shut_what_is_counted(void)
 {
-    unsigned next = 2 * MOST_KINDS;
-
-    expect(RDL_OK, rdl_semaphore(client, cluster_name(cluster_slot(NAME), next++).text, NULL, &semaphore, &err));
-    expect(RDL_OK, rdl_permit_semaphore(client, cluster_name(cluster_slot(NAME), next++).text, NULL, &permits, &err));
-    expect(RDL_OK, rdl_latch(client, cluster_name(cluster_slot(NAME), next).text, NULL, &latch, &err));
+    expect(RDL_OK, rdl_semaphore(client, name_of_counted(0).text, NULL, &semaphore, &err));
+    expect(RDL_OK, rdl_permit_semaphore(client, name_of_counted(1).text, NULL, &permits, &err));
+    expect(RDL_OK, rdl_latch(client, name_of_counted(2).text, NULL, &latch, &err));
     expect(1, rdl_latch_try_set_count(latch, 1, &err));
 }
 
@@ -364,8 +367,8 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     rdl_client_t *other = client_open(uri, OPTIONS(.close_timeout_ms = 100));
     struct caller *sleeper[MOST_KINDS], *at[COUNTED];
     rdl_lock_t *rival[MOST_KINDS];
-    int64_t listened = COUNTED, calls, killed_at;
-    struct probe *p;
+    struct monitor *monitor = monitor_start(topology->server(0));
+    int64_t killed_at;
 
     client = client_open(uri, OPTIONS(.outage_timeout_ms = OUTAGE_MS));
     shut_what_is_counted();
@@ -378,22 +381,29 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
         sleeper[i] = caller_new();
         expect(RDL_OK, rdl_try_lock(rival[i], 0, LEASE_MS, &err));
     }
-    p = topology->look(0);
-    calls = probe_calls(p, "evalsha");
     FOR_EACH_SINGLE_KIND(kind)
     {
-        if (kind->paces)
-            continue;
-        caller_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
-        listened++;
+        if (!kind->paces)
+            caller_lock(sleeper[kind - kinds], locks[kind - kinds], LEASE_MS);
     }
     for (size_t i = 0; i < COUNTED; i++)
         at[i] = caller_new();
     caller_call(at[0], wait_for_semaphore, semaphore);
     caller_call(at[1], wait_for_permit, permits);
     caller_call(at[2], wait_for_latch, latch);
-    expect_asleep_at(p, sharded(), "evalsha", calls, 2 * (listened - 1), listened); /* the latch is asked for by GET */
-    probe_close(p);
+    FOR_EACH_SINGLE_KIND(kind)
+    {
+        if (!kind->paces)
+            expect_sleeps_for(monitor, kind, name_of(kind).text);
+    }
+    for (unsigned i = 0; i < COUNTED; i++) {
+        struct slot_name name = name_of_counted(i);
+        char *channel = must_format("{%s}", name.text);
+
+        expect_asks_behind(monitor, channel, i == COUNTED - 1 ? "GET" : "EVALSHA", name.text);
+        free(channel);
+    }
+    monitor_stop(monitor);
     FOR_EACH_SINGLE_KIND(kind)
     {
         if (kind->paces) /* they send scripts unasked */

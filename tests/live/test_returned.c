@@ -482,13 +482,6 @@ static void begin_waiting(bool paces)
             caller_try_lock(all[i].caller, all[i].lock, LEASE_MS, LEASE_MS);
 }
 
-/* The first in line looks after a while, and is asleep behind that. */
-static bool stands_in_line(const struct kind *kind)
-{
-    return kind->constructor == rdl_reentrant_lock || kind->constructor == rdl_nonreentrant_lock ||
-           kind->constructor == rdl_fenced_lock;
-}
-
 /* A red lock is not among them: without a majority it goes on asking as long as its wait. */
 Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 {
@@ -511,8 +504,8 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
     begin_waiting(false);
     expect_asleep(calls, scripts, listened);
     for (const struct each *e = all; e < all + count; e++)
-        if (stands_in_line(e->kind))
-            expect_sleeps(monitor, e->name);
+        if (!e->kind->paces && e->kind->members == 0)
+            expect_sleeps_for(monitor, e->kind, e->name);
     monitor_stop(monitor);
     begin_waiting(true); /* they send scripts unasked */
     let_pass_ms(50);
