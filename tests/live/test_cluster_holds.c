@@ -185,14 +185,12 @@ Test(cluster, T4_wait_that_ends_while_its_shard_is_away_says_so)
     for (int i = 1; i < SHARDS; i++) {
         struct caller *first = caller_new(), *second = caller_new();
         rdl_lock_t *held = reentrant(rival, name[i].text, NULL), *wanted = reentrant(client, name[i].text, NULL);
-        struct probe *p = probe_open(cluster->node[i]);
-        int64_t calls;
+        struct monitor *monitor = monitor_start(cluster->node[i]);
 
         expect(RDL_OK, rdl_try_lock(held, 0, LEASE_MS, &err));
-        calls = probe_calls(p, "evalsha");
         caller_try_lock(first, wanted, WAIT_MS, LEASE_MS);
-        expect_asleep_at(p, !server_is_old(), "evalsha", calls, 2, 1);
-        probe_close(p);
+        expect_sleeps(monitor, name[i].text);
+        monitor_stop(monitor);
         caller_try_lock(second, wanted, WAIT_MS, LEASE_MS);
         let_pass_ms(200);
         cluster_kill(cluster, i);

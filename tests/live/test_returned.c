@@ -520,22 +520,24 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 /* Whoever has the lock by then, it is not known: the words are of the server. */
 Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
 {
-    int64_t calls, scripts = 0;
+    struct monitor *monitor;
 
     stage_open(&st, .client = OPTIONS(0));
     left_behind = true;
+    monitor = monitor_start(st.server);
     other = client_open(stage_uri(&st), NULL);
     FOR_EACH_KIND(kind)
     {
         if (kind->members > 0 || kind->paces)
             continue; /* a red lock says RDL_ENOQUORUM; of who asks unasked a try may be on the way */
         expect(RDL_OK, rdl_try_lock(add(kind, false)->rival, 0, LEASE_MS, &err));
-        scripts += scripts_to_sleep(kind);
     }
-    calls = probe_calls(st.probe, "evalsha");
     for (struct each *e = all; e < all + count; e++)
         caller_try_lock(e->caller, e->lock, WAIT_MS, LEASE_MS);
-    expect_asleep(calls, scripts, (int64_t)count); /* nothing of theirs is on its way */
+    for (struct each *e = all; e < all + count; e++) /* nothing of theirs is on its way */
+        expect_sleeps_for(monitor, e->kind, e->name);
+    monitor_stop(monitor);
+    let_pass_ms(50); /* the answer to the last of them */
     server_kill(st.server);
     for (struct each *e = all; e < all + count; e++)
         expect_result(RDL_ECONN, e->caller, WAIT_MS + 2 * SOON_MS);
