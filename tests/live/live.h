@@ -155,4 +155,18 @@ static inline void expect_asleep(int64_t scripts_before, int64_t scripts, int64_
     expect_asleep_at(st.probe, false, "evalsha", scripts_before, scripts, channels);
 }
 
+/* All take a free lock each, at the same time, and then all give it back. */
+__attribute__((unused)) static void take_and_give_at_once(struct caller *const *callers, rdl_lock_t *const *locks,
+                                                          int count, int64_t lease_ms)
+{
+    for (int i = 0; i < count; i++)
+        caller_try_lock(callers[i], locks[i], 0, lease_ms);
+    for (int i = 0; i < count; i++)
+        expect_result(RDL_OK, callers[i], SOON_MS);
+    for (int i = 0; i < count; i++)
+        caller_unlock(callers[i], locks[i]);
+    for (int i = 0; i < count; i++)
+        expect_result(RDL_OK, callers[i], SOON_MS);
+}
+
 #endif

@@ -380,16 +380,8 @@ Test(tls, many_callers_share_few_streams)
         callers[i] = caller_new();
         free(name);
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < CALLERS; i++)
-            caller_try_lock(callers[i], locks[i], 0, LEASE_MS);
-        for (int i = 0; i < CALLERS; i++)
-            expect_result(RDL_OK, callers[i], SOON_MS);
-        for (int i = 0; i < CALLERS; i++)
-            caller_unlock(callers[i], locks[i]);
-        for (int i = 0; i < CALLERS; i++)
-            expect_result(RDL_OK, callers[i], SOON_MS);
-    }
+    for (int round = 0; round < ROUNDS; round++)
+        take_and_give_at_once(callers, locks, CALLERS, LEASE_MS);
     expect_between(1, probe_clients(st.probe, "redlatch"), 4 + 2);
     for (int i = 0; i < CALLERS; i++) {
         caller_free(callers[i]);
