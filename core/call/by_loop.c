@@ -23,7 +23,7 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now)
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Is it counted in name->waiting? Only one that wants the lock to itself is. */
+/* Is it counted in name->waiting? Not where each may be let in at any time (waiters.h), nor who only listens. */
 static bool is_counted(const struct rdl__call *call)
 {
     return rdl__news_counted(call->ops->news) && !call->verb->listens;
